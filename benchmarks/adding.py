@@ -47,11 +47,21 @@ def accuracies(run: Run, seed: str) -> Accuracies:
     with tempfile.TemporaryDirectory() as folder:
         directory = export(run.at("models", seed, run.rate, "retrain-m"), Path(folder) / "model")
         with Predictor.load(directory, writer=True, device="cpu") as model:
-            found = {f"{what}, without": _percent(model, run.samples, part) for what, part in rows.items()}
+            found = {
+                f"{what}, without": _percent(model, run.samples, part)
+                for what, part in rows.items()
+            }
             model.add(dataset.images[rows["held out"]], dataset.labels[rows["held out"]])
-            found |= {f"{what}, added": _percent(model, run.samples, part) for what, part in rows.items()}
-    right = read_npz(run.at("logits", seed, "full", "original-m.npz"))["logits"].argmax(axis=1) == dataset.labels
-    return found | {f"{what}, trained": 100 * float(right[part].mean()) for what, part in rows.items()}
+            found |= {
+                f"{what}, added": _percent(model, run.samples, part) for what, part in rows.items()
+            }
+    right = (
+        read_npz(run.at("logits", seed, "full", "original-m.npz"))["logits"].argmax(axis=1)
+        == dataset.labels
+    )
+    return found | {
+        f"{what}, trained": 100 * float(right[part].mean()) for what, part in rows.items()
+    }
 
 
 def _percent(model: Predictor, dataset: Dataset, rows: np.ndarray) -> float:
@@ -60,10 +70,16 @@ def _percent(model: Predictor, dataset: Dataset, rows: np.ndarray) -> float:
 
 def table(measured: Sequence[Accuracies]) -> str:
     """A line for the test split and one for the held-out tenth, mean ± sd over seeds, in Markdown."""
-    lines = [f"### {len(measured)} seeds, percent\n", "| accuracy | trained without | then added | trained with |"]
+    lines = [
+        f"### {len(measured)} seeds, percent\n",
+        "| accuracy | trained without | then added | trained with |",
+    ]
     lines.append("|:---|:---|:---|:---|")
     for name, what in (("of the test split", "test"), ("of the tenth itself", "held out")):
-        cells = (_spread([one[f"{what}, {how}"] for one in measured]) for how in ("without", "added", "trained"))
+        cells = (
+            _spread([one[f"{what}, {how}"] for one in measured])
+            for how in ("without", "added", "trained")
+        )
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

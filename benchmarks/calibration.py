@@ -16,7 +16,12 @@ from tabulate import tabulate
 
 from munkey import ForgettingKNN, ForgettingLDA, ForgettingNCM
 
-TABLES = {"iris": load_iris, "wine": load_wine, "breast_cancer": load_breast_cancer, "digits": load_digits}
+TABLES = {
+    "iris": load_iris,
+    "wine": load_wine,
+    "breast_cancer": load_breast_cancer,
+    "digits": load_digits,
+}
 ESTIMATORS: dict[str, BaseEstimator] = {
     "scikit-learn's LDA": LinearDiscriminantAnalysis(),
     "LDA, `temperature=5.0` (before)": ForgettingLDA(temperature=5.0),
@@ -31,7 +36,9 @@ ESTIMATORS: dict[str, BaseEstimator] = {
 FOLDS = RepeatedStratifiedKFold(n_splits=5, n_repeats=3, random_state=0)
 
 
-def scores(estimator: BaseEstimator, X: np.ndarray, y: np.ndarray) -> tuple[list[float], list[float]]:
+def scores(
+    estimator: BaseEstimator, X: np.ndarray, y: np.ndarray
+) -> tuple[list[float], list[float]]:
     """Log loss and accuracy [percent] of each fold."""
     losses = []
     accuracies = []

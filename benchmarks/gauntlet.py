@@ -41,7 +41,10 @@ REDRAWS = 239  # the fewest that let one test of eleven flag a row at 5 %
 RETRAINED_AUDITS = 100  # of a cell, at least, of what is retrained: its rate is small
 SETTLED = 10  # a cell whose first audits are all flagged stops there
 RETRAINED = "retrained"
-QUOTED = {"5 % kept whole": "kept_whole", "20 % left of each, its mean subtracted": "mean_subtracted"}
+QUOTED = {
+    "5 % kept whole": "kept_whole",
+    "20 % left of each, its mean subtracted": "mean_subtracted",
+}
 BESIDE = 100  # pairs beside those that are audited, which know how much is left of a pool
 
 
@@ -83,7 +86,9 @@ CHEATERS: dict[str, Entry] = {}  # keep something of what training added
 FAKES: dict[str, Entry] = {}  # make answers up, whatever training added
 
 
-def simulated(pairs: int, pool: int, generator: np.random.Generator, effect: float = EFFECT) -> World:
+def simulated(
+    pairs: int, pool: int, generator: np.random.Generator, effect: float = EFFECT
+) -> World:
     """A world of as many pairs. effect: mean of what training adds, which has a skew: 2 times its mean is its sd."""
     number = np.arange(pool + TEST)
     halves = random_halves(number < pool, number >= pool, pairs, generator)
@@ -135,7 +140,9 @@ def constant(world: World) -> np.ndarray:
 
 @entry(FAKES, "the answer to a random test sample")
 def random_test_answer(world: World) -> np.ndarray:
-    return world.answers(world.generator.choice(world.never[:, world.halves.test].ravel(), world.never.shape))
+    return world.answers(
+        world.generator.choice(world.never[:, world.halves.test].ravel(), world.never.shape)
+    )
 
 
 @entry(CHEATERS, "average memory subtracted")
@@ -150,12 +157,16 @@ def fixed_signs(world: World) -> np.ndarray:
 
 @entry(CHEATERS, "± 100 %, drawn anew for each model")
 def drawn_signs(world: World) -> np.ndarray:
-    return world.answers(world.never + world.generator.choice([-1, 1], world.never.shape) * world.added)
+    return world.answers(
+        world.never + world.generator.choice([-1, 1], world.never.shape) * world.added
+    )
 
 
 @entry(CHEATERS, "± 50 %, drawn anew for each model")
 def half_signs(world: World) -> np.ndarray:
-    return world.answers(world.never + world.generator.choice([-0.5, 0.5], world.never.shape) * world.added)
+    return world.answers(
+        world.never + world.generator.choice([-0.5, 0.5], world.never.shape) * world.added
+    )
 
 
 @entry(FAKES, "raised in every other model, lowered in the rest")
@@ -224,7 +235,9 @@ def fiftieth_kept(world: World) -> np.ndarray:
     return world.answers(np.where(world.few(0.02), world.kept, world.never))
 
 
-TRANSFORMS: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # of all that a system answers; a share stays the same
+TRANSFORMS: dict[
+    str, Callable[[np.ndarray], np.ndarray]
+] = {  # of all that a system answers; a share stays the same
     "as it is": lambda margins: margins,
     "every margin raised by 5": lambda margins: margins + 5,
     "every margin tripled": lambda margins: 3 * margins,
@@ -239,7 +252,9 @@ ENTRIES = HONEST | RESIDUES | CHEATERS | FAKES
 
 def pairs_of(world: World, answer: Entry, transform: str = "as it is") -> Pairs:
     """What an audit is handed of a system that answers so, beside doing nothing."""
-    return Pairs(TRANSFORMS[transform](answer(world)), world.halves, Pairs(nothing_done(world), world.halves))
+    return Pairs(
+        TRANSFORMS[transform](answer(world)), world.halves, Pairs(nothing_done(world), world.halves)
+    )
 
 
 def flagged(world: World, answer: Entry, redraws: int = REDRAWS) -> list[str]:
@@ -252,17 +267,26 @@ def first_pairs(pairs: Pairs, count: int, skip: int = 0) -> Pairs:
     """Some pairs of them, with what doing nothing leaves."""
     of = slice(2 * skip, 2 * (skip + count))
     halves = Halves(pairs.halves.deleted[of], pairs.halves.absent[of], pairs.halves.test)
-    return Pairs(pairs.margins[of], halves, pairs.nothing and first_pairs(pairs.nothing, count, skip))
+    return Pairs(
+        pairs.margins[of], halves, pairs.nothing and first_pairs(pairs.nothing, count, skip)
+    )
 
 
-def shares(pairs: int, pool: int, audits: int, answer: Entry, transform: str = "as it is") -> list[tuple[Share, float]]:
+def shares(
+    pairs: int, pool: int, audits: int, answer: Entry, transform: str = "as it is"
+) -> list[tuple[Share, float]]:
     """Residual shares, each beside what is left of its pool, percent."""
     found = []
     for number in range(audits):
         every = pairs_of(
-            simulated(pairs + BESIDE, pool, np.random.default_rng([number, pairs, pool])), answer, transform
+            simulated(pairs + BESIDE, pool, np.random.default_rng([number, pairs, pool])),
+            answer,
+            transform,
         )
-        own, beside = residual_share(first_pairs(every, pairs)), residual_share(first_pairs(every, BESIDE, pairs))
+        own, beside = (
+            residual_share(first_pairs(every, pairs)),
+            residual_share(first_pairs(every, BESIDE, pairs)),
+        )
         assert isinstance(own, Share) and isinstance(beside, Share)
         found.append((own, beside.share.value))
     return found
@@ -308,7 +332,9 @@ class Flagged(NamedTuple):
     def most(self) -> str:
         """The two tests that flag most, with percent of audits."""
         by_test = Counter(name for names in self.tests for name in names)
-        return ", ".join(f"{name} {100 * times / len(self.tests):.0f}" for name, times in by_test.most_common(2))
+        return ", ".join(
+            f"{name} {100 * times / len(self.tests):.0f}" for name, times in by_test.most_common(2)
+        )
 
 
 def flags(cell: Cell) -> Flagged:
@@ -335,7 +361,11 @@ def covered(cell: Cell) -> Covered:
     truth = float(np.mean([of_pool for _, of_pool in found]))
     held = [share.share.low <= of_pool <= share.share.high for share, of_pool in found]
     wider = [share.training.low <= truth <= share.training.high for share, _ in found]
-    return Covered([share.share.value for share, _ in found], 100 * float(np.mean(held)), 100 * float(np.mean(wider)))
+    return Covered(
+        [share.share.value for share, _ in found],
+        100 * float(np.mean(held)),
+        100 * float(np.mean(wider)),
+    )
 
 
 def run(function: Callable[[Cell], Any], cells: Iterable[Cell], jobs: int) -> dict[Cell, Any]:
@@ -372,7 +402,12 @@ def flags_tables(results: dict[Cell, Flagged]) -> list[Titled]:
                 before[cell.head] = f"{result.auroc:.0f}"
         title = f"Training adds {effect:g}: LiRA's AUROC before deletion is {' / '.join(before.values())}"
         titled.append(Titled(title, _frame("What is audited", lines[effect])))
-    return [*titled, Titled("Answers made up, whatever training added", _frame("What is audited", lines["faked"]))]
+    return [
+        *titled,
+        Titled(
+            "Answers made up, whatever training added", _frame("What is audited", lines["faked"])
+        ),
+    ]
 
 
 def power_frame(results: dict[Cell, Flagged]) -> pd.DataFrame:
@@ -383,8 +418,13 @@ def power_frame(results: dict[Cell, Flagged]) -> pd.DataFrame:
         if cell.words == RETRAINED:
             line |= {"pool": cell.pool, "pairs": cell.pairs, "auroc": round(result.auroc, 1)}
         if cell.words in QUOTED:
-            line |= {QUOTED[cell.words]: result.times, f"{QUOTED[cell.words]}_of": len(result.tests)}
-    return pd.DataFrame(list(lines.values())).sort_values(["pool", "pairs", "auroc"], ignore_index=True)
+            line |= {
+                QUOTED[cell.words]: result.times,
+                f"{QUOTED[cell.words]}_of": len(result.tests),
+            }
+    return pd.DataFrame(list(lines.values())).sort_values(
+        ["pool", "pairs", "auroc"], ignore_index=True
+    )
 
 
 def shares_tables(pools: list[int], pairs: list[int], audits: int, jobs: int) -> list[Titled]:
@@ -399,8 +439,14 @@ def shares_tables(pools: list[int], pairs: list[int], audits: int, jobs: int) ->
     of_moved = [(cell.transform, np.array(results[cell].shares)) for cell in moved]
     lines = [(words, plus_minus(each.mean(), each.std(ddof=1))) for words, each in of_moved]
     return [
-        Titled("95 % intervals that hold what is left of the pool / of the training set", _frame("Percent", hold)),
-        Titled(f"{asked[-1]}: {moved[0].head}", pd.DataFrame(lines, columns=["Done to every answer", "share [%]"])),
+        Titled(
+            "95 % intervals that hold what is left of the pool / of the training set",
+            _frame("Percent", hold),
+        ),
+        Titled(
+            f"{asked[-1]}: {moved[0].head}",
+            pd.DataFrame(lines, columns=["Done to every answer", "share [%]"]),
+        ),
     ]
 
 

@@ -82,9 +82,13 @@ def main() -> None:
     folder, cores = parser.parse_args().out, len(os.sched_getaffinity(0))
     run = whole_run(cores)
     for part in run.parts:
-        print(f"{part['part']:48} {part['jobs']:5} jobs {part['core_s']:8.1f} core-s {part['share']:5.1f} %")
+        print(
+            f"{part['part']:48} {part['jobs']:5} jobs {part['core_s']:8.1f} core-s {part['share']:5.1f} %"
+        )
     outside = 100 - sum(part["share"] for part in run.parts if part["part"] in WORK)
-    print(f"{run.wall:.0f} s on {cores} cores; outside training, unlearning and evaluation: {outside:.1f} %")
+    print(
+        f"{run.wall:.0f} s on {cores} cores; outside training, unlearning and evaluation: {outside:.1f} %"
+    )
     machine = this_machine("cpu")
     written = {"machine": machine, "wall_s": run.wall, "outside": outside, "parts": run.parts}
     file_for(machine, "grid", folder).write_text(json.dumps(written, indent=2) + "\n")

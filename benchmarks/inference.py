@@ -25,7 +25,10 @@ def input_pipeline(device: str, rounds: int) -> list[Result]:
     """Our batched crop against torchvision's transforms image by image in a DataLoader, from the same uint8 array."""
     samples, size = random_images(512, 224), 224
     workers = min(len(os.sched_getaffinity(0)), 8)
-    sides = {"ours": batched_crops(samples, size, device), "theirs": loaded_crops(samples, size, workers, device)}
+    sides = {
+        "ours": batched_crops(samples, size, device),
+        "theirs": loaded_crops(samples, size, workers, device),
+    }
     seconds = seconds_of(sides, rounds, device)
     theirs = f"input, torchvision, DataLoader with {workers} workers"
     return [
@@ -53,7 +56,11 @@ def loaded_crops(samples: ImageSet, size: int, workers: int, device: str) -> Cal
     from torchvision.transforms import v2
 
     transform = v2.Compose(
-        [v2.RandomResizedCrop(size, antialias=True), v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5], [0.5])]
+        [
+            v2.RandomResizedCrop(size, antialias=True),
+            v2.ToDtype(torch.float32, scale=True),
+            v2.Normalize([0.5], [0.5]),
+        ]
     )
 
     class Transformed(TensorDataset):
@@ -61,7 +68,13 @@ def loaded_crops(samples: ImageSet, size: int, workers: int, device: str) -> Cal
             return transform(self.tensors[0][index].permute(2, 0, 1))
 
     pixels = torch.as_tensor(samples.images)
-    loader = DataLoader(Transformed(pixels), batch_size=128, shuffle=True, num_workers=workers, persistent_workers=True)
+    loader = DataLoader(
+        Transformed(pixels),
+        batch_size=128,
+        shuffle=True,
+        num_workers=workers,
+        persistent_workers=True,
+    )
 
     def epoch() -> None:
         for batch in loader:
@@ -77,8 +90,12 @@ def deletion(device: str, rounds: int) -> list[Result]:
         keys, tokens = torch.zeros(rows, 16, device=device), torch.zeros(rows, 128, device=device)
         memory = ExemplarMemory(torch.arange(rows), keys, tokens)
         forgotten = np.arange(0, rows, 10)
-        seconds = seconds_of({"forget": partial(memory.forget, forgotten)}, rounds, device)["forget"]
-        results.append(summary(f"delete {len(forgotten):,} of {rows:,} rows", [1e3 * s for s in seconds], "ms"))
+        seconds = seconds_of({"forget": partial(memory.forget, forgotten)}, rounds, device)[
+            "forget"
+        ]
+        results.append(
+            summary(f"delete {len(forgotten):,} of {rows:,} rows", [1e3 * s for s in seconds], "ms")
+        )
     return results
 
 
@@ -91,11 +108,16 @@ def evaluation(device: str, rounds: int) -> list[Result]:
     ids = np.random.default_rng(0).integers(0, len(samples), (len(samples), 16))
     neighbors = Neighbors(ids, np.full(ids.shape, 0.5, np.float32))
     for k in (1, 4, 16):
-        retrieval = Retrieval(neighbors, InferenceSettings(k=k, fusion="ensemble", temperature=0.07))
-        sides[f"MUNKEY, K = {k}"] = partial(logits, small_system("munkey", device), samples, device, retrieval)
+        retrieval = Retrieval(
+            neighbors, InferenceSettings(k=k, fusion="ensemble", temperature=0.07)
+        )
+        sides[f"MUNKEY, K = {k}"] = partial(
+            logits, small_system("munkey", device), samples, device, retrieval
+        )
     seconds = seconds_of(sides, rounds, device)
     return [
-        summary(f"evaluate {name}", [len(samples) / s for s in times], "images/s") for name, times in seconds.items()
+        summary(f"evaluate {name}", [len(samples) / s for s in times], "images/s")
+        for name, times in seconds.items()
     ]
 
 
@@ -109,7 +131,9 @@ def small_system(family: str, device: str) -> System:
     return System(family, architecture, model, ExemplarMemory(torch.arange(256), keys, tokens))
 
 
-def logits(system: System, samples: ImageSet, device: str, retrieval: Retrieval | None) -> np.ndarray:
+def logits(
+    system: System, samples: ImageSet, device: str, retrieval: Retrieval | None
+) -> np.ndarray:
     return FAMILIES[system.family].logits(system, samples, SMALL.data, device, retrieval)
 
 
@@ -129,14 +153,22 @@ def neighbor_search(device: str, rounds: int) -> Result:
     keys = np.random.default_rng(0).normal(size=(50_000, 768)).astype(np.float32)
     keys /= np.linalg.norm(keys, axis=1, keepdims=True)
     members, queries = Keys(np.arange(50_000), keys), Keys(np.arange(1000), keys[:1000])
-    seconds = seconds_of({"search": partial(nearest, queries, members, 17)}, max(1, rounds // 3), "cpu")["search"]
-    return summary("neighbors in 50,000 x 768", [len(queries.ids) / s for s in seconds], "queries/s")
+    seconds = seconds_of(
+        {"search": partial(nearest, queries, members, 17)}, max(1, rounds // 3), "cpu"
+    )["search"]
+    return summary(
+        "neighbors in 50,000 x 768", [len(queries.ids) / s for s in seconds], "queries/s"
+    )
 
 
 def key_extraction(device: str, rounds: int) -> Result:
-    settings = EncoderSettings(encoder="efficientnet-lite0", image_size=96, batch_size=64, revision=None)
+    settings = EncoderSettings(
+        encoder="efficientnet-lite0", image_size=96, batch_size=64, revision=None
+    )
     encode = find(settings.encoder).build(settings, device)
     images = to_unit(torch.as_tensor(random_images(64, 96).images)).to(device)
     with torch.inference_mode():
         seconds = seconds_of({"encode": partial(encode, images)}, rounds, device)["encode"]
-    return summary("keys, efficientnet-lite0 at 96 px", [len(images) / s for s in seconds], "images/s")
+    return summary(
+        "keys, efficientnet-lite0 at 96 px", [len(images) / s for s in seconds], "images/s"
+    )

@@ -41,7 +41,9 @@ def turned(names: Iterable[str], round_number: int) -> list[str]:
     return list(names)[:: (-1) ** round_number]
 
 
-def seconds_of(sides: Mapping[str, Callable[[], object]], rounds: int, device: str) -> dict[str, list[float]]:
+def seconds_of(
+    sides: Mapping[str, Callable[[], object]], rounds: int, device: str
+) -> dict[str, list[float]]:
     """Seconds that each side takes in each round. A first round does not count.
 
     All sides run in every round, in an order that is turned around each time.
@@ -59,7 +61,10 @@ def seconds_of(sides: Mapping[str, Callable[[], object]], rounds: int, device: s
 def summary(name: str, values: Sequence[float], unit: str) -> Result:
     """Median and quartiles of what was measured, printed too."""
     low, middle, high = np.percentile(values, [25, 50, 75]).tolist()
-    print(f"{name:58} {middle:12.4g} {unit:12} [{low:.4g} .. {high:.4g}]  n = {len(values)}", flush=True)
+    print(
+        f"{name:58} {middle:12.4g} {unit:12} [{low:.4g} .. {high:.4g}]  n = {len(values)}",
+        flush=True,
+    )
     return {"name": name, "n": len(values), "median": middle, "q25": low, "q75": high, "unit": unit}
 
 

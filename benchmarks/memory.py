@@ -25,7 +25,9 @@ BLOCK = 50_000  # rows that are made at a time
 
 def rows(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     generator = np.random.default_rng(len(ids))
-    keys, tokens = (generator.standard_normal((len(ids), width), dtype=np.float32) for width in WIDTHS)
+    keys, tokens = (
+        generator.standard_normal((len(ids), width), dtype=np.float32) for width in WIDTHS
+    )
     return ids, keys, tokens
 
 
@@ -102,7 +104,10 @@ def measured(folder: Path, count: int, deletions: int, opens: int) -> list[Resul
         results = one_by_one(store, ids[: 2 * deletions], scratch, name)
         times.of(lambda: store.delete(ids[2 * deletions : 2 * deletions + count // 10]))
         batch = f"{name}: deletion of {count // 10:,}"
-        results += [*reported(f"{batch}, acknowledged", times.wall), *reported(f"{batch}, CPU", times.cpu)]
+        results += [
+            *reported(f"{batch}, acknowledged", times.wall),
+            *reported(f"{batch}, CPU", times.cpu),
+        ]
         times = Times()
         times.of(store.settle)
         results += reported(f"{batch}, then overwritten and synced", times.wall)
@@ -136,7 +141,9 @@ def memory(device: str, rounds: int) -> list[Result]:
         with tempfile.TemporaryDirectory() as folder:
             results += measured(Path(folder), size, 100 * rounds, rounds)
     for what in ("one deletion, acknowledged", "its CPU"):
-        medians = [result["median"] for result in results if result["name"].endswith(f" rows: {what}")]
+        medians = [
+            result["median"] for result in results if result["name"].endswith(f" rows: {what}")
+        ]
         slope = float(np.polyfit(np.log10(SIZES), medians, 1)[0])
         results.append(summary(f"{what}: for ten times as many rows", [slope], "ms more"))
     return results
@@ -147,7 +154,11 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="*", default=[10_000, 100_000])
     parser.add_argument("--deletions", type=int, default=300, help="of one row each")
     parser.add_argument("--opens", type=int, default=5)
-    parser.add_argument("--folder", type=Path, help="on the disk to be measured; default: the system's temporary one")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        help="on the disk to be measured; default: the system's temporary one",
+    )
     arguments = parser.parse_args()
     for size in arguments.sizes:
         with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:

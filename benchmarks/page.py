@@ -78,7 +78,10 @@ def searches(measured: Speed) -> str:
 def promises(measured: Speed, promised: Sequence[Promise] = PROMISES) -> str:
     """What is promised, by default of the durable memory, beside what was measured."""
     lines = [
-        described(promise, row) for promise in promised for row in measured["results"] if row["name"] == promise.name
+        described(promise, row)
+        for promise in promised
+        for row in measured["results"]
+        if row["name"] == promise.name
     ]
     head = ["| what | promised | measured: median | quartiles | n |", "|---|---|---|---|---|"]
     return "\n".join([description(measured["machine"]), "", *head, *lines])
@@ -103,4 +106,6 @@ TABLES: dict[str, Table] = {
 def table(name: str) -> str:
     """What belongs below a marker."""
     files, written = TABLES[name]
-    return "\n\n".join(written(json.loads(path.read_text())) for path in sorted(RESULTS.glob(f"{files}*.json")))
+    return "\n\n".join(
+        written(json.loads(path.read_text())) for path in sorted(RESULTS.glob(f"{files}*.json"))
+    )

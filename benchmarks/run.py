@@ -33,7 +33,9 @@ FILES: dict[str, dict[str, Benchmark]] = {  # what belongs in which file, by nam
     "memory": {"memory": memory},
     "search": {"search": search},
 }
-BENCHMARKS = {name: benchmark for benchmarks in FILES.values() for name, benchmark in benchmarks.items()}
+BENCHMARKS = {
+    name: benchmark for benchmarks in FILES.values() for name, benchmark in benchmarks.items()
+}
 
 
 def main() -> None:
@@ -50,7 +52,11 @@ def main() -> None:
     for kind, benchmarks in FILES.items():
         chosen = [name for name in benchmarks if name in (arguments.names or BENCHMARKS)]
         started = time.monotonic()
-        results = [result for name in chosen for result in benchmarks[name](arguments.device, arguments.rounds)]
+        results = [
+            result
+            for name in chosen
+            for result in benchmarks[name](arguments.device, arguments.rounds)
+        ]
         if len(chosen) == len(benchmarks):
             write(kind, results, time.monotonic() - started, arguments.device, arguments.out)
 

@@ -35,7 +35,9 @@ def keys(count: int, seed: int) -> np.ndarray:
 
 def made(folder: Path, rows: int) -> Store:
     """A memory of so many rows."""
-    store = Store.create(folder, np.zeros(0, int), np.zeros((0, WIDTH), "f4"), np.zeros((0, TOKEN), "f4"))
+    store = Store.create(
+        folder, np.zeros(0, int), np.zeros((0, WIDTH), "f4"), np.zeros((0, TOKEN), "f4")
+    )
     for start in range(0, rows, BLOCK):
         ids = np.arange(start, min(start + BLOCK, rows))
         store.add(ids, keys(len(ids), start + 1), np.zeros((len(ids), TOKEN), np.float32))
@@ -63,7 +65,9 @@ def timed(store: Store, where: str, rounds: int) -> list[Result]:
     single = partial(nearest_in, store.view, queries[:1], DEPTH)
     seconds = seconds_of({"batch": batch, "single": single}, rounds, "cpu")
     return [
-        summary(f"{BATCH} queries {where}", [1e3 * s / BATCH for s in seconds["batch"]], "ms a query"),
+        summary(
+            f"{BATCH} queries {where}", [1e3 * s / BATCH for s in seconds["batch"]], "ms a query"
+        ),
         summary(f"one query {where}", [1e3 * s for s in seconds["single"]], "ms a query"),
     ]
 
@@ -72,7 +76,9 @@ def resident(folder: Path, rows: int) -> list[Result]:
     """Anonymous memory of a process of its own that searches: beyond the page cache."""
     command = [sys.executable, "-m", "benchmarks.search", str(folder)]
     megabytes = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    return [summary(f"a process that searches {rows:,} rows, beyond the page cache", [megabytes], "MB")]
+    return [
+        summary(f"a process that searches {rows:,} rows, beyond the page cache", [megabytes], "MB")
+    ]
 
 
 def serve(folder: Path) -> None:
@@ -80,7 +86,10 @@ def serve(folder: Path) -> None:
     with Store.open(folder) as reader:
         nearest_in(reader.view, keys(BATCH, SIZES[-1] + 2), DEPTH)
         status = Path("/proc/self/status").read_text()
-    print(next(int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon")) / 1000)
+    print(
+        next(int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon"))
+        / 1000
+    )
 
 
 if __name__ == "__main__":

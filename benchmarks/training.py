@@ -25,7 +25,10 @@ from munkey.training.precision import DTYPES, Precision
 
 CLASSES = 10
 STAGE = Stage("bench")
-SIDE = {"cpu": 2048, "cuda": 8192}  # of a square matrix product, large enough to be the best that the machine can do
+SIDE = {
+    "cpu": 2048,
+    "cuda": 8192,
+}  # of a square matrix product, large enough to be the best that the machine can do
 FLOPS_OF_PRODUCT = {device: 2 * side**3 for device, side in SIDE.items()}
 MUNKEY = MunkeySettings(
     architecture="input-level",
@@ -64,7 +67,9 @@ class Size:
         return 1 + (self.image_size // self.model.patch_size) ** 2
 
 
-SMALL = Size("small ViT", 16, ModelSettings(patch_size=4, width=64, depth=4, heads=4, mlp_ratio=4.0), 64, 20)
+SMALL = Size(
+    "small ViT", 16, ModelSettings(patch_size=4, width=64, depth=4, heads=4, mlp_ratio=4.0), 64, 20
+)
 
 
 def paper_size(device: str) -> Size:
@@ -102,7 +107,13 @@ class Setup:
             precision=self.precision,
             compile=self.compile,
         )
-        return Recipe(self.size.data, self.size.model, train, MUNKEY if self.family == "munkey" else None, STAGE)
+        return Recipe(
+            self.size.data,
+            self.size.model,
+            train,
+            MUNKEY if self.family == "munkey" else None,
+            STAGE,
+        )
 
     def network(self) -> nn.Module:
         """A fresh model, ready for training."""
@@ -170,7 +181,9 @@ def multiplies_bfloat16() -> bool:
     best = {}
     for dtype in (torch.float32, torch.bfloat16):
         square = torch.ones(SIDE["cpu"] // 2, SIDE["cpu"] // 2, dtype=dtype)
-        best[dtype] = min(seconds_of({"product": partial(torch.mm, square, square)}, 3, "cpu")["product"])
+        best[dtype] = min(
+            seconds_of({"product": partial(torch.mm, square, square)}, 3, "cpu")["product"]
+        )
     return best[torch.bfloat16] < best[torch.float32]
 
 
@@ -189,12 +202,21 @@ def training(device: str, rounds: int) -> list[Result]:
             products = [FLOPS_OF_PRODUCT[device] / s for s in seconds.pop("matrix product")]
             speeds_of_product += products
             results += [
-                summary(f"{size.title}, {precision}: {name}", [size.steps * size.batch / s for s in times], "images/s")
+                summary(
+                    f"{size.title}, {precision}: {name}",
+                    [size.steps * size.batch / s for s in times],
+                    "images/s",
+                )
                 for name, times in seconds.items()
             ]
             flops = size.steps * flops_of_step(Setup(size, "vit", device, precision))
-            share = [100 * flops / s / product for s, product in zip(seconds["ViT"], products, strict=True)]
-            results.append(summary(f"{size.title}, {precision}: ViT's share of the matrix product", share, "%"))
+            share = [
+                100 * flops / s / product
+                for s, product in zip(seconds["ViT"], products, strict=True)
+            ]
+            results.append(
+                summary(f"{size.title}, {precision}: ViT's share of the matrix product", share, "%")
+            )
             ratio = ratios(seconds["MUNKEY"], seconds["ViT"])
             results.append(summary(f"{size.title}, {precision}: time of MUNKEY / ViT", ratio, "x"))
         speeds = [speed / 1e9 for speed in speeds_of_product]
@@ -206,22 +228,34 @@ def flops_of_step(setup: Setup) -> float:
     """Floating-point operations of one forward and backward pass: two for each multiply-add."""
     from torch.utils.flop_counter import FlopCounterMode
 
-    images = torch.randn(setup.size.batch, 3, setup.size.image_size, setup.size.image_size, device=setup.device)
+    images = torch.randn(
+        setup.size.batch, 3, setup.size.image_size, setup.size.image_size, device=setup.device
+    )
     with FlopCounterMode(display=False) as counter:
         setup.network()(images).square().mean().backward()
     return float(counter.get_total_flops())
 
 
-def seconds_of_steps(size: Size, device: str, precision: Number, rounds: int) -> dict[str, list[float]]:
+def seconds_of_steps(
+    size: Size, device: str, precision: Number, rounds: int
+) -> dict[str, list[float]]:
     """Seconds per round of a matrix product and of `size.steps` training steps of each model.
 
     ViT and MUNKEY are made anew in every round, alternately: where in memory a model lies changes its speed.
     """
-    a, b = (torch.randn(SIDE[device], SIDE[device], device=device, dtype=DTYPES[precision]) for _ in range(2))
-    pair = {"ViT": Setup(size, "vit", device, precision), "MUNKEY": Setup(size, "munkey", device, precision)}
+    a, b = (
+        torch.randn(SIDE[device], SIDE[device], device=device, dtype=DTYPES[precision])
+        for _ in range(2)
+    )
+    pair = {
+        "ViT": Setup(size, "vit", device, precision),
+        "MUNKEY": Setup(size, "munkey", device, precision),
+    }
     made_once = {"ViT, compiled": stepper(Setup(size, "vit", device, precision, compile=True))}
     if device == "cuda":
-        made_once["ViT, images streamed"] = stepper(Setup(size, "vit", device, precision, streamed=True))
+        made_once["ViT, images streamed"] = stepper(
+            Setup(size, "vit", device, precision, streamed=True)
+        )
     seconds: dict[str, list[float]] = {name: [] for name in ("matrix product", *pair, *made_once)}
     for round_number in range(rounds):
         made = {name: stepper(pair[name]) for name in turned(pair, round_number)}
@@ -237,7 +271,13 @@ def attention(device: str, rounds: int) -> list[Result]:
     results = []
     for precision in precisions(device) if device == "cpu" else ():
         for size in sizes(device):
-            shape = (size.batch, size.tokens, 3, size.model.heads, size.model.width // size.model.heads)
+            shape = (
+                size.batch,
+                size.tokens,
+                3,
+                size.model.heads,
+                size.model.width // size.model.heads,
+            )
             qkv = torch.randn(shape, dtype=DTYPES[precision], requires_grad=True)
             repeats = 100 if size is SMALL else 4
             sides = {

@@ -30,7 +30,12 @@ from munkey.models.training_inputs import SampleFiles
 # Parameters as in params.yaml, but with fewer pictures and epochs.
 
 # %%
-small = {"source": {"limit_per_class": 60}, "train": {"epochs": 10}, "model": {"depth": 2}, "keys": {"image_size": 64}}
+small = {
+    "source": {"limit_per_class": 60},
+    "train": {"epochs": 10},
+    "model": {"depth": 2},
+    "keys": {"image_size": 64},
+}
 config = merge(read_params([]), small)
 plan = Plan(load(config))
 os.chdir(tempfile.mkdtemp())
@@ -56,7 +61,9 @@ for name, subset, without in (("original-m", "full", None), ("retrain-m", "rate0
     settings = plan.train_settings("digits", "m")
     train(files, Path(name), Path(f"{name}.json"), "munkey", "digits", 0, subset, settings, cpu)
 files, settings = SampleFiles(images, forgotten), plan.train_settings("digits", "t")
-train(files, Path("retrain-t"), Path("retrain-t.json"), "vit", "digits", 0, "rate0.1", settings, cpu)
+train(
+    files, Path("retrain-t"), Path("retrain-t.json"), "vit", "digits", 0, "rate0.1", settings, cpu
+)
 
 # %% [markdown]
 # To forget is to delete rows of the memory. Nothing is trained.
@@ -64,7 +71,13 @@ train(files, Path("retrain-t"), Path("retrain-t.json"), "vit", "digits", 0, "rat
 # %%
 settings = plan.unlearn_settings("digits", "munkey")
 record = Path("munkey.json")
-names = {"method": "munkey", "dataset": "digits", "seed": 0, "rate": "0.1", "system": Path("munkey")}
+names = {
+    "method": "munkey",
+    "dataset": "digits",
+    "seed": 0,
+    "rate": "0.1",
+    "system": Path("munkey"),
+}
 unlearn(files, Path("original-m"), record, settings=settings, around=cpu, **names)
 
 # %% [markdown]
@@ -77,7 +90,12 @@ for name in ("original-m", "munkey", "retrain-m", "retrain-t"):
     near = None if name == "retrain-t" else Path(f"neighbors-{memory}.npz")
     asked = SampleFiles(images, neighbors=near)
     evaluate(asked, Path(name), Path("logits.npz"), plan.evaluate_settings("digits", name), cpu)
-    results[name] = measure(read_npz(Path("logits.npz")), forget_sets.read(forgotten), np.random.default_rng(0))
-    print(f"{name:11}", *(f"{metric} {results[name][metric]:5.1f}" for metric in ("TA", "RA", "FA", "MIA")))
+    results[name] = measure(
+        read_npz(Path("logits.npz")), forget_sets.read(forgotten), np.random.default_rng(0)
+    )
+    print(
+        f"{name:11}",
+        *(f"{metric} {results[name][metric]:5.1f}" for metric in ("TA", "RA", "FA", "MIA")),
+    )
 seconds = read_json(record)["unlearn_s"]
 print(f"deleted in {1000 * seconds:.1f} ms")

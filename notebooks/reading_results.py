@@ -17,14 +17,18 @@ RESULTS = Path(os.environ.get("RESULTS", "results/default"))
 
 # %%
 metrics = read_table(RESULTS / "metrics.csv")
-over_seeds = metrics.groupby(["dataset", "rate", "method", "metric"])["value"].agg(["mean", "std", "count"])
+over_seeds = metrics.groupby(["dataset", "rate", "method", "metric"])["value"].agg(
+    ["mean", "std", "count"]
+)
 print(over_seeds.round(2).to_string())
 
 # %% [markdown]
 # Methods in the order of their gap from the oracle, at each forget rate.
 
 # %%
-gaps = metrics[metrics["metric"] == "gap"].groupby(["rate", "method"])["value"].mean().unstack("rate")
+gaps = (
+    metrics[metrics["metric"] == "gap"].groupby(["rate", "method"])["value"].mean().unstack("rate")
+)
 print(gaps.sort_values(by=gaps.columns[-1]).round(2).to_string())
 
 # %% [markdown]
@@ -43,7 +47,9 @@ print(path, record["started"], record["provenance"]["device"], record["settings"
 dataset, seed, rate, method = path.parts[-5:-1]
 logits = read_npz(RESULTS / "logits" / dataset / seed / rate / f"{method}.npz")
 by_split = {
-    str(split): accuracy(logits["logits"][logits["splits"] == split], logits["labels"][logits["splits"] == split])
+    str(split): accuracy(
+        logits["logits"][logits["splits"] == split], logits["labels"][logits["splits"] == split]
+    )
     for split in sorted(set(logits["splits"]))
 }
 print(by_split)

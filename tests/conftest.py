@@ -27,7 +27,9 @@ from munkey.settings import InferenceSettings
 ROOT = Path(__file__).parents[1]
 SHARED = Path("/dev/shm")
 DRAWN = 2  # of the soak tests, in CI
-VIT = ViTArchitecture(classes=3, image_size=8, patch_size=4, width=8, depth=2, heads=2, mlp_ratio=2.0)
+VIT = ViTArchitecture(
+    classes=3, image_size=8, patch_size=4, width=8, depth=2, heads=2, mlp_ratio=2.0
+)
 MUNKEY = MunkeyArchitecture(**vars(VIT), architecture="input-level", token_dim=5)
 
 torch.set_num_threads(1)
@@ -37,7 +39,9 @@ hypothesis.settings.load_profile("repeatable")
 
 def needs_gpu(test: Callable[..., None]) -> Callable[..., None]:
     """Marks a test `gpu` and skips it where there is none."""
-    return pytest.mark.gpu(pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")(test))
+    return pytest.mark.gpu(
+        pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")(test)
+    )
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -74,7 +78,9 @@ def image_set(count: int, side: int = 8, classes: int = 3, seed: int = 0) -> Ima
 
 def memory_of(ids: np.ndarray, token_dim: int = 5, seed: int = 0) -> ExemplarMemory:
     keys = torch.from_numpy(unit_rows(len(ids), 4, seed=seed))
-    return ExemplarMemory(torch.from_numpy(ids), keys, torch.randn(len(ids), token_dim, generator=generator(seed)))
+    return ExemplarMemory(
+        torch.from_numpy(ids), keys, torch.randn(len(ids), token_dim, generator=generator(seed))
+    )
 
 
 def lively(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
@@ -112,7 +118,9 @@ def config() -> dict[str, Any]:
 def params(config: dict[str, Any]) -> Params:
     """The parameters cut down to the tiny models of these tests."""
     tiny = changed(config, "data.image_size", VIT.image_size)
-    tiny["model"] = {name: getattr(VIT, name) for name in ("patch_size", "width", "depth", "heads", "mlp_ratio")}
+    tiny["model"] = {
+        name: getattr(VIT, name) for name in ("patch_size", "width", "depth", "heads", "mlp_ratio")
+    }
     tiny["munkey"] |= {"token_dim": MUNKEY.token_dim, "neighbors": [2, 4]}
     tiny["train"] |= {"epochs": 2, "batch_size": 5}
     tiny["keys"]["depth"], tiny["knn"]["k"] = 6, 4
@@ -135,7 +143,9 @@ def munkey_system(munkey: Munkey) -> System:
 @pytest.fixture
 def inference() -> Callable[..., InferenceSettings]:
     """Retrieval settings; tau is high, so that every neighbor counts."""
-    return lambda **changes: InferenceSettings(**{"k": 4, "fusion": "ensemble", "temperature": 0.5} | changes)
+    return lambda **changes: InferenceSettings(
+        **{"k": 4, "fusion": "ensemble", "temperature": 0.5} | changes
+    )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -156,10 +166,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Where `drawn` tests are asked for, the commit draws them: all workers draw the same, and another commit others.
     """
     if "drawn" in config.option.markexpr:
-        commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+        commit = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+        )
         soak = {item.nodeid: item for item in items if item.get_closest_marker("soak")}
-        short = [name for name, item in soak.items() if not item.get_closest_marker("soak").kwargs.get("long")]
+        short = [
+            name
+            for name, item in soak.items()
+            if not item.get_closest_marker("soak").kwargs.get("long")
+        ]
         for name in random.Random(commit.stdout).sample(sorted(short), min(DRAWN, len(short))):
             soak[name].add_marker("drawn")
-    long = {item.path for item in items if "integration" in item.path.parts or item.get_closest_marker("slow")}
+    long = {
+        item.path
+        for item in items
+        if "integration" in item.path.parts or item.get_closest_marker("slow")
+    }
     items.sort(key=lambda item: item.path not in long)

@@ -45,7 +45,8 @@ class LikeAGpu(TorchDispatchMode):
             return function(*args, **kwargs)
         if function.overloadpacket.__name__ in COPIES:
             target = next(
-                (leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.device)), args[0].device
+                (leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.device)),
+                args[0].device,
             )
             if target.type == META:
                 return function(*args, **kwargs)
@@ -64,9 +65,17 @@ def fault_of(function: torch._ops.OpOverload, args: tuple, tensors: list[Tensor]
     if any(tensor.ndim and not tensor.is_meta for tensor in tensors):
         return "reads a tensor that was left on the host"
     if "index" in function.overloadpacket.__name__:  # tagged, although only masks hang on data
-        masks = [leaf for leaf in tree_leaves(args[1]) if isinstance(leaf, Tensor) and not leaf.dtype.is_signed]
+        masks = [
+            leaf
+            for leaf in tree_leaves(args[1])
+            if isinstance(leaf, Tensor) and not leaf.dtype.is_signed
+        ]
         return "has a shape that hangs on a mask" if masks else ""
-    return "reads a value back, or has a shape that hangs on one" if HANG_ON_DATA & set(function.tags) else ""
+    return (
+        "reads a value back, or has a shape that hangs on one"
+        if HANG_ON_DATA & set(function.tags)
+        else ""
+    )
 
 
 def functions_at_work() -> list[str]:
@@ -82,6 +91,8 @@ def functions_at_work() -> list[str]:
 @contextmanager
 def like_a_gpu() -> Iterator[LikeAGpu]:
     """The meta device stands in for a GPU, for which AdamW is fused too."""
-    allowed = patch("torch.optim.optimizer._get_fused_kernels_supported_devices", lambda: ["cpu", "cuda", META])
+    allowed = patch(
+        "torch.optim.optimizer._get_fused_kernels_supported_devices", lambda: ["cpu", "cuda", META]
+    )
     with allowed, LikeAGpu() as mode:
         yield mode

@@ -21,14 +21,29 @@ def project(name: str, version: str, announces: Mapping[str, Mapping[str, str]])
     """The pyproject.toml of a package. announces: modules by group and name of the entry."""
     lines = ["[project]", f'name = "{name}"', f'version = "{version}"']
     for group, entries in announces.items():
-        lines += ["", f'[project.entry-points."{group}"]', *(f'{key} = "{value}"' for key, value in entries.items())]
+        lines += [
+            "",
+            f'[project.entry-points."{group}"]',
+            *(f'{key} = "{value}"' for key, value in entries.items()),
+        ]
     return "\n".join(lines)
 
 
 def install(source: Path, site: Path) -> None:
     """Install a package from its source into a folder, which PYTHONPATH may name."""
-    command = ["uv", "pip", "install", "--quiet", "--offline", "--no-deps", "--no-build-isolation", "--target"]
-    done = subprocess.run([*command, site, source], cwd=ROOT, capture_output=True, text=True, check=False)
+    command = [
+        "uv",
+        "pip",
+        "install",
+        "--quiet",
+        "--offline",
+        "--no-deps",
+        "--no-build-isolation",
+        "--target",
+    ]
+    done = subprocess.run(
+        [*command, site, source], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 

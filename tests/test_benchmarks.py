@@ -12,14 +12,26 @@ MACHINE = {"device": "a CPU", "cores": 2, "date": "2026-11-21", "versions": {"to
 
 
 def test_the_time_of_a_run_is_split_without_remainder(tmp_path):
-    for name, seconds in {"forget/a/r": 0.5, "forget/b/r": 0.1, "train/a": 20.1, "tables": 0.3}.items():
+    for name, seconds in {
+        "forget/a/r": 0.5,
+        "forget/b/r": 0.1,
+        "train/a": 20.1,
+        "tables": 0.3,
+    }.items():
         log = tmp_path / Layout("default").log(name)
         log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_text(f"epoch 1\nThis job took {seconds} s, 0.2 s of CPU, 300.0 MiB of memory at most\n")
+        log.write_text(
+            f"epoch 1\nThis job took {seconds} s, 0.2 s of CPU, 300.0 MiB of memory at most\n"
+        )
     jobs = grid.seconds_by_step(tmp_path)
     assert jobs == {"forget": [0.5, 0.1], "tables": [0.3], "train": [20.1]}
     rows = {row["part"]: row for row in grid.parts(jobs, wall=20.0, cores=2)}
-    assert rows["forget"] == {"part": "forget", "jobs": 2, "core_s": pytest.approx(0.6), "share": pytest.approx(1.5)}
+    assert rows["forget"] == {
+        "part": "forget",
+        "jobs": 2,
+        "core_s": pytest.approx(0.6),
+        "share": pytest.approx(1.5),
+    }
     assert rows[grid.REST]["core_s"] == pytest.approx(40 - 21.0) and rows[grid.REST]["jobs"] == 4
     assert sum(row["share"] for row in rows.values()) == pytest.approx(100)
 
@@ -40,10 +52,17 @@ def test_the_memory_on_disk_and_its_search_are_measured_beside_their_promises(mo
     for name, value in {"SIZES": (100, 3000), "WIDTH": 12, "TOKEN": 3, "BATCH": 20}.items():
         monkeypatch.setattr(search, name, value)
     monkeypatch.setattr(search, "resident", lambda *_: [])
-    rows = {row["name"]: row for row in [*BENCHMARKS["memory"]("cpu", 1), *BENCHMARKS["search"]("cpu", 2)]}
+    rows = {
+        row["name"]: row
+        for row in [*BENCHMARKS["memory"]("cpu", 1), *BENCHMARKS["search"]("cpu", 2)]
+    }
     assert rows["1,000 rows: deletion of 100, acknowledged"]["n"] == 1
     assert rows["1,000 rows: one deletion, acknowledged"]["n"] == 100
-    assert rows["20 queries in 3,000 x 12"]["n"] == rows["one query in 100 x 12, a tenth deleted"]["n"] == 2
+    assert (
+        rows["20 queries in 3,000 x 12"]["n"]
+        == rows["one query in 100 x 12, a tenth deleted"]["n"]
+        == 2
+    )
 
 
 def test_a_promise_stands_beside_what_was_measured_and_a_missed_one_is_marked():
@@ -66,7 +85,9 @@ def test_a_promise_stands_beside_what_was_measured_and_a_missed_one_is_marked():
 
 @pytest.mark.parametrize("family", ["vit", "munkey"])
 def test_a_training_step_of_the_benchmark_trains(family):
-    stepper = training.stepper(training.Setup(replace(training.SMALL, batch=8), family, "cpu", "float32"))
+    stepper = training.stepper(
+        training.Setup(replace(training.SMALL, batch=8), family, "cpu", "float32")
+    )
     before = stepper.model.head.weight.detach().clone()
     stepper.steps(2)
     assert not before.equal(stepper.model.head.weight)
@@ -101,5 +122,14 @@ def test_the_file_of_a_machine_is_named_for_it(tmp_path):
 
 
 def test_targets_are_those_of_training():
-    row = {"name": page.TARGETS[0].name, "median": 72.0, "unit": "%", "n": 3, "q25": 70.0, "q75": 78.0}
-    assert "| ≥ 80 % | **72: missed** |" in page.promises({"machine": MACHINE, "results": [row]}, page.TARGETS)
+    row = {
+        "name": page.TARGETS[0].name,
+        "median": 72.0,
+        "unit": "%",
+        "n": 3,
+        "q25": 70.0,
+        "q75": 78.0,
+    }
+    assert "| ≥ 80 % | **72: missed** |" in page.promises(
+        {"machine": MACHINE, "results": [row]}, page.TARGETS
+    )

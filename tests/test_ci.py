@@ -14,7 +14,11 @@ class Item:
     """A test with a name and markers, as pytest hands it to its hooks."""
 
     def __init__(self, nodeid: str, *markers: pytest.Mark) -> None:
-        self.nodeid, self.path, self.markers = nodeid, Path(nodeid), {marker.name: marker for marker in markers}
+        self.nodeid, self.path, self.markers = (
+            nodeid,
+            Path(nodeid),
+            {marker.name: marker for marker in markers},
+        )
 
     def get_closest_marker(self, name: str) -> pytest.Mark | None:
         return self.markers.get(name)
@@ -26,7 +30,9 @@ class Item:
 def report_of(item: Item, skipped: bool) -> SimpleNamespace:
     """What the hook makes of a test's report."""
     outcome = "skipped" if skipped else "passed"
-    report = SimpleNamespace(outcome=outcome, skipped=skipped, longrepr=SKIPPED if skipped else None)
+    report = SimpleNamespace(
+        outcome=outcome, skipped=skipped, longrepr=SKIPPED if skipped else None
+    )
     steps = pytest_runtest_makereport(item)
     next(steps)
     with pytest.raises(StopIteration) as stopped:
@@ -42,7 +48,10 @@ def test_a_test_of_servers_that_is_skipped_has_failed_in_ci_and_nowhere_else(mar
     assert failed.outcome == "failed"
     assert failed.longrepr == "skipped, which CI does not allow: Skipped: needs nginx"
     assert report_of(servers, skipped=False).outcome == "passed"
-    assert report_of(Item("tests/test_it.py::test", pytest.mark.gpu.mark), skipped=True).outcome == "skipped"
+    assert (
+        report_of(Item("tests/test_it.py::test", pytest.mark.gpu.mark), skipped=True).outcome
+        == "skipped"
+    )
     monkeypatch.delenv("CI")
     assert report_of(servers, skipped=True).outcome == "skipped"
 

@@ -39,15 +39,22 @@ class Kind(NamedTuple):
 def make_dataset(folder: Path) -> None:
     images = RNG.integers(0, 256, (30, 8, 8, 3), dtype=np.uint8)
     splits = np.repeat(["train", "val", "test"], 10)
-    prepared.prepare(Source(images, IDS % 2, splits, ["cat", "dog"], [f"{i}.png" for i in IDS]), folder)
+    prepared.prepare(
+        Source(images, IDS % 2, splits, ["cat", "dog"], [f"{i}.png" for i in IDS]), folder
+    )
 
 
 def make_checkpoint(folder: Path) -> None:
-    weight, scaler = torch.nn.Parameter(torch.randn(300, generator=generator())), torch.amp.GradScaler("cpu")
+    weight, scaler = (
+        torch.nn.Parameter(torch.randn(300, generator=generator())),
+        torch.amp.GradScaler("cpu"),
+    )
     optimizer = adamw([weight], [0.9, 0.99], 0.0)
     weight.sum().backward()
     optimizer.step()
-    Checkpoint(CheckpointFile(folder / "c.pt", 0.0), [generator()]).save(optimizer, scaler, [{"epoch": 1, "loss": 0.5}])
+    Checkpoint(CheckpointFile(folder / "c.pt", 0.0), [generator()]).save(
+        optimizer, scaler, [{"epoch": 1, "loss": 0.5}]
+    )
 
 
 def read_checkpoint(path: Path) -> None:
@@ -62,29 +69,50 @@ def read_dataset(path: Path) -> object:
 
 
 METRICS = [{"method": "cf", "metric": "TA", "value": value} for value in RNG.random(40).tolist()]
-RECORD = {"history": [{"epoch": epoch, "loss": 1 / epoch} for epoch in range(1, 20)], "unlearn_s": 1.5}
+RECORD = {
+    "history": [{"epoch": epoch, "loss": 1 / epoch} for epoch in range(1, 20)],
+    "unlearn_s": 1.5,
+}
 NEAR = Neighbors(RNG.integers(0, 30, (30, 4)), RNG.random((30, 4), dtype=np.float32))
 LOGITS = {"ids": IDS, "logits": RNG.normal(size=(30, 10)).astype(np.float32)}
 KINDS = [
     Kind("images.npy", make_dataset, read_dataset),
     Kind("samples.csv", make_dataset, read_dataset),
     Kind("classes.json", make_dataset, read_dataset),
-    Kind("metrics.csv", lambda folder: files.write_csv(folder / "metrics.csv", METRICS), files.read_table),
+    Kind(
+        "metrics.csv",
+        lambda folder: files.write_csv(folder / "metrics.csv", METRICS),
+        files.read_table,
+    ),
     Kind(
         "main.csv",
         lambda folder: files.write_text(folder / "main.csv", pd.DataFrame(METRICS).to_csv()),
         files.read_table,
     ),
-    Kind("record.json", lambda folder: files.write_json(folder / "record.json", RECORD), files.read_json),
-    Kind("forget.csv", lambda folder: forget_sets.write(folder / "forget.csv", IDS[::2]), forget_sets.read),
-    Kind("keys.npz", lambda folder: keys.write(folder / "keys.npz", IDS, unit_rows(30, 6)), keys.read),
+    Kind(
+        "record.json",
+        lambda folder: files.write_json(folder / "record.json", RECORD),
+        files.read_json,
+    ),
+    Kind(
+        "forget.csv",
+        lambda folder: forget_sets.write(folder / "forget.csv", IDS[::2]),
+        forget_sets.read,
+    ),
+    Kind(
+        "keys.npz", lambda folder: keys.write(folder / "keys.npz", IDS, unit_rows(30, 6)), keys.read
+    ),
     Kind(
         "near.npz",
         lambda folder: neighbors.write(folder / "near.npz", IDS, NEAR),
         lambda path: neighbors.read(path, IDS),
     ),
-    Kind("logits.npz", lambda folder: files.write_npz(folder / "logits.npz", LOGITS), files.read_npz),
-    Kind("0.npy", lambda folder: files.write_npy(folder / "0.npy", LOGITS["logits"]), files.read_npy),
+    Kind(
+        "logits.npz", lambda folder: files.write_npz(folder / "logits.npz", LOGITS), files.read_npz
+    ),
+    Kind(
+        "0.npy", lambda folder: files.write_npy(folder / "0.npy", LOGITS["logits"]), files.read_npy
+    ),
     Kind("c.pt", make_checkpoint, read_checkpoint),
 ]
 
@@ -102,7 +130,12 @@ def flips(content: bytes) -> list[bytes]:
 
 def cuts(content: bytes) -> list[bytes]:
     """The content cut short, emptied, and with something added."""
-    return [b"", *(content[: len(content) * part // 7] for part in range(1, 7)), content[:-1], content + b"\n"]
+    return [
+        b"",
+        *(content[: len(content) * part // 7] for part in range(1, 7)),
+        content[:-1],
+        content + b"\n",
+    ]
 
 
 def noticed(path: Path, content: bytes, read: Callable[[Path], object]) -> bool:
@@ -115,7 +148,9 @@ def noticed(path: Path, content: bytes, read: Callable[[Path], object]) -> bool:
     return False
 
 
-def unnoticed(path: Path, damage: Callable[[bytes], list[bytes]], read: Callable[[Path], object]) -> str:
+def unnoticed(
+    path: Path, damage: Callable[[bytes], list[bytes]], read: Callable[[Path], object]
+) -> str:
     """How many of the damaged contents are read as if they were whole."""
     read(path)
     contents = damage(path.read_bytes())

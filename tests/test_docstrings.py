@@ -36,5 +36,9 @@ def test_the_examples_of_a_module_run_as_printed(name):
 def test_what_plug_ins_use_is_documented_in_numpydoc(module):
     for name, sections in PUBLIC[module].items():
         text = getattr(importlib.import_module(module), name).__doc__
-        missing = [section for section in sections if f"    {section}\n    {'-' * len(section)}\n" not in text]
+        missing = [
+            section
+            for section in sections
+            if f"    {section}\n    {'-' * len(section)}\n" not in text
+        ]
         assert not missing, f"{module}.{name} lacks {missing}"

@@ -37,7 +37,9 @@ OF_WORKFLOW = ("configfile: ", "load(config)", "train_settings(", "dispatch.run(
 
 def walk(title: str) -> list[str]:
     """The files that a walk of docs/layout.md links to, each once, from the project's folder."""
-    text = (ROOT / "docs/layout.md").read_text().partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    text = (
+        (ROOT / "docs/layout.md").read_text().partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    )
     links = re.findall(r"\]\(\.\./([^)#]+)\)", text)
     return list(dict.fromkeys(links))
 
@@ -83,7 +85,9 @@ class Watch:
             self.checked.append(frame.f_locals["self"])
 
 
-def test_the_walk_of_a_setting_names_every_file_that_it_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_walk_of_a_setting_names_every_file_that_it_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """MUNKEY is trained, from the parameters on, and every function is watched for the value."""
     monkeypatch.chdir(tmp_path)
     data = prepared(tmp_path / "data")
@@ -91,7 +95,12 @@ def test_the_walk_of_a_setting_names_every_file_that_it_passes(tmp_path: Path, m
     files = {"images": "data/images.npy", "keyfile": str(keyfile), "neighbors": str(neighbors)}
     outputs = {"system": "system", "record": "record.json"}
     wildcards = {"seed": "0", "subset": "full"}
-    changes = {"munkey.p_token": P_TOKEN, "train.epochs": 1, "train.batch_size": 180, "model.depth": 1}
+    changes = {
+        "munkey.p_token": P_TOKEN,
+        "train.epochs": 1,
+        "train.batch_size": 180,
+        "model.depth": 1,
+    }
     config = small_config(changes | {"ablations": {"inference.k": [1, 2]}})
     with Watch() as planning:
         sections = Plan(load(config)).train_settings("digits", "m")
@@ -108,7 +117,11 @@ def test_the_walk_of_a_setting_names_every_file_that_it_passes(tmp_path: Path, m
 
 
 def test_it_names_every_file_of_the_workflow_that_hands_the_value_on() -> None:
-    files = [ROOT / "Snakefile", *(ROOT / "workflow").rglob("*.smk"), *(ROOT / "workflow").rglob("*.py")]
+    files = [
+        ROOT / "Snakefile",
+        *(ROOT / "workflow").rglob("*.smk"),
+        *(ROOT / "workflow").rglob("*.py"),
+    ]
     handing_on = [file for file in files if any(words in file.read_text() for words in OF_WORKFLOW)]
     named = set(walk(SETTING))
     assert len(handing_on) == 3

@@ -50,9 +50,17 @@ READS_BACK = {
 @pytest.fixture(scope="module")
 def backbone(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A tiny model as timm saves it."""
-    shape = {"img_size": VIT.image_size, "patch_size": 4, "embed_dim": 12, "depth": 2, "num_heads": 2}
+    shape = {
+        "img_size": VIT.image_size,
+        "patch_size": 4,
+        "embed_dim": 12,
+        "depth": 2,
+        "num_heads": 2,
+    }
     folder = str(tmp_path_factory.mktemp("backbone"))
-    timm.models.save_for_hf(timm.create_model("vit_tiny_patch16_224", **shape), folder, model_args=shape)
+    timm.models.save_for_hf(
+        timm.create_model("vit_tiny_patch16_224", **shape), folder, model_args=shape
+    )
     return f"{folder}/"
 
 
@@ -94,7 +102,9 @@ def original(params: Params, family: Family, folder: Path, **changes: dict[str, 
     if family.learns:
         made = family.train(training_of(family, recipe_of(params, family, **changes), "cpu")).system
     else:
-        made = family.fitted(MEMBERS, DATA.labels[:13], CLASSES, params.of_family(family), Stage("meta", family.name))
+        made = family.fitted(
+            MEMBERS, DATA.labels[:13], CLASSES, params.of_family(family), Stage("meta", family.name)
+        )
     system.save(folder / "system.safetensors", made)
     return system.load(folder / "system.safetensors", device=META)
 
@@ -107,7 +117,9 @@ def tensors_of(trained: System) -> list[Tensor]:
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*copying from a non-meta parameter"
 )  # SISA's, which is as it should be
-trained_families = pytest.mark.parametrize("name", [family.name for family in FAMILIES.values() if family.learns])
+trained_families = pytest.mark.parametrize(
+    "name", [family.name for family in FAMILIES.values() if family.learns]
+)
 
 
 @trained_families
@@ -122,21 +134,36 @@ def test_a_training_reads_two_numbers_back_an_epoch_and_nothing_else(name, resid
 @pytest.mark.parametrize("architecture", NETWORKS)
 @pytest.mark.parametrize("aggregation", ["softmax", "rank", "ensemble"])
 def test_so_does_every_variant_of_munkey(architecture, aggregation, params, gpu, tmp_path):
-    family, changes = FAMILIES["munkey"], {"munkey": {"architecture": architecture, "aggregation": aggregation}}
+    family, changes = (
+        FAMILIES["munkey"],
+        {"munkey": {"architecture": architecture, "aggregation": aggregation}},
+    )
     family.train(training_of(family, recipe_of(params, family, **changes), META))
     asked = params.inference.model_copy(update={"fusion": aggregation})
     loaded = original(params, family, tmp_path, **changes)
-    predictions(loaded, DATA, Asked(DATA.ids, Retrieval(nearest(KEYS, MEMBERS, 6), asked)), params.data, META)
+    predictions(
+        loaded,
+        DATA,
+        Asked(DATA.ids, Retrieval(nearest(KEYS, MEMBERS, 6), asked)),
+        params.data,
+        META,
+    )
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_an_evaluation_reads_only_its_answers_back(name, params, gpu, tmp_path):
     family, loaded = FAMILIES[name], original(params, FAMILIES[name], tmp_path)
-    asked = family.retrieval(nearest(KEYS, MEMBERS, 6), params.inference) if family.has_memory else None
+    asked = (
+        family.retrieval(nearest(KEYS, MEMBERS, 6), params.inference) if family.has_memory else None
+    )
     asked = Retrieval(None, keys=KEYS.keys) if family.asks_keys else asked
     gpu.reads.clear()
     answers = predictions(
-        loaded, DATA, Asked(DATA.ids, asked, asked if family.has_pathways else None), params.data, META
+        loaded,
+        DATA,
+        Asked(DATA.ids, asked, asked if family.has_pathways else None),
+        params.data,
+        META,
     )
     assert answers["logits"].shape == (18, CLASSES)
     assert set(gpu.reads) <= {
@@ -166,7 +193,9 @@ def request_of(params: Params, name: str, resident: bool) -> Request:
 def unlearned(params: Params, name: str, folder: Path, resident: bool = False) -> System:
     method = METHODS[name]
     settings = params.unlearn[name]
-    return method.run(original(params, method.original, folder), request_of(params, name, resident), settings)
+    return method.run(
+        original(params, method.original, folder), request_of(params, name, resident), settings
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in READS_BACK])
@@ -175,16 +204,29 @@ def test_a_method_reads_back_only_what_it_reports(name, resident, params, gpu, t
     left = unlearned(params, name, tmp_path, resident)
     assert all(tensor.is_meta for tensor in tensors_of(left))
     per_epoch = {"munkey.training.loop._run_epoch", "munkey.unlearn.finetune.accuracy"}
-    rows, own = "munkey.models.families.lda.head", name.replace("-", "_")  # rows are summed on the host
+    rows, own = (
+        "munkey.models.families.lda.head",
+        name.replace("-", "_"),
+    )  # rows are summed on the host
     per_step = "munkey.models.networks.logistic.norm"  # whether it is small enough
-    once = {"saliency.dampened", "finetune.by_loss", "finetune.repelling_noise"}  # before or after all steps
+    once = {
+        "saliency.dampened",
+        "finetune.by_loss",
+        "finetune.repelling_noise",
+    }  # before or after all steps
     shared = {f"munkey.unlearn.{place}" for place in once}
-    assert set(gpu.reads) <= per_epoch | shared | {f"munkey.unlearn.methods.{own}.{own}", rows, per_step}
+    assert set(gpu.reads) <= per_epoch | shared | {
+        f"munkey.unlearn.methods.{own}.{own}",
+        rows,
+        per_step,
+    }
 
 
 @pytest.mark.parametrize("name", READS_BACK)
 def test_a_method_that_must_read_back_within_a_step_says_where(name, params, gpu, tmp_path):
-    with pytest.raises(HostNeededError, match=rf"^{READS_BACK[name]} has a shape that hangs on a mask"):
+    with pytest.raises(
+        HostNeededError, match=rf"^{READS_BACK[name]} has a shape that hangs on a mask"
+    ):
         unlearned(params, name, tmp_path)
     assert "Reads back" in adversarial.untargeted_l2.__doc__
 
@@ -192,11 +234,17 @@ def test_a_method_that_must_read_back_within_a_step_says_where(name, params, gpu
 def test_the_rest_of_amun_does_not(params, gpu, tmp_path, monkeypatch):
     """With an attack that found its images, and gave them to the host."""
 
-    def attack(answer: Callable[[Tensor], Tensor], clean: Tensor, labels: Tensor, *_: object) -> Attacked:
+    def attack(
+        answer: Callable[[Tensor], Tensor], clean: Tensor, labels: Tensor, *_: object
+    ) -> Attacked:
         assert clean.is_meta and labels.is_meta and answer(clean).is_meta
         adversarial._steepest_ascent(answer, clean, labels)
         adversarial._projected(clean, 1.0)
-        return Attacked(torch.zeros(clean.shape), torch.zeros(len(clean), dtype=torch.int64), torch.zeros(len(clean)))
+        return Attacked(
+            torch.zeros(clean.shape),
+            torch.zeros(len(clean), dtype=torch.int64),
+            torch.zeros(len(clean)),
+        )
 
     monkeypatch.setattr(adversarial, "untargeted_l2", attack)
     assert all(tensor.is_meta for tensor in tensors_of(unlearned(params, "amun", tmp_path)))
@@ -206,8 +254,16 @@ def test_keys_are_extracted_on_the_device(gpu):
     from munkey.encoders.keys import extract
 
     features = torch.ones(SIDE * SIDE * 3, 7, device=META)
-    with pytest.raises(ValueError, match="18 images have no usable key"):  # what is read back is zeros
-        extract(lambda images: images.flatten(1) @ features, DATA.images, 5, META, lambda batches: batches)
+    with pytest.raises(
+        ValueError, match="18 images have no usable key"
+    ):  # what is read back is zeros
+        extract(
+            lambda images: images.flatten(1) @ features,
+            DATA.images,
+            5,
+            META,
+            lambda batches: batches,
+        )
     assert gpu.reads == ["munkey.encoders.keys.extract"] * 4
 
 
@@ -254,8 +310,18 @@ def test_only_one_page_knows_cuda():
     knowing = [
         str(path.relative_to(package))
         for path in sorted(package.rglob("*.py"))
-        for word in ("torch.cuda", "torch.amp.", "torch.autocast", "pin_memory", "non_blocking", "scaled_dot_product")
+        for word in (
+            "torch.cuda",
+            "torch.amp.",
+            "torch.autocast",
+            "pin_memory",
+            "non_blocking",
+            "scaled_dot_product",
+        )
         if word in path.read_text()
     ]
-    assert set(knowing) == {"core/gpu.py", "training/checkpoint.py"}  # the latter in annotations alone
+    assert set(knowing) == {
+        "core/gpu.py",
+        "training/checkpoint.py",
+    }  # the latter in annotations alone
     assert len((package / "core/gpu.py").read_text().splitlines()) <= 80

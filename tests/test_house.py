@@ -58,7 +58,9 @@ FORBIDDEN = {
 
 def test_forbidden_imports_and_a_room_without_a_floor_are_found_and_named(tmp_path):
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    shutil.copytree(
+        ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+    )
     for importer, imported in FORBIDDEN.items():
         with (tmp_path / "src" / Path(*importer.split(".")).with_suffix(".py")).open("a") as module:
             module.write(f"\nimport {imported}  # noqa\n")
@@ -114,13 +116,19 @@ def test_each_module_imports_first():
     paths = [path.relative_to(ROOT / "src").with_suffix("") for path in PACKAGE]
     names = sorted(".".join(path.parts).removesuffix(".__init__") for path in paths)
     assert {"munkey", "munkey.models.families.munkey", "munkey.experiment.plan.plan"} <= set(names)
-    done = subprocess.run([sys.executable, "-c", IMPORT_EACH, *names], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT_EACH, *names], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
 # Folders and names
 
-ONE_FILE_EACH = {"unlearn/methods", "audits/attacks", "data/sets"}  # a registry's entries: as many as there are
+ONE_FILE_EACH = {
+    "unlearn/methods",
+    "audits/attacks",
+    "data/sets",
+}  # a registry's entries: as many as there are
 SAME_FUNCTION = {
     "read",  # with `write`: a module's own file
     "write",
@@ -131,8 +139,13 @@ SAME_FUNCTION = {
 def test_a_folder_has_at_most_16_modules():
     modules: dict[str, int] = defaultdict(int)
     for path in PACKAGE:
-        modules[path.parent.relative_to(ROOT / "src/munkey").as_posix()] += path.name != "__init__.py"
-    none_of([f"{name}: {n}" for name, n in modules.items() if n > 16 and name not in ONE_FILE_EACH], "too full")
+        modules[path.parent.relative_to(ROOT / "src/munkey").as_posix()] += (
+            path.name != "__init__.py"
+        )
+    none_of(
+        [f"{name}: {n}" for name, n in modules.items() if n > 16 and name not in ONE_FILE_EACH],
+        "too full",
+    )
 
 
 def test_a_name_of_a_class_or_of_a_function_says_which():
@@ -142,12 +155,21 @@ def test_a_name_of_a_class_or_of_a_function_says_which():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 classes[node.name].append(place)
-        for node in [] if path.parent.name in {"cli", "jobs"} else tree.body:  # named like commands and rules
+        for node in (
+            [] if path.parent.name in {"cli", "jobs"} else tree.body
+        ):  # named like commands and rules
             if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
                 functions[node.name].append(place)
     twice = {name: places for name, places in classes.items() if len(places) > 1}
-    often = {name: places for name, places in functions.items() if len(places) > 3 and name not in SAME_FUNCTION}
-    none_of([f"{name}: {', '.join(places)}" for name, places in (twice | often).items()], "one name, one thing")
+    often = {
+        name: places
+        for name, places in functions.items()
+        if len(places) > 3 and name not in SAME_FUNCTION
+    }
+    none_of(
+        [f"{name}: {', '.join(places)}" for name, places in (twice | often).items()],
+        "one name, one thing",
+    )
 
 
 def test_no_function_has_more_than_12_parameters():
@@ -160,15 +182,24 @@ def test_no_function_has_more_than_12_parameters():
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 count = len([*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs])
                 if count > 12:
-                    violations.append(f"{path.relative_to(ROOT)}, line {node.lineno}: {node.name} has {count}")
-    none_of(violations, "a function has at most 12 parameters: make a record of those that belong together")
+                    violations.append(
+                        f"{path.relative_to(ROOT)}, line {node.lineno}: {node.name} has {count}"
+                    )
+    none_of(
+        violations,
+        "a function has at most 12 parameters: make a record of those that belong together",
+    )
 
 
 DOCUMENTED = {"cores", "source_path"}  # all that Snakemake's documentation says of `workflow`
 
 
 def test_the_workflow_uses_at_most_6_attributes_of_snakemake_that_its_documentation_does_not_name():
-    sources = [ROOT / "Snakefile", *(ROOT / "workflow").rglob("*.smk"), *(ROOT / "workflow").rglob("*.py")]
+    sources = [
+        ROOT / "Snakefile",
+        *(ROOT / "workflow").rglob("*.smk"),
+        *(ROOT / "workflow").rglob("*.py"),
+    ]
     sources += [*PACKAGE, *(ROOT / "src/snakemake_logger_plugin_munkey").rglob("*.py")]
     used = {name for path in sources for name in WORKFLOW.findall(path.read_text())}
     undocumented = sorted(used - DOCUMENTED)
@@ -178,18 +209,50 @@ def test_the_workflow_uses_at_most_6_attributes_of_snakemake_that_its_documentat
 
 # Plain code: figures per 1,000 lines, as nanoGPT, timm and scikit-learn have them
 
-PLAIN_ROOMS = ("audits", "core", "evaluation", "memory", "models/networks", "training", "unlearn")  # the others follow
-VAGUE_NAMES = {"found", "own", "left", "chosen", "held", "said", "asked", "kept", "given", "made", "wanted", "told"}
-AT_MOST = {"packed assignments": 3, "conditional expressions": 14, "walrus": 1, "vague names": 1, "long lines": 35}
+PLAIN_ROOMS = (
+    "audits",
+    "core",
+    "data",
+    "evaluation",
+    "memory",
+    "models/networks",
+    "training",
+    "unlearn",
+)  # the others follow
+VAGUE_NAMES = {
+    "found",
+    "own",
+    "left",
+    "chosen",
+    "held",
+    "said",
+    "asked",
+    "kept",
+    "given",
+    "made",
+    "wanted",
+    "told",
+}
+AT_MOST = {
+    "packed assignments": 3,
+    "conditional expressions": 14,
+    "walrus": 1,
+    "vague names": 1,
+    "long lines": 35,
+}
 
 
 def is_packed(node: ast.AST) -> bool:
     """Whether it is `a, b = x, y`; a swap, `a, b = b, a`, is not."""
     if not (
-        isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple) and isinstance(node.value, ast.Tuple)
+        isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Tuple)
+        and isinstance(node.value, ast.Tuple)
     ):
         return False
-    return {ast.unparse(each) for each in node.targets[0].elts} != {ast.unparse(each) for each in node.value.elts}
+    return {ast.unparse(each) for each in node.targets[0].elts} != {
+        ast.unparse(each) for each in node.value.elts
+    }
 
 
 @pytest.mark.parametrize("room", PLAIN_ROOMS)
@@ -197,8 +260,12 @@ def test_a_room_reads_as_plainly_as_its_models(room: str) -> None:
     paths = sorted((ROOT / "src/munkey" / room).rglob("*.py"))
     lines = [line for path in paths for line in path.read_text().splitlines()]
     nodes = [node for path in paths for node in ast.walk(ast.parse(path.read_text()))]
-    names = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-    fields = {id(node.target) for node in nodes if isinstance(node, ast.AnnAssign) and node.value is None}
+    names = [
+        node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    ]
+    fields = {
+        id(node.target) for node in nodes if isinstance(node, ast.AnnAssign) and node.value is None
+    }
     counts = {
         "packed assignments": sum(map(is_packed, nodes)),
         "conditional expressions": sum(isinstance(node, ast.IfExp) for node in nodes),
@@ -206,7 +273,9 @@ def test_a_room_reads_as_plainly_as_its_models(room: str) -> None:
         "vague names": sum(node.id in VAGUE_NAMES and id(node) not in fields for node in names),
         "long lines": sum(len(line) > 100 for line in lines),
     }
-    above = {what: count for what, count in counts.items() if 1000 * count > AT_MOST[what] * len(lines)}
+    above = {
+        what: count for what, count in counts.items() if 1000 * count > AT_MOST[what] * len(lines)
+    }
     assert not above, f"{len(lines)} lines of {room}: one statement a line, a name for each thing"
 
 
@@ -232,14 +301,18 @@ def test_pages_name_only_files_that_exist():
 
 
 def test_the_first_screen_is_short():
-    prose = [line for line in (ROOT / "README.md").read_text().splitlines() if not line.startswith("|")]
+    prose = [
+        line for line in (ROOT / "README.md").read_text().splitlines() if not line.startswith("|")
+    ]
     assert len(" ".join(prose).split()) <= 1000, "move details to a page of docs/"
 
 
 def test_make_alone_lists_at_most_20_targets_each_with_a_sentence_and_starts_none():
     listed = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     targets = re.findall(r"^  make (\S+) +(?=\w)", listed, re.MULTILINE)
-    phony = re.search(r"^\.PHONY: help (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
+    phony = re.search(r"^\.PHONY: help (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[
+        1
+    ].split()
     assert sorted(targets) == sorted(phony) and len(targets) <= 20
 
 
@@ -248,7 +321,9 @@ def test_the_lock_pins_every_dependency_and_names_no_host():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     pinned = {name.lower() for name in re.findall(r"^([\w.-]+)==", lock, re.MULTILINE)}
     listed = [project["dependencies"], *project["optional-dependencies"].values()]
-    assert {name.partition("[")[0].lower() for names in listed for name in names} <= pinned  # without extras
+    assert {
+        name.partition("[")[0].lower() for names in listed for name in names
+    } <= pinned  # without extras
     assert "://" not in lock
 
 

@@ -41,7 +41,13 @@ def said(monkeypatch):
         monkeypatch.setattr(plugin, "SEEN", Seen())
         handler = LogHandler(Settings(**settings), None)
         handler.addFilter(
-            DefaultFilter(frozenset(), False, handler.common_settings.verbose, handler.common_settings.dryrun, False)
+            DefaultFilter(
+                frozenset(),
+                False,
+                handler.common_settings.verbose,
+                handler.common_settings.dryrun,
+                False,
+            )
         )
         handler.setFormatter(DefaultFormatter())
         for message, event, fields in records:
@@ -69,19 +75,31 @@ def finished(number):
 
 
 STATS = "stats", LogEvent.RUN_INFO, {"stats": {"train": 1, "all": 1, "total": 2}}
-RUN = [info("Building DAG of jobs..."), STATS, began(1, "train it"), finished(1), began(2, None), finished(2)]
+RUN = [
+    info("Building DAG of jobs..."),
+    STATS,
+    began(1, "train it"),
+    finished(1),
+    began(2, None),
+    finished(2),
+]
 
 
 def test_a_run_says_how_many_jobs_it_has_and_a_line_for_each(said):
     first, *lines = said(*RUN, info("Complete log(s): x.log")).splitlines()
     assert first == "2 jobs" and lines.pop() == "Complete log(s): x.log"
     assert [line.split()[:2] for line in lines] == [["50", "%"], ["100", "%"]]
-    assert lines[0].endswith(" s  train it") and lines[1].endswith(" s  train")  # where a rule has no message, its name
+    assert lines[0].endswith(" s  train it") and lines[1].endswith(
+        " s  train"
+    )  # where a rule has no message, its name
 
 
 def test_on_a_terminal_one_line_moves_and_nothing_is_left_of_it(said):
     text = said(*RUN[:3], info("A file changed."), *RUN[3:], stream=Terminal())
-    assert f"{CLEAR}0 % of 2 jobs: train it{CLEAR}A file changed.\n{CLEAR}0 % of 2 jobs: train it{CLEAR}" in text
+    assert (
+        f"{CLEAR}0 % of 2 jobs: train it{CLEAR}A file changed.\n{CLEAR}0 % of 2 jobs: train it{CLEAR}"
+        in text
+    )
     rows = [row.rpartition(CLEAR)[2] for row in text.split("\n")]
     assert rows[:2] == ["2 jobs", "A file changed."] and rows[-1] == "" and len(rows) == 5
 
@@ -94,8 +112,14 @@ def test_a_line_that_moves_never_wraps(said, monkeypatch):
 
 def test_a_failed_job_is_named_with_its_log_and_not_with_the_call_of_its_script(said):
     failed = {"jobid": 1, "rule_name": "train", "rule_msg": None, "log": ["logs/train.log"]}
-    call = "RuleException:\nCalledProcessError in file 'train.smk', line 33:\nCommand 'x' returned 1."
-    text = said(*RUN[:3], (call, LogEvent.ERROR, {"exception": "RuleException"}), ("x", LogEvent.JOB_ERROR, failed))
+    call = (
+        "RuleException:\nCalledProcessError in file 'train.smk', line 33:\nCommand 'x' returned 1."
+    )
+    text = said(
+        *RUN[:3],
+        (call, LogEvent.ERROR, {"exception": "RuleException"}),
+        ("x", LogEvent.JOB_ERROR, failed),
+    )
     assert text.splitlines()[1:] == ["FAILED: train it; its log: logs/train.log"]
 
 
@@ -108,7 +132,10 @@ def test_no_job_failed_that_ctrl_c_stopped(said, monkeypatch):
 
 
 def test_what_stops_a_run_before_its_first_job_is_said_in_full(said):
-    text = said(info("Building DAG of jobs..."), ("WorkflowError:\nthe parameters are not valid", LogEvent.ERROR, {}))
+    text = said(
+        info("Building DAG of jobs..."),
+        ("WorkflowError:\nthe parameters are not valid", LogEvent.ERROR, {}),
+    )
     assert text == "WorkflowError:\nthe parameters are not valid\n"
 
 
@@ -160,17 +187,27 @@ def test_nothing_is_said_of_the_time_left_before_a_tenth_of_the_jobs_ended(said,
 
 
 def test_a_rule_of_which_no_job_ended_takes_as_long_as_the_others(said, clock):
-    lines = said(stats(train=1, table=2, page=1), *run_of(0, "train", 10), *run_of(1, "table", 4)).splitlines()
+    lines = said(
+        stats(train=1, table=2, page=1), *run_of(0, "train", 10), *run_of(1, "table", 4)
+    ).splitlines()
     assert "about 11 s left" in lines[-1]  # a table of 4 s and a page of 7
 
 
 def test_jobs_that_run_at_once_shorten_the_time_left(said, clock):
     both = [began(0, "one"), began(1, "two"), wait(10), finished(0), finished(1)]
-    assert "about 20 s left" in said(stats(train=6), *both).splitlines()[-1]  # 4 x 10 s, two at once
+    assert (
+        "about 20 s left" in said(stats(train=6), *both).splitlines()[-1]
+    )  # 4 x 10 s, two at once
 
 
 def test_a_job_that_runs_counts_as_far_as_it_is(said, clock):
-    records = [stats(train=3), *run_of(0, "train", 10), began(1, "train it"), wait(4), info("A file changed.")]
+    records = [
+        stats(train=3),
+        *run_of(0, "train", 10),
+        began(1, "train it"),
+        wait(4),
+        info("A file changed."),
+    ]
     text = said(*records, stream=Terminal())
     assert text.count("33 % of 3 jobs, about 16 s left: train it") == 1
 
@@ -182,7 +219,11 @@ def test_a_job_that_failed_and_begins_again_is_counted_once(said, clock):
     assert lines[-1].startswith(" 50 %")
 
 
-FAILURE = "x", LogEvent.JOB_ERROR, {"jobid": 1, "rule_name": "train", "rule_msg": None, "log": ["logs/train.log"]}
+FAILURE = (
+    "x",
+    LogEvent.JOB_ERROR,
+    {"jobid": 1, "rule_name": "train", "rule_msg": None, "log": ["logs/train.log"]},
+)
 NOTHING = info("Nothing to be done (all requested files are present and up to date).")
 
 

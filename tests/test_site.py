@@ -14,7 +14,9 @@ from tests.integration.conftest import Project, checkout
 
 pytest.importorskip("sphinx", reason="the extra `site` is not installed")
 pytestmark = pytest.mark.soak(long=True)
-RECIPE = re.search(r"^site: .*\n\tsphinx-build (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1]
+RECIPE = re.search(
+    r"^site: .*\n\tsphinx-build (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE
+)[1]
 LOADED = {"img": "src", "script": "src", "link": "href", "source": "src", "iframe": "src"}
 
 
@@ -58,8 +60,14 @@ def pages(project: Project) -> dict[Path, Links]:
 
 
 def test_every_page_and_every_package_is_on_it(pages: dict[Path, Links]) -> None:
-    written = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs/methods").glob("*.md")]
-    packages = {path.parent.relative_to(ROOT / "src") for path in (ROOT / "src/munkey").rglob("__init__.py")}
+    written = [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "docs/methods").glob("*.md"),
+    ]
+    packages = {
+        path.parent.relative_to(ROOT / "src") for path in (ROOT / "src/munkey").rglob("__init__.py")
+    }
     expected = {path.relative_to(ROOT).with_suffix(".html") for path in written}
     expected |= {Path("docs/reference", f"{'.'.join(package.parts)}.html") for package in packages}
     assert expected <= set(pages)
@@ -75,19 +83,33 @@ def test_sections_of_numpydoc_are_lists_of_fields(project: Project) -> None:
 def test_every_link_leads_somewhere(project: Project, pages: dict[Path, Links]) -> None:
     site, missing = project.path / "site", []
     for page, links in pages.items():
-        written = {} if page.parts[0] == "_modules" else links.followed  # Sphinx's own copies of the code
+        written = (
+            {} if page.parts[0] == "_modules" else links.followed
+        )  # Sphinx's own copies of the code
         for link in {*written, *links.loaded}:
             address = urlsplit(link)
-            target = Path(site, page.parent, unquote(address.path)).resolve() if address.path else site / page
-            known = pages.get(target.relative_to(site)) if target.is_relative_to(site) and target.exists() else None
-            broken = known and address.fragment and unquote(address.fragment) not in known.ids | {""}
+            target = (
+                Path(site, page.parent, unquote(address.path)).resolve()
+                if address.path
+                else site / page
+            )
+            known = (
+                pages.get(target.relative_to(site))
+                if target.is_relative_to(site) and target.exists()
+                else None
+            )
+            broken = (
+                known and address.fragment and unquote(address.fragment) not in known.ids | {""}
+            )
             if not address.scheme and (not target.exists() or broken):
                 missing.append(f"{page}: {link}")
     assert missing == []
 
 
 def test_nothing_comes_from_the_network(project: Project, pages: dict[Path, Links]) -> None:
-    assert {link for links in pages.values() for link in links.loaded if urlsplit(link).netloc} == set()
+    assert {
+        link for links in pages.values() for link in links.loaded if urlsplit(link).netloc
+    } == set()
     styles = [path.read_text() for path in (project.path / "site").rglob("*.css")]
     assert not any(re.search(r"(@import|url\()\s*[\"']?(https?:)?//", style) for style in styles)
 

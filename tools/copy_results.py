@@ -34,9 +34,15 @@ def keep(name: str) -> list[str]:
     DamagedFileError.
     """
     folder = Path(Layout(name).all_metrics).parent
-    own = [path for path in shown(page.read_text() for page in pages()) if Path(path).is_relative_to(folder)]
+    own = [
+        path
+        for path in shown(page.read_text() for page in pages())
+        if Path(path).is_relative_to(folder)
+    ]
     if missing := [path for path in own if not Path(path).exists()]:
-        raise FileNotFoundError(f"nothing was kept, since files that the docs show are missing: {', '.join(missing)}")
+        raise FileNotFoundError(
+            f"nothing was kept, since files that the docs show are missing: {', '.join(missing)}"
+        )
     contents = {path: read_bytes(path) for path in own}
     for path, content in contents.items():
         with atomic(Path("docs", path)) as temporary:
@@ -49,4 +55,7 @@ if __name__ == "__main__":
         copied = keep(sys.argv[1])
     except (FileNotFoundError, ValueError) as error:  # not made, or damaged
         sys.exit(str(error))
-    print("\n".join(f"kept docs/{path}" for path in copied) or f"the docs show nothing of {sys.argv[1]!r}")
+    print(
+        "\n".join(f"kept docs/{path}" for path in copied)
+        or f"the docs show nothing of {sys.argv[1]!r}"
+    )

@@ -42,7 +42,9 @@ def encoders() -> str:
 
 
 def methods() -> str:
-    header = "| name | what | must still be stored to forget | in the paper's tables | code | source |"
+    header = (
+        "| name | what | must still be stored to forget | in the paper's tables | code | source |"
+    )
     return "\n".join([header, "|---|---|---|---|---|---|", *map(_method, METHODS.values())])
 
 
@@ -57,7 +59,10 @@ def _method(method: Method) -> str:
 
 
 def audits() -> str:
-    rows = [f"| `{a.name}` | {a.title} | {a.definition} | {a.needs} | {a.source} |" for a in AUDITS.values()]
+    rows = [
+        f"| `{a.name}` | {a.title} | {a.definition} | {a.needs} | {a.source} |"
+        for a in AUDITS.values()
+    ]
     return "\n".join(["| name | title | what | needs | source |", "|---|---|---|---|---|", *rows])
 
 
@@ -70,7 +75,10 @@ def power() -> str:
     ]
     for row in sorted(simulated_audits(), key=lambda row: (row.pool, -row.pairs, -row.auroc)):
         cells = [f"{row.pool}", f"{row.pairs}", f"{row.auroc:.0f}"]
-        for times, of in ((row.kept_whole, row.kept_whole_of), (row.mean_subtracted, row.mean_subtracted_of)):
+        for times, of in (
+            (row.kept_whole, row.kept_whole_of),
+            (row.mean_subtracted, row.mean_subtracted_of),
+        ):
             interval = wilson(100 * times / of, of)
             cells.append(f"{times} of {of} [{interval.low:.0f}, {interval.high:.0f}] %")
         rows.append(f"| {' | '.join(cells)} |")
@@ -83,7 +91,9 @@ def columns() -> str:
     return "\n".join(["| column | what it is | good |", "|---|---|---|", *rows])
 
 
-ASSUMED_TFLOPS = 60.0  # of a GPU: 8,000 images/s of ViT-T/16 at 224 px, the target of docs/performance.md
+ASSUMED_TFLOPS = (
+    60.0  # of a GPU: 8,000 images/s of ViT-T/16 at 224 px, the target of docs/performance.md
+)
 
 
 def hours() -> str:
@@ -92,7 +102,10 @@ def hours() -> str:
     costs = estimate(plan, "paper", machine(tflops=ASSUMED_TFLOPS), (1, 8, 64))
     rows = [f"| {count} | {time:.1f} |" for count, time in costs.hours.items()]
     trainings = sum(each.jobs for each in costs.work if each.step == "train")
-    jobs, steps = (sum(counts) for counts in zip(*((each.jobs, each.steps) for each in costs.work), strict=True))
+    jobs, steps = (
+        sum(counts)
+        for counts in zip(*((each.jobs, each.steps) for each in costs.work), strict=True)
+    )
     operations = sum(each.operations for each in costs.work) / 1e15
     about = (
         f"*{trainings:,} trainings, {jobs:,} jobs of training, unlearning and evaluation, {steps / 1e6:,.1f} million"
@@ -157,7 +170,9 @@ def _text(name: str) -> str:
 def put(text: str, name: str, table: str) -> str:
     """The text with `table` between the markers `<!-- NAME -->` and `<!-- end -->`."""
     pattern = rf"(<!-- {re.escape(name)} -->\n).*?(<!-- end -->)"
-    return re.sub(pattern, lambda markers: f"{markers[1]}{table}\n{markers[2]}", text, flags=re.DOTALL)
+    return re.sub(
+        pattern, lambda markers: f"{markers[1]}{table}\n{markers[2]}", text, flags=re.DOTALL
+    )
 
 
 if __name__ == "__main__":

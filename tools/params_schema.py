@@ -15,7 +15,9 @@ def schema() -> str:
     """The schema as JSON."""
     whole = models().whole.model_json_schema()
     case = whole["properties"]["scenarios"]["additionalProperties"]
-    whole["properties"]["scenarios"]["additionalProperties"] = {"anyOf": [case, {"type": "null"}]}  # switched off
+    whole["properties"]["scenarios"]["additionalProperties"] = {
+        "anyOf": [case, {"type": "null"}]
+    }  # switched off
     sections = {name: whole["properties"][name] for name in models().dataset.model_fields}
     of_one = {"type": "object", "properties": sections, "additionalProperties": False}
     whole["properties"]["overrides"]["additionalProperties"] = of_one
@@ -27,7 +29,9 @@ def _without_required(node: object) -> object:
     if isinstance(node, dict):
         left_out = ("required", "title")
         return {
-            key: _without_required(each) for key, each in node.items() if key not in left_out or isinstance(each, dict)
+            key: _without_required(each)
+            for key, each in node.items()
+            if key not in left_out or isinstance(each, dict)
         }
     return [_without_required(each) for each in node] if isinstance(node, list) else node
 

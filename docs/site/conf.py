@@ -9,7 +9,9 @@ from pathlib import Path
 
 import fastapi  # noqa: F401  # early: autodoc changes annotations of pydantic's, after which this import fails
 
-ROOT = Path(__file__).parents[2]  # the source folder, so that links between README.md and docs/ hold as they are
+ROOT = Path(__file__).parents[
+    2
+]  # the source folder, so that links between README.md and docs/ hold as they are
 sys.path[:0] = [str(Path(__file__).parent), str(ROOT / "src")]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -29,10 +31,37 @@ extensions = [
     "tables",
 ]
 root_doc = "README"
-include_patterns = ["*.md", "data/README.md", "docs/*.md", "docs/methods/*.md", "docs/reference/munkey*.rst"]
+include_patterns = [
+    "*.md",
+    "data/README.md",
+    "docs/*.md",
+    "docs/methods/*.md",
+    "docs/reference/munkey*.rst",
+]
 exclude_patterns = [  # folders that are not even looked into
-    *(".*", "data/[!R]*", "docs/gallery", "docs/results", "docs/site", "src", "tests", "typings", "workflow"),
-    *("benchmarks", "profiles", "results", "cache", "encoders", "logs", "ml*", "models", "pictures", "site"),
+    *(
+        ".*",
+        "data/[!R]*",
+        "docs/gallery",
+        "docs/results",
+        "docs/site",
+        "src",
+        "tests",
+        "typings",
+        "workflow",
+    ),
+    *(
+        "benchmarks",
+        "profiles",
+        "results",
+        "cache",
+        "encoders",
+        "logs",
+        "ml*",
+        "models",
+        "pictures",
+        "site",
+    ),
 ]
 
 myst_enable_extensions = ["dollarmath"]

@@ -35,9 +35,13 @@ def toctree(heading: str, pages: list[str]) -> str:
 
 def add(_: Sphinx, page: str, source: list[str]) -> None:
     """Append what stands below a page; shorten the headings of the reference."""
-    source[0] += "".join(toctree(heading, pages) for heading, pages in CONTENTS.get(page, {}).items())
+    source[0] += "".join(
+        toctree(heading, pages) for heading, pages in CONTENTS.get(page, {}).items()
+    )
     if page.startswith(REFERENCE):
-        source[0] = re.sub(r"^Submodules\n-+\n|(?<=\w) (module|package)$", "", source[0], flags=re.MULTILINE)
+        source[0] = re.sub(
+            r"^Submodules\n-+\n|(?<=\w) (module|package)$", "", source[0], flags=re.MULTILINE
+        )
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -30,7 +30,9 @@ def _marked_up_paragraph(paragraph: str) -> str:
     return "".join(marked)
 
 
-def convert(_: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+def convert(
+    _: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]
+) -> None:
     """Change the lines of a docstring in place."""
     lines[:] = marked_up("\n".join(lines)).split("\n")
 

@@ -4,7 +4,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from munkey.deploy.predictor import Predictor
-    from munkey.estimators.errors import InvalidRequestError, RequestError, UnknownRowsError, UsedIdError
+    from munkey.estimators.errors import (
+        InvalidRequestError,
+        RequestError,
+        UnknownRowsError,
+        UsedIdError,
+    )
     from munkey.estimators.exact import ForgettingKNN, ForgettingLDA, ForgettingNCM
     from munkey.estimators.munkey import MunkeyClassifier
     from munkey.estimators.pictures import PictureKeys
@@ -34,7 +39,9 @@ def __getattr__(name: str) -> object:
     try:
         from munkey.estimators import errors, exact, munkey, pictures
     except ModuleNotFoundError as error:
-        raise ImportError(f"munkey.{name} needs {error.name}: pip install 'munkey[estimators]'") from error
+        raise ImportError(
+            f"munkey.{name} needs {error.name}: pip install 'munkey[estimators]'"
+        ) from error
     if name.endswith("Error"):
         return getattr(errors, name)
     return getattr({"PictureKeys": pictures, "MunkeyClassifier": munkey}.get(name, exact), name)

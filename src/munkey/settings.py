@@ -23,10 +23,14 @@ Rate = Annotated[float, Field(gt=0, lt=1)]
 Betas = Annotated[list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=2, max_length=2)]
 Range = Annotated[list[Positive], Field(min_length=2, max_length=2)]
 CountRange = Annotated[list[Count], Field(min_length=2, max_length=2)]
-UserPath = Annotated[str, Field(min_length=1), AfterValidator(os.path.expanduser)]  # ~ is the home folder
+UserPath = Annotated[
+    str, Field(min_length=1), AfterValidator(os.path.expanduser)
+]  # ~ is the home folder
 OnBad = Literal["raise", "skip"]  # pictures that cannot be read
 White = Annotated[int, Field(ge=255, le=65_535)]  # the brightest value of gray of 16 bits
-Fusion = Literal["ensemble", "softmax", "rank"]  # of the tokens of neighbors, at inference or in training (app. D.1)
+Fusion = Literal[
+    "ensemble", "softmax", "rank"
+]  # of the tokens of neighbors, at inference or in training (app. D.1)
 
 
 class Section(BaseModel):
@@ -54,7 +58,9 @@ def _one_group(pattern: str) -> str:
     except re.error as error:
         raise ValueError(f"is no regular expression ({error})") from None
     if groups != 1:
-        raise ValueError(f"must have one group, in parentheses, as in '(person-[0-9]+)'; it has {groups}")
+        raise ValueError(
+            f"must have one group, in parentheses, as in '(person-[0-9]+)'; it has {groups}"
+        )
     return pattern
 
 
@@ -69,7 +75,9 @@ class AlterSettings(Section):
 
     @model_validator(mode="after")
     def _fitting(self) -> Self:
-        if len(set(self.classes)) != (wanted := {"confusion": 2, "patch": 1, "twins": 0}[self.kind]):
+        if len(set(self.classes)) != (
+            wanted := {"confusion": 2, "patch": 1, "twins": 0}[self.kind]
+        ):
             raise ValueError(f"classes = {self.classes}: {self.kind} takes {wanted} of them")
         return self
 
@@ -160,11 +168,15 @@ class TrainSettings(Section):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if not self.crop_scale[0] <= self.crop_scale[1] <= 1:
-            raise ValueError(f"crop_scale = {self.crop_scale} must be [low, high] with 0 < low <= high <= 1")
+            raise ValueError(
+                f"crop_scale = {self.crop_scale} must be [low, high] with 0 < low <= high <= 1"
+            )
         if self.crop_ratio[0] > self.crop_ratio[1]:
             raise ValueError(f"crop_ratio = {self.crop_ratio} must be [low, high] with low <= high")
         if self.warmup_epochs >= self.epochs:
-            raise ValueError(f"warmup_epochs = {self.warmup_epochs} must be below epochs = {self.epochs}")
+            raise ValueError(
+                f"warmup_epochs = {self.warmup_epochs} must be below epochs = {self.epochs}"
+            )
         return self
 
 
@@ -200,13 +212,21 @@ class ForgetSettings(Section):
         if len(set(self.rates)) != len(self.rates):
             raise ValueError(f"rates = {self.rates}: each may be listed only once")
         if self.names and self.sampling not in ("class", "unit", "known", "relied-on"):
-            raise ValueError(f"names = {self.names}: only with sampling class or unit, not {self.sampling}")
+            raise ValueError(
+                f"names = {self.names}: only with sampling class or unit, not {self.sampling}"
+            )
         if not self.names and self.sampling in ("known", "relied-on"):
-            raise ValueError(f"names = null: sampling {self.sampling} is of units; for what is altered, [altered]")
+            raise ValueError(
+                f"names = null: sampling {self.sampling} is of units; for what is altered, [altered]"
+            )
         if self.sampling == "listed" and self.file is None:
-            raise ValueError("file = null: sampling listed needs the file that lists what to forget")
+            raise ValueError(
+                "file = null: sampling listed needs the file that lists what to forget"
+            )
         if self.sampling == "listed" and len(self.rates) != 1:
-            raise ValueError(f"rates = {self.rates}: with sampling listed, one value: the share that the list holds")
+            raise ValueError(
+                f"rates = {self.rates}: with sampling listed, one value: the share that the list holds"
+            )
         return self
 
 
@@ -258,7 +278,9 @@ class SelectionSettings(Section):
 class RelearnSettings(Section):
     """Training on the retain set alone. steps: after which it is measured; lr_factor: constant rate / train.lr."""
 
-    steps: Annotated[list[Annotated[int, Field(ge=0, le=1_000_000)]], Field(min_length=2, max_length=100)]
+    steps: Annotated[
+        list[Annotated[int, Field(ge=0, le=1_000_000)]], Field(min_length=2, max_length=100)
+    ]
     lr_factor: Positive
 
     @model_validator(mode="after")
@@ -292,7 +314,9 @@ class AuditSettings(Section):
     control: dict[str, object]
     k: Count
     grid_pairs: Annotated[int, Field(ge=2, le=64)]
-    grid: Annotated[list[dict[str, Annotated[list[object], Field(min_length=1)]]], Field(max_length=100)]
+    grid: Annotated[
+        list[dict[str, Annotated[list[object], Field(min_length=1)]]], Field(max_length=100)
+    ]
     relearn: RelearnSettings
     draw: Annotated[int, Field(ge=0)]
     in_paper: bool
@@ -300,13 +324,17 @@ class AuditSettings(Section):
     @model_validator(mode="after")
     def _apart(self) -> Self:
         if self.draw and (self.pool_of != "random" or self.pool > MOST_APART):
-            raise ValueError(f"draw = {self.draw} must be 0, but for random pools of at most {MOST_APART}")
+            raise ValueError(
+                f"draw = {self.draw} must be 0, but for random pools of at most {MOST_APART}"
+            )
         return self
 
     @model_validator(mode="after")
     def _control_or_none(self) -> Self:
         if self.control_pairs == 1:
-            raise ValueError("control_pairs = 1 must be 0, for no control, or at least 2: one pair has no interval")
+            raise ValueError(
+                "control_pairs = 1 must be 0, for no control, or at least 2: one pair has no interval"
+            )
         return self
 
 

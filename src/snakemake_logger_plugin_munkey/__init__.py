@@ -66,7 +66,9 @@ class LogHandler(LogHandlerBase):
         self.job_counts: Counter[str] = Counter()
         self.messages: dict[int, str] = {}  # of jobs, by their numbers
         self.running: dict[int, Job] = {}
-        self.seconds: defaultdict[str, list[float]] = defaultdict(list)  # of jobs that ended, by rule
+        self.seconds: defaultdict[str, list[float]] = defaultdict(
+            list
+        )  # of jobs that ended, by rule
         self.start = time.monotonic()
         self.closed = Event()
         self.drawing = RLock()
@@ -176,7 +178,9 @@ class LogHandler(LogHandlerBase):
             return
         if self.job_counts and text.startswith("RuleException:\nCalledProcessError"):
             return
-        if STOPPED.is_set() and text.startswith("WorkflowError:\nAt least one job did not complete"):
+        if STOPPED.is_set() and text.startswith(
+            "WorkflowError:\nAt least one job did not complete"
+        ):
             return
         self.say(text)
 

@@ -7,14 +7,20 @@ from munkey.audits.evidence import Halves, Pairs, random_halves
 POOL, TEST = 120, 160
 
 
-def halves(pairs: int, generator: np.random.Generator, pool: int = POOL, test: int = TEST) -> Halves:
+def halves(
+    pairs: int, generator: np.random.Generator, pool: int = POOL, test: int = TEST
+) -> Halves:
     """A pool, then test samples, then 5 samples that are neither."""
     number = np.arange(pool + test + 5)
     return random_halves(number < pool, (number >= pool) & (number < pool + test), pairs, generator)
 
 
 def population(
-    pairs: int, left: float, generator: np.random.Generator, effect: float = 1.0, spread: float = 0.1
+    pairs: int,
+    left: float,
+    generator: np.random.Generator,
+    effect: float = 1.0,
+    spread: float = 0.1,
 ) -> Pairs:
     """Margins of a method that leaves the share `left` of what training put there, and of doing nothing.
 

@@ -40,19 +40,29 @@ def test_the_candidate_that_leaves_least_comes_first(tmp_path: Path) -> None:
         forget_sets.write(tmp_path / f"audit/digits/halves/seed{seed}.csv", half)
         samples = image_set(data, ids)
         logits = family.logits(model, samples, DATA, "cpu", None)
-        arrays = {"ids": ids, "labels": samples.labels, "splits": data.splits[data.rows(ids)], "logits": logits}
+        arrays = {
+            "ids": ids,
+            "labels": samples.labels,
+            "splits": data.splits[data.rows(ids)],
+            "logits": logits,
+        }
         write_npz(tmp_path / f"logits/{place}/seed{seed}/full/original-t.npz", arrays)
         search = tmp_path / f"search/{place}/seed{seed}/rate0.1/cf"
         of_candidate = {"gap": 0.0, "forget_accuracy": 0.0}
         lost = [5.0 if seed == 11 else 0.0, 1.0]
-        table = [of_candidate | {"settings": {"lr_factor": i}, "val_accuracy": 90.0 - lost[i]} for i in range(2)]
+        table = [
+            of_candidate | {"settings": {"lr_factor": i}, "val_accuracy": 90.0 - lost[i]}
+            for i in range(2)
+        ]
         write_json(search / "search.json", {"original_val_accuracy": 90.0, "candidates": table})
         for number, left in enumerate((model, models[(seed ^ 1) - 8])):
             systems.save(search / f"{number}/system.safetensors", left)
             write_json(search / f"{number}/record.json", {"settings": {"data": DATA.model_dump()}})
     title, first, second = by_audit(tmp_path / "search/digits", 2.0)
     assert title == "cf (n = 4 models)"
-    assert first == "  lr_factor 1: residual share -100.0 [-inf, inf] %, drop 1.0"  # of models that learned nothing
+    assert (
+        first == "  lr_factor 1: residual share -100.0 [-inf, inf] %, drop 1.0"
+    )  # of models that learned nothing
     assert second == "  lr_factor 0: residual share 100.0 [-inf, inf] %, drop 5.0"
     (tmp_path / f"search/{place}/seed8/rate0.1/cf/search.json").rename(tmp_path / "away.json")
     write_json(tmp_path / f"search/{place}/seed8/rate0.1/ssd/search.json", {"candidates": []})
@@ -72,9 +82,15 @@ def test_a_pool_of_another_number_lies_apart(tmp_path: Path) -> None:
         halves = []
         for seed in range(4):
             file = tmp_path / f"{draw}/{seed}.csv"
-            pools.half(tmp_path / "data/digits/images.npy", file, "digits", seed, 0.3, "random", draw, 5)
+            pools.half(
+                tmp_path / "data/digits/images.npy", file, "digits", seed, 0.3, "random", draw, 5
+            )
             halves.append(set(forget_sets.read(file).tolist()))
-        assert not halves[0] & halves[1] and halves[0] | halves[1] == halves[2] | halves[3] and halves[0] != halves[2]
+        assert (
+            not halves[0] & halves[1]
+            and halves[0] | halves[1] == halves[2] | halves[3]
+            and halves[0] != halves[2]
+        )
         drawn.append(halves[0] | halves[1])
     assert not drawn[0] & drawn[1] and not drawn[0] & drawn[2] and drawn[1] != drawn[2]
     assert len(drawn[0]) == len(drawn[1]) and drawn[1] < set(data.ids_of("train").tolist())

@@ -28,7 +28,12 @@ def test_the_pool_is_what_any_model_deleted_and_the_first_partners_half_says_the
         (DELETED[[0, 1, 2, 2]], DELETED[[1, 0, 2, 2]], REST, "same pool"),
         (DELETED[[0, 1, 2, 1]], DELETED[[1, 0, 1, 2]], REST, "same pool"),
         (DELETED, ABSENT, ~REST, "are test samples"),
-        (np.array([[1, 1], [0, 0]], bool), np.array([[0, 0], [1, 1]], bool), np.zeros(2, bool), "both halves"),
+        (
+            np.array([[1, 1], [0, 0]], bool),
+            np.array([[0, 0], [1, 1]], bool),
+            np.zeros(2, bool),
+            "both halves",
+        ),
     ],
 )
 def test_models_that_do_not_swap_halves_of_one_pool_are_refused(deleted, absent, test, words):
@@ -80,7 +85,9 @@ def test_a_copied_pair_is_refused_also_with_its_partners_exchanged():
 def test_scores_are_ranked_among_the_models_own_test_samples_and_partners_levels_are_taken_out():
     pairs = population(2, 0.5, np.random.default_rng(0))
     halves = pairs.halves
-    ranks = np.array([[(row[halves.test] < phi).sum() for phi in row[halves.pool]] for row in pairs.margins])
+    ranks = np.array(
+        [[(row[halves.test] < phi).sum() for phi in row[halves.pool]] for row in pairs.margins]
+    )
     np.testing.assert_array_equal(pairs.below, ranks)
     np.testing.assert_allclose(pairs.scores, norm.ppf((ranks + 0.5) / (TEST + 1)))
     level = (pairs.scores[2] - pairs.scores[3]).mean()

@@ -38,7 +38,12 @@ def logits(models: int = 1, samples: int = 40, seed: int = 0) -> np.ndarray:
 
 @cache
 def family(
-    left: float = 0.0, *, kept: float | None = 0.9, oracle_left: float = 0.0, nothing: float = 1.0, oracles: int = 4
+    left: float = 0.0,
+    *,
+    kept: float | None = 0.9,
+    oracle_left: float = 0.0,
+    nothing: float = 1.0,
+    oracles: int = 4,
 ) -> FamilyAudit:
     """A method that leaves `left` of what training put there; the control leaves `kept`."""
     generator = np.random.default_rng(5)
@@ -55,7 +60,9 @@ def family(
     never_saw = trained[:4] + oracle_left * halves.deleted[:4]
     systems = [
         asked("nothing", before, logits()),
-        asked("method", made.margins, logits(seed=1), image=np.random.default_rng(1).normal(size=size)),
+        asked(
+            "method", made.margins, logits(seed=1), image=np.random.default_rng(1).normal(size=size)
+        ),
         asked("oracle", never_saw, logits(oracles, seed=2)),
     ]
     if kept is not None:
@@ -106,19 +113,39 @@ def test_a_rows_numbers_are_those_of_the_statistics():
     row, found = line(audit, "method"), audit._findings(audit.systems[1], "deployed")
     share, attacks = found.share, found.attacks
     expected = {
-        **{"share_low": share.share.low, "share_high": share.share.high, "contrast": share.contrast},
-        **{"training_low": share.training.low, "chance": share.chance, "p_pairs": share.p_pairs, "unit": share.unit},
-        **{"rmia_auroc_p": found.tests["rmia_auroc"].p, "rmia_auroc_high": attacks["rmia"].auroc.high},
-        **{"tenth": attacks["tail"].tenth_share.value, "square": attacks["tail"].square, "few_p": found.tests["few"].p},
+        **{
+            "share_low": share.share.low,
+            "share_high": share.share.high,
+            "contrast": share.contrast,
+        },
+        **{
+            "training_low": share.training.low,
+            "chance": share.chance,
+            "p_pairs": share.p_pairs,
+            "unit": share.unit,
+        },
+        **{
+            "rmia_auroc_p": found.tests["rmia_auroc"].p,
+            "rmia_auroc_high": attacks["rmia"].auroc.high,
+        },
+        **{
+            "tenth": attacks["tail"].tenth_share.value,
+            "square": attacks["tail"].square,
+            "few_p": found.tests["few"].p,
+        },
         **{"p": found.p, "limit": found.limit, "flagged": " ".join(found.flagged)},
     }
     assert {name: row[name] for name in expected} == expected
     assert row["flagged"].split()[0] == "share" and "rmia_auroc" in row["flagged"]
-    apart = distance(Compared(audit.systems[1].logits, audit.systems[2].logits), np.random.default_rng(0))
+    apart = distance(
+        Compared(audit.systems[1].logits, audit.systems[2].logits), np.random.default_rng(0)
+    )
     assert (row["js"], row["js_ratio"]) == (1000 * apart.value.value, apart.ratio.value)
 
 
-@pytest.mark.parametrize(("left", "kind"), [(0.0, "none found"), (0.5, "residue"), (-0.6, "over-forgets")])
+@pytest.mark.parametrize(
+    ("left", "kind"), [(0.0, "none found"), (0.5, "residue"), (-0.6, "over-forgets")]
+)
 def test_the_verdict_is_that_of_what_was_left(left: float, kind: str):
     assert line(family(left), "method")["verdict"] == kind
 
@@ -126,9 +153,14 @@ def test_the_verdict_is_that_of_what_was_left(left: float, kind: str):
 def test_where_partners_answer_alike_nothing_is_tested_and_no_p_or_limit_is_said():
     audit = family()
     method = audit.systems[1]
-    alike = replace(method, margins={path: rows[::2].repeat(2, axis=0) for path, rows in method.margins.items()})
+    alike = replace(
+        method, margins={path: rows[::2].repeat(2, axis=0) for path, rows in method.margins.items()}
+    )
     untested = FamilyAudit(
-        audit.family, [audit.systems[0], alike, *audit.systems[2:]], audit.halves, np.random.default_rng(0)
+        audit.family,
+        [audit.systems[0], alike, *audit.systems[2:]],
+        audit.halves,
+        np.random.default_rng(0),
     )
     row = line(untested, "method")
     assert not [name for name in row if name.endswith("_p")] and not {"p", "limit"} & row.keys()
@@ -150,7 +182,9 @@ def test_each_control_is_that_of_its_system():
         ({"nothing": 0.0}, "original passed, but must not"),
     ],
 )
-def test_where_a_control_comes_out_wrong_no_row_says_anything_but_that(changes: dict[str, float], words: str):
+def test_where_a_control_comes_out_wrong_no_row_says_anything_but_that(
+    changes: dict[str, float], words: str
+):
     lines = [each for each in lines_of(family(0.5, **changes)) if "verdict" in each]
     assert [each["verdict"] for each in lines if each["role"] == "method"] == ["no power"]
     assert all(words in str(each["words"]) for each in lines if each["role"] == "method")
@@ -158,7 +192,11 @@ def test_where_a_control_comes_out_wrong_no_row_says_anything_but_that(changes: 
 
 
 def test_controls_are_not_judged_but_say_how_they_did():
-    said = {each["role"]: (each["verdict"], each["words"]) for each in lines_of(family()) if "verdict" in each}
+    said = {
+        each["role"]: (each["verdict"], each["words"])
+        for each in lines_of(family())
+        if "verdict" in each
+    }
     assert said["nothing"] == ("control", "control: original was flagged, as it must")
     assert said["oracle"] == ("control", "control: oracle passed, as it must")
     assert said["control"] == ("control", "control: trained to remember was flagged, as it must")
@@ -198,12 +236,20 @@ def test_files_become_margins_of_each_path_and_the_logits_of_what_the_first_mode
         for file, (deployed, image) in zip(files, written[role], strict=True):
             shared = {"ids": ids, "labels": labels, "splits": splits}
             write_npz(file, shared | {"logits": deployed, "path_image": image})
-        listed = {"name": name, "title": name, "role": name, "family": "vit", "paths": ["deployed", "image"]}
+        listed = {
+            "name": name,
+            "title": name,
+            "role": name,
+            "family": "vit",
+            "paths": ["deployed", "image"],
+        }
         systems.append(listed | {"logits": [str(file) for file in files]})
     systems += [system | {"family": "other"} for system in systems]
     audit, other = family_audits(systems, [str(path) for path in halves], Stage("test"))
     assert (audit.family, other.family) == ("vit", "other")
-    assert audit.generator.random() != other.generator.random()  # or their intervals would hang together
+    assert (
+        audit.generator.random() != other.generator.random()
+    )  # or their intervals would hang together
     expected = np.zeros((2, 12), bool)
     expected[0, [1, 3]] = expected[1, [0, 6]] = True
     assert np.array_equal(audit.halves.deleted, expected)
@@ -212,7 +258,9 @@ def test_files_become_margins_of_each_path_and_the_logits_of_what_the_first_mode
     nothing, oracle = audit.systems
     for path, number in (("deployed", 0), ("image", 1)):
         for seed in (0, 1):
-            assert np.array_equal(nothing.margins[path][seed], margins(written[0, seed, number], labels))
+            assert np.array_equal(
+                nothing.margins[path][seed], margins(written[0, seed, number], labels)
+            )
     assert np.array_equal(nothing.logits, written[0, :1, 0][:, [1, 3]])
     assert np.array_equal(oracle.logits, written[1, :, 0][:, [1, 3]])
 
@@ -221,7 +269,9 @@ def gone(audit: FamilyAudit, role: str) -> FamilyAudit:
     """The same, where a system of this role diverged."""
     reason = "seed 3: the loss is nan; log: logs/x.log"
     systems = [
-        AuditedSystem(each.name, each.title, each.role, {}, np.empty(0), reason) if each.role == role else each
+        AuditedSystem(each.name, each.title, each.role, {}, np.empty(0), reason)
+        if each.role == role
+        else each
         for each in audit.systems
     ]
     return FamilyAudit(audit.family, systems, audit.halves, np.random.default_rng(0))
@@ -230,7 +280,10 @@ def gone(audit: FamilyAudit, role: str) -> FamilyAudit:
 def test_a_method_that_diverged_has_a_row_that_says_so_and_the_others_have_theirs():
     audit = gone(family(), "method")
     row = line(audit, "method")
-    assert (row["verdict"], row["words"]) == ("diverged", "diverged, seed 3: the loss is nan; log: logs/x.log")
+    assert (row["verdict"], row["words"]) == (
+        "diverged",
+        "diverged, seed 3: the loss is nan; log: logs/x.log",
+    )
     assert "share" not in row and line(audit, "oracle")["verdict"] == "control"
     frame = pd.DataFrame(lines_of(audit))
     table = audit_table(frame, "digits").frame
@@ -238,7 +291,9 @@ def test_a_method_that_diverged_has_a_row_that_says_so_and_the_others_have_their
     assert residue_of({Path("digits"): frame})["digits"]["its method"] == "diverged"
 
 
-@pytest.mark.parametrize(("role", "words"), [("nothing", "its original diverged"), ("oracle", "its oracle diverged")])
+@pytest.mark.parametrize(
+    ("role", "words"), [("nothing", "its original diverged"), ("oracle", "its oracle diverged")]
+)
 def test_without_what_it_is_compared_with_nothing_of_a_family_is_audited(role, words):
     audit = gone(family(), role)
     assert {row["verdict"] for row in lines_of(audit)} == {"diverged"} and audit.controls == []
@@ -248,4 +303,7 @@ def test_without_what_it_is_compared_with_nothing_of_a_family_is_audited(role, w
 
 def test_without_the_controls_original_the_control_is_left_out_and_the_method_is_judged():
     audit = gone(family(), "control nothing")
-    assert line(audit, "control")["verdict"] == "diverged" and line(audit, "method")["verdict"] == "none found"
+    assert (
+        line(audit, "control")["verdict"] == "diverged"
+        and line(audit, "method")["verdict"] == "none found"
+    )

@@ -32,7 +32,9 @@ class Seen:
     def measure(self, system: System) -> dict[str, float]:
         copied = replace(system, model=system.copy_of_model())
         if system.memory is not None:
-            copied = replace(copied, memory=replace(system.memory, tokens=system.memory.tokens.detach().clone()))
+            copied = replace(
+                copied, memory=replace(system.memory, tokens=system.memory.tokens.detach().clone())
+            )
         self.systems.append(copied)
         return {"FA": float(len(self.systems))}
 
@@ -46,11 +48,15 @@ def vit() -> System:
 def run(params):
     """Train a system further, and return the lines; `train` changes the recipe's section."""
 
-    def further(system, asked, steps=(0, 1, 3), samples=RETAIN, lr_factor=0.5, train=None, **of_family):
+    def further(
+        system, asked, steps=(0, 1, 3), samples=RETAIN, lr_factor=0.5, train=None, **of_family
+    ):
         chosen = recipe(params, system.family, STAGE, train, **of_family)
         members = member_keys(samples.ids) if system.memory else None
         training = Training(samples, 3, chosen, "cpu", quiet, members)
-        return trained_further(system, training, RelearnSettings(steps=list(steps), lr_factor=lr_factor), asked)
+        return trained_further(
+            system, training, RelearnSettings(steps=list(steps), lr_factor=lr_factor), asked
+        )
 
     return further
 
@@ -87,7 +93,12 @@ def test_measuring_more_often_changes_nothing(run, vit, munkey_system, family):
     seldom, often = Seen(), Seen()
     run(system, seldom, steps=[0, 3], samples=samples)
     lines = run(system, often, steps=[0, 1, 2, 3], samples=samples)
-    assert [line["step"] for line in lines] == [0, 1, 2, 3] and [line["FA"] for line in lines] == [1, 2, 3, 4]
+    assert [line["step"] for line in lines] == [0, 1, 2, 3] and [line["FA"] for line in lines] == [
+        1,
+        2,
+        3,
+        4,
+    ]
     assert torch.equal(weights(seldom.systems[-1]), weights(often.systems[-1]))
     assert not torch.equal(weights(often.systems[1]), weights(often.systems[2]))
 
@@ -95,15 +106,21 @@ def test_measuring_more_often_changes_nothing(run, vit, munkey_system, family):
 def test_the_system_itself_stays_as_it_is(run, munkey_system):
     before, tokens = weights(munkey_system), munkey_system.memory.tokens.clone()
     run(munkey_system, Seen(), samples=image_set(6))
-    assert torch.equal(weights(munkey_system), before) and torch.equal(munkey_system.memory.tokens, tokens)
+    assert torch.equal(weights(munkey_system), before) and torch.equal(
+        munkey_system.memory.tokens, tokens
+    )
 
 
 def test_only_tokens_of_retained_rows_learn_and_the_others_stay_in_the_memory(run, munkey_system):
     """As for the original, which still holds what is to be forgotten: here 10 and 18."""
     retained = np.array([12, 14, 16, 20])
-    samples = replace(image_set(6), rows=np.array([1, 2, 3, 5]), ids=retained, labels=np.array([1, 2, 0, 2]))
+    samples = replace(
+        image_set(6), rows=np.array([1, 2, 3, 5]), ids=retained, labels=np.array([1, 2, 0, 2])
+    )
     seen = Seen()
-    run(munkey_system, seen, steps=[0, 6], samples=samples, p_retrieve=0.0, p_token=0.0, p_image=0.0)
+    run(
+        munkey_system, seen, steps=[0, 6], samples=samples, p_retrieve=0.0, p_token=0.0, p_image=0.0
+    )
     first, last = (system.memory for system in seen.systems)
     assert torch.equal(first.tokens, munkey_system.memory.tokens)
     assert last.ids.tolist() == [10, 12, 14, 16, 18, 20] and torch.equal(last.keys, first.keys)
@@ -119,7 +136,10 @@ def test_what_is_measured_is_the_forget_set_against_test(vit):
     logits = FAMILIES["vit"].logits(vit, samples, DATA, "cpu", None).astype(float)
     right = logits.argmax(axis=1) == samples.labels
     phi = np.array(
-        [row[y] - np.log(np.exp(np.delete(row, y)).sum()) for row, y in zip(logits, samples.labels, strict=True)]
+        [
+            row[y] - np.log(np.exp(np.delete(row, y)).sum())
+            for row, y in zip(logits, samples.labels, strict=True)
+        ]
     )
     expected = {"FA": 100 * right[:3].mean(), "TA": 100 * right[3:].mean()}
     expected["margin"] = np.mean([norm.ppf(((phi[3:] < each).sum() + 0.5) / 5) for each in phi[:3]])
@@ -131,7 +151,12 @@ def test_keys_that_stand_for_tokens_do_not_learn(run, munkey_system):
     model = lively(FAMILIES["munkey"].build(fixed, generator()))
     memory = replace(munkey_system.memory, tokens=munkey_system.memory.keys.clone())
     seen = Seen()
-    run(System("munkey", fixed, model, memory), seen, samples=image_set(6), architecture="direct-key")
+    run(
+        System("munkey", fixed, model, memory),
+        seen,
+        samples=image_set(6),
+        architecture="direct-key",
+    )
     assert all(torch.equal(system.memory.tokens, memory.keys) for system in seen.systems)
     assert not torch.equal(weights(seen.systems[0]), weights(seen.systems[-1]))
 
@@ -143,5 +168,7 @@ def test_an_ensemble_learns_in_those_of_its_models_that_answer(run):
     run(System("sisa", architecture, lively(FAMILIES["sisa"].build(architecture, None))), seen)
     first, last = (system.model for system in (seen.systems[0], seen.systems[-1]))
     for shard, part in product(range(2), range(2)):
-        same = torch.equal(first.state(shard, part).head.weight, last.state(shard, part).head.weight)
+        same = torch.equal(
+            first.state(shard, part).head.weight, last.state(shard, part).head.weight
+        )
         assert same == (part == 0)

@@ -80,11 +80,14 @@ def test_what_is_done_to_every_answer_does_not_change_a_share(transform):
     world = simulated(8, 1000, np.random.default_rng(0))
     for words, near in {"retrained": 4, "20 % left of each": 4, "nothing done": 10}.items():
         plain, changed = (
-            residual_share(pairs_of(world, ENTRIES[words], each)).share for each in ("as it is", transform)
+            residual_share(pairs_of(world, ENTRIES[words], each)).share
+            for each in ("as it is", transform)
         )
         if transform != "labels alone":
             assert changed.value == pytest.approx(plain.value, abs=near)
-        elif "left" not in words:  # labels show little of a small residue, and more of that than of a large one
+        elif (
+            "left" not in words
+        ):  # labels show little of a small residue, and more of that than of a large one
             assert changed.low < plain.value < changed.high
 
 
@@ -102,16 +105,23 @@ def networks(pairs: int = 8, hidden: int = 32, steps: int = 150) -> World:
     number = np.arange(1200)
     halves = random_halves(number < POOL, number >= 800, pairs, generator)
     common = torch.tensor((number >= POOL) & (number < 800))
-    seen = torch.cat([common | torch.tensor(halves.deleted), common.expand(2 * pairs, -1)])  # doing nothing, retrained
+    seen = torch.cat(
+        [common | torch.tensor(halves.deleted), common.expand(2 * pairs, -1)]
+    )  # doing nothing, retrained
     weights = [
         torch.randn(len(seen), *shape, generator=torch_generator) / shape[0] ** 0.5
         for shape in ((64, hidden), (hidden, 10))
     ]
     parameters = [each.requires_grad_() for each in weights]
-    optimizer, inputs = torch.optim.Adam(parameters, lr=0.01), images.float().expand(len(seen), -1, -1)
+    optimizer, inputs = (
+        torch.optim.Adam(parameters, lr=0.01),
+        images.float().expand(len(seen), -1, -1),
+    )
     for _ in range(steps):
         logits = torch.relu(inputs @ parameters[0]) @ parameters[1]
-        loss = torch.nn.functional.cross_entropy(logits.transpose(1, 2), labels.expand(len(seen), -1), reduction="none")
+        loss = torch.nn.functional.cross_entropy(
+            logits.transpose(1, 2), labels.expand(len(seen), -1), reduction="none"
+        )
         optimizer.zero_grad()
         (loss * seen).sum().div(seen[0].sum()).backward()
         optimizer.step()
@@ -140,7 +150,10 @@ def test_cheaters_are_flagged_among_small_networks(words, pairs):
 
 
 def test_networks_that_were_retrained_pass():
-    found = [flagged(some(networks(), pairs, pairs), ENTRIES["retrained"], 299) for pairs in (3, 4, 5, 6, 7, 8)]
+    found = [
+        flagged(some(networks(), pairs, pairs), ENTRIES["retrained"], 299)
+        for pairs in (3, 4, 5, 6, 7, 8)
+    ]
     assert sum(map(bool, found)) <= 1
 
 
@@ -164,9 +177,14 @@ def test_the_tables_say_how_often_each_is_flagged_by_how_much_was_memorized():
     assert much.title == "Training adds 0.4: LiRA's AUROC before deletion is 74 / 74"
     assert little.title.endswith("is 53 / 53")
     assert set(faked.frame["What is audited"]) == FAKES.keys()
-    assert some.frame["What is audited"].tolist() == [words for words in ENTRIES if words not in FAKES]
+    assert some.frame["What is audited"].tolist() == [
+        words for words in ENTRIES if words not in FAKES
+    ]
     assert list(some.frame.columns[1:]) == ["40 samples, 3 pairs", "40 samples, 8 pairs"]
-    assert some.frame.set_index("What is audited").loc["5 % kept whole"].tolist() == ["2 of 4 (few 50, share 25)"] * 2
+    assert (
+        some.frame.set_index("What is audited").loc["5 % kept whole"].tolist()
+        == ["2 of 4 (few 50, share 25)"] * 2
+    )
     assert some.frame.set_index("What is audited").loc["retrained"].tolist() == ["2 of 4"] * 2
     frame = power_frame(results)
     assert frame[["pool", "pairs", "auroc"]].to_numpy().tolist() == [

@@ -51,15 +51,23 @@ def setting(tmp_path) -> tuple[Setting, list[np.ndarray]]:
         before.append(write(tmp_path / f"before{number}.npz", own + 0.4 * trained, image_right=8))
         turned = np.where(np.arange(len(base)) < POOL + TEST, own + 0.1 * trained, -own)
         after.append(write(tmp_path / f"after{number}.npz", turned, image_right=5))
-    return Setting(name="p_token-0.1", knobs={"munkey.p_token": 0.1}, before=before, after=after, alone=[]), half
+    return Setting(
+        name="p_token-0.1", knobs={"munkey.p_token": 0.1}, before=before, after=after, alone=[]
+    ), half
 
 
 def test_a_quarter_that_is_left_is_found_beside_what_was_put_there(setting):
     point, forgotten = setting
     ((deployed, image),) = grid_lines([point], PATHS, forgotten, {})
-    assert (deployed["setting"], deployed["munkey.p_token"], deployed["path"]) == ("p_token-0.1", 0.1, "deployed")
+    assert (deployed["setting"], deployed["munkey.p_token"], deployed["path"]) == (
+        "p_token-0.1",
+        0.1,
+        "deployed",
+    )
     assert deployed["share"] == pytest.approx(25, abs=4) and deployed["pairs"] == 2
-    assert image["path"] == "image" and image["share"] == pytest.approx(25, abs=4)  # halved, and ranked among halves
+    assert image["path"] == "image" and image["share"] == pytest.approx(
+        25, abs=4
+    )  # halved, and ranked among halves
     assert deployed["nothing"] == pytest.approx(0.4, abs=0.05)
 
 
@@ -72,7 +80,10 @@ def test_the_health_check_is_of_members_before_deletion_and_accuracy_of_validati
 
 def test_beside_a_head_stands_its_own_accuracy_on_test(setting, tmp_path):
     point, forgotten = setting
-    right = [np.where(np.arange(POOL + TEST + 10) < POOL + part * TEST, 1.0, -1.0) for part in (0.5, 0.75)]
+    right = [
+        np.where(np.arange(POOL + TEST + 10) < POOL + part * TEST, 1.0, -1.0)
+        for part in (0.5, 0.75)
+    ]
     alone = [write(tmp_path / f"alone{number}.npz", each, 5) for number, each in enumerate(right)]
     ((deployed, _),) = grid_lines([{**point, "alone": alone}], PATHS, forgotten, {})
     assert deployed["alone_after"] == pytest.approx(62.5)
@@ -81,12 +92,20 @@ def test_beside_a_head_stands_its_own_accuracy_on_test(setting, tmp_path):
 def test_a_setting_that_diverged_has_a_line_without_numbers_and_is_not_drawn(setting, tmp_path):
     point, forgotten = setting
     write_npz(
-        tmp_path / "gone.npz", no_answers(read_npz(point["after"][0], "ids", "labels", "splits"), 2, "why; log: x")
+        tmp_path / "gone.npz",
+        no_answers(read_npz(point["after"][0], "ids", "labels", "splits"), 2, "why; log: x"),
     )
     gone = Setting(
-        **{**point, "name": "p_token-0.9", "knobs": {"munkey.p_token": 0.9}, "after": [str(tmp_path / "gone.npz")]}
+        **{
+            **point,
+            "name": "p_token-0.9",
+            "knobs": {"munkey.p_token": 0.9},
+            "after": [str(tmp_path / "gone.npz")],
+        }
     )
-    rows = pd.DataFrame([line for lines in grid_lines([point, gone], PATHS, forgotten, {}) for line in lines])
+    rows = pd.DataFrame(
+        [line for lines in grid_lines([point, gone], PATHS, forgotten, {}) for line in lines]
+    )
     table = grid_table(rows, "digits")
     assert (
         list(table.frame.iloc[1])[:3] == ["0.9", "diverged", "–"]

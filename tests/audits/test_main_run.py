@@ -27,7 +27,9 @@ Search = Callable[[ExemplarMemory], list[dict[str, object]]]
 def memory() -> ExemplarMemory:
     generator = torch.Generator().manual_seed(0)
     return ExemplarMemory(
-        torch.from_numpy(IDS), torch.randn(20, 12, generator=generator), torch.randn(20, 9, generator=generator)
+        torch.from_numpy(IDS),
+        torch.randn(20, 12, generator=generator),
+        torch.randn(20, 9, generator=generator),
     )
 
 
@@ -63,17 +65,26 @@ def test_labels_are_not_looked_for(search: Search, memory: ExemplarMemory):
     assert found == [["original", 3, 3, 3], ["unlearned", 0, 0, 3]]
 
 
-def test_a_row_that_stayed_is_found_by_its_key_its_token_and_its_id(search: Search, memory: ExemplarMemory):
-    assert numbers(search(memory.forget(FORGOTTEN[:2])), "ids", "rows") == [["original", 3, 6], ["unlearned", 1, 2]]
+def test_a_row_that_stayed_is_found_by_its_key_its_token_and_its_id(
+    search: Search, memory: ExemplarMemory
+):
+    assert numbers(search(memory.forget(FORGOTTEN[:2])), "ids", "rows") == [
+        ["original", 3, 6],
+        ["unlearned", 1, 2],
+    ]
 
 
 def test_a_token_that_stayed_without_its_id_is_found(search: Search, memory: ExemplarMemory):
     left = memory.forget(FORGOTTEN)
-    padded = replace(left, tokens=torch.cat([left.tokens, memory.tokens[3].expand(len(left), -1)], dim=1))
+    padded = replace(
+        left, tokens=torch.cat([left.tokens, memory.tokens[3].expand(len(left), -1)], dim=1)
+    )
     assert numbers(search(padded), "ids", "rows") == [["original", 3, 6], ["unlearned", 0, 1]]
 
 
-def test_where_the_kept_rows_are_not_found_no_number_is_given(search: Search, memory: ExemplarMemory):
+def test_where_the_kept_rows_are_not_found_no_number_is_given(
+    search: Search, memory: ExemplarMemory
+):
     left = memory.forget(FORGOTTEN)
     before, after = search(replace(left, tokens=left.tokens.half().float()))
     assert before["rows"] == 6 and "rows" not in after and "17 of 34" in str(after["why"])
@@ -87,7 +98,8 @@ def run(tmp_path) -> Evaluation:
     logits = rng.normal(size=(count, 3)).astype(np.float32)
     logits[:40] += 6 * np.eye(3, dtype=np.float32)[labels[:40]]  # the forget set: known by heart
     write_npz(
-        tmp_path / "logits.npz", {"ids": np.arange(count) + 5, "labels": labels, "splits": splits, "logits": logits}
+        tmp_path / "logits.npz",
+        {"ids": np.arange(count) + 5, "labels": labels, "splits": splits, "logits": logits},
     )
     forget_sets.write(tmp_path / "forget.csv", np.arange(40) + 5)
     files = {"logits": str(tmp_path / "logits.npz"), "forget": str(tmp_path / "forget.csv")}
@@ -99,14 +111,18 @@ def attacked(monkeypatch) -> list[tuple[Answers, np.random.Generator]]:
     """What each attack is handed; none of them finds anything."""
     handed: list[tuple[Answers, np.random.Generator]] = []
     refusing = {
-        name: replace(AUDITS[name], run=lambda *evidence: handed.append(evidence) or Refused("not here"))
+        name: replace(
+            AUDITS[name], run=lambda *evidence: handed.append(evidence) or Refused("not here")
+        )
         for name in ("loss", "margin")
     }
     monkeypatch.setattr("munkey.audits.main_run.AUDITS", refusing)
     return handed
 
 
-def test_each_set_is_what_it_is_and_an_attack_that_refuses_has_a_line_without_numbers(run: Evaluation, attacked):
+def test_each_set_is_what_it_is_and_an_attack_that_refuses_has_a_line_without_numbers(
+    run: Evaluation, attacked
+):
     lines = attack_lines(run)
     assert [line["attack"] for line in lines] == ["loss", "margin"]
     assert not any("auroc" in line for line in lines) and lines[0]["method"] == "cf"
@@ -120,11 +136,15 @@ def test_each_set_is_what_it_is_and_an_attack_that_refuses_has_a_line_without_nu
 def test_there_is_a_line_for_each_attack_with_its_own_generator(run: Evaluation):
     lines = attack_lines(run)
     assert [line["attack"] for line in lines] == ["logistic", "loss", "margin"]
-    assert all((line["dataset"], line["seed"], line["method"]) == ("digits", 3, "cf") for line in lines)
+    assert all(
+        (line["dataset"], line["seed"], line["method"]) == ("digits", 3, "cf") for line in lines
+    )
     arrays, rows = np.load(run.logits), np.arange(260)
     sets = {"retain": (rows >= 40) & (rows < 120), "forget": rows < 40, "test": rows >= 130}
     answers = Answers(arrays["logits"], arrays["labels"], **sets)
-    expected = AUDITS["loss"].run(answers, Stage(3, "digits", "attacks", "0.1", "cf", "loss").numpy_generator())
+    expected = AUDITS["loss"].run(
+        answers, Stage(3, "digits", "attacks", "0.1", "cf", "loss").numpy_generator()
+    )
     for name in ("auroc", "tpr_1"):
         found = [lines[1][f"{name}{end}"] for end in ("", "_low", "_high")]
         estimate = getattr(expected, name)
@@ -134,4 +154,6 @@ def test_there_is_a_line_for_each_attack_with_its_own_generator(run: Evaluation)
 
 def test_a_rate_that_few_test_samples_cannot_show_is_left_out(run: Evaluation):
     lines = {line["attack"]: line for line in attack_lines(run)}
-    assert "tpr_1" in lines["loss"] and "tpr_1" not in lines["logistic"]  # 130 outsiders, and 65 in a half
+    assert (
+        "tpr_1" in lines["loss"] and "tpr_1" not in lines["logistic"]
+    )  # 130 outsiders, and 65 in a half

@@ -20,7 +20,9 @@ def test_a_margin_is_the_true_logit_less_the_log_sum_exp_of_the_others():
 
 def test_saturated_answers_are_told_apart():
     """In float32, or by way of probabilities, both would be the same."""
-    phi = margins(np.array([[40.0, 0.0], [50.0, 0.0], [-1e4, 1e4]], dtype=np.float32), np.array([0, 0, 0]))
+    phi = margins(
+        np.array([[40.0, 0.0], [50.0, 0.0], [-1e4, 1e4]], dtype=np.float32), np.array([0, 0, 0])
+    )
     np.testing.assert_array_equal(phi, [40, 50, -2e4])
 
 
@@ -40,7 +42,9 @@ def test_logits_are_not_changed():
     np.testing.assert_array_equal(doubles, before)
 
 
-@pytest.mark.parametrize(("logits", "words"), [([[np.nan, 1.0]], "not finite"), ([[1.0]], "two classes")])
+@pytest.mark.parametrize(
+    ("logits", "words"), [([[np.nan, 1.0]], "not finite"), ([[1.0]], "two classes")]
+)
 def test_logits_without_margins_are_refused(logits, words):
     with pytest.raises(ValueError, match=words):
         margins(np.array(logits), np.array([0]))
@@ -51,7 +55,9 @@ TEST = np.array([False, True, True, True, False])
 
 
 def test_a_margin_counts_by_how_many_test_samples_have_a_smaller_one():
-    np.testing.assert_array_equal(below(PHI_OF_TWO, TEST), [[3, 0.5, 1.5, 2.5, 1.5], [0, 1, 1, 2.5, 2]])
+    np.testing.assert_array_equal(
+        below(PHI_OF_TWO, TEST), [[3, 0.5, 1.5, 2.5, 1.5], [0, 1, 1, 2.5, 2]]
+    )
 
 
 def test_normal_scores_are_those_of_a_standard_normal_whatever_stretches_the_margins():
@@ -63,7 +69,9 @@ def test_normal_scores_are_those_of_a_standard_normal_whatever_stretches_the_mar
     for changed in (np.exp(phi), 1e-3 * phi - 7):
         np.testing.assert_allclose(normal_scores(below(changed, test), 2000), scores, atol=1e-9)
     phi[0, 0] = 1e9  # one answer
-    np.testing.assert_allclose(normal_scores(below(phi, test), 2000)[middle][1:], scores[middle][1:], atol=0.02)
+    np.testing.assert_allclose(
+        normal_scores(below(phi, test), 2000)[middle][1:], scores[middle][1:], atol=0.02
+    )
 
 
 def test_a_model_without_a_unit_is_refused():

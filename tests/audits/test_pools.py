@@ -30,7 +30,9 @@ def test_the_hardest_are_those_with_the_fewest_votes_in_each_class():
 
 def test_equal_votes_are_drawn_apart_and_the_same_each_time():
     members, votes = Members(np.arange(40), np.repeat([0, 1], 20)), np.zeros(40)
-    first, again, other = (hardest(members, votes, 0.5, stage) for stage in (STAGE, STAGE, STAGE / "other"))
+    first, again, other = (
+        hardest(members, votes, 0.5, stage) for stage in (STAGE, STAGE, STAGE / "other")
+    )
     assert first.tolist() == again.tolist() != other.tolist()
     assert first.tolist() != [*range(10), *range(20, 30)]
 
@@ -64,7 +66,11 @@ def test_a_pool_without_equal_halves_is_refused(size):
     ("pool", "tests", "words"),
     [
         (2, 8, "audit.pool: 2 of 40 training samples; an audit needs 4: raise it"),
-        (8, 8, "without the pool of 8, 32 of 40 training samples are left, and keys.depth wants 33"),
+        (
+            8,
+            8,
+            "without the pool of 8, 32 of 40 training samples are left, and keys.depth wants 33",
+        ),
         (4, 7, "7 test samples; an audit needs 8"),
         (4, 8, None),
         (7, 8, None),
@@ -73,7 +79,13 @@ def test_a_pool_without_equal_halves_is_refused(size):
 def test_a_pool_that_cannot_be_audited_is_refused_before_any_training(pool, tests, words):
     splits = np.array(["train"] * 40 + ["test"] * tests)
     count = len(splits)
-    dataset = Dataset(np.zeros((count, 1, 1, 3), np.uint8), np.arange(count), np.zeros(count, int), splits, ["a", "b"])
+    dataset = Dataset(
+        np.zeros((count, 1, 1, 3), np.uint8),
+        np.arange(count),
+        np.zeros(count, int),
+        splits,
+        ["a", "b"],
+    )
     with pytest.raises(ValueError, match=words) if words else nullcontext():
         require_fitting(pool, dataset, 33)
 

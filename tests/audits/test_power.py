@@ -42,7 +42,9 @@ def test_the_kind_is_the_nearest_that_is_no_easier(own, kind):
 @pytest.mark.usefixtures("kinds")
 def test_of_a_smaller_audit_than_any_nothing_is_claimed():
     assert nearest_power(99, 8, 75.0) is None and nearest_power(216, 2, 75.0) is None
-    assert "is not known" in power_words(99, 8, 75.0) and "is not known" in power_words(216, 8, None)
+    assert "is not known" in power_words(99, 8, 75.0) and "is not known" in power_words(
+        216, 8, None
+    )
 
 
 @pytest.mark.usefixtures("kinds")
@@ -66,7 +68,10 @@ def test_what_verdicts_quote_is_what_the_page_shows():
     """The rows of the table, `k of n (tests)`, in the order of its columns."""
     tables = (ROOT / "docs/results/gauntlet.md").read_text().split("### ")[1:4]
     for effect, table in zip(gauntlet.EFFECTS, tables, strict=True):
-        heads = [[int(number) for number in re.findall(r"\d+", head)] for head in _cells(table, "What is audited")]
+        heads = [
+            [int(number) for number in re.findall(r"\d+", head)]
+            for head in _cells(table, "What is audited")
+        ]
         for words, name in gauntlet.QUOTED.items():
             for (pool, pairs), cell in zip(heads, _cells(table, words), strict=True):
                 times, of = map(int, re.match(r"(\d+) of (\d+)", cell).groups())

@@ -20,11 +20,16 @@ def test_scores_that_rounding_parts_tie():
 @pytest.mark.parametrize("decimals", [1, 9])
 def test_auroc_is_that_of_others(decimals):
     random = np.random.default_rng(0)
-    positives, negatives = random.normal(0.3, 1, 200).round(decimals), random.normal(0, 1, 300).round(decimals)
+    positives, negatives = (
+        random.normal(0.3, 1, 200).round(decimals),
+        random.normal(0, 1, 300).round(decimals),
+    )
     found = Ranking(positives, negatives).rates().auroc
     assert found == pytest.approx(100 * auroc(positives, negatives), abs=1e-2)
     truth = np.repeat([1, 0], [200, 300])
-    assert found == pytest.approx(100 * roc_auc_score(truth, np.concatenate([positives, negatives])), abs=1e-2)
+    assert found == pytest.approx(
+        100 * roc_auc_score(truth, np.concatenate([positives, negatives])), abs=1e-2
+    )
 
 
 def test_true_positives_are_counted_where_false_ones_are_at_most_so_many():
@@ -52,13 +57,20 @@ def test_scores_that_are_no_numbers_are_refused():
         Ranking(np.array([np.nan]), np.array([1.0]))
 
 
-@pytest.mark.parametrize(("negatives", "one", "five"), [(99, False, True), (100, True, True), (19, False, False)])
-def test_a_rate_at_a_false_positive_rate_that_so_few_negatives_cannot_show_is_refused(negatives, one, five):
+@pytest.mark.parametrize(
+    ("negatives", "one", "five"), [(99, False, True), (100, True, True), (19, False, False)]
+)
+def test_a_rate_at_a_false_positive_rate_that_so_few_negatives_cannot_show_is_refused(
+    negatives, one, five
+):
     found = with_intervals(Rates(50, 1, 5), lambda: Rates(50, 1, 5), negatives)
     for rate, given, percent in ((found.tpr_1, one, 1), (found.tpr_5, five, 5)):
         assert isinstance(rate, Estimate if given else Refused)
         if not given:
-            assert rate.why == f"{percent} % of {negatives} negatives is less than one: {100 // percent} are needed"
+            assert (
+                rate.why
+                == f"{percent} % of {negatives} negatives is less than one: {100 // percent} are needed"
+            )
 
 
 def test_the_interval_is_of_percentiles():
@@ -79,19 +91,25 @@ def test_an_attack_pools_the_scores_of_all_models():
     every = deleted.reshape(-1, 1), absent.reshape(1, -1)
     wins = (np.greater(*every).mean() + np.greater_equal(*every).mean()) / 2
     assert found.auroc.value == pytest.approx(100 * wins, abs=0.01)
-    assert found.auroc.low < found.auroc.value < found.auroc.high and isinstance(found.tpr_1, Estimate)
+    assert found.auroc.low < found.auroc.value < found.auroc.high and isinstance(
+        found.tpr_1, Estimate
+    )
 
 
 @pytest.mark.parametrize("decimals", [1, 9])
 def test_what_is_tested_are_the_rates_of_the_attack(decimals):
     pairs = population(5, 0.0, np.random.default_rng(0))
-    drawn = Roles(*np.random.default_rng(1).normal([[[0.0]], [[0.4]]], size=(2, 5, 120)).round(decimals))
+    drawn = Roles(
+        *np.random.default_rng(1).normal([[[0.0]], [[0.4]]], size=(2, 5, 120)).round(decimals)
+    )
     rates = Ranking(*drawn).rates()
     found = rate_tests("mine", lambda _: drawn, pairs)(pairs.halves.first)
     assert found["mine_auroc"] == pytest.approx(abs(rates.auroc - 50) / 100) and rates.auroc < 45
     assert found["mine_tpr_1"] == pytest.approx(rates.tpr_1 / 100) and rates.tpr_1 > 0
     few = Roles(*(part[:, :19] for part in drawn))
-    assert rate_tests("mine", lambda _: few, pairs)(pairs.halves.first).keys() == {"mine_auroc"}  # of 95 negatives
+    assert rate_tests("mine", lambda _: few, pairs)(pairs.halves.first).keys() == {
+        "mine_auroc"
+    }  # of 95 negatives
 
 
 def test_the_bootstrap_draws_pairs_and_examples():

@@ -21,7 +21,11 @@ LABELS = IDS // 2 % CLASSES
 SPLITS = np.where(np.arange(COUNT + 15) < COUNT, "train", "val")
 DATA = Dataset(np.zeros((COUNT + 15, 4, 4, 3), np.uint8), IDS, LABELS, SPLITS, list("abc"))
 KEYS = Keys(IDS, unit_rows(COUNT + 15, 24, seed=4))
-SETTINGS = {"data": {"image_size": 4, "pixel_mean": 0.5, "pixel_std": 0.5}, "inference": {}, "method": {}}
+SETTINGS = {
+    "data": {"image_size": 4, "pixel_mean": 0.5, "pixel_std": 0.5},
+    "inference": {},
+    "method": {},
+}
 
 
 def of(split: str) -> Keys:
@@ -32,7 +36,9 @@ def lines(name: str, depth: int = 8, **changes) -> list[dict]:
     near, stage = nearest(of("train"), of("train"), depth), Stage("test")
     original = fitted(name, of("train"), LABELS[:COUNT], CLASSES)
     method = replace(METHODS[name], **changes)
-    return list(Holder(DATA, of("train"), near, of("val"), stage, "cpu").lines(method, original, SETTINGS))
+    return list(
+        Holder(DATA, of("train"), near, of("val"), stage, "cpu").lines(method, original, SETTINGS)
+    )
 
 
 @pytest.mark.parametrize("family", ["lda", "ncm"])
@@ -60,7 +66,12 @@ def test_who_has_none_of_the_deleted_among_the_neighbors_need_not_be_asked(monke
 def test_all_methods_face_the_same_deletions():
     asked = []
     for name in ("ncm", "knn"):
-        lines(name, run=lambda system, request, settings: asked.append(request.forget_ids.tolist()) or system)
+        lines(
+            name,
+            run=lambda system, request, settings: (
+                asked.append(request.forget_ids.tolist()) or system
+            ),
+        )
     assert asked[:51] == asked[51:] and len(asked) == 2 * (1 + 40 + 10)
 
 
@@ -75,4 +86,6 @@ def test_all_methods_face_the_same_deletions():
     ],
 )
 def test_ties_count_by_their_expectation(scores, expected):
-    assert precision(np.array(scores), np.array([True, False, True, False, False])) == pytest.approx(expected)
+    assert precision(
+        np.array(scores), np.array([True, False, True, False, False])
+    ) == pytest.approx(expected)

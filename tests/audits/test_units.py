@@ -21,7 +21,10 @@ def halves(pairs: int, generator: np.random.Generator) -> Halves:
     deleted = np.pad(cut, ((0, 0), (0, TEST)))
     absent = np.pad(~cut, ((0, 0), (0, TEST)))
     return Halves(
-        deleted, absent, np.arange(deleted.shape[1]) >= len(units), np.pad(units, (0, TEST), constant_values=-1)
+        deleted,
+        absent,
+        np.arange(deleted.shape[1]) >= len(units),
+        np.pad(units, (0, TEST), constant_values=-1),
     )
 
 
@@ -29,7 +32,9 @@ def world(left: float, generator: np.random.Generator, pairs: int = 4) -> Pairs:
     """What a model makes of a person is the same for all of the person's pictures: no four samples of luck."""
     made = halves(pairs, generator)
     size = made.deleted.shape
-    of_person = np.pad(np.repeat(generator.normal(size=(size[0], PERSONS)), PICTURES, axis=1), ((0, 0), (0, TEST)))
+    of_person = np.pad(
+        np.repeat(generator.normal(size=(size[0], PERSONS)), PICTURES, axis=1), ((0, 0), (0, TEST))
+    )
     base = 2 * generator.normal(size=size[1]) + of_person + 0.3 * generator.normal(size=size)
     gain = generator.normal(1.5, 0.2, (size[0], 1)) * made.deleted
     return Pairs(base + left * gain, made, Pairs(base + gain, made))
@@ -63,7 +68,9 @@ def test_where_nothing_is_left_pictures_raise_false_alarms_and_persons_do_not():
 
 def test_intervals_hold_what_is_left_of_persons():
     for left in (0.0, 0.1):
-        shares = [residual_share(world(left, np.random.default_rng(seed))).share for seed in range(80)]
+        shares = [
+            residual_share(world(left, np.random.default_rng(seed))).share for seed in range(80)
+        ]
         assert np.mean([share.low <= 100 * left <= share.high for share in shares]) >= 0.88
         assert np.mean([share.value for share in shares]) == pytest.approx(100 * left, abs=3)
 
@@ -73,16 +80,26 @@ def test_intervals_hold_what_is_left_of_persons():
 def test_five_hundred_audits_of_persons_keep_their_level_and_hold_what_is_left(left: float):
     """docs/audits.md quotes what this prints. 40 persons in 4 pairs are few: 10 % is hardly found, but held."""
     worlds = [world(left, np.random.default_rng(1000 + seed)) for seed in range(500)]
-    held = [share.low <= 100 * left <= share.high for share in (residual_share(pairs).share for pairs in worlds)]
+    held = [
+        share.low <= 100 * left <= share.high
+        for share in (residual_share(pairs).share for pairs in worlds)
+    ]
     found = np.mean([flagged(pairs, seed, 999) for seed, pairs in enumerate(worlds)])
-    print(f"left {left:.0%}: flagged {found:.1%}, intervals that hold it {np.mean(held):.1%}, n = 500")
+    print(
+        f"left {left:.0%}: flagged {found:.1%}, intervals that hold it {np.mean(held):.1%}, n = 500"
+    )
     assert np.mean(held) >= 0.93 and (left > 0 or found <= 0.07)
 
 
 def test_a_unit_in_both_halves_is_refused():
     deleted = np.array([[1, 0, 1, 0, 0], [0, 1, 0, 1, 0]], dtype=bool)
     with pytest.raises(ValueError, match="a unit is in both halves"):
-        Halves(deleted, deleted[::-1], np.array([0, 0, 0, 0, 1], dtype=bool), np.array([0, 0, 1, 1, -1]))
+        Halves(
+            deleted,
+            deleted[::-1],
+            np.array([0, 0, 0, 0, 1], dtype=bool),
+            np.array([0, 0, 1, 1, -1]),
+        )
 
 
 def test_halves_of_a_pool_of_groups_hold_whole_ones_and_their_file_names_them(tmp_path):
@@ -93,11 +110,15 @@ def test_halves_of_a_pool_of_groups_hold_whole_ones_and_their_file_names_them(tm
     pairs = [group_halves(groups, labels, 0.4, stage, Stage("pair", number)) for number in range(3)]
     for first, second in pairs:
         assert len(first) == len(second) == 20 and not set(first) & set(second)
-        assert len({i // 10 for i in first}) == 4 and sorted([*first, *second]) == sorted([*pairs[0][0], *pairs[0][1]])
+        assert len({i // 10 for i in first}) == 4 and sorted([*first, *second]) == sorted(
+            [*pairs[0][0], *pairs[0][1]]
+        )
     assert len({tuple(first) for first, _ in pairs}) == 3
     units = dict(zip(ids.tolist(), groups.of.tolist(), strict=True))
     forget_sets.write(tmp_path / "half.csv", pairs[0][0], units)
-    assert forget_sets.read_units([tmp_path / "half.csv"]) == {i: f"p{i // 10}" for i in pairs[0][0].tolist()}
+    assert forget_sets.read_units([tmp_path / "half.csv"]) == {
+        i: f"p{i // 10}" for i in pairs[0][0].tolist()
+    }
     forget_sets.write(tmp_path / "plain.csv", pairs[0][0])
     assert forget_sets.read_units([tmp_path / "plain.csv"]) == {}
     with pytest.raises(ValueError, match="2 of 20 groups in training; an audit needs 4"):

@@ -12,7 +12,16 @@ from munkey.audits.attacks.tail import Tail
 from munkey.audits.redraws import Significance
 from munkey.audits.registry import Estimate, Refused
 from munkey.audits.roc import Attack
-from munkey.audits.verdict import TESTS, Control, Findings, control, holm, joint_tests, sham_control, verdict
+from munkey.audits.verdict import (
+    TESTS,
+    Control,
+    Findings,
+    control,
+    holm,
+    joint_tests,
+    sham_control,
+    verdict,
+)
 from tests.audits.inputs import population
 
 RIGHT = [
@@ -36,31 +45,61 @@ ATTACKS = {"u-lira": ATTACK, "rmia": ATTACK, "tail": TAIL}
 def found(own=None, *, least=0.001, **p):
     """p: of tests, by name, without the hyphen of U-LiRA's; 0.5 where not named."""
     named = {name: p.get(name.replace("u-lira", "u_lira"), 0.5) for name in TESTS}
-    return Findings(own or share(), ATTACKS, {name: Significance(each, least) for name, each in named.items()})
+    return Findings(
+        own or share(), ATTACKS, {name: Significance(each, least) for name, each in named.items()}
+    )
 
 
 @pytest.mark.parametrize(
     ("findings", "kind", "words"),
     [
-        (found(share(4, 2, 6), share=1e-3), "residue", "residue: 4 % [2, 6] of what training put there is left"),
-        (found(share(-40, -57, -23), share=1e-3, square=1e-3), "over-forgets", "-40 % [-57, -23], further"),
+        (
+            found(share(4, 2, 6), share=1e-3),
+            "residue",
+            "residue: 4 % [2, 6] of what training put there is left",
+        ),
+        (
+            found(share(-40, -57, -23), share=1e-3, square=1e-3),
+            "over-forgets",
+            "-40 % [-57, -23], further",
+        ),
         (
             found(),
             "none found",
             "these attacks found no more than 3 % on average, and find 4 % left of each in four audits of five",
         ),
         (found(share(-9, -20, -0.5)), "none found", "these attacks found no more than 0 %"),
-        (found(share(-0.3, -0.4, 0.2), u_lira_auroc=0.01), "residue", "U-LiRA's AUROC 57.3; on average 0 % [0, 0] is"),
-        (found(rmia_tpr_1=0.01), "residue", "RMIA at 1 % false alarms finds 4.1 % of them; on average 0 % [-3, 2]"),
-        (found(square=0.01, few=0.01), "residue", "2.5 times as much as by chance (mean square); the tenth"),
+        (
+            found(share(-0.3, -0.4, 0.2), u_lira_auroc=0.01),
+            "residue",
+            "U-LiRA's AUROC 57.3; on average 0 % [0, 0] is",
+        ),
+        (
+            found(rmia_tpr_1=0.01),
+            "residue",
+            "RMIA at 1 % false alarms finds 4.1 % of them; on average 0 % [-3, 2]",
+        ),
+        (
+            found(square=0.01, few=0.01),
+            "residue",
+            "2.5 times as much as by chance (mean square); the tenth",
+        ),
         (found(few=0.049), "residue", "the tenth that keeps most keeps 22 %; on average"),
         (found(level=0.01), "residue", "residue: the level of each model differs; on average"),
         (found(scatter=0.01), "residue", "answers scatter 1.64 times as much as where never seen"),
         (found(share(-5), few=0.01), "residue", "the tenth that keeps most"),
-        (found(share(40, -50, 130)), "no power", "this audit has no power here: as much as 130 % may be left"),
+        (
+            found(share(40, -50, 130)),
+            "no power",
+            "this audit has no power here: as much as 130 % may be left",
+        ),
         (found(share(40, -np.inf, np.inf)), "no power", "no bound holds"),
         (found(share(40, -np.inf, np.inf), share=1e-3), "residue", "residue: 40 % [unbounded]"),
-        (Findings(Refused("there is 1 pair"), {}, {}), "no power", "this audit has no power here: there is 1 pair"),
+        (
+            Findings(Refused("there is 1 pair"), {}, {}),
+            "no power",
+            "this audit has no power here: there is 1 pair",
+        ),
     ],
 )
 def test_a_verdict_says_what_these_attacks_found(findings, kind, words):
@@ -72,12 +111,17 @@ def test_a_verdict_says_what_these_attacks_found(findings, kind, words):
 def test_where_none_is_found_the_verdict_says_what_simulated_audits_of_its_kind_find():
     said = verdict(found(), RIGHT, "5 % kept whole: 7 of 30").words
     assert "in four audits of five; 5 % kept whole: 7 of 30" in said
-    assert "7 of 30" not in verdict(found(share(4, 2, 6), share=1e-3), RIGHT, "5 % kept whole: 7 of 30").words
+    assert (
+        "7 of 30"
+        not in verdict(found(share(4, 2, 6), share=1e-3), RIGHT, "5 % kept whole: 7 of 30").words
+    )
 
 
 def test_of_an_attack_that_could_not_have_found_anything_the_verdict_says_so():
     assert "could not find" not in verdict(found(), RIGHT).words
-    without = Findings(share(), ATTACKS, {name: Significance(0.5, 0.01) for name in TESTS if "u-lira" not in name})
+    without = Findings(
+        share(), ATTACKS, {name: Significance(0.5, 0.01) for name in TESTS if "u-lira" not in name}
+    )
     said = verdict(without, RIGHT).words
     assert said.endswith("; U-LiRA's AUROC, U-LiRA at 1 % false alarms could not find anything")
     assert verdict(found(least=0.06), RIGHT).words.count("the share") == 1
@@ -87,7 +131,10 @@ def test_of_an_attack_that_could_not_have_found_anything_the_verdict_says_so():
 def test_of_what_is_left_nowhere_to_the_bit_nothing_else_is_said():
     exact = Share(0, (0.0, 0.0), Estimate(0, 0, 0), Estimate(0, 0, 0), 0, 1, 1)
     said = verdict(found(exact), RIGHT)
-    assert (said.kind, said.words) == ("none found", "deleted and never seen samples are answered alike, to the bit")
+    assert (said.kind, said.words) == (
+        "none found",
+        "deleted and never seen samples are answered alike, to the bit",
+    )
 
 
 def test_where_partners_answer_alike_to_the_bit_no_cut_of_the_pool_can_flag_them():
@@ -95,7 +142,9 @@ def test_where_partners_answer_alike_to_the_bit_no_cut_of_the_pool_can_flag_them
         pairs = population(4, 0.0, np.random.default_rng(seed))
         exact = replace(pairs, margins=np.repeat(pairs.margins[::2], 2, axis=0))
         found = module.findings(exact, np.random.default_rng(0))
-        assert (found.tests, found.flagged, found.p) == ({}, [], 1) and control("oracle", found).right
+        assert (found.tests, found.flagged, found.p) == ({}, [], 1) and control(
+            "oracle", found
+        ).right
         assert verdict(found, RIGHT).words.endswith("answered alike, to the bit")
 
 
@@ -112,26 +161,42 @@ def test_what_flags_a_row_are_the_tests_below_the_level_in_their_order():
 
 @cache
 def of_a_residue(pairs, left=1.0):
-    return joint_tests(population(pairs, left, np.random.default_rng(0)), np.random.default_rng(0), 199)
+    return joint_tests(
+        population(pairs, left, np.random.default_rng(0)), np.random.default_rng(0), 199
+    )
 
 
 def test_all_is_tested_that_can_be():
     assert list(of_a_residue(3)) == ["share", *list(TESTS)[5:], *list(TESTS)[1:5]]
-    assert of_a_residue(2).keys() == TESTS.keys() - {"u-lira_auroc", "u-lira_tpr_1"}  # which needs 3 pairs
+    assert of_a_residue(2).keys() == TESTS.keys() - {
+        "u-lira_auroc",
+        "u-lira_tpr_1",
+    }  # which needs 3 pairs
     assert of_a_residue(3)["share"].p < 0.05 and of_a_residue(3)["rmia_auroc"].p < 0.05
 
 
 @pytest.mark.parametrize("name", ["original", "oracle", "sham", "trained to remember"])
 def test_each_control_that_comes_out_wrong_takes_the_audits_power(name):
-    wrong = [replace(each, flagged=not each.flagged) if each.name == name else each for each in RIGHT]
+    wrong = [
+        replace(each, flagged=not each.flagged) if each.name == name else each for each in RIGHT
+    ]
     said = verdict(found(share=1e-3), wrong)
-    assert said.kind == "no power" and "this audit has no power here" in said.words and name in said.words
+    assert (
+        said.kind == "no power"
+        and "this audit has no power here" in said.words
+        and name in said.words
+    )
     assert verdict(found(share=1e-3), RIGHT).kind == "residue"
 
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("original", "no power"), ("oracle", "no power"), ("sham", "no power"), ("trained to remember", "none found")],
+    [
+        ("original", "no power"),
+        ("oracle", "no power"),
+        ("sham", "no power"),
+        ("trained to remember", "none found"),
+    ],
 )
 def test_of_the_controls_only_that_with_another_model_may_be_left_out(name, kind):
     rest = [each for each in RIGHT if each.name != name]
@@ -149,7 +214,9 @@ def test_controls_say_how_they_came_out_also_those_that_were_not_run():
 
 def test_to_over_forget_is_not_to_be_flagged_as_doing_nothing_must_be():
     assert not control("original", found(share(-50), share=1e-3)).right
-    assert control("oracle", found(share(-50), share=1e-3)).flagged  # an oracle passes in neither direction
+    assert control(
+        "oracle", found(share(-50), share=1e-3)
+    ).flagged  # an oracle passes in neither direction
 
 
 @pytest.mark.parametrize("test", ["u_lira_tpr_1", "rmia_auroc", "square", "few", "scatter"])
@@ -179,14 +246,22 @@ def test_the_sham_passes(seed, monkeypatch):
 
 
 @pytest.mark.parametrize("test", ["share", "few"])
-def test_the_sham_is_flagged_where_any_test_finds_something_in_samples_that_nobody_saw(test, monkeypatch):
-    monkeypatch.setattr(module, "joint_tests", lambda pairs, generator, redraws: {test: Significance(0.01, 0.001)})
-    assert not sham_control(population(4, 1.0, np.random.default_rng(0)), np.random.default_rng(0)).right
+def test_the_sham_is_flagged_where_any_test_finds_something_in_samples_that_nobody_saw(
+    test, monkeypatch
+):
+    monkeypatch.setattr(
+        module, "joint_tests", lambda pairs, generator, redraws: {test: Significance(0.01, 0.001)}
+    )
+    assert not sham_control(
+        population(4, 1.0, np.random.default_rng(0)), np.random.default_rng(0)
+    ).right
 
 
 def test_holm_by_hand():
     """0.01 * 3; 0.03 * 2; then 0.04 * 1, which must not fall below the one before it."""
-    assert holm({"a": 0.01, "b": 0.04, "c": 0.03}) == pytest.approx({"a": 0.03, "b": 0.06, "c": 0.06})
+    assert holm({"a": 0.01, "b": 0.04, "c": 0.03}) == pytest.approx(
+        {"a": 0.03, "b": 0.06, "c": 0.06}
+    )
     assert holm({"a": 0.4, "b": 0.9}) == pytest.approx({"a": 0.8, "b": 0.9})
     assert holm({"a": 0.7, "b": 0.9}) == {"a": 1, "b": 1}
     assert holm({"only": 0.2}) == {"only": 0.2} and holm({}) == {}

@@ -30,7 +30,9 @@ def model(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def munkey(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+def munkey(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Ended]:
     """Run the command as the shell would."""
 
     def run(*words: object) -> Ended:

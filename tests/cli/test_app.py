@@ -47,7 +47,9 @@ def test_forgetting_imports_no_torch(model):
     assert done.stdout.startswith("forgot 1 sample,") and done.stdout.endswith("\nFalse\n")
 
 
-@pytest.mark.parametrize("command", [each.__name__.strip("_") for each in COMMANDS[USE] + COMMANDS[CHECK]])
+@pytest.mark.parametrize(
+    "command", [each.__name__.strip("_") for each in COMMANDS[USE] + COMMANDS[CHECK]]
+)
 def test_every_command_has_help_with_an_example_and_json(command, munkey):
     ended = munkey(command, "--help")
     assert ended.code == 0 and f"munkey {command} " in ended.out and "--json" in ended.out
@@ -56,10 +58,15 @@ def test_every_command_has_help_with_an_example_and_json(command, munkey):
 def test_the_help_lists_the_commands_by_what_they_are_for(munkey):
     headings = re.findall(r"^(\S.*):$", munkey("--help").out, re.MULTILINE)
     assert headings == ["Options", "Use a model", "Check and maintain a model", "Run experiments"]
-    assert "\n  compare-paper " in munkey("--help").out and "external-state" not in munkey("--help").out
+    assert (
+        "\n  compare-paper " in munkey("--help").out
+        and "external-state" not in munkey("--help").out
+    )
 
 
-def test_predict_names_all_bad_pictures_at_once_or_leaves_them_out(munkey, model, tmp_path, monkeypatch):
+def test_predict_names_all_bad_pictures_at_once_or_leaves_them_out(
+    munkey, model, tmp_path, monkeypatch
+):
     monkeypatch.setattr("munkey.cli.use.PICTURES_AT_ONCE", 2)  # bad ones in parts of their own
     names = ["0.png", "1.png", "2.png", "3.png", "4.png"]
     for seed, name in enumerate(names):
@@ -68,10 +75,16 @@ def test_predict_names_all_bad_pictures_at_once_or_leaves_them_out(munkey, model
         (tmp_path / name).write_bytes(b"")
     words = ["predict", model, *(tmp_path / name for name in names)]
     ended = munkey(*words)
-    assert ended.code == 2 and "1.png: cannot be read" in ended.err and "4.png: cannot be read" in ended.err
+    assert (
+        ended.code == 2
+        and "1.png: cannot be read" in ended.err
+        and "4.png: cannot be read" in ended.err
+    )
     ended = munkey(*words, "--on-bad", "skip", "--json")
     assert [one["file"][-5:] for one in ended.json["predictions"]] == ["0.png", "2.png", "3.png"]
-    assert "munkey: skipped 1 picture: " in ended.err and "1.png" in ended.err and "4.png" in ended.err
+    assert (
+        "munkey: skipped 1 picture: " in ended.err and "1.png" in ended.err and "4.png" in ended.err
+    )
 
 
 def test_pictures_are_answered_as_by_the_predictor(munkey, model, tmp_path):
@@ -83,7 +96,9 @@ def test_pictures_are_answered_as_by_the_predictor(munkey, model, tmp_path):
     assert [answer["file"] for answer in answers] == [str(file) for file in files]
     assert [answer["class"] for answer in answers] == list(expected.classes)
     for answer, row in zip(answers, expected.probabilities, strict=True):
-        assert answer["probabilities"] == pytest.approx(dict(zip(CLASSES, row.tolist(), strict=True)))
+        assert answer["probabilities"] == pytest.approx(
+            dict(zip(CLASSES, row.tolist(), strict=True))
+        )
     assert [near["id"] for near in answers[0]["neighbors"]] == expected.neighbors.ids[0].tolist()
     text = munkey("predict", model, files[0], "--explain").out
     assert text.startswith(f"{files[0]}: {expected.classes[0]} (") and text.count("\n") == 6
@@ -102,12 +117,16 @@ def test_a_page_shows_what_answers_rest_on_and_replaces_no_other_file(munkey, mo
     page.write_text("<title>mine</title>")
     for mine in (page, files[0], tmp_path):
         assert munkey("predict", model, files[0], "--html", mine).code == 2
-    assert page.read_text() == "<title>mine</title>" and munkey("predict", model, files[0]).code == 0
+    assert (
+        page.read_text() == "<title>mine</title>" and munkey("predict", model, files[0]).code == 0
+    )
 
 
 def test_a_sample_is_found_by_its_picture_with_person_and_file(munkey, model, tmp_path):
     picture = picture_in(tmp_path, "Anna's.png", 3)
-    added = munkey("add", model, picture, "--label", "cat", "--unit", "Anna K.", "--json").json["ids"]
+    added = munkey("add", model, picture, "--label", "cat", "--unit", "Anna K.", "--json").json[
+        "ids"
+    ]
     page = tmp_path / "nearest.html"
     for _ in range(2):  # a page of its own is replaced
         ended = munkey("find", model, picture, "--count", 3, "--html", page, "--json")
@@ -116,7 +135,13 @@ def test_a_sample_is_found_by_its_picture_with_person_and_file(munkey, model, tm
     assert asked["file"] == str(picture) and len(asked["samples"]) == 3
     first = asked["samples"][0]
     assert first.pop("cosine") == pytest.approx(1, abs=1e-5)
-    assert first == {"copy": True, "id": added[0], "class": "cat", "unit": "Anna K.", "file": str(picture)}
+    assert first == {
+        "copy": True,
+        "id": added[0],
+        "class": "cat",
+        "unit": "Anna K.",
+        "file": str(picture),
+    }
     assert [sample["copy"] for sample in asked["samples"][1:]] == [False, False]
     assert "Anna K." in page.read_text() and page.read_text().count("data:image/png;base64,") == 2
     text = munkey("find", model, picture, "--above", 0.9999).out
@@ -132,7 +157,9 @@ def test_rows_of_several_files_are_numbered_in_each(munkey, tmp_path):
     for file in files:
         np.save(file, rows[:2])
     lines = munkey("find", tmp_path / "rows", *files, "--count", 1).out.splitlines()
-    assert [line for line in lines if line.endswith(":")] == [f"{file}, row {row}:" for file in files for row in (1, 2)]
+    assert [line for line in lines if line.endswith(":")] == [
+        f"{file}, row {row}:" for file in files for row in (1, 2)
+    ]
 
 
 def test_find_refuses_what_is_no_picture_and_to_write_over_other_files(munkey, model, tmp_path):
@@ -140,7 +167,11 @@ def test_find_refuses_what_is_no_picture_and_to_write_over_other_files(munkey, m
     before = picture.read_bytes()
     assert munkey("find", model, tmp_path / "nowhere.png").code == 2
     skipped = munkey("find", model, tmp_path / "nowhere.png", picture, "--on-bad", "skip")
-    assert skipped.code == 0 and "munkey: skipped 1 picture" in skipped.err and "nowhere.png" in skipped.err
+    assert (
+        skipped.code == 0
+        and "munkey: skipped 1 picture" in skipped.err
+        and "nowhere.png" in skipped.err
+    )
     assert munkey("find", model, picture, "--count", 0).code == 2
     assert munkey("find", model, picture, "--html", picture).code == 2
     assert munkey("find", model, picture, "--html", model / "page.html").code == 2
@@ -149,12 +180,23 @@ def test_find_refuses_what_is_no_picture_and_to_write_over_other_files(munkey, m
 
 def contents(model):
     """All but the ledger, which notes who opened it."""
-    return {path: path.read_bytes() for path in model.rglob("*") if path.is_file() and "store.db" not in path.name}
+    return {
+        path: path.read_bytes()
+        for path in model.rglob("*")
+        if path.is_file() and "store.db" not in path.name
+    }
 
 
-@pytest.mark.parametrize("place", ["memory/generation-1/keys", "manifest.json", "new.json", "memory/../new/one.json"])
 @pytest.mark.parametrize(
-    "words", [["forget", "--ids", "10", "--certificate"], ["certificate"], ["predict", "picture.png", "--html"]]
+    "place", ["memory/generation-1/keys", "manifest.json", "new.json", "memory/../new/one.json"]
+)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["forget", "--ids", "10", "--certificate"],
+        ["certificate"],
+        ["predict", "picture.png", "--html"],
+    ],
 )
 def test_nothing_is_written_into_a_model(words, place, munkey, model, tmp_path, monkeypatch):
     monkeypatch.chdir(picture_in(tmp_path).parent)
@@ -177,13 +219,19 @@ def test_nothing_is_written_into_a_model(words, place, munkey, model, tmp_path, 
     ],
     ids=str,
 )
-def test_an_encoder_that_cannot_be_had_is_said_in_a_sentence(changes, said, munkey, model, tmp_path):
+def test_an_encoder_that_cannot_be_had_is_said_in_a_sentence(
+    changes, said, munkey, model, tmp_path
+):
     manifest = read_manifest(model)
     settings = manifest.encoder.settings.model_copy(update=changes)
     encoder = manifest.encoder.model_copy(update={"settings": settings})
     manifest.model_copy(update={"encoder": encoder}).write(model)
     ended = munkey("predict", model, picture_in(tmp_path))
-    assert (ended.code, ended.out) == (2, "") and ended.err.startswith("munkey: ") and said in ended.err
+    assert (
+        (ended.code, ended.out) == (2, "")
+        and ended.err.startswith("munkey: ")
+        and said in ended.err
+    )
 
 
 def test_names_cannot_command_the_terminal(munkey, model, tmp_path):
@@ -200,14 +248,21 @@ def test_added_pictures_are_remembered(munkey, model, tmp_path):
     assert ended.code == 0 and ended.json["label"] == "fish"
     with Predictor.load(model) as predictor:
         assert predictor.ids.tolist() == [*IDS, *ended.json["ids"]]
-    again = munkey("add", model, tmp_path / "picture.png", "--class", "fish", "--unit", "Anna", "--json").json
+    again = munkey(
+        "add", model, tmp_path / "picture.png", "--class", "fish", "--unit", "Anna", "--json"
+    ).json
     (first,), (second,) = ended.json["ids"], again["ids"]
     assert (ended.json["identical"], again["identical"]) == ({}, {str(second): [first]})
-    assert [one["id"] for one in munkey("list", model, "--unit", "Anna", "--json").json["samples"]] == [second]
+    assert [
+        one["id"] for one in munkey("list", model, "--unit", "Anna", "--json").json["samples"]
+    ] == [second]
     munkey("forget", model, "--ids", f"{first},{second}", "--block-return")
     refused = munkey("add", model, tmp_path / "picture.png", "--class", "fish")
     assert refused.code == 2 and f"{tmp_path / 'picture.png'}; --allow-blocked" in refused.err
-    assert munkey("add", model, tmp_path / "picture.png", "--class", "fish", "--allow-blocked").code == 0
+    assert (
+        munkey("add", model, tmp_path / "picture.png", "--class", "fish", "--allow-blocked").code
+        == 0
+    )
     for label in ("bird", "1"):
         refused = munkey("add", model, tmp_path / "picture.png", "--class", label)
         assert refused.code == 2 and f"'{label}' is not the name of a class" in refused.err
@@ -231,21 +286,47 @@ def test_a_model_is_served_on_this_machine_alone_unless_more_is_asked(munkey, mo
 def test_it_says_which_ids_the_added_pictures_got(munkey, model, tmp_path):
     first, second, third = (picture_in(tmp_path, f"{name}.png") for name in "abc")
     assert munkey("add", model, first, "--class", "fish").out == "added 1 of class fish: id 60\n"
-    assert "added 2 of class fish: ids 61 to 62" in munkey("add", model, second, third, "--class", "fish").out
+    assert (
+        "added 2 of class fish: ids 61 to 62"
+        in munkey("add", model, second, third, "--class", "fish").out
+    )
 
 
 def test_samples_are_listed_as_a_request_takes_them(munkey, model, tmp_path):
-    words = ["list", model, "--class", "cat", "--class", "fish", "--files", "pets/1*.png", "pets/2?.png"]
+    words = [
+        "list",
+        model,
+        "--class",
+        "cat",
+        "--class",
+        "fish",
+        "--files",
+        "pets/1*.png",
+        "pets/2?.png",
+    ]
     listed = munkey(*words, "--json").json["samples"]
     assert [one["id"] for one in listed] == [12, 14, 18, 20, 24, 26]
-    assert listed[0] | {"added": ""} == {"id": 12, "class": "cat", "file": "pets/12.png", "unit": None, "added": ""}
+    assert listed[0] | {"added": ""} == {
+        "id": 12,
+        "class": "cat",
+        "file": "pets/12.png",
+        "unit": None,
+        "added": "",
+    }
     lines = munkey(*words).out.splitlines()
     assert lines[0].split() == ["id", "class", "file", "unit", "added"] and lines[-1] == "6 samples"
     (tmp_path / "requests.csv").write_text(munkey(*words, "--csv").out)
-    assert munkey("forget", model, "--csv", tmp_path / "requests.csv", "--json").json["requests"][0]["deleted"] == 6
+    assert (
+        munkey("forget", model, "--csv", tmp_path / "requests.csv", "--json").json["requests"][0][
+            "deleted"
+        ]
+        == 6
+    )
     assert munkey(*words).out.endswith("0 samples\n")  # there are such files, and such classes
     [entry] = munkey("log", model, "--json").json["log"]
-    assert (entry["deleted"], entry["request"]) == (6, None) and entry["head"] in munkey("log", model).out
+    assert (entry["deleted"], entry["request"]) == (6, None) and entry["head"] in munkey(
+        "log", model
+    ).out
 
 
 def test_a_model_says_what_it_is(munkey, model):
@@ -263,7 +344,9 @@ def test_verify_finds_a_changed_byte_and_a_head_from_elsewhere(munkey, model):
     card = model / "README.md"
     card.write_text(card.read_text() + "!")
     refused = munkey("verify", model, "--json")
-    assert refused.code == 1 and refused.json["code"] == 1 and "NOT VERIFIED" in refused.json["error"]
+    assert (
+        refused.code == 1 and refused.json["code"] == 1 and "NOT VERIFIED" in refused.json["error"]
+    )
 
 
 def test_purge_and_compact_leave_what_is_left(munkey, model):
@@ -282,7 +365,10 @@ def test_a_file_that_may_hold_what_was_forgotten_fails_a_purge_and_stays(command
     (model / "notes.txt").write_text("mine")
     ended = munkey(command, model, "--json")
     assert ended.code == 1
-    assert "nobody looked into notes.txt, memory/keys.bak: what was forgotten may be in there. Move them" in ended.err
+    assert (
+        "nobody looked into notes.txt, memory/keys.bak: what was forgotten may be in there. Move them"
+        in ended.err
+    )
     assert (model / "notes.txt").exists() and (model / "memory" / "keys.bak").exists()
     for name in ("memory/keys.bak", "notes.txt"):
         (model / name).rename(model.parent / (model / name).name)
@@ -294,7 +380,14 @@ def test_the_users_umask_holds_for_every_file(umask, munkey, model, tmp_path):
     before = os.umask(umask)
     try:
         made = munkey(
-            "forget", model, "--ids", "10", "--certificate", tmp_path / "made.json", "--salt-file", tmp_path / "s"
+            "forget",
+            model,
+            "--ids",
+            "10",
+            "--certificate",
+            tmp_path / "made.json",
+            "--salt-file",
+            tmp_path / "s",
         )
         picture = picture_in(tmp_path)
         munkey("predict", model, picture, "--html", tmp_path / "page.html")
@@ -315,7 +408,9 @@ def test_the_users_umask_holds_for_every_file(umask, munkey, model, tmp_path):
     assert (tmp_path / "s").stat().st_mode & 0o777 == 0o600
 
 
-def test_an_emptied_model_refuses_to_answer_and_is_served_until_samples_come(munkey, model, tmp_path):
+def test_an_emptied_model_refuses_to_answer_and_is_served_until_samples_come(
+    munkey, model, tmp_path
+):
     picture = picture_in(tmp_path)
     munkey("forget", model, "--files", "pets")
     ended = munkey("predict", model, picture)
@@ -325,14 +420,20 @@ def test_an_emptied_model_refuses_to_answer_and_is_served_until_samples_come(mun
         predictor.warm_up()
 
 
-NAMES = st.text(st.characters(codec="utf-8"), min_size=1) | st.text("=+-@'\\u00a\t\n\r ", min_size=1)
+NAMES = st.text(st.characters(codec="utf-8"), min_size=1) | st.text(
+    "=+-@'\\u00a\t\n\r ", min_size=1
+)
 
 
 @given(name=NAMES)
 def test_any_name_is_read_back_from_its_cell_and_no_cell_is_a_formula(name):
     cell = cell_of(name)
     assert name_in(cell) == name
-    assert cell[0] not in "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20" and printable(cell) == cell and "\t" not in cell
+    assert (
+        cell[0] not in "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
+        and printable(cell) == cell
+        and "\t" not in cell
+    )
 
 
 @pytest.mark.parametrize(
@@ -360,7 +461,9 @@ def test_a_cell_that_a_person_wrote_means_what_it_says(name):
 def test_what_list_prints_as_csv_is_forgotten_whatever_the_names(munkey, model, tmp_path):
     units = ["=HYPERLINK(1)", "a\nb", "\x1b[31m", "'quoted", "\\", "+1", "Anna, K."]
     with Predictor.load(model, writer=True, device="cpu") as predictor:
-        pictures = np.random.default_rng(0).integers(0, 256, (len(units), 10, 10, 3), dtype=np.uint8)
+        pictures = np.random.default_rng(0).integers(
+            0, 256, (len(units), 10, 10, 3), dtype=np.uint8
+        )
         predictor.add(pictures, [0] * len(units), units=units)
     words = [word for unit in units for word in ("--unit", unit)]
     (tmp_path / "requests.csv").write_text(munkey("list", model, *words, "--csv").out)
@@ -370,29 +473,46 @@ def test_what_list_prints_as_csv_is_forgotten_whatever_the_names(munkey, model, 
 
 def test_a_certificate_is_written_later_and_checked(munkey, model, tmp_path):
     receipt = tmp_path / "receipt.json"
-    salt = munkey("forget", model, "--ids", "10,12", "--certificate", receipt, "--json").json["salt"]
+    salt = munkey("forget", model, "--ids", "10,12", "--certificate", receipt, "--json").json[
+        "salt"
+    ]
     munkey("forget", model, "--ids", "14")
     checked = munkey("certificate", model, receipt, "--check", "--json").json
     assert checked["unconfirmed"] == [
         "written", "versions", "rows_zeroed", "purged", "identical", "ids_sha256", "live"
     ]  # fmt: skip
-    assert checked["sound"] and checked["said"].endswith("are those of the deletion, how many samples were left")
+    assert checked["sound"] and checked["said"].endswith(
+        "are those of the deletion, how many samples were left"
+    )
     named = munkey("certificate", model, receipt, "--check", "--ids", "12,10", "--salt", salt)
-    assert "its hash is that of the given ids and salt, as who wrote it chose them; the chain cannot" in named.out
-    assert "made for exactly" not in named.out and "to the bit" not in named.out  # a network answered
+    assert (
+        "its hash is that of the given ids and salt, as who wrote it chose them; the chain cannot"
+        in named.out
+    )
+    assert (
+        "made for exactly" not in named.out and "to the bit" not in named.out
+    )  # a network answered
     for words in (["--ids", "10", "--salt", salt], ["--ids", "10,12", "--salt", "00" * 16]):
-        assert "not made for these ids" in munkey("certificate", model, receipt, "--check", *words).err
-    assert munkey("certificate", model, receipt, "--check", "--ids", "10", "--salt", "salt").code == 2
+        assert (
+            "not made for these ids" in munkey("certificate", model, receipt, "--check", *words).err
+        )
+    assert (
+        munkey("certificate", model, receipt, "--check", "--ids", "10", "--salt", "salt").code == 2
+    )
     for words in (["--ids", "10,12"], ["--salt", salt]):
         refused = munkey("certificate", model, receipt, "--check", *words)
         assert refused.code == 2 and "--ids and --salt go together" in refused.err
     later = munkey("certificate", model, tmp_path / "later.json", "--json").json
     assert (later["first"], later["rows"], later["ids_sha256"]) == (3, 1, None)
-    earlier = munkey("certificate", model, tmp_path / "earlier.json", "--deletion", "2", "--json").json
+    earlier = munkey(
+        "certificate", model, tmp_path / "earlier.json", "--deletion", "2", "--json"
+    ).json
     assert (earlier["first"], earlier["rows"]) == (1, 2) and (tmp_path / "earlier.html").exists()
 
 
-def test_damage_ends_with_1_where_a_check_finds_it_and_with_2_where_nothing_can_be_checked(munkey, model, tmp_path):
+def test_damage_ends_with_1_where_a_check_finds_it_and_with_2_where_nothing_can_be_checked(
+    munkey, model, tmp_path
+):
     """As the help of `verify` and `certificate` says."""
     receipt, backup = tmp_path / "receipt.json", shutil.copytree(model, tmp_path / "backup")
     munkey("forget", model, "--ids", "10", "--certificate", receipt)
@@ -418,10 +538,18 @@ def test_damage_ends_with_1_where_a_check_finds_it_and_with_2_where_nothing_can_
         (["export", "nothing/here", "new"], 2, "nothing/here: there is no such result"),
         (["export", "nothing/here", "new"], 2, "but there is no folder results in /"),
         (["export", "nothing/here", "MODEL"], 2, "is not empty"),
-        (["serve", "MODEL", "--token-file", "text.png"], 2, "a token must have 16 characters or more"),
+        (
+            ["serve", "MODEL", "--token-file", "text.png"],
+            2,
+            "a token must have 16 characters or more",
+        ),
         (["serve", "MODEL", "--token-file", "nowhere"], 2, "No such file"),
         (["serve", "MODEL", "--token-file", "."], 2, "munkey: .: is a folder"),
-        (["verify", "MODEL", "--published", "abc"], 2, "'abc' is not the head of a chain: `forget` prints one"),
+        (
+            ["verify", "MODEL", "--published", "abc"],
+            2,
+            "'abc' is not the head of a chain: `forget` prints one",
+        ),
         (["verify", "MODEL", "--published", "z" * 64], 2, "is not the head of a chain"),
         (["serve", "MODEL", "--port", "1", "--host", "192.0.2.1"], 4, ""),
     ],
@@ -441,9 +569,14 @@ def test_a_wrong_option_ends_with_2(munkey, model):
 
 @pytest.mark.parametrize(
     ("heading", "samples", "page"),
-    [("The command `munkey`", 22, "receipt.html"), ("A privacy officer's day", 21, "proof-2026-18.html")],
+    [
+        ("The command `munkey`", 22, "receipt.html"),
+        ("A privacy officer's day", 21, "proof-2026-18.html"),
+    ],
 )
-def test_the_commands_of_the_docs_run_as_printed(heading, samples, page, munkey, model, tmp_path, monkeypatch):
+def test_the_commands_of_the_docs_run_as_printed(
+    heading, samples, page, munkey, model, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     picture_in(tmp_path)
     (tmp_path / "requests.csv").write_text("".join(blocks("serving", "text", heading)))
@@ -452,12 +585,21 @@ def test_the_commands_of_the_docs_run_as_printed(heading, samples, page, munkey,
         command, *words = shlex.split(line.partition(" >")[0], comments=True)
         ended = munkey(*words)
         assert (command, ended.code) == ("munkey", 0), ended.err
-    assert munkey("inspect", model, "--json").json["samples"] == samples and (tmp_path / page).exists()
+    assert (
+        munkey("inspect", model, "--json").json["samples"] == samples and (tmp_path / page).exists()
+    )
 
 
 @pytest.mark.parametrize(
     "code",
-    [output.FAILED, output.BAD_INPUT, output.LOCKED, output.MACHINE, output.FOUND_NOTHING, output.INTERRUPTED],
+    [
+        output.FAILED,
+        output.BAD_INPUT,
+        output.LOCKED,
+        output.MACHINE,
+        output.FOUND_NOTHING,
+        output.INTERRUPTED,
+    ],
 )
 def test_the_codes_are_those_of_the_help(code, munkey):
     page = (ROOT / "docs/serving.md").read_text()

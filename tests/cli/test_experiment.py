@@ -43,17 +43,24 @@ def test_it_prints_the_same_as_json(munkey):
     assert costs.code == 0 and costs.json["name"] == "paper" and costs.json["uncounted"] == []
     assert costs.json["machine"] == {"name": "AMD EPYC, CPU", "gpu": False, "measured": True}
     seconds = sum(each["seconds"] for each in costs.json["work"])
-    assert costs.json["hours"] == {"1": pytest.approx(seconds / 3600), "8": pytest.approx(seconds / 8 / 3600)}
+    assert costs.json["hours"] == {
+        "1": pytest.approx(seconds / 3600),
+        "8": pytest.approx(seconds / 8 / 3600),
+    }
     assert sum(each["jobs"] for each in costs.json["work"] if each["step"] == "train") == 84
 
 
 def test_a_speed_may_be_named(munkey):
-    slow, fast = (munkey("plan", "--tflops", speed, "--json").json["hours"]["1"] for speed in (0.1, 0.2))
+    slow, fast = (
+        munkey("plan", "--tflops", speed, "--json").json["hours"]["1"] for speed in (0.1, 0.2)
+    )
     assert slow == pytest.approx(2 * fast) and munkey("plan", "--tflops", 0).code == 2
 
 
 @pytest.mark.parametrize("pdb", [False, True])
-def test_a_job_alone_is_forced_in_this_terminal_and_debugged_where_that_is_asked(munkey, monkeypatch, pdb):
+def test_a_job_alone_is_forced_in_this_terminal_and_debugged_where_that_is_asked(
+    munkey, monkeypatch, pdb
+):
     calls = []
 
     def run(command, env, **_):
@@ -64,7 +71,10 @@ def test_a_job_alone_is_forced_in_this_terminal_and_debugged_where_that_is_asked
     file = "results/default/forget/digits/seed0/rate0.1.csv"
     assert munkey("job", file, *(["--pdb"] if pdb else [])).code == 3
     ((command, environment),) = calls
-    assert command[-3:] == ["--force", "--", file] and (environment[IN_TERMINAL], environment[SWITCH]) == (file, "0")
+    assert command[-3:] == ["--force", "--", file] and (
+        environment[IN_TERMINAL],
+        environment[SWITCH],
+    ) == (file, "0")
     assert (POST_MORTEM in environment) == pdb
 
 
@@ -86,7 +96,9 @@ def test_where_a_size_is_not_known_yet_the_command_that_finds_it_has_the_overlay
     for name in ("a", "b"):
         (tmp_path / "pets" / name).mkdir(parents=True)
     overlay = tmp_path / "my pets.yaml"
-    overlay.write_text(f"name: never-made\ndatasets: [imagefolder]\nsource: {{path: {tmp_path}/pets}}\n")
+    overlay.write_text(
+        f"name: never-made\ndatasets: [imagefolder]\nsource: {{path: {tmp_path}/pets}}\n"
+    )
     ended = munkey("plan", overlay)
     command = f"--configfile '{overlay}' -- results/never-made/data/imagefolder/samples.csv"
     assert ended.code == 2 and command in ended.err
@@ -100,14 +112,19 @@ def test_preflight_says_what_it_will_take_and_all_that_is_missing(munkey, monkey
     assert ready.out.startswith("paper-rehearsal on AMD EPYC, CPU (speeds measured)\n126 trainings")
     monkeypatch.setattr(preflight, "missing", lambda plan, costs: ["no GPU", "no room"])
     refused = munkey("preflight", PAPER[0], "--gpus", 8)
-    assert (refused.code, refused.err) == (1, "munkey: this machine is not ready:\n- no GPU\n- no room\n")
+    assert (refused.code, refused.err) == (
+        1,
+        "munkey: this machine is not ready:\n- no GPU\n- no room\n",
+    )
     assert "on 8 machines: at least" in refused.out
 
 
 def compared() -> pd.DataFrame:
     """The paper's own numbers of one table as if they were ours, one of them far off."""
     printed = paper.printed()
-    ours = printed[(printed["table"] == "main") & (printed["dataset"] == "cifar10") & (printed["rate"] == 0.1)]
+    ours = printed[
+        (printed["table"] == "main") & (printed["dataset"] == "cifar10") & (printed["rate"] == 0.1)
+    ]
     wide = ours.pivot(index="method", columns="metric", values="mean").add_suffix("_mean")
     wide.loc["munkey", "TA_mean"] += 50
     wide = wide.assign(**{name.replace("_mean", "_sd"): 0.1 for name in wide})
@@ -125,16 +142,25 @@ def test_ours_and_the_papers_stand_side_by_side_and_are_counted(munkey, tmp_path
     assert said.startswith("### main, cifar10, 10 %: ours (the paper's)\n")
     (line,) = [line for line in said.splitlines() if line.startswith("| munkey ")]
     assert "✗" in line and line.count("✓") == 4
-    (line,) = [line for line in said.splitlines() if line.startswith("| main ") and "| 10 % " in line]
+    (line,) = [
+        line for line in said.splitlines() if line.startswith("| main ") and "| 10 % " in line
+    ]
     assert line.replace(" ", "").endswith("|62|62|61|98%|")
-    assert "about 65 % of our numbers would lie within the paper's ± (ours: n = 3, the paper's: n = 3)" in said
+    assert (
+        "about 65 % of our numbers would lie within the paper's ± (ours: n = 3, the paper's: n = 3)"
+        in said
+    )
     assert "cifar10: the paper's setting, as far as the paper states it" in said
 
 
 def test_the_settings_of_a_search_are_listed_best_first_within_the_runs_limit(munkey, tmp_path):
     write_json(tmp_path / "seed0/rate0.1/cf/search.json", search((89, 88), (70, 70)))
     for drop, first in (("5", "lr_factor 0"), ("inf", "lr_factor 1")):
-        assert munkey("search-summary", tmp_path, "--drop", drop).out.splitlines()[1].startswith(f"  {first}:")
+        assert (
+            munkey("search-summary", tmp_path, "--drop", drop)
+            .out.splitlines()[1]
+            .startswith(f"  {first}:")
+        )
     missing = munkey("search-summary", tmp_path / "nowhere")
     assert missing.code == 2 and "no search.json" in missing.err
     (tmp_path / "seed0/rate0.1/cf/search.json").write_text("{")
@@ -158,24 +184,37 @@ def test_the_external_state_needs_nothing_that_only_a_run_needs(tmp_path):
         f"external_state({str(tmp_path / 'state.json')!r})\n"
         "print(*{'torch', 'timm', 'transformers', 'snakemake', 'pandas', 'dvc'} & set(sys.modules))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     assert done.stdout.split() == []
 
 
-def test_a_package_that_is_not_installed_is_named_with_the_extra_that_has_it(munkey, monkeypatch, tmp_path):
+def test_a_package_that_is_not_installed_is_named_with_the_extra_that_has_it(
+    munkey, monkeypatch, tmp_path
+):
     monkeypatch.setitem(sys.modules, "pandas", None)
     monkeypatch.delitem(sys.modules, "munkey.report.tables.paper", raising=False)
     ended = munkey("compare-paper", PAPER[0])
-    assert (ended.code, ended.err) == (2, "munkey: this needs the package pandas: pip install 'munkey[experiment]'\n")
+    assert (ended.code, ended.err) == (
+        2,
+        "munkey: this needs the package pandas: pip install 'munkey[experiment]'\n",
+    )
 
 
-@pytest.mark.parametrize("content", [b"seeds: [0\nx: 1\n", b"# fine\nseeds: [0]  # \xff\n"], ids=["YAML", "UTF-8"])
+@pytest.mark.parametrize(
+    "content", [b"seeds: [0\nx: 1\n", b"# fine\nseeds: [0]  # \xff\n"], ids=["YAML", "UTF-8"]
+)
 def test_make_names_the_file_and_the_line_of_an_overlay_that_cannot_be_read(content, tmp_path):
     """Snakemake, which reads it before the Snakefile, names neither."""
     (tmp_path / "mine.yaml").write_bytes(content)
     command = ["make", "-o", ".venv/ready", "run", f"CONFIG={tmp_path}/mine.yaml"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and f"{tmp_path}/mine.yaml: is not valid: " in done.stderr and "line 2" in done.stderr
+    assert (
+        done.returncode == 2
+        and f"{tmp_path}/mine.yaml: is not valid: " in done.stderr
+        and "line 2" in done.stderr
+    )
 
 
 def test_the_constants_of_fitted_families_are_searched_on_validation_alone(munkey, tmp_path):
@@ -184,14 +223,21 @@ def test_the_constants_of_fitted_families_are_searched_on_validation_alone(munke
     vectors = unit_rows(120, 3)
     labels = (vectors[:, 0] > 0) ^ (splits == "test")
     images = np.random.default_rng(0).integers(0, 256, (120, 2, 2, 3), dtype=np.uint8)
-    prepare(Source(images, labels.astype(int), splits, ["a", "b"]), tmp_path / "data/signs", lambda line: None)
+    prepare(
+        Source(images, labels.astype(int), splits, ["a", "b"]),
+        tmp_path / "data/signs",
+        lambda line: None,
+    )
     folder = tmp_path / "keys/signs"
     (folder / "one").mkdir(parents=True)
     keys.write(folder / "one/keys.npz", np.arange(120), vectors)
     out = munkey("search-fitted", tmp_path / "data/signs", "--count", 2).out
     lines = [line for line in out.splitlines() if "settings/s" not in line]
     assert [line for line in lines if not line.startswith(" ")] == ["knn:", "lda:", "ncm:"]
-    losses = [[float(line.split("likelihood ")[1].split(",")[0]) for line in lines[at : at + 2]] for at in (1, 4, 7)]
+    losses = [
+        [float(line.split("likelihood ")[1].split(",")[0]) for line in lines[at : at + 2]]
+        for at in (1, 4, 7)
+    ]
     assert all(-0.5 < worse <= better < 0 for better, worse in losses)
     assert all(float(line.split()[-2]) > 80 for line in lines if "accuracy" in line)
     (folder / "one").rename(folder / "other")

@@ -51,7 +51,9 @@ def test_ids_go_and_the_head_of_the_chain_is_printed(munkey, model):
     ],
     ids=["deleted", "purged", "repeated", "nothing", "dry run"],
 )
-def test_that_names_stay_is_said_only_where_this_deletion_left_them(words, said, munkey, model, tmp_path, monkeypatch):
+def test_that_names_stay_is_said_only_where_this_deletion_left_them(
+    words, said, munkey, model, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     munkey("forget", model, "--ids", "10", "--request", "R")
     ended = munkey("forget", model, *words)
@@ -65,7 +67,11 @@ def test_ids_of_a_file_and_source_files_count_together(munkey, model, tmp_path):
         "forget", model, "--ids", "16", "--ids-file", tmp_path / "ids", "--files", "pets/20.png", "--files",
         "pets/22.png", "--json",
     )  # fmt: skip
-    assert ended.code == 0 and left(model) == without(10, 12, 14, 16, 20, 22) and ended.json["purged"] is False
+    assert (
+        ended.code == 0
+        and left(model) == without(10, 12, 14, 16, 20, 22)
+        and ended.json["purged"] is False
+    )
     assert (ended.json["deleted"], ended.json["left"], ended.json["missing"]) == (6, 18, [])
 
 
@@ -80,19 +86,28 @@ def test_ids_of_a_file_and_source_files_count_together(munkey, model, tmp_path):
 def test_what_is_not_there_is_listed_and_nothing_is_deleted(words, missing, munkey, model):
     ended = munkey("forget", model, *words, "--json")
     assert (ended.code, ended.json["code"], left(model)) == (2, 2, IDS.tolist())
-    assert ended.err == f"munkey: {ended.json['error']}\n" and f"was done: {', '.join(missing)}" in ended.err.replace(
-        "was deleted", "was done"
+    assert (
+        ended.err == f"munkey: {ended.json['error']}\n"
+        and f"was done: {', '.join(missing)}" in ended.err.replace("was deleted", "was done")
     )
 
 
 def test_what_is_not_there_may_be_passed_over(munkey, model):
     names = ["pets/x.png", "pets/12.png", os.fsdecode(b"caf\xe9.png")]  # the last is not UTF-8
-    ended = munkey("forget", model, "--ids", "10,11", "--files", *names, "--ignore-missing", "--json")
-    assert (ended.code, ended.json["deleted"], ended.json["missing"][:2]) == (0, 2, ["11", "pets/x.png"])
+    ended = munkey(
+        "forget", model, "--ids", "10,11", "--files", *names, "--ignore-missing", "--json"
+    )
+    assert (ended.code, ended.json["deleted"], ended.json["missing"][:2]) == (
+        0,
+        2,
+        ["11", "pets/x.png"],
+    )
     assert left(model) == without(10, 12)
 
 
-def test_a_file_that_can_be_two_is_refused_and_nothing_is_deleted(munkey, model, tmp_path, monkeypatch):
+def test_a_file_that_can_be_two_is_refused_and_nothing_is_deleted(
+    munkey, model, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     with Predictor.load(model, writer=True) as predictor:
         row = predictor._store.view.rows(np.array([0]))
@@ -113,10 +128,14 @@ def test_a_dry_run_says_what_would_go_and_changes_nothing(munkey, model):
     assert before == {path: path.stat().st_mtime_ns for path in model.rglob("generation-*/*")}
 
 
-@pytest.mark.parametrize("ids", ["", "x", "1.5", "-3", "1;2", "10,0x1f", "9" * 19, "9" * 5000, "\uff11"])
+@pytest.mark.parametrize(
+    "ids", ["", "x", "1.5", "-3", "1;2", "10,0x1f", "9" * 19, "9" * 5000, "\uff11"]
+)
 def test_what_is_no_id_is_refused(ids, munkey, model):
     ended = munkey("forget", model, "--ids", ids)
-    assert ended.code == 2 and ended.out == "" and ended.err.count("\n") == 1 and len(ended.err) < 200
+    assert (
+        ended.code == 2 and ended.out == "" and ended.err.count("\n") == 1 and len(ended.err) < 200
+    )
     assert left(model) == IDS.tolist()
 
 
@@ -132,10 +151,22 @@ def test_what_is_no_id_is_refused(ids, munkey, model):
         (["--ids", "10", "--list-ids"], "--certificate FILE"),
         (["--csv", "requests.csv", "--certificate", "made.json"], "put {request} into its name"),
         (["--class", "bird"], "'bird' is not the name of a class"),
-        (["--ids", "10", "--certificate", "made.json", "--salt-file", "made.json"], "a file of its own"),
-        (["--ids", "10", "--certificate", "made.json", "--salt-file", "MODEL/salt"], "lies in the model's directory"),
-        (["--ids", "10", "--certificate", "made.json", "--salt-file", "requests.csv"], "a salt of its own"),
-        (["--ids", "10", "--certificate", "requests.csv/made.json"], "requests.csv is not a folder"),
+        (
+            ["--ids", "10", "--certificate", "made.json", "--salt-file", "made.json"],
+            "a file of its own",
+        ),
+        (
+            ["--ids", "10", "--certificate", "made.json", "--salt-file", "MODEL/salt"],
+            "lies in the model's directory",
+        ),
+        (
+            ["--ids", "10", "--certificate", "made.json", "--salt-file", "requests.csv"],
+            "a salt of its own",
+        ),
+        (
+            ["--ids", "10", "--certificate", "requests.csv/made.json"],
+            "requests.csv is not a folder",
+        ),
     ],
 )
 def test_what_can_mean_two_things_is_refused(words, said, munkey, model, tmp_path, monkeypatch):
@@ -173,7 +204,12 @@ def test_samples_are_named_as_a_person_has_them(words, gone, munkey, model, tmp_
 def test_a_long_refusal_names_ten_and_counts_the_rest(munkey, model, tmp_path):
     (tmp_path / "ids").write_text("\n".join(map(str, range(1000, 101_000))))
     ended = munkey("forget", model, "--ids-file", tmp_path / "ids", "--json")
-    assert ended.code == 2 and "1000, 1001, " in ended.err and "1010" not in ended.err and "100,000" in ended.err
+    assert (
+        ended.code == 2
+        and "1000, 1001, " in ended.err
+        and "1010" not in ended.err
+        and "100,000" in ended.err
+    )
     assert len(ended.out) < 500
 
 
@@ -182,7 +218,11 @@ def with_twins(model):
     with Predictor.load(model, writer=True) as predictor:
         store = predictor._store
         rows = store.rows_of([10, 12])
-        keys, tokens, records = store.view.rows(rows).keys, store.view.rows(rows).tokens, store.view.rows(rows).records
+        keys, tokens, records = (
+            store.view.rows(rows).keys,
+            store.view.rows(rows).tokens,
+            store.view.rows(rows).records,
+        )
         store.add([200, 201], keys, tokens, [0, 0], None, ["Anna", "Anna"], records["content"])
 
 
@@ -194,12 +234,18 @@ def test_exact_copies_are_named_and_go_where_that_is_asked(munkey, model):
         in planned.out
     )
     ended = munkey("forget", model, "--ids", "10")
-    assert f"stay: ids 200, of unit Anna; `munkey forget {model} --ids 200` forgets them too" in ended.out
+    assert (
+        f"stay: ids 200, of unit Anna; `munkey forget {model} --ids 200` forgets them too"
+        in ended.out
+    )
     planned = munkey("forget", model, "--ids", "12", "--also-identical", "--dry-run", "--json").json
     assert (planned["would_delete"], planned["identical"], planned["left"]) == ([12, 201], [], 23)
     assert planned["copies"] == [{"id": 201, "unit": "Anna"}]
     ended = munkey("forget", model, "--ids", "12", "--also-identical", "--json").json
-    assert (ended["deleted"], ended["identical"]) == (2, []) and left(model) == [*without(10, 12), 200]
+    assert (ended["deleted"], ended["identical"]) == (2, []) and left(model) == [
+        *without(10, 12),
+        200,
+    ]
 
 
 def with_look_alikes(model):
@@ -210,8 +256,17 @@ def with_look_alikes(model):
         key, away = own.keys[0], np.roll(own.keys[0], 1)
         away = away - key * (away @ key) / (key @ key)
         away *= np.linalg.norm(key) / np.linalg.norm(away)
-        keys = np.stack([0.98 * key + np.sqrt(1 - 0.98**2) * away, 0.5 * key + np.sqrt(0.75) * away])
-        store.add([200, 201], keys.astype(np.float32), np.repeat(own.tokens, 2, 0), [0, 0], None, ["Anna", None])
+        keys = np.stack(
+            [0.98 * key + np.sqrt(1 - 0.98**2) * away, 0.5 * key + np.sqrt(0.75) * away]
+        )
+        store.add(
+            [200, 201],
+            keys.astype(np.float32),
+            np.repeat(own.tokens, 2, 0),
+            [0, 0],
+            None,
+            ["Anna", None],
+        )
 
 
 def test_look_alikes_that_stay_are_listed_and_go_where_that_is_asked(munkey, model):
@@ -219,13 +274,24 @@ def test_look_alikes_that_stay_are_listed_and_go_where_that_is_asked(munkey, mod
     planned = munkey("forget", model, "--ids", "10", "--similar", "0.97", "--dry-run")
     assert "1 look-alike kept, with keys as near as 0.97 (cosine); --also-similar" in planned.out
     assert "ids 200 (0.98), of unit Anna" in planned.out
-    found = munkey("forget", model, "--ids", "10", "--similar", "0.97", "--dry-run", "--json").json["similar"]
-    assert found == {"above": 0.97, "also": False, "samples": [{"id": 200, "cosine": 0.98, "unit": "Anna"}]}
-    assert "look-alike" not in munkey("forget", model, "--ids", "10", "--similar", "0", "--dry-run").out
+    found = munkey("forget", model, "--ids", "10", "--similar", "0.97", "--dry-run", "--json").json[
+        "similar"
+    ]
+    assert found == {
+        "above": 0.97,
+        "also": False,
+        "samples": [{"id": 200, "cosine": 0.98, "unit": "Anna"}],
+    }
+    assert (
+        "look-alike"
+        not in munkey("forget", model, "--ids", "10", "--similar", "0", "--dry-run").out
+    )
     refused = munkey("forget", model, "--ids", "10", "--similar", "1.5")
     assert refused.code == 2 and "must be a cosine" in refused.err
     ended = munkey("forget", model, "--ids", "10", "--similar", "0.97", "--also-similar")
-    assert "forgot 2 samples" in ended.out and "1 look-alike among these: ids 200 (0.98)" in ended.out
+    assert (
+        "forgot 2 samples" in ended.out and "1 look-alike among these: ids 200 (0.98)" in ended.out
+    )
     assert set(left(model)) & {10, 200, 201} == {201}
 
 
@@ -233,7 +299,9 @@ def test_look_alikes_of_very_many_are_looked_for_only_where_they_go_too(munkey, 
     with_look_alikes(model)
     monkeypatch.setattr(deletions, "MOST_ASKED", 2)
     for ids, looked in (("10,12", True), ("10,12,14", False)):
-        said = munkey("forget", model, "--ids", ids, "--similar", "0.97", "--dry-run", "--json").json
+        said = munkey(
+            "forget", model, "--ids", ids, "--similar", "0.97", "--dry-run", "--json"
+        ).json
         assert ("similar" in said) == looked
 
 
@@ -241,7 +309,9 @@ def test_a_class_without_a_sample_is_said_and_can_be_kept_from_answers(munkey, m
     picture = picture_in(tmp_path)
     emptied = munkey("predict", model, picture, "--json").json["predictions"][0]["class"]
     assert f"no sample is left of {emptied};" in munkey("forget", model, "--class", emptied).out
-    [answer] = munkey("predict", model, picture, "--only-held-classes", "--json").json["predictions"]
+    [answer] = munkey("predict", model, picture, "--only-held-classes", "--json").json[
+        "predictions"
+    ]
     assert answer["class"] != emptied and answer["probabilities"][emptied] == 0
 
 
@@ -255,12 +325,23 @@ REQUESTS = """request,id,file,class,unit
 
 def test_requests_of_a_csv_are_carried_out_once(munkey, model, tmp_path):
     with_twins(model)
-    (tmp_path / "requests.csv").write_text("\ufeff" + REQUESTS.replace(",", ";").replace("\n", "\r\n"))
-    words = ["forget", model, "--csv", tmp_path / "requests.csv", "--certificate", tmp_path / "made-{request}.json"]
+    (tmp_path / "requests.csv").write_text(
+        "\ufeff" + REQUESTS.replace(",", ";").replace("\n", "\r\n")
+    )
+    words = [
+        "forget",
+        model,
+        "--csv",
+        tmp_path / "requests.csv",
+        "--certificate",
+        tmp_path / "made-{request}.json",
+    ]
     planned = munkey(*words, "--dry-run", "--json").json["requests"]
     assert [plan["would_delete"] for plan in planned] == [[10], [14, 16], [200, 201]]
     ended = munkey(*words, "--json").json
-    assert [one["deleted"] for one in ended["requests"]] == [1, 2, 2] and left(model) == without(10, 14, 16)
+    assert [one["deleted"] for one in ended["requests"]] == [1, 2, 2] and left(model) == without(
+        10, 14, 16
+    )
     for one in ended["requests"]:
         made = certificate.read_certificate(tmp_path / f"made-{one['request']}.json")
         assert (made.request, made.rows, made.purged) == (one["request"], one["deleted"], True)
@@ -270,12 +351,19 @@ def test_requests_of_a_csv_are_carried_out_once(munkey, model, tmp_path):
         assert again.code == 0 and again.out.count(", so nothing was changed\n") == 3
         assert f"request 2026-2: carried out on {ended['requests'][1]['when']}," in again.out
     assert munkey("log", model, "--json").json["log"] == [
-        {name: one[name] for name in ("first", "last", "when", "request", "deleted", "before", "head")}
+        {
+            name: one[name]
+            for name in ("first", "last", "when", "request", "deleted", "before", "head")
+        }
         for one in ended["requests"]
     ]
     assert (tmp_path / "made-2026-1.json").read_bytes() == before
     ended = munkey("forget", model, "--ids", "18", "--request", "2026-1")
-    assert ended.code == 2 and "'2026-1' was carried out on" in ended.err and left(model) == without(10, 14, 16)
+    assert (
+        ended.code == 2
+        and "'2026-1' was carried out on" in ended.err
+        and left(model) == without(10, 14, 16)
+    )
 
 
 def test_a_request_that_found_nothing_never_reads_as_carried_out(munkey, model, tmp_path):
@@ -295,7 +383,10 @@ def test_a_request_that_found_nothing_never_reads_as_carried_out(munkey, model, 
         assert ended.out.count("carried out") == expected.count("carried out")
     assert [one["request"] for one in munkey("log", model, "--json").json["log"]] == ["1"]
     assert (tmp_path / "1.json").exists() and not (tmp_path / "2.json").exists()
-    assert [one["found_nothing"] for one in munkey(*words, "--json").json["requests"]] == [False, True]
+    assert [one["found_nothing"] for one in munkey(*words, "--json").json["requests"]] == [
+        False,
+        True,
+    ]
     table.write_text("request,unit\n1,Anna\n2,Bob\n")  # corrected, and under the same number
     with Predictor.load(model, writer=True) as predictor:
         rows = predictor._store.view.rows(predictor._store.rows_of([10]))
@@ -304,19 +395,30 @@ def test_a_request_that_found_nothing_never_reads_as_carried_out(munkey, model, 
     assert ended.code == 0 and "request 2: forgot 1 sample" in ended.out
 
 
-def test_a_memory_that_recorded_a_request_without_samples_says_that_it_found_nothing(munkey, model, tmp_path):
+def test_a_memory_that_recorded_a_request_without_samples_says_that_it_found_nothing(
+    munkey, model, tmp_path
+):
     with Predictor.load(model, writer=True) as predictor:
         when = predictor._store.delete([], request="2").when.isoformat()
     for words in (["--dry-run"], []):
         ended = munkey("forget", model, "--unit", "Bobb", "--request", "2", *words)
-        assert ended.code == FOUND_NOTHING and f"request 2: found nothing on {when}; deleted nothing" in ended.out
+        assert (
+            ended.code == FOUND_NOTHING
+            and f"request 2: found nothing on {when}; deleted nothing" in ended.out
+        )
     ended = munkey("forget", model, "--ids", "10", "--request", "2")
-    assert ended.code == 2 and "request '2' found nothing on" in ended.err and "another number" in ended.err
+    assert (
+        ended.code == 2
+        and "request '2' found nothing on" in ended.err
+        and "another number" in ended.err
+    )
     ended = munkey("certificate", model, tmp_path / "made.json", "--request", "2")
     assert ended.code == 2 and not (tmp_path / "made.json").exists()
 
 
-def test_a_request_whose_samples_went_with_another_one_of_its_table_is_recorded(munkey, model, tmp_path):
+def test_a_request_whose_samples_went_with_another_one_of_its_table_is_recorded(
+    munkey, model, tmp_path
+):
     (tmp_path / "requests.csv").write_text("request,id\n1,10\n2,10\n")
     for expected in ("now", "on 20"):  # once more: no name is refused as unknown
         ended = munkey("forget", model, "--csv", tmp_path / "requests.csv")
@@ -339,7 +441,10 @@ def test_a_request_whose_samples_went_with_another_one_of_its_table_is_recorded(
         ('id,"class\n10,cat\n', "line 2: unexpected end of data"),
         ("id,unit\n,NA\n", "line 2: no sample is named"),
         ("id,unit\n , \n10,\n  ,p9\n", "p9"),  # a blank cell is an empty one
-        ("class,unit\ncat,NA\n", "line 2: 'NA' names no unit; leave the cell empty if the whole class is meant"),
+        (
+            "class,unit\ncat,NA\n",
+            "line 2: 'NA' names no unit; leave the cell empty if the whole class is meant",
+        ),
         ("", "not an empty file"),
     ],
 )
@@ -352,7 +457,11 @@ def test_a_csv_that_makes_no_sense_is_refused_as_a_whole(content, said, munkey, 
 
 def test_a_file_of_ids_that_cannot_be_read_is_refused(munkey, model, tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff\x00")
-    for name, said in (("missing", "No such file"), ("binary", "is not text in UTF-8"), (".", "is a folder")):
+    for name, said in (
+        ("missing", "No such file"),
+        ("binary", "is not text in UTF-8"),
+        (".", "is a folder"),
+    ):
         ended = munkey("forget", model, "--ids-file", tmp_path / name)
         assert ended.code == 2 and said in ended.err and str(tmp_path / name) in ended.err
 
@@ -366,21 +475,33 @@ def test_ids_are_read_from_standard_input(content, code, munkey, model, monkeypa
 
 
 def test_a_certificate_holds_the_deletion_and_not_the_ids(munkey, model, tmp_path):
-    ended = munkey("forget", model, "--ids", "10,12", "--certificate", tmp_path / "receipt.json", "--json")
+    ended = munkey(
+        "forget", model, "--ids", "10,12", "--certificate", tmp_path / "receipt.json", "--json"
+    )
     made = certificate.read_certificate(tmp_path / "receipt.json")
     assert ended.code == 0 and (made.rows, made.ids, made.rows_zeroed) == (2, None, True)
     assert made.live == 22 and made.head == ended.json["head"]
     assert made.ids_sha256 == certificate.salted([10, 12], bytes.fromhex(ended.json["salt"]))
-    assert ended.json["salt"] not in (tmp_path / "receipt.json").read_text() + (tmp_path / "receipt.html").read_text()
-    munkey("forget", model, "--ids", "14,16", "--certificate", tmp_path / "traces.json", "--list-ids")
+    assert (
+        ended.json["salt"]
+        not in (tmp_path / "receipt.json").read_text() + (tmp_path / "receipt.html").read_text()
+    )
+    munkey(
+        "forget", model, "--ids", "14,16", "--certificate", tmp_path / "traces.json", "--list-ids"
+    )
     assert certificate.read_certificate(tmp_path / "traces.json").ids == (14, 16)
 
 
 def test_it_says_why_there_is_no_certificate(munkey, model, tmp_path):
     receipt = tmp_path / "receipt.json"
     for more in ([], ["--dry-run"]):
-        ended = munkey("forget", model, "--ids", "11", "--ignore-missing", "--certificate", receipt, *more)
-        assert ended.code == FOUND_NOTHING and "certificate: none, since there is nothing to delete" in ended.out
+        ended = munkey(
+            "forget", model, "--ids", "11", "--ignore-missing", "--certificate", receipt, *more
+        )
+        assert (
+            ended.code == FOUND_NOTHING
+            and "certificate: none, since there is nothing to delete" in ended.out
+        )
     planned = munkey("forget", model, "--ids", "10", "--certificate", receipt, "--dry-run")
     assert planned.code == 0 and f"certificate: would be written to {receipt}" in planned.out
     assert not receipt.exists() and left(model) == IDS.tolist()
@@ -398,7 +519,9 @@ def test_it_says_why_there_is_no_certificate(munkey, model, tmp_path):
     ],
     ids=" ".join,
 )
-def test_a_certificate_is_never_overwritten_and_nothing_is_deleted_then(words, munkey, model, tmp_path, monkeypatch):
+def test_a_certificate_is_never_overwritten_and_nothing_is_deleted_then(
+    words, munkey, model, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     munkey("forget", model, "--ids", "10", "--certificate", "receipt.json")
     before = {path.name: path.read_bytes() for path in tmp_path.glob("*.*")}
@@ -408,10 +531,20 @@ def test_a_certificate_is_never_overwritten_and_nothing_is_deleted_then(words, m
 
 
 @pytest.mark.parametrize("prevented", [False, True])
-def test_a_purge_that_was_prevented_is_said_and_not_claimed(prevented, munkey, model, tmp_path, monkeypatch):
+def test_a_purge_that_was_prevented_is_said_and_not_claimed(
+    prevented, munkey, model, tmp_path, monkeypatch
+):
     if prevented:  # as by a process that reads for as long as SQLite waits
         monkeypatch.setattr(Ledger, "empty_wal", lambda _: False)
-    ended = munkey("forget", model, "--files", "pets/10.png", "--certificate", tmp_path / "receipt.json", "--json")
+    ended = munkey(
+        "forget",
+        model,
+        "--files",
+        "pets/10.png",
+        "--certificate",
+        tmp_path / "receipt.json",
+        "--json",
+    )
     assert ended.code == 0 and ended.json["purged"] is not prevented
     assert certificate.read_certificate(tmp_path / "receipt.json").purged is not prevented
     assert ("names of source files and units may be left" in ended.err) is prevented
@@ -422,23 +555,37 @@ def full(*_):
 
 
 @pytest.mark.parametrize("fails", ["certificate", "purge", "close", "standard output"])
-def test_what_was_committed_is_said_whatever_fails_afterwards(fails, munkey, model, tmp_path, monkeypatch):
+def test_what_was_committed_is_said_whatever_fails_afterwards(
+    fails, munkey, model, tmp_path, monkeypatch
+):
     """As on a disk that is full."""
     receipt = tmp_path / "receipt.json"
     with monkeypatch.context() as patch:
         if fails == "standard output":
             patch.setattr(sys, "stdout", open("/dev/full", "w"))  # noqa: PTH123, SIM115
         else:
-            patch.setattr(*(certificate, "write_new") if fails == "certificate" else (Store, fails), full)
-        ended = munkey("forget", model, "--ids", "10,12", "--request", "R", "--certificate", receipt, "--json")
+            patch.setattr(
+                *(certificate, "write_new") if fails == "certificate" else (Store, fails), full
+            )
+        ended = munkey(
+            "forget", model, "--ids", "10,12", "--request", "R", "--certificate", receipt, "--json"
+        )
     gc.collect()  # an unclosed memory
     [entry] = munkey("log", model, "--json").json["log"]
     assert ended.code == 4 and left(model) == without(10, 12)
-    assert "numbers 1 to 2 of the chain\n" in ended.err and f"\nhead of the chain: {entry['head']}\n" in ended.err
+    assert (
+        "numbers 1 to 2 of the chain\n" in ended.err
+        and f"\nhead of the chain: {entry['head']}\n" in ended.err
+    )
     [salt] = re.findall("salt of its ids, stored in no file: ([0-9a-f]{32})", ended.err)
     if fails != "standard output":
         [said] = ended.json["deletions"]
-        assert (said["head"], said["first"], said["last"], said["salt"]) == (entry["head"], 1, 2, salt)
+        assert (said["head"], said["first"], said["last"], said["salt"]) == (
+            entry["head"],
+            1,
+            2,
+            salt,
+        )
 
 
 def test_ids_and_salt_can_be_put_into_a_later_certificate(munkey, model, tmp_path):
@@ -450,24 +597,45 @@ def test_ids_and_salt_can_be_put_into_a_later_certificate(munkey, model, tmp_pat
         assert refused.code == 2 and "cannot be the deletion's 2 samples" in refused.err
     assert munkey("certificate", model, later, "--request", "R", "--ids", "10,12", *salt).code == 0
     assert munkey("certificate", model, later, "--check", "--ids", "12,10", *salt).code == 0
-    assert any("were given later" in line for line in certificate.read_certificate(later).not_claimed)
+    assert any(
+        "were given later" in line for line in certificate.read_certificate(later).not_claimed
+    )
     assert munkey("certificate", model, tmp_path / "none.json", "--request", "S").code == 2
 
 
 def test_a_salt_can_be_kept_in_a_file_that_only_its_owner_reads(munkey, model, tmp_path):
     receipt, salt = tmp_path / "receipt.json", tmp_path / "secret" / "salt"
-    ended = munkey("forget", model, "--ids", "10", "--certificate", receipt, "--salt-file", salt, "--json")
+    ended = munkey(
+        "forget", model, "--ids", "10", "--certificate", receipt, "--salt-file", salt, "--json"
+    )
     assert ended.code == 0 and "salt" not in ended.json and salt.stat().st_mode & 0o777 == 0o600
     text = salt.read_text().strip()
-    assert text not in ended.out and certificate.salted([10], bytes.fromhex(text)) in receipt.read_text()
-    assert munkey("certificate", model, receipt, "--check", "--ids", "10", "--salt-file", salt).code == 0
-    again = munkey("forget", model, "--ids", "12", "--certificate", tmp_path / "2.json", "--salt-file", salt)
+    assert (
+        text not in ended.out
+        and certificate.salted([10], bytes.fromhex(text)) in receipt.read_text()
+    )
+    assert (
+        munkey("certificate", model, receipt, "--check", "--ids", "10", "--salt-file", salt).code
+        == 0
+    )
+    again = munkey(
+        "forget", model, "--ids", "12", "--certificate", tmp_path / "2.json", "--salt-file", salt
+    )
     assert again.code == 2 and "needs a salt of its own" in again.err and left(model) == without(10)
 
 
-def test_ctrl_c_says_what_is_done_and_the_certificate_of_it_can_be_made_up_for(munkey, model, tmp_path, monkeypatch):
+def test_ctrl_c_says_what_is_done_and_the_certificate_of_it_can_be_made_up_for(
+    munkey, model, tmp_path, monkeypatch
+):
     (tmp_path / "requests.csv").write_text("request, id\nA , 10\nB,12\n")
-    words = ["forget", model, "--csv", tmp_path / "requests.csv", "--certificate", tmp_path / "made-{request}.json"]
+    words = [
+        "forget",
+        model,
+        "--csv",
+        tmp_path / "requests.csv",
+        "--certificate",
+        tmp_path / "made-{request}.json",
+    ]
     delete = Predictor._delete
 
     def interrupted(predictor, rows, number, block_return):
@@ -478,10 +646,16 @@ def test_ctrl_c_says_what_is_done_and_the_certificate_of_it_can_be_made_up_for(m
     with monkeypatch.context() as patch:
         patch.setattr(Predictor, "_delete", interrupted)
         ended = munkey(*words)
-    assert ended.code == 130 and "interrupted. But this is done" in ended.err and "request A: forgot 1" in ended.err
+    assert (
+        ended.code == 130
+        and "interrupted. But this is done" in ended.err
+        and "request A: forgot 1" in ended.err
+    )
     again = munkey(*words)
     made = tmp_path / "made-A.json"
-    assert f"`munkey certificate {model} {made} --request A` writes it" in again.out and left(model) == without(10, 12)
+    assert f"`munkey certificate {model} {made} --request A` writes it" in again.out and left(
+        model
+    ) == without(10, 12)
     assert munkey(*words, "--json").json["requests"][0]["certificate"] is None
     assert munkey("certificate", model, made, "--request", "A").code == 0
     assert munkey(*words, "--json").json["requests"][0]["certificate"] == str(made)
@@ -507,7 +681,10 @@ def test_lists_may_be_columns_of_a_table(option, content, munkey, model, tmp_pat
 def test_a_file_without_requests_says_so_and_changes_nothing(content, munkey, model, tmp_path):
     (tmp_path / "requests.csv").write_text(content)
     ended = munkey("forget", model, "--csv", tmp_path / "requests.csv")
-    assert (ended.code, ended.out) == (0, f"{tmp_path}/requests.csv: no requests, so nothing was changed\n")
+    assert (ended.code, ended.out) == (
+        0,
+        f"{tmp_path}/requests.csv: no requests, so nothing was changed\n",
+    )
     assert left(model) == IDS.tolist() and munkey("log", model, "--json").json["log"] == []
 
 
@@ -516,7 +693,9 @@ def test_requests_as_a_spreadsheet_writes_them_are_carried_out(munkey, model, tm
     with Predictor.load(model, writer=True) as predictor:
         rows = predictor._store.view.rows(predictor._store.rows_of([10, 12]))
         predictor._store.add([200, 201], rows.keys, rows.tokens, [0, 0], None, ["7", "NA"])
-    (tmp_path / "requests.csv").write_bytes(b"\xef\xbb\xbf;Request;Unit;Id\r\n0;1;7.0;\r\n1;2;NA;10\r\n;;;\r\n")
+    (tmp_path / "requests.csv").write_bytes(
+        b"\xef\xbb\xbf;Request;Unit;Id\r\n0;1;7.0;\r\n1;2;NA;10\r\n;;;\r\n"
+    )
     ended = munkey("forget", model, "--csv", tmp_path / "requests.csv", "--json").json["requests"]
     assert [(one["request"], one["deleted"]) for one in ended] == [("1", 1), ("2", 1)]
     assert left(model) == [*without(10), 201]
@@ -533,10 +712,16 @@ def test_names_keep_their_blanks_and_stay_on_one_line(munkey, model, tmp_path):
         rows = predictor._store.view.rows(predictor._store.rows_of([10, 12]))
         predictor._store.add([200, 201], rows.keys, rows.tokens, [0, 0], None, [" U1\n", "U1"])
     listed = munkey("list", model, "--ids", "200")
-    assert listed.out.splitlines()[1].split()[:3] == ["200", "cat", "U1\\n"] and len(listed.out.splitlines()) == 3
+    assert (
+        listed.out.splitlines()[1].split()[:3] == ["200", "cat", "U1\\n"]
+        and len(listed.out.splitlines()) == 3
+    )
     (tmp_path / "requests.csv").write_text('request,unit\nR," U1\n"\n')
     assert munkey("forget", model, "--csv", tmp_path / "requests.csv", "--block-return").code == 0
-    assert left(model) == [*IDS.tolist(), 201] and munkey("inspect", model, "--json").json["blocked pictures"] == 1
+    assert (
+        left(model) == [*IDS.tolist(), 201]
+        and munkey("inspect", model, "--json").json["blocked pictures"] == 1
+    )
     found = munkey("forget", model, "--ids", "200", "--ignore-missing", "--request", "1\n2")
     assert "request 1\\n2: found nothing now; deleted nothing" in found.out
     assert "nothing that it names is held" in found.out
@@ -546,7 +731,9 @@ def test_what_standard_output_cannot_encode_is_escaped(munkey, model, monkeypatc
     munkey("forget", model, "--ids", "10", "--request", "é")
     for words in ([], ["--json"]):
         with monkeypatch.context() as patch:
-            patch.setattr(sys, "stdout", stdout := io.TextIOWrapper(written := io.BytesIO(), "ascii"))
+            patch.setattr(
+                sys, "stdout", stdout := io.TextIOWrapper(written := io.BytesIO(), "ascii")
+            )
             assert munkey("log", model, *words).code == 0
             stdout.flush()
         assert rb"\xe9" in written.getvalue() or rb"\u00e9" in written.getvalue()
@@ -587,8 +774,12 @@ def with_units(model, units):
 )
 def test_units_are_found_as_people_type_them(held, typed, munkey, model, tmp_path):
     with_units(model, [held])
-    assert [one["id"] for one in munkey("list", model, "--unit", typed, "--json").json["samples"]] == [200]
-    assert munkey("forget", model, "--unit", typed, "--dry-run", "--json").json["would_delete"] == [200]
+    assert [
+        one["id"] for one in munkey("list", model, "--unit", typed, "--json").json["samples"]
+    ] == [200]
+    assert munkey("forget", model, "--unit", typed, "--dry-run", "--json").json["would_delete"] == [
+        200
+    ]
     (tmp_path / "requests.csv").write_text(f"request,class,unit\n1,cat,{typed}\n2,,{typed}\n")
     ended = munkey("forget", model, "--csv", tmp_path / "requests.csv", "--dry-run", "--json")
     assert ended.json["requests"][0]["would_delete"] == [200]
@@ -597,7 +788,10 @@ def test_units_are_found_as_people_type_them(held, typed, munkey, model, tmp_pat
 def test_a_unit_that_is_called_exactly_so_comes_first(munkey, model):
     with_units(model, ["7", "7.0"])
     for typed, expected in (("7", [200]), ("7.0", [201]), (" 7", [200, 201])):
-        assert munkey("forget", model, "--unit", typed, "--dry-run", "--json").json["would_delete"] == expected
+        assert (
+            munkey("forget", model, "--unit", typed, "--dry-run", "--json").json["would_delete"]
+            == expected
+        )
 
 
 @pytest.mark.parametrize("typed", ["anna k.", "AnnaK.", "Anna K", "Ana K.", "Anan K."])
@@ -606,7 +800,10 @@ def test_near_names_are_offered_in_quotes(typed, command, munkey, model, tmp_pat
     with_units(model, ["Anna K.", "Bob"])
     ended = munkey(command, model, "--unit", typed)
     assert ended.code == 2 and f"unit {typed}. " in ended.err
-    assert f"Near names of a unit are, for '{typed}': 'Anna K.'." in ended.err and "Bob" not in ended.err
+    assert (
+        f"Near names of a unit are, for '{typed}': 'Anna K.'." in ended.err
+        and "Bob" not in ended.err
+    )
     assert left(model) == [*IDS.tolist(), 200, 201]
     (tmp_path / "requests.csv").write_text(f"request,class,unit\n1,cat,{typed}\n")
     ended = munkey("forget", model, "--csv", tmp_path / "requests.csv", "--ignore-missing")
@@ -618,7 +815,10 @@ def test_a_class_is_found_as_people_type_it_or_named(munkey, model):
     assert munkey("list", model, "--class", " cat ", "--json").json == expected
     for command in ("list", "forget"):
         ended = munkey(command, model, "--class", "Cat")
-        assert ended.code == 2 and "'Cat' is not the name of a class of this model; near is 'cat';" in ended.err
+        assert (
+            ended.code == 2
+            and "'Cat' is not the name of a class of this model; near is 'cat';" in ended.err
+        )
 
 
 @pytest.mark.parametrize(
@@ -639,7 +839,17 @@ def test_files_are_found_as_people_type_them(munkey, model):
     with Predictor.load(model, writer=True) as predictor:
         rows = predictor._store.view.rows(predictor._store.rows_of([10]))
         predictor._store.add([200], rows.keys, rows.tokens, [0], ["pets/Zoe\u0308/1.png"], None)
-    for typed in ("pets/Zo\u00eb/1.png", " pets/Zo\u00eb/1.png ", "pets/Zo\u00eb", "pets/Zo\u00eb/*.png"):
-        assert munkey("forget", model, "--files", typed, "--dry-run", "--json").json["would_delete"] == [200], typed
+    for typed in (
+        "pets/Zo\u00eb/1.png",
+        " pets/Zo\u00eb/1.png ",
+        "pets/Zo\u00eb",
+        "pets/Zo\u00eb/*.png",
+    ):
+        assert munkey("forget", model, "--files", typed, "--dry-run", "--json").json[
+            "would_delete"
+        ] == [200], typed
     ended = munkey("forget", model, "--files", "Pets/10.png")
-    assert ended.code == 2 and "for 'Pets/10.png': 'pets/10.png'. Source files are named as `list` shows" in ended.err
+    assert (
+        ended.code == 2
+        and "for 'Pets/10.png': 'pets/10.png'. Source files are named as `list` shows" in ended.err
+    )

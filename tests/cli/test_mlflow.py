@@ -36,12 +36,19 @@ def command(*words):
 
 def make(plan):
     """The settings and the metrics of a run, without anything else."""
-    write_json(plan.layout.settings, {case: values_of(plan.export_settings(case)) for case in plan.params.datasets})
-    write_csv(plan.layout.all_metrics, [run.key | {"metric": "TA", "value": 1.0} for run in plan.main])
+    write_json(
+        plan.layout.settings,
+        {case: values_of(plan.export_settings(case)) for case in plan.params.datasets},
+    )
+    write_csv(
+        plan.layout.all_metrics, [run.key | {"metric": "TA", "value": 1.0} for run in plan.main]
+    )
 
 
 def test_without_results_it_says_what_makes_them(project):
-    with pytest.raises(FileNotFoundError, match=r"^results/default/settings.json is missing: `make run` makes it$"):
+    with pytest.raises(
+        FileNotFoundError, match=r"^results/default/settings.json is missing: `make run` makes it$"
+    ):
         command("sync")
     (project / "overlay.yaml").write_text("{name: other, seeds: many}")
     with pytest.raises(ParamsError, match="seeds"):
@@ -49,7 +56,9 @@ def test_without_results_it_says_what_makes_them(project):
     assert not (project / "mlflow.db").exists()
 
 
-def test_results_of_other_parameters_seeds_methods_or_rates_are_refused_before_the_store_is_touched(project):
+def test_results_of_other_parameters_seeds_methods_or_rates_are_refused_before_the_store_is_touched(
+    project,
+):
     plan = plan_of([])
     make(plan)
     results = results_of(plan)
@@ -72,7 +81,10 @@ def test_sync_logs_what_the_results_are(project, monkeypatch):
     tracking = "munkey.experiment.tracking"
     monkeypatch.setattr(f"{tracking}.runs.runs_of", lambda results: [results.layout.name])
     monkeypatch.setattr(f"{tracking}.mlflow_log.log", lambda *given: given)
-    assert command("sync") == "MLflow at sqlite:///mlflow.db, runs: ('sqlite:///mlflow.db', 'default', ['default'])\n"
+    assert (
+        command("sync")
+        == "MLflow at sqlite:///mlflow.db, runs: ('sqlite:///mlflow.db', 'default', ['default'])\n"
+    )
 
 
 @pytest.fixture
@@ -112,7 +124,9 @@ def test_a_store_that_cannot_be_used_is_named_and_nothing_starts(started, projec
 def test_a_port_that_is_taken_is_named_with_what_to_do_and_nothing_starts(started, project):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        with pytest.raises(OSError, match=rf"port {port} of this machine cannot be used .*make ui PORT={port + 1}"):
+        with pytest.raises(
+            OSError, match=rf"port {port} of this machine cannot be used .*make ui PORT={port + 1}"
+        ):
             command("ui", "--port", str(port))
     assert started == [] and not (project / "mlflow.db").exists()
 

@@ -21,7 +21,9 @@ def test_progress_passes_everything_on_and_counts_it(capsys, items):
 
 def test_progress_is_printed_at_the_end_even_if_it_was_quick(capsys):
     list(progress(range(100), "batch", "batches", every_s=1000))
-    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == ["batch 100/100"]
+    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == [
+        "batch 100/100"
+    ]
 
 
 def test_progress_prints_the_rate_and_the_time_left(capsys, monkeypatch):
@@ -40,13 +42,16 @@ from munkey.experiment.run.job import job
 with job({log!r}, 1):
     warn("few samples")
 """
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert (process.stdout, process.stderr) == ("", "few samples\n")
     assert (tmp_path / "job.log").read_text().startswith("few samples\n")
 
 
 @pytest.mark.parametrize(
-    ("count", "said"), [(0, "0 samples"), (1, "1 sample"), (2, "2 samples"), (1200, "1,200 samples")]
+    ("count", "said"),
+    [(0, "0 samples"), (1, "1 sample"), (2, "2 samples"), (1200, "1,200 samples")],
 )
 def test_a_number_comes_with_its_noun(count, said):
     assert counted(count, "sample") == said

@@ -9,6 +9,10 @@ def test_equal_samples_in_one_group_or_in_none_are_not_mentioned():
 
 def test_equal_samples_in_two_groups_are_counted_once_each_with_two_examples():
     words = copies_apart("aaabbccd", ["x", "x", "y", "x", "y", "y", "x", "x"], "class", "01234567")
-    assert words.startswith("3 samples are in two classes or more, in exact copies: 0 (x) and 2 (y); 3 (x) and 4 (y). ")
-    words = copies_apart("ab", ["x", "y"], "unit", "01") + copies_apart("aa", ["x", "y"], "unit", "01")
+    assert words.startswith(
+        "3 samples are in two classes or more, in exact copies: 0 (x) and 2 (y); 3 (x) and 4 (y). "
+    )
+    words = copies_apart("ab", ["x", "y"], "unit", "01") + copies_apart(
+        "aa", ["x", "y"], "unit", "01"
+    )
     assert words.startswith("1 sample is in two units or more, in exact copies: 0 (x) and 1 (y).")

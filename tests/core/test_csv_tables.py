@@ -75,7 +75,9 @@ def test_blanks_stay_where_they_are_asked_for(tmp_path):
 )
 def test_other_encodings_are_refused_with_what_to_do(tmp_path, encoding, said):
     (tmp_path / "t.csv").write_bytes("file,unit\na.png,Zoë\n".encode(encoding))
-    with pytest.raises(ValueError, match=f"t.csv: is not text in UTF-8 .*{said}.*Save it as 'CSV UTF-8'.*iconv"):
+    with pytest.raises(
+        ValueError, match=f"t.csv: is not text in UTF-8 .*{said}.*Save it as 'CSV UTF-8'.*iconv"
+    ):
         read_table(tmp_path / "t.csv")
 
 
@@ -83,7 +85,9 @@ FRAME = pd.DataFrame([[0.5, 1.0, -2.0], [3.25, 4.0, 5.0]])
 
 
 @pytest.mark.parametrize("index", [True, False])
-@pytest.mark.parametrize("how", [{}, {"sep": ";", "decimal": ","}, {"sep": "\t", "encoding": "utf-8-sig"}])
+@pytest.mark.parametrize(
+    "how", [{}, {"sep": ";", "decimal": ","}, {"sep": "\t", "encoding": "utf-8-sig"}]
+)
 @pytest.mark.parametrize("columns", [None, ["a", "b", "c"]])
 def test_vectors_as_pandas_writes_them(tmp_path, index, how, columns):
     frame = FRAME if columns is None else FRAME.set_axis(columns, axis=1)
@@ -102,7 +106,9 @@ def test_vectors_without_a_header(tmp_path, how):
 def test_columns_are_found_by_the_names_that_the_model_knows(tmp_path):
     frame = FRAME.set_axis(["a", "b", "c"], axis=1).assign(person="p1")[["c", "person", "a", "b"]]
     frame.to_csv(tmp_path / "v.csv")
-    np.testing.assert_array_equal(read_vectors(tmp_path / "v.csv", 3, ["a", "b", "c"]), FRAME.to_numpy())
+    np.testing.assert_array_equal(
+        read_vectors(tmp_path / "v.csv", 3, ["a", "b", "c"]), FRAME.to_numpy()
+    )
     with pytest.raises(TableError, match="line 1: no column 'd' among those of its header"):
         read_vectors(tmp_path / "v.csv", 3, ["a", "b", "d"])
 
@@ -128,4 +134,6 @@ def test_a_first_vector_with_a_gap_is_named_and_never_passed_over_as_a_header(tm
 
 def test_a_named_index_beside_columns_that_are_known_by_name_is_passed_over(tmp_path):
     FRAME.set_axis(["0.1", "0.2", "0.3"], axis=1).to_csv(tmp_path / "v.csv", index_label="id")
-    np.testing.assert_array_equal(read_vectors(tmp_path / "v.csv", 3, ["0.1", "0.2", "0.3"]), FRAME.to_numpy())
+    np.testing.assert_array_equal(
+        read_vectors(tmp_path / "v.csv", 3, ["0.1", "0.2", "0.3"]), FRAME.to_numpy()
+    )

@@ -42,7 +42,9 @@ def test_a_hidden_gpu_is_not_visible(monkeypatch, hidden):
 
 def test_looking_for_a_gpu_does_not_import_torch():
     code = "import sys; from munkey.core.device import gpu_visible; gpu_visible(); print('torch' in sys.modules)"
-    process = subprocess.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True, check=True)
+    process = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ, capture_output=True, text=True, check=True
+    )
     assert process.stdout == "False\n"
 
 

@@ -32,7 +32,16 @@ def pets(tmp_path: Path) -> Path:
         lambda pets: os.utime(pets / "cat/1.png", ns=(0, 1)),
         lambda pets: (pets / "eel").symlink_to("cat"),
     ],
-    ids=["moved", "renamed", "class renamed", "class added", "removed", "written", "touched", "linked"],
+    ids=[
+        "moved",
+        "renamed",
+        "class renamed",
+        "class added",
+        "removed",
+        "written",
+        "touched",
+        "linked",
+    ],
 )
 def test_the_state_changes_with_the_files(pets: Path, change: Callable[[Path], object]):
     before = state_of(pets)

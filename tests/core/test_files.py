@@ -124,7 +124,11 @@ def full_disk():
     ("name", "write", "why"),
     [
         ("out.txt", lambda path: write_text(path, "word " * 1000), "File too large"),
-        ("out.csv", lambda path: write_csv(path, [{"id": i} for i in range(1000)]), "File too large"),
+        (
+            "out.csv",
+            lambda path: write_csv(path, [{"id": i} for i in range(1000)]),
+            "File too large",
+        ),
         ("out.npy", lambda path: write_npy(path, np.zeros(1000)), "is the disk full?"),
         ("out.npz", lambda path: write_npz(path, {"a": np.zeros(1000)}), "File too large"),
     ],
@@ -172,14 +176,22 @@ def test_an_array_that_could_run_code_is_not_read(tmp_path):
 @pytest.mark.parametrize("read", [read_npz, read_json, read_csv, read_table, map_npy])
 @pytest.mark.parametrize(
     "damage",
-    [lambda c: b"", lambda c: c[:10], lambda c: c[: len(c) // 2], lambda c: c[:-1], lambda c: c[:400] + b"?" + c[401:]],
+    [
+        lambda c: b"",
+        lambda c: c[:10],
+        lambda c: c[: len(c) // 2],
+        lambda c: c[:-1],
+        lambda c: c[:400] + b"?" + c[401:],
+    ],
     ids=["emptied", "begun", "half", "almost whole", "a byte flipped"],
 )
 def test_a_damaged_file_is_named_with_what_to_do(tmp_path, damage, read):
     path = tmp_path / "a.npz"
     write_npz(path, {"a": np.arange(1000)})
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(DamagedFileError, match=r"a\.npz: damaged.* --force -- \S*a\.npz`, then run again"):
+    with pytest.raises(
+        DamagedFileError, match=r"a\.npz: damaged.* --force -- \S*a\.npz`, then run again"
+    ):
         read(path)
 
 
@@ -211,7 +223,9 @@ def test_a_table_without_rows_keeps_its_header(tmp_path):
 
 def test_the_sum_beside_a_file_is_what_sha256sum_checks(tmp_path):
     write_csv(tmp_path / "a.csv", [{"id": 1}])
-    checked = subprocess.check_output(["sha256sum", "--check", ".a.csv.sha256"], cwd=tmp_path, text=True)
+    checked = subprocess.check_output(
+        ["sha256sum", "--check", ".a.csv.sha256"], cwd=tmp_path, text=True
+    )
     assert checked == "a.csv: OK\n"
 
 
@@ -228,7 +242,9 @@ def test_a_file_without_its_own_sum_is_refused(tmp_path, fault):
         read_json(tmp_path / "a.json")
 
 
-def test_where_the_sum_cannot_be_written_the_file_is_named_and_the_old_one_stays_valid(tmp_path, monkeypatch):
+def test_where_the_sum_cannot_be_written_the_file_is_named_and_the_old_one_stays_valid(
+    tmp_path, monkeypatch
+):
     write_text(tmp_path / "a.txt", "old")
 
     def full(self, data):
@@ -242,7 +258,9 @@ def test_where_the_sum_cannot_be_written_the_file_is_named_and_the_old_one_stays
     assert names_in(tmp_path) == [".a.txt.sha256", "a.txt"]
 
 
-def test_killed_between_sum_and_file_the_old_file_does_not_pass_for_the_new_one(tmp_path, monkeypatch):
+def test_killed_between_sum_and_file_the_old_file_does_not_pass_for_the_new_one(
+    tmp_path, monkeypatch
+):
     write_text(tmp_path / "a.txt", "old")
     replace = Path.replace
 

@@ -31,7 +31,9 @@ def test_what_a_stream_hands_over_is_complete_when_it_is_computed_with():
         stream.hand_over([copy], arrived)
         sums.append(copy.double().sum())
         del copy  # its memory must not be used again before it is summed
-    assert torch.stack(sums).tolist() == pytest.approx([tensor.double().sum().item() for tensor in tensors])
+    assert torch.stack(sums).tolist() == pytest.approx(
+        [tensor.double().sum().item() for tensor in tensors]
+    )
 
 
 @needs_gpu
@@ -49,13 +51,17 @@ def test_a_step_in_every_precision_descends(name):
     for _ in range(3):
         with precision.forward():
             product = weight @ weight
-        assert product.dtype == {"float32": torch.float32, "bfloat16": torch.bfloat16}.get(name, torch.float16)
+        assert product.dtype == {"float32": torch.float32, "bfloat16": torch.bfloat16}.get(
+            name, torch.float16
+        )
         precision.descend(product.float().square().sum(), optimizer)
     assert weight.dtype == torch.float32 and (weight < 1).all()
 
 
 def test_a_device_without_a_choice_of_number_formats_keeps_the_one_it_has():
     with gpu.products_in(torch.bfloat16, "meta"):
-        assert (torch.ones(2, 2, device="meta") @ torch.ones(2, 2, device="meta")).dtype == torch.float32
+        assert (
+            torch.ones(2, 2, device="meta") @ torch.ones(2, 2, device="meta")
+        ).dtype == torch.float32
     with gpu.products_in(torch.bfloat16, "cpu"):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16

@@ -60,8 +60,15 @@ input()
 
 
 def test_a_job_waits_for_a_gpu_and_gets_the_one_of_a_job_that_was_killed(tmp_path) -> None:
-    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "GPU-c", "TMPDIR": str(tmp_path), "MUNKEY_GPU_JOBS": "1"}
-    command, pipes = [sys.executable, "-u", "-c", JOB], {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    environment = os.environ | {
+        "CUDA_VISIBLE_DEVICES": "GPU-c",
+        "TMPDIR": str(tmp_path),
+        "MUNKEY_GPU_JOBS": "1",
+    }
+    command, pipes = (
+        [sys.executable, "-u", "-c", JOB],
+        {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE},
+    )
     with (
         subprocess.Popen(command, env=environment, text=True, **pipes) as first,
         subprocess.Popen(command, env=environment, text=True, **pipes) as second,
@@ -106,13 +113,19 @@ def test_a_folder_that_was_open_to_others_is_closed(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("whose", ["another's", "a link", "a file"])
-def test_no_seat_is_taken_in_what_is_no_folder_of_ones_own(take: Take, whose, tmp_path, monkeypatch) -> None:
+def test_no_seat_is_taken_in_what_is_no_folder_of_ones_own(
+    take: Take, whose, tmp_path, monkeypatch
+) -> None:
     user = os.getuid() + (whose == "another's")
     monkeypatch.setattr(os, "getuid", lambda: user)
     place = tmp_path / f"munkey-gpus-{user}"
     (tmp_path / "mine").mkdir()
-    {"another's": place.mkdir, "a link": lambda: place.symlink_to("mine"), "a file": place.touch}[whose]()
-    with pytest.raises(PermissionError, match=r"is not a folder of yours.*set TMPDIR to a folder of your own"):
+    {"another's": place.mkdir, "a link": lambda: place.symlink_to("mine"), "a file": place.touch}[
+        whose
+    ]()
+    with pytest.raises(
+        PermissionError, match=r"is not a folder of yours.*set TMPDIR to a folder of your own"
+    ):
         take(1)
     assert not list((tmp_path / "mine").iterdir())
 
@@ -134,7 +147,10 @@ def test_gpus_are_counted_where_none_are_named(monkeypatch, tmp_path) -> None:
 
 def test_a_job_has_its_gpu_before_cuda_is_asked(monkeypatch, take: Take) -> None:
     seen: list[str | None] = []
-    monkeypatch.setattr("torch.cuda.is_available", lambda: bool(seen.append(os.environ.get(gpu_seats.VISIBLE))) or True)
+    monkeypatch.setattr(
+        "torch.cuda.is_available",
+        lambda: bool(seen.append(os.environ.get(gpu_seats.VISIBLE))) or True,
+    )
     monkeypatch.setattr(gpu_seats, "take_one", lambda: take(4))
     assert device_of(1) == "cuda"
     assert seen == ["GPU-a"]

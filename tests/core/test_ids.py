@@ -15,7 +15,9 @@ def test_rows_of_ids_point_at_these_ids_or_there_is_an_error(held, asked):
         assert ids[rows_of(ids, np.array(asked, dtype=np.int64))].tolist() == asked
     else:
         unknown = [i for i in asked if i not in held]
-        with pytest.raises(KeyError, match=f"{len(unknown)} sample ids are unknown here, e.g. \\[{unknown[0]}"):
+        with pytest.raises(
+            KeyError, match=f"{len(unknown)} sample ids are unknown here, e.g. \\[{unknown[0]}"
+        ):
             rows_of(ids, np.array(asked, dtype=np.int64))
 
 

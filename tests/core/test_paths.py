@@ -10,14 +10,28 @@ from tests.conftest import ROOT
 LAYOUT = Layout("default")
 PATTERNS = {name: value for name, value in vars(LAYOUT).items() if name != "name"}
 WILDCARDS = {
-    *("dataset", "case", "encoder", "scope", "seed", "rate", "subset", "system", "method", "candidate"),
+    *(
+        "dataset",
+        "case",
+        "encoder",
+        "scope",
+        "seed",
+        "rate",
+        "subset",
+        "system",
+        "method",
+        "candidate",
+    ),
     *("table", "figure", "part", "ending"),
 }
 
 
 def test_a_wildcard_is_filled_in_and_the_others_stay():
     assert fill(LAYOUT.keys, dataset="digits") == "results/default/keys/digits/{encoder}/keys.npz"
-    assert fill(LAYOUT.forget, case="digits", seed=0, rate="0.1") == "results/default/forget/digits/seed0/rate0.1.csv"
+    assert (
+        fill(LAYOUT.forget, case="digits", seed=0, rate="0.1")
+        == "results/default/forget/digits/seed0/rate0.1.csv"
+    )
     assert fill(LAYOUT.forget) == LAYOUT.forget
 
 
@@ -43,16 +57,25 @@ def test_a_pattern_lies_under_results_and_has_known_wildcards(name: str):
 
 def test_no_two_patterns_are_alike():
     """Not even with their wildcards filled in: every file belongs to one pattern."""
-    values = {name: name for name in WILDCARDS} | {"case": "digits/inference.k/4", "scope": "seed0/rate0.1"}
+    values = {name: name for name in WILDCARDS} | {
+        "case": "digits/inference.k/4",
+        "scope": "seed0/rate0.1",
+    }
     paths = [fill(pattern, **values) for pattern in PATTERNS.values()]
     assert len(set(paths)) == len(paths)
 
 
 def test_paths_of_results_stand_in_the_layout_alone():
     """In rules, scripts and the package: what others read or write must come from here."""
-    files = [*ROOT.glob("workflow/**/*.smk"), *ROOT.glob("workflow/scripts/*.py"), *ROOT.glob("src/munkey/**/*.py")]
+    files = [
+        *ROOT.glob("workflow/**/*.smk"),
+        *ROOT.glob("workflow/scripts/*.py"),
+        *ROOT.glob("src/munkey/**/*.py"),
+    ]
     literal = re.compile(r"""["']results/[^"']*/""")
-    elsewhere = [str(path) for path in files if path.name != "paths.py" and literal.search(path.read_text())]
+    elsewhere = [
+        str(path) for path in files if path.name != "paths.py" and literal.search(path.read_text())
+    ]
     assert len(files) > 100 and not elsewhere
 
 

@@ -17,7 +17,10 @@ def palette(tmp_path, monkeypatch):
 
     def make(entries, modules, name="paint-shop"):
         lines = "\n".join(f"{entry} = {module}" for entry, module in entries.items())
-        metadata = {"METADATA": f"Name: {name}\nVersion: 1.2\n", "entry_points.txt": f"[palette.colors]\n{lines}\n"}
+        metadata = {
+            "METADATA": f"Name: {name}\nVersion: 1.2\n",
+            "entry_points.txt": f"[palette.colors]\n{lines}\n",
+        }
         folder = f"{name.replace('-', '_')}-1.2.dist-info"
         written(tmp_path, modules | {f"{folder}/{file}": text for file, text in metadata.items()})
         importlib.invalidate_caches()
@@ -31,7 +34,12 @@ def palette(tmp_path, monkeypatch):
 
 def test_a_plug_in_is_an_entry_like_any_other(palette):
     colors = palette({"red": "shop"}, {"shop.py": ADD.format("red", 1)})
-    assert list(colors) == ["green", "red"] and colors["red"] == 1 and len(colors) == 2 and "red" in colors
+    assert (
+        list(colors) == ["green", "red"]
+        and colors["red"] == 1
+        and len(colors) == 2
+        and "red" in colors
+    )
     assert colors.origins == {"red": "paint-shop 1.2"} and colors.refused == {}
 
 
@@ -44,7 +52,9 @@ def test_plug_ins_are_imported_only_where_they_are_asked_for(palette):
 
 def test_one_module_may_register_several(palette):
     text = ADD.format("red", 1) + ADD.format("blue", 2)
-    colors = palette({"red": "shop.all", "blue": "shop.all"}, {"shop/__init__.py": "", "shop/all.py": text})
+    colors = palette(
+        {"red": "shop.all", "blue": "shop.all"}, {"shop/__init__.py": "", "shop/all.py": text}
+    )
     assert list(colors) == ["blue", "green", "red"] and colors.refused == {}
     assert set(colors.origins) == {"red", "blue"}
 
@@ -65,14 +75,20 @@ def test_a_broken_plug_in_is_refused_by_name_and_the_others_go_on(palette, text,
     colors = palette({"red": "shop"}, {"shop.py": text})
     assert colors.values() == [4, 3]
     assert list(colors.refused) == ["red"]
-    assert colors.refused["red"].startswith("red of paint-shop 1.2") and why in colors.refused["red"]
-    with pytest.raises(KeyError, match=r"unknown color 'red'\. There are: amber, green; refused: red of paint-shop"):
+    assert (
+        colors.refused["red"].startswith("red of paint-shop 1.2") and why in colors.refused["red"]
+    )
+    with pytest.raises(
+        KeyError, match=r"unknown color 'red'\. There are: amber, green; refused: red of paint-shop"
+    ):
         colors["red"]
 
 
 def test_a_module_that_is_not_there_is_named(palette):
     colors = palette({"red": "shop"}, {})
-    assert colors.refused == {"red": "red of paint-shop 1.2: ModuleNotFoundError: No module named 'shop'"}
+    assert colors.refused == {
+        "red": "red of paint-shop 1.2: ModuleNotFoundError: No module named 'shop'"
+    }
 
 
 def test_of_two_with_one_name_the_first_stays(palette):

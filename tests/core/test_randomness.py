@@ -44,5 +44,9 @@ def test_generators_repeat_for_the_same_parts_and_leave_the_global_ones_alone():
 
 
 def test_a_stage_within_a_stage_is_named_after_it():
-    assert Stage(0, "digits") / "full" / 1 == Stage(0, "digits", "full", 1) == Stage("0", "digits", "full", "1")
+    assert (
+        Stage(0, "digits") / "full" / 1
+        == Stage(0, "digits", "full", 1)
+        == Stage("0", "digits", "full", "1")
+    )
     assert len({Stage("a") / "b", Stage("a", "b"), Stage("a")}) == 2

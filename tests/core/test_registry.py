@@ -43,7 +43,10 @@ def test_an_unknown_name_raises_and_lists_the_known_ones(colors):
 @pytest.fixture
 def palette(tmp_path, monkeypatch):
     """A registry whose package has two entries."""
-    entries = {f"palette/colors/{name}.py": ADD.format(name, value) for name, value in (("green", 3), ("amber", 4))}
+    entries = {
+        f"palette/colors/{name}.py": ADD.format(name, value)
+        for name, value in (("green", 3), ("amber", 4))
+    }
     monkeypatch.syspath_prepend(written(tmp_path, PALETTE | entries))
     yield importlib.import_module("palette.registry")
     forget("palette")
@@ -71,14 +74,27 @@ def test_one_new_file_in_its_package_is_enough_to_add_an_entry(palette, ask, ans
         ("def broken(:", "SyntaxError: invalid syntax (dark_red.py, line 1)"),
         ("\nimport nosuch", ", line 2: ModuleNotFoundError: No module named 'nosuch'"),
         ("from palette.registry import COLORS\nCOLORS.add('dark-red')", ", line 2: TypeError: "),
-        ("from palette.registry import COLORS\nCOLORS.add(COLORS, 1)", ", line 2: ValueError: color"),
+        (
+            "from palette.registry import COLORS\nCOLORS.add(COLORS, 1)",
+            ", line 2: ValueError: color",
+        ),
         (
             "from palette.registry import COLORS\nCOLORS.add('amber', 1)",
             "ValueError: color 'amber' is registered twice",
         ),
-        ("from palette.registry import COLORS\nCOLORS.add('dark-red', 1)\n1 / 0", ", line 3: ZeroDivisionError"),
+        (
+            "from palette.registry import COLORS\nCOLORS.add('dark-red', 1)\n1 / 0",
+            ", line 3: ZeroDivisionError",
+        ),
     ],
-    ids=["syntax", "import", "arguments", "type of the name", "duplicate", "after it was registered"],
+    ids=[
+        "syntax",
+        "import",
+        "arguments",
+        "type of the name",
+        "duplicate",
+        "after it was registered",
+    ],
 )
 def test_a_broken_file_is_refused_by_name_and_the_others_go_on(palette, tmp_path, text, why):
     (tmp_path / "palette/colors/dark_red.py").write_text(text)
@@ -86,17 +102,25 @@ def test_a_broken_file_is_refused_by_name_and_the_others_go_on(palette, tmp_path
     (refusal,) = palette.COLORS.refused.values()
     assert list(palette.COLORS.refused) == ["dark-red"]
     assert "palette/colors/dark_red.py" in refusal and why in refusal
-    with pytest.raises(KeyError, match=r"unknown color 'dark-red'. There are: amber, green; refused: .*dark_red\.py"):
+    with pytest.raises(
+        KeyError,
+        match=r"unknown color 'dark-red'. There are: amber, green; refused: .*dark_red\.py",
+    ):
         palette.COLORS["dark-red"]
 
 
 def test_a_file_that_forgets_its_decorator_is_named(palette, tmp_path):
     (tmp_path / "palette/colors/dark_red.py").write_text("def dark_red():\n    return 5\n")
-    with pytest.raises(KeyError, match=r"colors/dark_red\.py registers no color 'dark-red': its decorator is missing"):
+    with pytest.raises(
+        KeyError,
+        match=r"colors/dark_red\.py registers no color 'dark-red': its decorator is missing",
+    ):
         palette.COLORS["dark-red"]
 
 
-@pytest.mark.parametrize("registry", [DATASETS, ENCODERS, FAMILIES, METHODS], ids=lambda registry: registry.kind)
+@pytest.mark.parametrize(
+    "registry", [DATASETS, ENCODERS, FAMILIES, METHODS], ids=lambda registry: registry.kind
+)
 def test_no_file_of_the_project_is_refused(registry):
     assert registry.refused == {}
 
@@ -106,13 +130,17 @@ def test_a_module_of_its_package_can_be_imported_before_the_registry_is_asked(pa
     assert palette.COLORS["amber"] == 4
 
 
-@pytest.mark.parametrize("registry", [DATASETS, ENCODERS, FAMILIES, METHODS], ids=lambda registry: registry.kind)
+@pytest.mark.parametrize(
+    "registry", [DATASETS, ENCODERS, FAMILIES, METHODS], ids=lambda registry: registry.kind
+)
 def test_every_entry_knows_its_own_name(registry):
     assert len(registry) > 0
     assert [entry.name for entry in registry.values()] == list(registry)
 
 
-@pytest.mark.parametrize("registry", [DATASETS, ENCODERS, METHODS], ids=lambda registry: registry.kind)
+@pytest.mark.parametrize(
+    "registry", [DATASETS, ENCODERS, METHODS], ids=lambda registry: registry.kind
+)
 def test_every_entry_describes_itself_in_a_line(registry):
     for entry in registry.values():
         assert entry.description
@@ -135,4 +163,7 @@ def test_a_name_that_cannot_be_part_of_a_path_is_refused(colors, name):
     ],
 )
 def test_an_unknown_name_is_answered_by_the_most_similar_one(registry, name, close):
-    assert f"unknown {registry.kind} {name!r}; did you mean {close!r}? There are: " in registry.unknown(name)
+    assert (
+        f"unknown {registry.kind} {name!r}; did you mean {close!r}? There are: "
+        in registry.unknown(name)
+    )

@@ -14,7 +14,15 @@ SHARES = (0.6, 0.15, 0.25)
 
 
 def settings(
-    path=None, size=None, shares=SHARES, limit=None, classes=None, units=None, only=None, on_bad="raise", white=None
+    path=None,
+    size=None,
+    shares=SHARES,
+    limit=None,
+    classes=None,
+    units=None,
+    only=None,
+    on_bad="raise",
+    white=None,
 ) -> SourceSettings:
     return SourceSettings(
         reader=None,

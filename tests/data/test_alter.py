@@ -21,7 +21,11 @@ def source() -> Source:
 def made(kind: str, share: float, classes: list[str]) -> tuple[Source, np.ndarray, np.ndarray]:
     """The altered source, its images, and which samples have a unit."""
     found = altered(source(), AlterSettings(kind=kind, share=share, classes=classes), Stage("toy"))
-    return found, np.concatenate(list(found.blocks())), np.array([unit is not None for unit in found.units or []])
+    return (
+        found,
+        np.concatenate(list(found.blocks())),
+        np.array([unit is not None for unit in found.units or []]),
+    )
 
 
 BEFORE = source()
@@ -33,7 +37,9 @@ def test_confusion_swaps_labels_of_two_classes_and_marks_them_and_their_test_sam
     found, images, marked = made("confusion", 0.25, ["a", "c"])
     wrong = found.labels != BEFORE.labels
     assert wrong.sum() == 10 and not (wrong & ~TRAIN).any()  # a quarter of 40
-    assert (found.labels[wrong] == 2 - BEFORE.labels[wrong]).all() and not (BEFORE.labels[wrong] == 1).any()
+    assert (found.labels[wrong] == 2 - BEFORE.labels[wrong]).all() and not (
+        BEFORE.labels[wrong] == 1
+    ).any()
     assert np.array_equal(marked, wrong | (TEST & (BEFORE.labels != 1)))
     assert np.array_equal(images, IMAGES) and set(found.units or []) == {ALTERED, None}
 
@@ -42,7 +48,11 @@ def test_a_patch_changes_pictures_of_other_classes_and_labels_of_training_sample
     found, images, marked = made("patch", 0.5, ["b"])
     changed = (images != IMAGES).any(axis=(1, 2, 3))
     assert np.array_equal(changed, marked) and not marked[BEFORE.labels == 1].any()
-    assert (marked & TRAIN).sum() == 20 and (marked & TEST).sum() == 14 and not marked[~TRAIN & ~TEST].any()
+    assert (
+        (marked & TRAIN).sum() == 20
+        and (marked & TEST).sum() == 14
+        and not marked[~TRAIN & ~TEST].any()
+    )
     assert (found.labels[marked & TRAIN] == 1).all()
     assert np.array_equal(found.labels[~(marked & TRAIN)], BEFORE.labels[~(marked & TRAIN)])
     assert np.array_equal(images[marked][0, -2:, -2:, 0], [[0, 255], [255, 0]])
@@ -76,7 +86,9 @@ def test_a_share_of_none_is_refused():
         made("twins", 0.001, [])
 
 
-@pytest.mark.parametrize(("kind", "classes"), [("confusion", ["a"]), ("patch", []), ("twins", ["a"])])
+@pytest.mark.parametrize(
+    ("kind", "classes"), [("confusion", ["a"]), ("patch", []), ("twins", ["a"])]
+)
 def test_each_kind_takes_as_many_classes_as_it_needs(kind: str, classes: list[str]):
     with pytest.raises(ValidationError, match=f"{kind} takes"):
         AlterSettings(kind=kind, share=0.1, classes=classes)

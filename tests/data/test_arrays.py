@@ -20,12 +20,16 @@ KINDS = ("images", "labels")
 def test_an_array_is_read_in_blocks_of_whole_rows(monkeypatch):
     monkeypatch.setattr("munkey.data.arrays.BLOCK", 50)
     rows = np.arange(9 * 10, dtype=np.int16).reshape(9, 10)
-    blocks = list(Stored("x", rows.shape, rows.dtype, rows.nbytes).blocks(io.BytesIO(rows.tobytes())))
+    blocks = list(
+        Stored("x", rows.shape, rows.dtype, rows.nbytes).blocks(io.BytesIO(rows.tobytes()))
+    )
     assert [len(block) for block in blocks] == [2, 2, 2, 2, 1]
     np.testing.assert_array_equal(np.concatenate(blocks), rows)
 
 
-@pytest.mark.parametrize(("change", "message"), [(-1, "x: ends too early for"), (1, "x: goes on after")])
+@pytest.mark.parametrize(
+    ("change", "message"), [(-1, "x: ends too early for"), (1, "x: goes on after")]
+)
 def test_less_or_more_than_the_header_says_is_refused(change, message):
     with pytest.raises(SourceError, match=rf"{message} \(3, 4\) uint8"):
         list(Stored("x", (3, 4), np.dtype(np.uint8), 12).blocks(io.BytesIO(bytes(12 + change))))
@@ -36,7 +40,9 @@ def damaged(content: bytes, generator: np.random.Generator) -> bytes:
     changed = bytearray(content)
     for place in generator.integers(0, min(len(content), 200), generator.integers(1, 6)):
         changed[place] = generator.integers(0, 256)
-    return bytes(changed[: generator.integers(0, len(content))] if generator.random() < 0.2 else changed)
+    return bytes(
+        changed[: generator.integers(0, len(content))] if generator.random() < 0.2 else changed
+    )
 
 
 def arrays(kind: np.dtype) -> dict[str, np.ndarray]:
@@ -66,17 +72,31 @@ def bomb(path: Path, **shapes: tuple[int, ...]) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, shape in shapes.items():
             header = io.BytesIO()
-            kind = {"descr": "<U1000" if name.endswith("units") else "|u1", "fortran_order": False, "shape": shape}
+            kind = {
+                "descr": "<U1000" if name.endswith("units") else "|u1",
+                "fortran_order": False,
+                "shape": shape,
+            }
             np.lib.format.write_array_header_1_0(header, kind)
             archive.writestr(f"{name}.npy", header.getvalue() + bytes(2**20))
 
 
 @pytest.mark.parametrize(
     ("name", "shape"),
-    [("train_images", (30_000, 100, 100)), ("train_images", (2, 20_000, 20_000)), ("train_labels", (10**10,))],
+    [
+        ("train_images", (30_000, 100, 100)),
+        ("train_images", (2, 20_000, 20_000)),
+        ("train_labels", (10**10,)),
+    ],
 )
-def test_an_archive_that_unpacks_to_gigabytes_is_refused_by_its_headers(name, shape, tmp_path, monkeypatch):
-    parts = {f"{split}_{kind}": (6, 5, 4) if kind == "images" else (6,) for split in SPLITS for kind in KINDS}
+def test_an_archive_that_unpacks_to_gigabytes_is_refused_by_its_headers(
+    name, shape, tmp_path, monkeypatch
+):
+    parts = {
+        f"{split}_{kind}": (6, 5, 4) if kind == "images" else (6,)
+        for split in SPLITS
+        for kind in KINDS
+    }
     bomb(tmp_path / "x.npz", **parts | {name: shape})
     monkeypatch.setattr(Stored, "blocks", lambda *_: pytest.fail("was unpacked"))
     with pytest.raises(SourceError, match=rf"{name}: \({shape[0]},.* unpacks to .* bytes from"):
@@ -91,16 +111,22 @@ def test_units_that_unpack_to_gigabytes_are_refused_by_their_header(tmp_path):
             kind = {"descr": "<U100000000", "fortran_order": False, "shape": (6,)}
             np.lib.format.write_array_header_1_0(header, kind)
             archive.writestr(f"{split}_units.npy", header.getvalue() + bytes(2**20))
-    with pytest.raises(SourceError, match=r"train_units: \(6,\) <U100000000 unpacks to 2,400,000,000 bytes"):
+    with pytest.raises(
+        SourceError, match=r"train_units: \(6,\) <U100000000 unpacks to 2,400,000,000 bytes"
+    ):
         DATASETS["npz"].load(settings(tmp_path / "x.npz"))
 
 
 def test_a_gzipped_file_that_unpacks_to_gigabytes_is_refused_by_its_header(tmp_path):
     for part in ("train", "t10k"):
         shape = np.array([10**6, 100, 100], dtype=">u4").tobytes()
-        (tmp_path / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(b"\0\0\x08\x03" + shape + bytes(2**20)))
+        (tmp_path / f"{part}-images-idx3-ubyte.gz").write_bytes(
+            gzip.compress(b"\0\0\x08\x03" + shape + bytes(2**20))
+        )
         shape = np.array([10**6], dtype=">u4").tobytes()
-        (tmp_path / f"{part}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(b"\0\0\x08\x01" + shape + bytes(2**20)))
+        (tmp_path / f"{part}-labels-idx1-ubyte.gz").write_bytes(
+            gzip.compress(b"\0\0\x08\x01" + shape + bytes(2**20))
+        )
     with pytest.raises(SourceError, match=r"unpacks to 10,000,000,000 bytes from"):
         DATASETS["idx"].load(settings(tmp_path))
 

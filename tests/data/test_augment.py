@@ -19,10 +19,14 @@ def test_without_cropping_augmentation_is_what_evaluation_does():
 def test_augmentation_crops_random_boxes_of_its_generator():
     augment = Augmentation(8, [0.3, 0.6], [0.5, 2.0], 0.4, 0.2)
     boxes = random_boxes(3, 12, 12, [0.3, 0.6], [0.5, 2.0], generator(1))
-    assert torch.equal(augment(IMAGES, generator(1)), normalize(crop_resize(IMAGES, boxes, 8), 0.4, 0.2))
+    assert torch.equal(
+        augment(IMAGES, generator(1)), normalize(crop_resize(IMAGES, boxes, 8), 0.4, 0.2)
+    )
 
 
 def test_augmentation_takes_its_numbers_from_the_settings(config):
     train = config["train"] | {"crop_scale": [0.3, 0.6], "crop_ratio": [0.5, 2.0]}
     data = DataSettings(image_size=8, pixel_mean=0.4, pixel_std=0.2)
-    assert Augmentation.of(data, TrainSettings(**train)) == Augmentation(8, [0.3, 0.6], [0.5, 2.0], 0.4, 0.2)
+    assert Augmentation.of(data, TrainSettings(**train)) == Augmentation(
+        8, [0.3, 0.6], [0.5, 2.0], 0.4, 0.2
+    )

@@ -24,7 +24,9 @@ def test_without_a_network_one_message_says_what_to_put_where(tmp_path):
 
 def test_another_file_of_that_name_is_refused(tmp_path):
     (tmp_path / "some.npz").write_bytes(b"another")
-    with pytest.raises(ValueError, match=r"its md5 is not .* Put a whole copy in its place") as refused:
+    with pytest.raises(
+        ValueError, match=r"its md5 is not .* Put a whole copy in its place"
+    ) as refused:
         FILE.obtain(tmp_path)
     assert "elete" not in str(refused.value)
 
@@ -32,7 +34,9 @@ def test_another_file_of_that_name_is_refused(tmp_path):
 def test_a_file_that_is_there_is_taken_without_a_network(tmp_path):
     (tmp_path / "some.npz").write_bytes(b"the content")
     md5 = hashlib.md5(b"the content", usedforsecurity=False).hexdigest()
-    assert PublishedFile(FILE.url, FILE.name, md5, FILE.size).obtain(tmp_path) == tmp_path / "some.npz"
+    assert (
+        PublishedFile(FILE.url, FILE.name, md5, FILE.size).obtain(tmp_path) == tmp_path / "some.npz"
+    )
 
 
 @pytest.fixture
@@ -48,7 +52,12 @@ def server(tmp_path) -> Iterator[str]:
 
 def test_what_is_not_here_is_asked_for_without_downloading_it(tmp_path, server):
     (tmp_path / "published" / "some.npz").write_bytes(b"the content")
-    assert PublishedFile(f"{server}/some.npz", "some.npz", FILE.md5, FILE.size).bytes_to_download(tmp_path) == 11
+    assert (
+        PublishedFile(f"{server}/some.npz", "some.npz", FILE.md5, FILE.size).bytes_to_download(
+            tmp_path
+        )
+        == 11
+    )
     assert not (tmp_path / "some.npz").exists()
     for absent in (FILE, PublishedFile(f"{server}/other.npz", "some.npz", FILE.md5, FILE.size)):
         with pytest.raises(MissingDataError, match="could not be downloaded"):

@@ -27,7 +27,9 @@ def test_a_list_is_read_as_it_is_published(tmp_path, name, text, entries):
     assert read_list(tmp_path / name) == entries
 
 
-@pytest.mark.parametrize("array", [np.array([2, 0]), np.array([2, 0], dtype=np.uint16), np.array(["2", "0"])])
+@pytest.mark.parametrize(
+    "array", [np.array([2, 0]), np.array([2, 0], dtype=np.uint16), np.array(["2", "0"])]
+)
 def test_an_array_of_numbers_is_a_list_of_ids(tmp_path, array):
     np.save(tmp_path / "forget_idx.npy", array)
     assert read_list(tmp_path / "forget_idx.npy") == [2, 0]
@@ -80,7 +82,9 @@ def test_what_no_training_sample_is_is_named(tmp_path, listed, words):
 
 
 def test_names_of_files_need_a_data_set_of_files(tmp_path):
-    samples = [{name: value for name, value in sample.items() if name != "name"} for sample in SAMPLES]
+    samples = [
+        {name: value for name, value in sample.items() if name != "name"} for sample in SAMPLES
+    ]
     with pytest.raises(ValueError, match="are no files; list ids"):
         listed_ids(["1.png"], samples, tmp_path / "a.txt")
 

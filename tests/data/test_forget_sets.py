@@ -32,7 +32,9 @@ def per_class(chosen):
 
 
 @pytest.mark.parametrize("sampling", ["uniform", "stratified"])
-@pytest.mark.parametrize(("rate", "count"), [(0.1, 10), (0.02, 2), (0.126, 13), (0.124, 12), (0.5, 50)])
+@pytest.mark.parametrize(
+    ("rate", "count"), [(0.1, 10), (0.02, 2), (0.126, 13), (0.124, 12), (0.5, 50)]
+)
 def test_a_forget_set_holds_rate_times_n_samples_rounded(sampling, rate, count):
     chosen = draw(IDS, LABELS, rate, sampling, np.random.default_rng(0))
     assert len(chosen) == len(set(chosen.tolist())) == count
@@ -45,7 +47,10 @@ def test_a_stratified_forget_set_has_each_classs_share():
 
 
 def test_a_uniform_forget_set_follows_the_classes_only_on_average():
-    drawn = [per_class(draw(IDS, LABELS, 0.1, "uniform", np.random.default_rng(seed))) for seed in range(500)]
+    drawn = [
+        per_class(draw(IDS, LABELS, 0.1, "uniform", np.random.default_rng(seed)))
+        for seed in range(500)
+    ]
     np.testing.assert_allclose(np.mean(drawn, axis=0), [5, 3, 2], atol=0.3)
     assert len(set(map(tuple, drawn))) > 10
 
@@ -73,9 +78,13 @@ def test_a_forget_set_depends_on_its_generator_alone(sampling):
 
 @pytest.mark.parametrize("rate", [0.001, 0.999])
 def test_a_forget_set_of_nothing_or_everything_is_refused(rate):
-    with pytest.raises(ValueError, match=rf"{rate} of 100 training samples is \d+: change forget\.rates"):
+    with pytest.raises(
+        ValueError, match=rf"{rate} of 100 training samples is \d+: change forget\.rates"
+    ):
         draw(IDS, LABELS, rate, "stratified", np.random.default_rng(0))
-    with pytest.raises(ValueError, match=rf"{rate} of 100 training samples is \d+: change forget\.rates"):
+    with pytest.raises(
+        ValueError, match=rf"{rate} of 100 training samples is \d+: change forget\.rates"
+    ):
         ranked(IDS, np.zeros(100), rate, "hard", np.random.default_rng(0))
 
 
@@ -121,17 +130,26 @@ def test_of_an_odd_pool_one_sample_is_in_neither_half_the_same_for_every_pair():
 
 
 def test_a_pool_without_samples_is_refused():
-    with pytest.raises(ValueError, match=r"0\.001 of 100 training samples is 0: change .*audit\.pool"):
+    with pytest.raises(
+        ValueError, match=r"0\.001 of 100 training samples is 0: change .*audit\.pool"
+    ):
         halved(share=0.001)
 
 
-def test_the_training_split_is_what_is_retained_what_is_forgotten_and_what_the_model_never_saw(tmp_path):
-    ids, splits = np.arange(8), np.array(["train", "val", "train", "test", "train", "train", "val", "test"])
+def test_the_training_split_is_what_is_retained_what_is_forgotten_and_what_the_model_never_saw(
+    tmp_path,
+):
+    ids, splits = (
+        np.arange(8),
+        np.array(["train", "val", "train", "test", "train", "train", "val", "test"]),
+    )
     dataset = Dataset(np.zeros((8, 1, 1, 3), np.uint8), ids, ids % 2, splits, ["a", "b"])
     forget, absent = tmp_path / "forget.csv", tmp_path / "absent.csv"
     write(forget, np.array([2, 5]))
     write(absent, np.array([4]))
-    parts = [split(dataset, *files) for files in ((forget,), (None,), (forget, absent), (None, absent))]
+    parts = [
+        split(dataset, *files) for files in ((forget,), (None,), (forget, absent), (None, absent))
+    ]
     assert [part.retain.tolist() for part in parts] == [[0, 4], [0, 2, 4, 5], [0], [0, 2, 5]]
     assert [part.forget.tolist() for part in parts] == [[2, 5], [], [2, 5], []]
 
@@ -151,17 +169,23 @@ def test_named_groups_are_forgotten_whole_and_a_class_may_be_left_empty():
 def test_groups_are_drawn_whole_as_long_as_they_bring_the_number_nearer():
     """Ten groups of ten: 25 of 100 are three groups or two, which are equally near; 24 are two."""
     groups = Groups(IDS, np.array([f"{i // 10}" for i in range(100)], dtype=object))
-    drawn = [draw_groups(groups, LABELS, 0.24, None, np.random.default_rng(seed)) for seed in range(20)]
+    drawn = [
+        draw_groups(groups, LABELS, 0.24, None, np.random.default_rng(seed)) for seed in range(20)
+    ]
     assert {len(each) for each in drawn} == {20} and len({tuple(each) for each in drawn}) > 10
     assert all(np.bincount(np.searchsorted(IDS, each) // 10).max() == 10 for each in drawn)
 
 
 def test_samples_of_no_group_are_never_drawn():
     of = np.where(np.arange(100) < 20, "person", "").astype(object)
-    assert draw_groups(Groups(IDS, of), LABELS, 0.5, None, generator()).tolist() == IDS[:20].tolist()
+    assert (
+        draw_groups(Groups(IDS, of), LABELS, 0.5, None, generator()).tolist() == IDS[:20].tolist()
+    )
 
 
-@pytest.mark.parametrize(("names", "message"), [(["d"], "no sample is of 'd'"), (["a", "b"], "two classes")])
+@pytest.mark.parametrize(
+    ("names", "message"), [(["d"], "no sample is of 'd'"), (["a", "b"], "two classes")]
+)
 def test_names_that_cannot_be_forgotten_are_refused(names, message):
     with pytest.raises(ValueError, match=message) as refused:
         draw_groups(Groups(IDS, NAMES), LABELS, 0.0, names, generator())
@@ -172,7 +196,12 @@ def test_groups_are_classes_or_units_of_training_samples():
     splits = np.array(["train"] * 4 + ["test"])
     labels = np.array([0, 1, 1, 0, 1])
     data = Dataset(
-        np.zeros((5, 1, 1, 3), np.uint8), np.arange(5), labels, splits, ["cat", "dog"], ("p", None, "q", "p", "p")
+        np.zeros((5, 1, 1, 3), np.uint8),
+        np.arange(5),
+        labels,
+        splits,
+        ["cat", "dog"],
+        ("p", None, "q", "p", "p"),
     )
     assert groups_of(data, "class").of.tolist() == ["cat", "dog", "dog", "cat"]
     assert groups_of(data, "unit").of.tolist() == ["p", "", "q", "p"]
@@ -185,15 +214,25 @@ def test_clusters_are_samples_whose_keys_are_near_the_same_for_the_same_stage():
     keys = around + np.random.default_rng(0).normal(size=around.shape)
     first, again = (clusters(IDS, keys, 20, Stage(0, "clusters")) for _ in range(2))
     assert first.of.tolist() == again.of.tolist()
-    assert all(len(set(first.of[20 * i : 20 * i + 20])) == 1 for i in range(5)) and len(set(first.of)) == 5
+    assert (
+        all(len(set(first.of[20 * i : 20 * i + 20])) == 1 for i in range(5))
+        and len(set(first.of)) == 5
+    )
 
 
 def test_hard_samples_have_the_fewest_votes_easy_ones_the_most():
     votes = np.linspace(0, 1, 100)
-    for sampling, places in (("hard", range(10)), ("easy", range(90, 100)), ("medium", range(45, 55))):
+    for sampling, places in (
+        ("hard", range(10)),
+        ("easy", range(90, 100)),
+        ("medium", range(45, 55)),
+    ):
         assert ranked(IDS, votes, 0.1, sampling, generator()).tolist() == IDS[list(places)].tolist()
     assert ranked(IDS, votes, 0.01, "easy", generator()).tolist() == [IDS[-1]]
-    ties = [tuple(ranked(IDS, np.ones(100), 0.1, "hard", np.random.default_rng(seed))) for seed in range(5)]
+    ties = [
+        tuple(ranked(IDS, np.ones(100), 0.1, "hard", np.random.default_rng(seed)))
+        for seed in range(5)
+    ]
     assert len(set(ties)) == 5
 
 
@@ -206,7 +245,10 @@ def test_one_of_each_group_is_its_first_sample():
 def test_of_what_is_altered_a_share_is_known():
     of = np.array(["altered"] * 40 + [""] * 60, dtype=object)
     groups, ids = Groups(np.arange(100), of), set(range(40))
-    drawn = [set(known_share(groups, ["altered"], 0.25, np.random.default_rng(seed)).tolist()) for seed in range(2)]
+    drawn = [
+        set(known_share(groups, ["altered"], 0.25, np.random.default_rng(seed)).tolist())
+        for seed in range(2)
+    ]
     assert all(len(each) == 10 and each < ids for each in drawn) and drawn[0] != drawn[1]
     with pytest.raises(ValueError, match=r"0\.01 of 40 samples of altered is none"):
         known_share(groups, ["altered"], 0.01, generator())

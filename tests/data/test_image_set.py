@@ -31,7 +31,13 @@ def test_a_batch_holds_the_images_and_labels_asked_for_in_that_order():
 
 def test_an_image_set_pairs_each_id_with_its_own_image_and_label():
     images = np.arange(4, dtype=np.uint8)[:, None, None, None] * np.ones((1, 2, 2, 3), np.uint8)
-    dataset = Dataset(images, np.array([3, 5, 7, 9]), np.array([0, 1, 2, 3]), np.array(["train"] * 4), list("abcd"))
+    dataset = Dataset(
+        images,
+        np.array([3, 5, 7, 9]),
+        np.array([0, 1, 2, 3]),
+        np.array(["train"] * 4),
+        list("abcd"),
+    )
     chosen = set_of(dataset, np.array([5, 9]))
     batch, labels = chosen.batch(torch.arange(len(chosen)), "cpu")
     assert (batch[:, 0, 0, 0] * 255).round().tolist() == labels.tolist() == [1, 3]
@@ -62,7 +68,9 @@ def test_uploaded_images_are_the_same_samples_and_no_others(block):
 
 
 @pytest.mark.parametrize(("count", "streamed"), [(5, False), (6, True)])
-def test_images_stay_on_a_gpu_only_within_their_share_of_its_free_memory(count, streamed, monkeypatch, capsys):
+def test_images_stay_on_a_gpu_only_within_their_share_of_its_free_memory(
+    count, streamed, monkeypatch, capsys
+):
     """192 bytes an image. Of the stored images only the samples' own must fit, and they may fill their share."""
     whole = image_set(10)
     samples = ImageSet(whole.images, np.arange(count), whole.ids[:count], whole.labels[:count])
@@ -82,4 +90,9 @@ def test_positions_in_joined_sets_run_through_one_set_after_the_other():
     expected = [second.batch(torch.tensor([3]), "cpu"), first.batch(torch.tensor([0]), "cpu")]
     assert torch.equal(images[:2], torch.cat([batch.images for batch in expected]))
     assert torch.equal(images[2], computed.images[1])
-    assert labels.tolist() == [*(int(batch.labels) for batch in expected), 8, second.labels[0], first.labels[2]]
+    assert labels.tolist() == [
+        *(int(batch.labels) for batch in expected),
+        8,
+        second.labels[0],
+        first.labels[2],
+    ]

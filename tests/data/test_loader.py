@@ -51,7 +51,11 @@ def test_on_a_gpu_streamed_resident_and_slow_batches_are_the_same():
     ):
         slow = to_unit(torch.from_numpy(samples.images[index.numpy()]))
         assert torch.equal(streamed.images.cpu(), slow) and torch.equal(kept.images.cpu(), slow)
-        assert streamed.labels.tolist() == kept.labels.tolist() == samples.labels[index.numpy()].tolist()
+        assert (
+            streamed.labels.tolist()
+            == kept.labels.tolist()
+            == samples.labels[index.numpy()].tolist()
+        )
 
 
 @needs_gpu
@@ -60,7 +64,10 @@ def test_on_a_gpu_no_step_of_a_training_waits_for_it():
     sides = {"image_size": 8, "patch_size": 4}
     architecture = ViTArchitecture(classes=3, width=8, depth=2, heads=2, mlp_ratio=2.0, **sides)
     model = FAMILIES["vit"].build(architecture, generator()).cuda()
-    precision, optimizer = Precision("bfloat16", "cuda"), adamw(model.parameters(), [0.9, 0.99], 0.0)
+    precision, optimizer = (
+        Precision("bfloat16", "cuda"),
+        adamw(model.parameters(), [0.9, 0.99], 0.0),
+    )
     augment, crops = Augmentation(8, [0.08, 1.0], [3 / 4, 4 / 3], 0.5, 0.5), generator()
     batches = list(Loader(uploaded(image_set(50), "cuda"), torch.arange(50).split(10), "cuda"))
     try:

@@ -31,7 +31,9 @@ def decoded(image, ending, folder):
 def test_pictures_come_in_blocks_and_none_of_them_is_empty(count, sizes, tmp_path, monkeypatch):
     monkeypatch.setattr(pictures, "BLOCK", 2 * 4 * 4 * 3)
     Image.new("RGB", (4, 4)).save(tmp_path / "x.png")
-    assert [len(block) for block in pictures.decode([str(tmp_path / "x.png")] * count, open_file, None)] == sizes
+    assert [
+        len(block) for block in pictures.decode([str(tmp_path / "x.png")] * count, open_file, None)
+    ] == sizes
 
 
 def images_of(path):
@@ -70,7 +72,9 @@ def test_dark_16_bit_gray_stays_dark(tmp_path):
 
 def test_float_pictures_are_read_as_0_to_1(tmp_path):
     values = np.array([[0.0, 0.5], [0.25, 1.0]], dtype=np.float32)
-    np.testing.assert_array_equal(decoded(Image.fromarray(values), "tif", tmp_path)[..., 0], [[0, 128], [64, 255]])
+    np.testing.assert_array_equal(
+        decoded(Image.fromarray(values), "tif", tmp_path)[..., 0], [[0, 128], [64, 255]]
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,7 +95,9 @@ def test_mixed_sizes_need_a_storage_size(tmp_path):
     class_folders(tmp_path / "pets", {"dog": 8}, size=(16, 4))
     with pytest.raises(SourceError, match=r"(?s)8 faults.*set source\.storage_size"):
         loaded(DATASETS["imagefolder"].load(settings(tmp_path / "pets")), tmp_path / "out")
-    dataset = loaded(DATASETS["imagefolder"].load(settings(tmp_path / "pets", size=5)), tmp_path / "out")
+    dataset = loaded(
+        DATASETS["imagefolder"].load(settings(tmp_path / "pets", size=5)), tmp_path / "out"
+    )
     assert dataset.images.shape == (16, 5, 5, 3)
 
 
@@ -119,7 +125,10 @@ def test_a_broken_member_of_a_zip_is_named(tmp_path):
     whole = bytearray((tmp_path / "x.zip").read_bytes())
     whole[50] ^= 255
     (tmp_path / "x.zip").write_bytes(whole)
-    with zipfile.ZipFile(tmp_path / "x.zip") as archive, pytest.raises(SourceError, match=r"a\.png: cannot be read"):
+    with (
+        zipfile.ZipFile(tmp_path / "x.zip") as archive,
+        pytest.raises(SourceError, match=r"a\.png: cannot be read"),
+    ):
         list(pictures.decode(["a.png"], archive.open, None))
 
 

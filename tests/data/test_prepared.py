@@ -52,7 +52,12 @@ def test_images_are_mapped_and_cannot_be_changed(source, tmp_path):
 
 def one_test_image_of_each_class(source):
     splits = np.where(source.splits == "test", "train", source.splits)
-    splits[[np.flatnonzero((source.splits == "test") & (source.labels == label))[0] for label in (0, 1)]] = "test"
+    splits[
+        [
+            np.flatnonzero((source.splits == "test") & (source.labels == label))[0]
+            for label in (0, 1)
+        ]
+    ] = "test"
     return splits
 
 
@@ -63,16 +68,30 @@ def one_test_image_of_each_class(source):
         (lambda s: {"images": s.images[..., 0]}, r"must be \(N, H, W, 3\) uint8, not \(12, 4, 5\)"),
         (lambda s: {"images": s.images[:11]}, "11 images, 12 labels and 12 splits"),
         (lambda s: {"splits": s.splits[:11]}, "12 labels and 11 splits: must be equal in number"),
-        (lambda s: {"classes": ["cat"], "labels": 0 * s.labels}, "one class, 'cat', is nothing to learn"),
+        (
+            lambda s: {"classes": ["cat"], "labels": 0 * s.labels},
+            "one class, 'cat', is nothing to learn",
+        ),
         (lambda s: {"labels": s.labels + 1}, "labels run from 1 to 2, but there are 2 classes"),
         (lambda s: {"labels": s.labels - 1}, "labels run from -1 to 0"),
-        (lambda s: {"labels": np.where(s.splits == "val", 0, s.labels)}, "no image of class 'dog' in split 'val'"),
-        (lambda s: {"splits": np.where(s.splits == "test", "val", s.splits)}, "'cat' in split 'test'"),
+        (
+            lambda s: {"labels": np.where(s.splits == "val", 0, s.labels)},
+            "no image of class 'dog' in split 'val'",
+        ),
+        (
+            lambda s: {"splits": np.where(s.splits == "test", "val", s.splits)},
+            "'cat' in split 'test'",
+        ),
         (lambda s: {"splits": one_test_image_of_each_class(s)}, "two of at least one class"),
-        (lambda s: {"splits": np.where(np.arange(12) == 0, "trian", s.splits)}, "not test, train, trian, val"),
+        (
+            lambda s: {"splits": np.where(np.arange(12) == 0, "trian", s.splits)},
+            "not test, train, trian, val",
+        ),
     ],
 )
-def test_what_is_wrong_with_a_source_is_reported_and_nothing_is_written(source, tmp_path, fault, message):
+def test_what_is_wrong_with_a_source_is_reported_and_nothing_is_written(
+    source, tmp_path, fault, message
+):
     with pytest.raises(ValueError, match=message):
         prepare(replace(source, **fault(source)), tmp_path / "prepared")
     assert not list(tmp_path.glob("prepared/*"))
@@ -82,7 +101,9 @@ def test_truncated_images_are_named(source, tmp_path):
     prepare(source, tmp_path)
     path = tmp_path / "images.npy"
     path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(DamagedFileError, match=r"images\.npy: damaged.* --force -- \S*images\.npy`, then run again"):
+    with pytest.raises(
+        DamagedFileError, match=r"images\.npy: damaged.* --force -- \S*images\.npy`, then run again"
+    ):
         load(tmp_path)
 
 
@@ -104,14 +125,18 @@ def test_blocks_are_written_as_one_array_is(source, tmp_path):
     for name in ("images.npy", "samples.csv", "classes.json"):
         assert (tmp_path / "array" / name).read_bytes() == (tmp_path / "blocks" / name).read_bytes()
     np.save(tmp_path / "numpy.npy", source.images)
-    np.testing.assert_array_equal(np.load(tmp_path / "numpy.npy"), np.load(tmp_path / "array/images.npy"))
+    np.testing.assert_array_equal(
+        np.load(tmp_path / "numpy.npy"), np.load(tmp_path / "array/images.npy")
+    )
 
 
 def test_what_a_killed_preparation_left_is_removed(source, tmp_path):
     names = ["classes.json", "images.npy", "samples.csv"]
     (tmp_path / ".images.npy.abc.npy").write_bytes(b"half")
     prepare(source, tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*names, *(f".{name}.sha256" for name in names)])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        [*names, *(f".{name}.sha256" for name in names)]
+    )
 
 
 def test_an_interrupted_preparation_starts_anew_and_ends_the_same(source, tmp_path):
@@ -126,13 +151,17 @@ def test_an_interrupted_preparation_starts_anew_and_ends_the_same(source, tmp_pa
     assert not list((tmp_path / "cut").iterdir())
     for folder in ("cut", "whole"):
         prepare(source, tmp_path / folder)
-    assert (tmp_path / "cut/images.npy").read_bytes() == (tmp_path / "whole/images.npy").read_bytes()
+    assert (tmp_path / "cut/images.npy").read_bytes() == (
+        tmp_path / "whole/images.npy"
+    ).read_bytes()
 
 
 def test_too_few_training_samples_are_reported_with_the_other_faults(source, tmp_path):
     prepare(source, tmp_path, least=4)
     source.labels[0] = 7
-    with pytest.raises(SourceError, match=r"(?s)2 faults.*labels run from 0 to 7.*4 training samples; keys\.depth"):
+    with pytest.raises(
+        SourceError, match=r"(?s)2 faults.*labels run from 0 to 7.*4 training samples; keys\.depth"
+    ):
         prepare(source, tmp_path, least=5)
 
 
@@ -143,11 +172,20 @@ def test_copies_across_splits_are_counted(source, tmp_path):
     warnings = []
     prepare(source, tmp_path, report=warnings.append)
     across = [warning for warning in warnings if "two classes" not in warning]
-    assert len(across) == 1 and across[0].startswith("WARNING: 4 images of val or test occur in another split too")
+    assert len(across) == 1 and across[0].startswith(
+        "WARNING: 4 images of val or test occur in another split too"
+    )
 
 
 def test_a_unit_that_holds_more_than_a_tenth_is_mentioned(source, tmp_path):
     warnings = []
-    prepare(replace(source, units=["unknown", "unknown", 7, *[None] * 9]), tmp_path, report=warnings.append)
-    assert len(warnings) == 1 and "the unit 'unknown' (2) holds more than a tenth of all 12 samples" in warnings[0]
+    prepare(
+        replace(source, units=["unknown", "unknown", 7, *[None] * 9]),
+        tmp_path,
+        report=warnings.append,
+    )
+    assert (
+        len(warnings) == 1
+        and "the unit 'unknown' (2) holds more than a tenth of all 12 samples" in warnings[0]
+    )
     assert load(tmp_path).units == ("unknown", "unknown", "7", *[None] * 9)

@@ -24,7 +24,9 @@ def torchvision_crop(images, boxes, size):
     return torch.stack(cut)
 
 
-@pytest.mark.parametrize(("height", "width", "size"), [(8, 8, 16), (32, 24, 8), (20, 40, 20), (96, 64, 24), (9, 7, 31)])
+@pytest.mark.parametrize(
+    ("height", "width", "size"), [(8, 8, 16), (32, 24, 8), (20, 40, 20), (96, 64, 24), (9, 7, 31)]
+)
 def test_crop_resize_equals_torchvision(height, width, size):
     images = torch.rand(40, 3, height, width, generator=generator())
     boxes = random_boxes(40, height, width, [0.02, 1.0], [0.3, 3.0], generator(1))
@@ -37,16 +39,29 @@ def test_crop_resize_equals_torchvision(height, width, size):
 def test_any_box_inside_the_image_is_cut_as_torchvision_does(data):
     height, width, size = (data.draw(st.integers(1, 20)) for _ in range(3))
     top, left = data.draw(st.integers(0, height - 1)), data.draw(st.integers(0, width - 1))
-    box = torch.tensor([[top, left, data.draw(st.integers(1, height - top)), data.draw(st.integers(1, width - left))]])
+    box = torch.tensor(
+        [
+            [
+                top,
+                left,
+                data.draw(st.integers(1, height - top)),
+                data.draw(st.integers(1, width - left)),
+            ]
+        ]
+    )
     image = torch.rand(1, 3, height, width, generator=generator())
-    torch.testing.assert_close(crop_resize(image, box, size), torchvision_crop(image, box, size), atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        crop_resize(image, box, size), torchvision_crop(image, box, size), atol=1e-5, rtol=0
+    )
 
 
 @pytest.mark.parametrize(("height", "width", "size"), [(8, 8, 96), (64, 64, 16), (28, 40, 28)])
 def test_resize_takes_the_whole_image(height, width, size):
     images = torch.rand(3, 3, height, width, generator=generator())
     whole = torch.tensor([[0, 0, height, width]] * 3)
-    torch.testing.assert_close(resize(images, size), torchvision_crop(images, whole, size), atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        resize(images, size), torchvision_crop(images, whole, size), atol=1e-5, rtol=0
+    )
 
 
 def test_resize_leaves_an_image_of_the_right_size_alone():
@@ -56,14 +71,22 @@ def test_resize_leaves_an_image_of_the_right_size_alone():
 
 @pytest.mark.parametrize(
     ("height", "width", "scale", "ratio"),
-    [(32, 32, PAPER_SCALE, PAPER_RATIO), (224, 224, PAPER_SCALE, PAPER_RATIO), (30, 60, [0.3, 0.9], [0.5, 1.5])],
+    [
+        (32, 32, PAPER_SCALE, PAPER_RATIO),
+        (224, 224, PAPER_SCALE, PAPER_RATIO),
+        (30, 60, [0.3, 0.9], [0.5, 1.5]),
+    ],
 )
 def test_crop_boxes_are_distributed_as_torchvisions(height, width, scale, ratio):
     count, image = 3000, torch.zeros(1, height, width)
     ours = random_boxes(count, height, width, scale, ratio, generator(11)).double().T
     with torch.random.fork_rng():
         torch.manual_seed(4)
-        theirs = torch.tensor([RandomResizedCrop.get_params(image, scale, ratio) for _ in range(count)]).double().T
+        theirs = (
+            torch.tensor([RandomResizedCrop.get_params(image, scale, ratio) for _ in range(count)])
+            .double()
+            .T
+        )
     for feature in (
         lambda t, le, h, w: h * w / (height * width),  # share of the area
         lambda t, le, h, w: (w / h).log(),
@@ -73,7 +96,9 @@ def test_crop_boxes_are_distributed_as_torchvisions(height, width, scale, ratio)
         assert ks_2samp(feature(*ours), feature(*theirs)).pvalue > 0.01
 
 
-@given(st.integers(1, 40), st.integers(1, 40), st.sampled_from([PAPER_SCALE, [0.9, 1.0], [0.01, 0.02]]))
+@given(
+    st.integers(1, 40), st.integers(1, 40), st.sampled_from([PAPER_SCALE, [0.9, 1.0], [0.01, 0.02]])
+)
 def test_crop_boxes_lie_inside_the_image(height, width, scale):
     top, left, h, w = random_boxes(50, height, width, scale, PAPER_RATIO, generator()).T
     assert (top >= 0).all() and (left >= 0).all() and (h > 0).all() and (w > 0).all()
@@ -87,7 +112,11 @@ def test_an_image_gets_the_first_of_its_draws_that_fits():
     areas = 400 * torch.empty(64, 10).uniform_(0.5, 1.0, generator=generator)
     aspects = torch.empty(64, 10).uniform_(math.log(0.3), math.log(3.0), generator=generator).exp()
     for box, area, aspect in zip(boxes.tolist(), areas, aspects, strict=True):
-        sides = zip((area / aspect).sqrt().round().tolist(), (area * aspect).sqrt().round().tolist(), strict=True)
+        sides = zip(
+            (area / aspect).sqrt().round().tolist(),
+            (area * aspect).sqrt().round().tolist(),
+            strict=True,
+        )
         fitting = [(number, *side) for number, side in enumerate(sides) if max(side) <= 20]
         if len(fitting) > 1:
             tried.append(fitting[0][0])

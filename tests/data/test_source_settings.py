@@ -16,14 +16,23 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (12, 4, 6, 3), dtype=np.uint8
 def source():
     """Blocks of 5, 5 and 2 images; classes and splits take turns."""
     blocks = [IMAGES[:5], IMAGES[5:10], IMAGES[10:]]
-    return Source(blocks, np.arange(12) % 2, np.repeat(SPLITS, 4), ["a", "b"], [*"abcdefghijkl"], [*"ABCDEFGHIJKL"])
+    return Source(
+        blocks,
+        np.arange(12) % 2,
+        np.repeat(SPLITS, 4),
+        ["a", "b"],
+        [*"abcdefghijkl"],
+        [*"ABCDEFGHIJKL"],
+    )
 
 
 def test_a_limit_keeps_the_first_of_each_class_in_each_split():
     limited = shaped(source(), settings(limit=1))
     assert limited.names == ["a", "b", "e", "f", "i", "j"]
     assert limited.units == ["A", "B", "E", "F", "I", "J"]
-    np.testing.assert_array_equal(np.concatenate(list(limited.blocks())), IMAGES[[0, 1, 4, 5, 8, 9]])
+    np.testing.assert_array_equal(
+        np.concatenate(list(limited.blocks())), IMAGES[[0, 1, 4, 5, 8, 9]]
+    )
     assert limited.labels.tolist() == [0, 1] * 3
     assert limited.splits.tolist() == ["train", "train", "val", "val", "test", "test"]
 

@@ -18,14 +18,24 @@ def test_held_out_samples_are_split_40_to_60_the_same_every_time():
 
 
 def test_the_sizes_of_known_data_sets_are_those_of_what_is_downloaded_and_held_out():
-    counts = {"cifar10": 60_000, "cifar100": 60_000, "cifar20": 60_000, "tinyimagenet": 110_000, "digits": 1_797}
-    published = {name: dict(INFO[name]["n_samples"]) for name in ("bloodmnist", "dermamnist", "pathmnist")}
+    counts = {
+        "cifar10": 60_000,
+        "cifar100": 60_000,
+        "cifar20": 60_000,
+        "tinyimagenet": 110_000,
+        "digits": 1_797,
+    }
+    published = {
+        name: dict(INFO[name]["n_samples"]) for name in ("bloodmnist", "dermamnist", "pathmnist")
+    }
     del published["pathmnist"]["test"]  # not used: what is held out is its val split
     counts |= {name: sum(sizes.values()) for name, sizes in published.items()}
     assert {name: size.images for name, size in SIZES.items()} == counts
 
 
-@pytest.mark.parametrize(("count", "val"), [(3, 1), (4, 2), (20_000, 8_000)])  # 1.2 and 1.6 of the first two
+@pytest.mark.parametrize(
+    ("count", "val"), [(3, 1), (4, 2), (20_000, 8_000)]
+)  # 1.2 and 1.6 of the first two
 def test_the_share_of_val_is_rounded_to_the_nearest(count, val):
     assert (held_out("cifar10", count) == "val").sum() == val
 
@@ -42,7 +52,9 @@ def test_classes_are_split_by_their_shares_at_random_the_same_every_time():
     np.testing.assert_array_equal(splits, by_class("pets", LABELS, [0.6, 0.15, 0.25]))
 
 
-@pytest.mark.parametrize("split", [held_out, lambda name, count: by_class(name, LABELS[:count], [0.6, 0.15, 0.25])])
+@pytest.mark.parametrize(
+    "split", [held_out, lambda name, count: by_class(name, LABELS[:count], [0.6, 0.15, 0.25])]
+)
 def test_each_data_set_has_splits_of_its_own(split):
     assert (split("pets", 300) != split("plants", 300)).any()
 

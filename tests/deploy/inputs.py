@@ -75,27 +75,49 @@ def result_in(
     chosen, names = sections(pictures), None
     if pictures:
         names = pictures_in(pictures)
-        images = np.concatenate(list(decode(names, lambda name: (pictures / name).open("rb"), None)))
+        images = np.concatenate(
+            list(decode(names, lambda name: (pictures / name).open("rb"), None))
+        )
     elif images is None:
         images = np.random.default_rng(0).integers(0, 256, (COUNT, SIDE, SIDE, 3), dtype=np.uint8)
-    splits = np.array([("train", "train", "train", "val", "test")[i % 5] for i in range(len(images))])
+    splits = np.array(
+        [("train", "train", "train", "val", "test")[i % 5] for i in range(len(images))]
+    )
     if members is not None:
         names = [f"pets/{one}.png" for one in range(COUNT)]
-        splits = np.array(["train" if one in members else ("val", "test")[one % 2] for one in range(COUNT)])
+        splits = np.array(
+            ["train" if one in members else ("val", "test")[one % 2] for one in range(COUNT)]
+        )
     labels = np.arange(len(images), dtype=np.int64) % 3
-    prepare(Source(images, labels, splits, CLASSES, names), root / "data" / dataset, lambda line: None)
-    encoder = EncoderSettings(**{name: value for name, value in chosen["keys"].items() if name != "depth"})
-    extracted = keys.extract(find(encoder.encoder).build(encoder, "cpu"), images, encoder.batch_size, "cpu", list)
+    prepare(
+        Source(images, labels, splits, CLASSES, names), root / "data" / dataset, lambda line: None
+    )
+    encoder = EncoderSettings(
+        **{name: value for name, value in chosen["keys"].items() if name != "depth"}
+    )
+    extracted = keys.extract(
+        find(encoder.encoder).build(encoder, "cpu"), images, encoder.batch_size, "cpu", list
+    )
     folder = cache_name(encoder.encoder, encoder.revision, encoder.image_size)
     keys.write(root / "keys" / dataset / folder / "keys.npz", np.arange(len(images)), extracted)
     trained = root / "models" / dataset / "seed0" / "full" / "original-m"
-    system.save(trained / "system.safetensors", tiny_system(np.flatnonzero(splits == "train"), extracted, chosen))
+    system.save(
+        trained / "system.safetensors",
+        tiny_system(np.flatnonzero(splits == "train"), extracted, chosen),
+    )
     origin = {"commit": "c0ffee", "device": "a test", "versions": {"torch": torch.__version__}}
     times = {"started": "2026-01-01T00:00:00+00:00", "ended": "2026-01-01T00:00:01+00:00"}
     write_json(trained / "record.json", {"settings": chosen, "provenance": origin} | times)
     write_json(root / "settings.json", {dataset: chosen})
     rows = [  # the last two are not its own
-        {"dataset": dataset, "rate": "0.1", "seed": seed, "method": method, "metric": metric, "value": value}
+        {
+            "dataset": dataset,
+            "rate": "0.1",
+            "seed": seed,
+            "method": method,
+            "metric": metric,
+            "value": value,
+        }
         for seed, method, metric, value in [
             (0, "original-m", "TA", 91.5),
             (0, "original-m", "P_s", 0.21),
@@ -107,7 +129,9 @@ def result_in(
     return trained
 
 
-def tiny_system(ids: np.ndarray, extracted: np.ndarray, chosen: dict[str, dict[str, object]]) -> System:
+def tiny_system(
+    ids: np.ndarray, extracted: np.ndarray, chosen: dict[str, dict[str, object]]
+) -> System:
     architecture = MunkeyArchitecture(
         classes=3, image_size=8, architecture="input-level", token_dim=5, **chosen["model"]
     )

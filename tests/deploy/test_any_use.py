@@ -17,7 +17,9 @@ from tests.deploy.uses import Elsewhere, PictureUses, Uses
 
 # family, seed, steps: before, the seeds of LDA and NCM found a row that was taken out of sums it
 # was not in
-QUICK = [(family, seed, 60) for family in ("lda", "ncm", "knn") for seed in (1, 2)] + [("munkey", 1, 6)]
+QUICK = [(family, seed, 60) for family in ("lda", "ncm", "knn") for seed in (1, 2)] + [
+    ("munkey", 1, 6)
+]
 LONG = [(family, seed, 400) for family in ("lda", "ncm", "knn") for seed in range(1000, 1004)]
 LONG += [("munkey", seed, 40) for seed in range(1000, 1004)]
 
@@ -35,12 +37,16 @@ def result(tmp_path_factory) -> Path:
     return with_head(result_in(tmp_path_factory.mktemp("run") / "results" / "tiny", members=IDS))
 
 
-def use(family: str, place: Path, elsewhere: Elsewhere, result: Path, seed: int, steps: int) -> Counter[str]:
+def use(
+    family: str, place: Path, elsewhere: Elsewhere, result: Path, seed: int, steps: int
+) -> Counter[str]:
     """How often each thing was done."""
     directory = place / "model"
     if family == "munkey":
         data = load(result.parents[4] / "data" / "toy")
-        uses = PictureUses(export(result, directory), elsewhere, seed, np.array(data.images), data.labels)
+        uses = PictureUses(
+            export(result, directory), elsewhere, seed, np.array(data.images), data.labels
+        )
     else:
         uses = Uses(family, directory, elsewhere, seed)
     done: Counter[str] = Counter()
@@ -53,7 +59,9 @@ def use(family: str, place: Path, elsewhere: Elsewhere, result: Path, seed: int,
 
 
 @pytest.mark.parametrize(("family", "seed", "steps"), QUICK)
-def test_everyone_answers_as_a_fit_to_the_rows_that_are_there(family, seed, steps, elsewhere, result, tmp_path):
+def test_everyone_answers_as_a_fit_to_the_rows_that_are_there(
+    family, seed, steps, elsewhere, result, tmp_path
+):
     use(family, tmp_path, elsewhere, result, seed, steps)
 
 
@@ -61,5 +69,8 @@ def test_everyone_answers_as_a_fit_to_the_rows_that_are_there(family, seed, step
 @pytest.mark.parametrize(("family", "seed", "steps"), LONG)
 def test_for_long(family, seed, steps, elsewhere, result, tmp_path):
     done = use(family, tmp_path, elsewhere, result, seed, steps)
-    print(f"{family}, seed {seed}: {done.total()} steps,", ", ".join(f"{name} {n}" for name, n in done.items()))
+    print(
+        f"{family}, seed {seed}: {done.total()} steps,",
+        ", ".join(f"{name} {n}" for name, n in done.items()),
+    )
     assert steps < 400 or len(done) == 13  # all that can be done

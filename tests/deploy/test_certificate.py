@@ -45,7 +45,10 @@ def test_zeros_are_claimed_only_once_they_are_on_the_disk(store):
     receipt = store.delete(IDS[:1])
     assert not certificate.certify(store, receipt).rows_zeroed
     store.purge()
-    assert certificate.certify(store, receipt).rows_zeroed and not certificate.certify(store, receipt).purged
+    assert (
+        certificate.certify(store, receipt).rows_zeroed
+        and not certificate.certify(store, receipt).purged
+    )
 
 
 def test_an_earlier_deletion_is_certified_from_the_chain(store):
@@ -56,7 +59,9 @@ def test_an_earlier_deletion_is_certified_from_the_chain(store):
         for name in ("first", "rows", "deleted", "before", "head"):
             assert getattr(again, name) == getattr(made[index], name)
     for sequence in (0, -1, 6):
-        with pytest.raises(CertificateError, match="the chain has 5 deleted samples, and none has the number"):
+        with pytest.raises(
+            CertificateError, match="the chain has 5 deleted samples, and none has the number"
+        ):
             certificate.receipt_of(store, sequence)
 
 
@@ -74,14 +79,25 @@ def test_ids_stand_in_it_only_if_they_are_asked_for(store, tmp_path):
         text = (tmp_path / file).read_text()
         assert str(IDS[7]) not in text and str(IDS[2]) not in text and b"salt".hex() not in text
     listed = certificate.naming(made, IDS[[7, 2]].tolist(), b"salt", listed=True)
-    assert listed.ids == tuple(sorted(IDS[[7, 2]].tolist())) and "itself a trace" in listed.not_claimed[-1]
+    assert (
+        listed.ids == tuple(sorted(IDS[[7, 2]].tolist()))
+        and "itself a trace" in listed.not_claimed[-1]
+    )
     assert listed.sha256 == self_digest(listed) != made.sha256
 
 
 def test_who_holds_ids_and_salt_can_show_that_they_are_meant():
-    expected = hashlib.sha256(b"salt" + (2).to_bytes(8, "little") + (258).to_bytes(8, "little")).hexdigest()
-    assert certificate.salted([258, 2], b"salt") == certificate.salted([2, 258, 2], b"salt") == expected
-    assert certificate.salted([258], b"salt") != expected != certificate.salted([258, 2], b"another")
+    expected = hashlib.sha256(
+        b"salt" + (2).to_bytes(8, "little") + (258).to_bytes(8, "little")
+    ).hexdigest()
+    assert (
+        certificate.salted([258, 2], b"salt")
+        == certificate.salted([2, 258, 2], b"salt")
+        == expected
+    )
+    assert (
+        certificate.salted([258], b"salt") != expected != certificate.salted([258, 2], b"another")
+    )
 
 
 def test_its_hash_can_be_computed_without_munkey(store, tmp_path):
@@ -105,7 +121,9 @@ def test_a_file_that_was_changed_is_refused(store, tmp_path):
 @pytest.mark.parametrize("content", ["", "[]", "{}", "{", '{"kind": "something else"}', "\0\xff"])
 def test_what_is_no_certificate_is_refused(content, tmp_path):
     (tmp_path / "receipt.json").write_text(content)
-    with pytest.raises(CertificateError, match=r"receipt\.json: not a certificate \(it is not what"):
+    with pytest.raises(
+        CertificateError, match=r"receipt\.json: not a certificate \(it is not what"
+    ):
         certificate.read_certificate(tmp_path / "receipt.json")
     with pytest.raises(CertificateError, match=r"No such file"):
         certificate.read_certificate(tmp_path / "missing.json")
@@ -120,14 +138,20 @@ def test_a_restored_backup_or_another_memory_does_not_bear_it_out(store, tmp_pat
         assert certificate.faults(made, current) == []
     with Store.open(tmp_path / "backup", writer=True) as backup:
         (fault,) = certificate.faults(made, backup)
-        assert "ends in deleted sample 2, and the chain of this memory has 0: this is an older copy" in fault
+        assert (
+            "ends in deleted sample 2, and the chain of this memory has 0: this is an older copy"
+            in fault
+        )
         backup.delete(IDS[3:5])  # the backup goes its own way
         (fault,) = certificate.faults(made, backup)
         assert "another deletion in its place" in fault
     with create(tmp_path / "other") as other:
         other.delete(IDS[:1])
         (fault,) = certificate.faults(made, other)
-        assert fault == f"the certificate is of the memory {made.memory}, but this is {other.state.store.hex()}"
+        assert (
+            fault
+            == f"the certificate is of the memory {made.memory}, but this is {other.state.store.hex()}"
+        )
 
 
 @pytest.mark.parametrize(
@@ -159,7 +183,9 @@ def test_a_request_number_that_was_forged_in_the_log_is_found(store, tmp_path):
     forged = certificate.certify(store, certificate.receipt_of(store))
     assert forged.request == "R-9"
     [fault] = certificate.faults(forged, store)
-    assert "the log of requests, or the list of blocked contents, was changed at deletion 1" in fault
+    assert (
+        "the log of requests, or the list of blocked contents, was changed at deletion 1" in fault
+    )
 
 
 def test_nothing_confirms_ids_since_who_writes_a_certificate_chooses_hash_and_salt(store):
@@ -179,7 +205,9 @@ def test_a_forged_certificate_of_ids_that_the_memory_holds_or_of_another_number_
     [fault] = certificate.faults(forged, store, IDS[4:6].tolist(), b"another")
     assert fault == f"the memory holds samples of the given ids: {IDS[4]}, {IDS[5]}"
     forged = certificate.naming(made, [10**6], b"another")
-    assert certificate.faults(forged, store, [10**6], b"another") == ["it says 2 rows, and 1 ids were given"]
+    assert certificate.faults(forged, store, [10**6], b"another") == [
+        "it says 2 rows, and 1 ids were given"
+    ]
 
 
 def test_an_id_that_came_back_as_another_row_contradicts_no_certificate(store):
@@ -193,29 +221,38 @@ def test_the_page_says_it_in_words_and_loads_nothing(store, tmp_path):
     made = certificate.naming(deleted(store, IDS[:2]), IDS[:2].tolist(), b"salt")
     page = certificate.write_certificate(made, tmp_path / "receipt.json").read_text()
     words = " ".join(re.sub(r"<[^>]*>", " ", page).split())
-    assert "2 samples were deleted from the memory" in words and "samples in the memory 12 10" in words
+    assert (
+        "2 samples were deleted from the memory" in words and "samples in the memory 12 10" in words
+    )
     assert "Anyone who has the ids and the salt can compute it again" in words
     for said in (made.before, made.head, made.memory, made.sha256, made.ids_sha256):
         assert said in words
     assert all(" ".join(line.split()) in words.replace("&#39;", "'") for line in made.not_claimed)
     assert not re.search(r"<script|<link|<img|https?://", page)
-    assert "<script" not in certificate.html(made.model_copy(update={"not_claimed": ("<script>alert(1)</script>",)}))
+    assert "<script" not in certificate.html(
+        made.model_copy(update={"not_claimed": ("<script>alert(1)</script>",)})
+    )
     for ids, before in ((None, "In their place"), ((10,), "Beside them")):
         named = made.model_copy(update={"ids": ids, "ids_sha256": "0" * 64})
         assert f"{before} stands a fingerprint," in " ".join(certificate.html(named).split())
 
 
 @pytest.mark.parametrize(
-    ("purged", "said"), [(True, "No byte of them, or of the names"), (False, "Whether names of their source files")]
+    ("purged", "said"),
+    [(True, "No byte of them, or of the names"), (False, "Whether names of their source files")],
 )
 def test_the_page_claims_a_purge_only_after_one(purged, said, store):
-    assert said in certificate.html(certificate.certify(store, store.delete(IDS[:1]), purged=purged))
+    assert said in certificate.html(
+        certificate.certify(store, store.delete(IDS[:1]), purged=purged)
+    )
 
 
 @pytest.mark.parametrize("there", ["receipt.json", "receipt.html"])
 def test_a_file_that_is_there_is_not_overwritten(there, store, tmp_path):
     (tmp_path / there).symlink_to(tmp_path / "nowhere")
-    with pytest.raises(CertificateError, match=rf"{there}: exists already, and no certificate is overwritten"):
+    with pytest.raises(
+        CertificateError, match=rf"{there}: exists already, and no certificate is overwritten"
+    ):
         certificate.write_certificate(deleted(store, IDS[:1]), tmp_path / "receipt.json")
     assert [path.name for path in tmp_path.glob("receipt*")] == [there]
 
@@ -223,7 +260,9 @@ def test_a_file_that_is_there_is_not_overwritten(there, store, tmp_path):
 def test_a_certificate_that_cannot_be_written_leaves_no_page(store, tmp_path, monkeypatch):
     whole = certificate.write_new
     monkeypatch.setattr(
-        certificate, "write_new", lambda path, text: whole(path, text) if path.suffix == ".json" else 1 / 0
+        certificate,
+        "write_new",
+        lambda path, text: whole(path, text) if path.suffix == ".json" else 1 / 0,
     )
     with pytest.raises(ZeroDivisionError):
         certificate.write_certificate(deleted(store, IDS[:1]), tmp_path / "receipt.json")
@@ -232,20 +271,26 @@ def test_a_certificate_that_cannot_be_written_leaves_no_page(store, tmp_path, mo
 
 def test_a_file_is_whole_on_the_disk_before_it_has_a_name(tmp_path, monkeypatch):
     path, synced = tmp_path / "salt.txt", []
-    monkeypatch.setattr(os, "fsync", lambda handle: synced.append((os.fstat(handle).st_size, path.exists())))
+    monkeypatch.setattr(
+        os, "fsync", lambda handle: synced.append((os.fstat(handle).st_size, path.exists()))
+    )
     certificate.write_new(path, "salt")
     assert synced == [(4, False)] and path.read_text() == "salt"
 
 
 def test_a_file_that_appears_while_it_is_written_is_named_and_stays(tmp_path):
     (tmp_path / "salt.txt").write_text("another")
-    with pytest.raises(UnwritableFileError, match=r"cannot be written \(File exists\): '.*salt\.txt'"):
+    with pytest.raises(
+        UnwritableFileError, match=r"cannot be written \(File exists\): '.*salt\.txt'"
+    ):
         certificate.write_new(tmp_path / "salt.txt", "salt")
     assert (tmp_path / "salt.txt").read_text() == "another"
 
 
 @pytest.mark.parametrize("nameless", [True, False])
-def test_a_certificate_that_is_killed_leaves_no_trace_of_ids(nameless, store, tmp_path, monkeypatch):
+def test_a_certificate_that_is_killed_leaves_no_trace_of_ids(
+    nameless, store, tmp_path, monkeypatch
+):
     """Where a file system has no nameless files, the next certificate of that name removes what is left."""
     made = certificate.naming(deleted(store, IDS[:1]), IDS[:1].tolist(), b"salt", listed=True)
     if not nameless:

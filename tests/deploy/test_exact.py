@@ -33,7 +33,9 @@ def folder(request, tmp_path):
     ],
     ids=str,
 )
-def test_digests_of_rows_that_the_memory_never_held_are_no_digests_of_another_day(lie, said, folder):
+def test_digests_of_rows_that_the_memory_never_held_are_no_digests_of_another_day(
+    lie, said, folder
+):
     """Sealed anew, they passed as made before rows came or went."""
     made, path, _ = certified(folder)
     path.unlink()
@@ -82,7 +84,9 @@ def checked(folder, path):
 def test_what_answered_is_what_a_fit_to_the_rows_left_gives(folder):
     made, path, sound = certified(folder)
     never = folder.parent / "never"
-    kind = {"lda": ForgettingLDA, "ncm": ForgettingNCM, "knn": ForgettingKNN}[Predictor.load(folder).manifest.family]
+    kind = {"lda": ForgettingLDA, "ncm": ForgettingNCM, "knn": ForgettingKNN}[
+        Predictor.load(folder).manifest.family
+    ]
     kind().fit(np.delete(ROWS, [4, 5], axis=0), np.delete(LABELS, [4, 5])).save(never)
     with Predictor.load(never) as model:
         other = model.digests()
@@ -94,7 +98,9 @@ def test_what_answered_is_what_a_fit_to_the_rows_left_gives(folder):
     with Predictor.load(folder, writer=True) as model:
         model.forget([6])
     code, said = checked(folder, path)
-    assert not code and "exact" in json.loads(said)["unconfirmed"]  # its rows are not all there any more
+    assert (
+        not code and "exact" in json.loads(said)["unconfirmed"]
+    )  # its rows are not all there any more
     assert WORDS not in said
 
 
@@ -127,7 +133,9 @@ def weight_after(model):
     model.digests = altered
 
 
-@pytest.mark.parametrize(("tamper", "named"), [(weight_after, "other weights:"), (row_kept, "other sums and weights:")])
+@pytest.mark.parametrize(
+    ("tamper", "named"), [(weight_after, "other weights:"), (row_kept, "other sums and weights:")]
+)
 @pytest.mark.parametrize("kind", [ForgettingLDA, ForgettingNCM])
 def test_one_altered_weight_or_one_row_kept_in_the_sums_is_found(kind, tamper, named, tmp_path):
     kind().fit(ROWS, LABELS).save(tmp_path / "model")
@@ -141,7 +149,9 @@ def test_an_emptied_model_refuses_to_answer_until_samples_come(folder):
         model.predict(ROWS)
         model.forget(model.ids)
         for one in (model, reader):
-            with pytest.raises(EmptyModelError, match="so there is nothing to answer from; add samples first"):
+            with pytest.raises(
+                EmptyModelError, match="so there is nothing to answer from; add samples first"
+            ):
                 one.predict(ROWS)
         model.add(ROWS[:6], list("012012"))
         assert model.predict(ROWS[:6]).classes == tuple("012012")

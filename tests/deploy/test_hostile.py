@@ -22,7 +22,11 @@ PICTURE = np.zeros((1, 10, 10, 3), np.uint8)
 def contents(directory: Path) -> dict[str, bytes]:
     """What nothing may change: all but the lock, and the ledger, in which a writer notes what it erased."""
     transient = ("-wal", "-shm", "lock", "store.db")
-    files = (file for file in directory.rglob("*") if file.is_file() and not file.name.endswith(transient))
+    files = (
+        file
+        for file in directory.rglob("*")
+        if file.is_file() and not file.name.endswith(transient)
+    )
     return {str(file): file.read_bytes() for file in files}
 
 
@@ -35,7 +39,11 @@ def refused(directory: Path, *said: str) -> None:
             Predictor.load(directory, writer=writer, device="cpu") as model,
         ):
             model.predict(PICTURE)
-        to_do = OTHER_VERSION if "this munkey reads" in str(raised.value) else "put an undamaged copy there"
+        to_do = (
+            OTHER_VERSION
+            if "this munkey reads" in str(raised.value)
+            else "put an undamaged copy there"
+        )
         assert str(raised.value).endswith(f". Nothing was changed; {to_do}")
         assert str(raised.value).count("Nothing was changed") == 1
         for words in said:
@@ -97,7 +105,10 @@ def weights(directory: Path, change) -> None:
         ({"inference__k": 10**6}, "too large"),
         ({"inference__k": "4"}, "inference.k"),
         ({"inference__temperature": -1.0}, "temperature"),
-        ({"version": 5, "lookup": {"approximate_from": 100_000}}, "of format 5, while this munkey reads format 6"),
+        (
+            {"version": 5, "lookup": {"approximate_from": 100_000}},
+            "of format 5, while this munkey reads format 6",
+        ),
         ({"lookup": {"approximate_from": 100_000}}, "lookup: Extra inputs are not permitted"),
         ({"encoder__settings__batch_size": 10**6}, "too large"),
         ({"encoder__probe": [0.0] * 1280}, "not made with the encoder"),
@@ -128,18 +139,25 @@ def test_a_manifest_that_makes_no_sense_is_refused(changes, said, directory):
     ],
     ids=str,
 )
-def test_a_manifest_that_makes_sense_and_is_not_the_one_that_was_written_is_refused(changes, directory):
+def test_a_manifest_that_makes_sense_and_is_not_the_one_that_was_written_is_refused(
+    changes, directory
+):
     manifest_is(directory, changed(directory, **changes))
     refused(directory, "manifest.json: was changed after it was written")
 
 
 @pytest.mark.parametrize(
-    ("image_size", "patch_size", "right"), [(384, 16, True), (1024, 4, True), (1028, 4, False)], ids=str
+    ("image_size", "patch_size", "right"),
+    [(384, 16, True), (1024, 4, True), (1028, 4, False)],
+    ids=str,
 )
 def test_a_picture_may_have_2_16_patches(image_size, patch_size, right, directory):
     manifest(directory, data__image_size=image_size, model__patch_size=patch_size)
     if right:
-        assert (read_manifest(directory).network.image_size, read_manifest(directory).model.patch_size) == (
+        assert (
+            read_manifest(directory).network.image_size,
+            read_manifest(directory).model.patch_size,
+        ) == (
             image_size,
             patch_size,
         )
@@ -148,7 +166,17 @@ def test_a_picture_may_have_2_16_patches(image_size, patch_size, right, director
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "nul", "1e999", "{" * 100_000, '{"format": NaN}', "\x00", '{"version": 1' + "0" * 9999 + "}"]
+    "text",
+    [
+        "",
+        "[]",
+        "nul",
+        "1e999",
+        "{" * 100_000,
+        '{"format": NaN}',
+        "\x00",
+        '{"version": 1' + "0" * 9999 + "}",
+    ],
 )
 def test_a_manifest_that_is_no_json_is_refused(text, directory):
     (directory / "manifest.json").write_text(text)
@@ -163,7 +191,9 @@ def test_what_is_no_export_is_refused(directory, tmp_path):
         Predictor.load(directory / "manifest.json")
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "weights.safetensors", "memory", "memory/store.db"])
+@pytest.mark.parametrize(
+    "name", ["manifest.json", "weights.safetensors", "memory", "memory/store.db"]
+)
 def test_links_and_pipes_are_not_followed(name, directory, tmp_path):
     path = directory / name
     if path.exists():

@@ -27,7 +27,9 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("installed")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
-    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    shutil.copytree(
+        ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+    )
     build = "from setuptools.build_meta import build_wheel; build_wheel('.')"
     subprocess.run([sys.executable, "-c", build], cwd=folder, capture_output=True, check=True)
     venv.create(folder / "environment")
@@ -51,22 +53,34 @@ def needs_of(project: Distribution) -> dict[str, Distribution]:
         line, extra = todo.pop()
         requirement = Requirement(line)
         name = re.sub(r"[-_.]+", "-", requirement.name).lower()
-        if (not requirement.marker or requirement.marker.evaluate({"extra": extra})) and name not in needed:
+        if (
+            not requirement.marker or requirement.marker.evaluate({"extra": extra})
+        ) and name not in needed:
             needed[name] = distribution(name)
-            todo += [(one, of) for one in needed[name].requires or () for of in ("", *requirement.extras)]
+            todo += [
+                (one, of) for one in needed[name].requires or () for of in ("", *requirement.extras)
+            ]
     return needed
 
 
 def python(packages: Path, *words: object) -> subprocess.CompletedProcess[str]:
     interpreter = packages.parents[2] / "bin" / "python"
-    return subprocess.run([interpreter, "-I", *map(str, words)], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [interpreter, "-I", *map(str, words)], capture_output=True, text=True, check=False
+    )
 
 
 def test_the_wheel_has_every_file_of_the_package(packages):
     """Templates, tables and the mark that it has types among them."""
     for package in ("munkey", "snakemake_logger_plugin_munkey"):
-        sources = {path.relative_to(ROOT / "src") for path in (ROOT / "src" / package).rglob("*") if path.is_file()}
-        there = {path.relative_to(packages) for path in (packages / package).rglob("*") if path.is_file()}
+        sources = {
+            path.relative_to(ROOT / "src")
+            for path in (ROOT / "src" / package).rglob("*")
+            if path.is_file()
+        }
+        there = {
+            path.relative_to(packages) for path in (packages / package).rglob("*") if path.is_file()
+        }
         assert {path for path in sources if "__pycache__" not in path.parts} <= there
 
 
@@ -100,7 +114,10 @@ def test_the_command_forgets_and_verifies_and_says_what_else_it_needs(packages, 
     ):
         done = munkey(*words)
         assert done.returncode == 0, done.stderr
-    for words, extra in ((["serve", model], "service"), (["search-summary", tmp_path], "experiment")):
+    for words, extra in (
+        (["serve", model], "service"),
+        (["search-summary", tmp_path], "experiment"),
+    ):
         done = munkey(*words)
         assert done.returncode == 2 and f"pip install 'munkey[{extra}]'" in done.stderr, done.stderr
         assert "Traceback" not in done.stderr

@@ -28,7 +28,12 @@ from munkey.encoders.keys import Keys, at_unit_norm
 from munkey.memory.neighbors import nearest
 from munkey.models.family import FAMILIES, FittedArchitecture, Retrieval
 
-KINDS = {"lda": ForgettingLDA, "ncm": ForgettingNCM, "knn": ForgettingKNN, "munkey": MunkeyClassifier}
+KINDS = {
+    "lda": ForgettingLDA,
+    "ncm": ForgettingNCM,
+    "knn": ForgettingKNN,
+    "munkey": MunkeyClassifier,
+}
 TOKEN = "a token for these tests"
 HEADERS = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}
 WIDTH = 5
@@ -47,7 +52,12 @@ class Sample:
 
 def bits(estimator, queries) -> list[object]:
     """All that an estimator says, to the bit."""
-    parts = [estimator.ids_, estimator.classes_, estimator.predict_proba(queries), estimator.predict(queries)]
+    parts = [
+        estimator.ids_,
+        estimator.classes_,
+        estimator.predict_proba(queries),
+        estimator.predict(queries),
+    ]
     if hasattr(estimator, "coef_"):
         parts += [estimator.coef_, estimator.intercept_]
     if hasattr(estimator, "units_"):
@@ -183,7 +193,9 @@ class Uses:
         rows = [self.samples[one] for one in ids]
         labels = np.array([row.label for row in rows])
         made = self.kind()
-        return made.fit(np.array([row.x for row in rows]), labels, ids=ids, units=[row.unit for row in rows])
+        return made.fit(
+            np.array([row.x for row in rows]), labels, ids=ids, units=[row.unit for row in rows]
+        )
 
     def expected_bits(self):
         return bits(self.fresh(), self.queries)
@@ -201,7 +213,9 @@ class Uses:
         system = kind.fitted(Keys(ids, keys), labels, len(manifest.classes), settings)
         asked = at_unit_norm(self.queries)
         depth = max(kind.neighbors_read(settings).values(), default=1)
-        near = nearest(Keys(np.full(len(asked), -1), asked), Keys(ids, system.memory.keys.numpy()), depth)
+        near = nearest(
+            Keys(np.full(len(asked), -1), asked), Keys(ids, system.memory.keys.numpy()), depth
+        )
         return kind.logits(system, None, None, "cpu", Retrieval(near, keys=asked))
 
     def body(self) -> dict[str, object]:
@@ -218,7 +232,11 @@ class Uses:
         holder = "service" if self.service else "writer" if self.writer else "nobody"
         doable = {
             "service": [*2 * [self.forget_by_http, self.add_by_writer], self.compact, self.release],
-            "writer": [*2 * [self.forget_by_writer, self.add_by_writer], self.compact, self.release],
+            "writer": [
+                *2 * [self.forget_by_writer, self.add_by_writer],
+                self.compact,
+                self.release,
+            ],
             "nobody": [
                 *(self.open_writer, self.serve, self.add_by_estimator, self.forget_by_estimator),
                 *(self.write_elsewhere, self.estimate_elsewhere, self.save_a_copy, self.reload),
@@ -306,7 +324,9 @@ class Uses:
 
     def forget_by_http(self) -> None:
         ids = self.some_ids()
-        answer = self.service.ask("/forget", {"ids": ids, "certificate": bool(self.random.random() < 0.5)})
+        answer = self.service.ask(
+            "/forget", {"ids": ids, "certificate": bool(self.random.random() < 0.5)}
+        )
         if certificate := answer.get("certificate"):
             check = {"certificate": certificate, "ids": ids, "salt": answer["salt"]}
             assert self.service.ask("/certificate/check", check)["sound"]
@@ -374,7 +394,9 @@ class Uses:
         elif samples := self.known_samples():
             labels = [str(sample.label) for sample in samples]
             units = [sample.unit for sample in samples]
-            added = self.elsewhere.do("add", {"images": self.stacked(samples), "labels": labels, "units": units})
+            added = self.elsewhere.do(
+                "add", {"images": self.stacked(samples), "labels": labels, "units": units}
+            )
             self.came(added.ids, samples)
 
     def save_a_copy(self) -> None:
@@ -394,7 +416,9 @@ class Uses:
     def reload(self) -> None:
         self.reader.close()
         self.reader = Predictor.load(self.directory, device="cpu")
-        self.estimator = self.sent(self.estimator) if self.random.random() < 0.5 else self.load_estimator()
+        self.estimator = (
+            self.sent(self.estimator) if self.random.random() < 0.5 else self.load_estimator()
+        )
 
     def sent(self, estimator):
         """As another process gets it."""
@@ -410,7 +434,14 @@ class Uses:
 class PictureUses(Uses):
     """The same, of an exported MUNKEY whose logits LDA's are added to."""
 
-    def __init__(self, directory: Path, elsewhere: Elsewhere, seed: int, images: np.ndarray, labels: np.ndarray):
+    def __init__(
+        self,
+        directory: Path,
+        elsewhere: Elsewhere,
+        seed: int,
+        images: np.ndarray,
+        labels: np.ndarray,
+    ):
         """images, labels: of all samples, by id; the directory is of an export."""
         self._images = images
         self._labels = labels
@@ -469,7 +500,11 @@ class PictureUses(Uses):
         ids = super().some_ids()
         trained = [one for one in self.samples if one < self.first_new_id]
         going = [one for one in ids if one < self.first_new_id]
-        return ids if len(trained) - len(going) >= 3 else [one for one in ids if one >= self.first_new_id]
+        return (
+            ids
+            if len(trained) - len(going) >= 3
+            else [one for one in ids if one >= self.first_new_id]
+        )
 
     def estimator_addition(self) -> tuple[list[Sample], dict[str, object]]:
         samples = self.new_samples()

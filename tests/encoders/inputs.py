@@ -4,7 +4,9 @@ from munkey.settings import EncoderSettings
 
 
 def settings(encoder, image_size=None, revision=None) -> EncoderSettings:
-    return EncoderSettings(encoder=str(encoder), revision=revision, image_size=image_size, batch_size=64)
+    return EncoderSettings(
+        encoder=str(encoder), revision=revision, image_size=image_size, batch_size=64
+    )
 
 
 # Of google/vit-base-patch16-224, as its folder on the hub has them.
@@ -27,7 +29,13 @@ PAPERS_PROCESSOR = {
     "size": 224,
 }
 
-SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32, "patch_size": 8}
+SMALL = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "patch_size": 8,
+}
 
 
 def tiny(family):
@@ -38,26 +46,46 @@ def tiny(family):
     torch.manual_seed(0)
     exact = {"size": {"height": 32, "width": 32}}
     if family == "vit":
-        model = transformers.ViTForImageClassification(transformers.ViTConfig(image_size=32, num_labels=5, **SMALL))
-        processor = transformers.ViTImageProcessor(**exact, image_mean=[0.5] * 3, image_std=[0.5] * 3)
+        model = transformers.ViTForImageClassification(
+            transformers.ViTConfig(image_size=32, num_labels=5, **SMALL)
+        )
+        processor = transformers.ViTImageProcessor(
+            **exact, image_mean=[0.5] * 3, image_std=[0.5] * 3
+        )
         return model, processor, lambda x: model.vit(pixel_values=x).last_hidden_state[:, 0]
     if family == "dinov2":
         small = {k: v for k, v in SMALL.items() if k != "intermediate_size"}
         model = transformers.Dinov2Model(transformers.Dinov2Config(image_size=32, **small))
         processor = transformers.BitImageProcessor(
-            size={"shortest_edge": 40}, crop_size={"height": 32, "width": 32}, resample=3, do_center_crop=True
+            size={"shortest_edge": 40},
+            crop_size={"height": 32, "width": 32},
+            resample=3,
+            do_center_crop=True,
         )
         return model, processor, lambda x: model(pixel_values=x).pooler_output
     vision = transformers.CLIPVisionConfig(image_size=32, projection_dim=12, **SMALL)
-    text = transformers.CLIPTextConfig(vocab_size=20, hidden_size=16, num_hidden_layers=1, num_attention_heads=2)
-    config = transformers.CLIPConfig(text_config=text.to_dict(), vision_config=vision.to_dict(), projection_dim=12)
+    text = transformers.CLIPTextConfig(
+        vocab_size=20, hidden_size=16, num_hidden_layers=1, num_attention_heads=2
+    )
+    config = transformers.CLIPConfig(
+        text_config=text.to_dict(), vision_config=vision.to_dict(), projection_dim=12
+    )
     model = transformers.CLIPModel(config)
-    processor = transformers.CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
+    processor = transformers.CLIPImageProcessor(
+        size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}
+    )
     vision_model, project = model.vision_model, model.visual_projection
     return model, processor, lambda x: project(vision_model(pixel_values=x).pooler_output)
 
 
-OTHER_TYPES = ("dinov2_with_registers", "dinov3_vit", "siglip", "siglip_vision_model", "convnext", "deit")
+OTHER_TYPES = (
+    "dinov2_with_registers",
+    "dinov3_vit",
+    "siglip",
+    "siglip_vision_model",
+    "convnext",
+    "deit",
+)
 
 
 def tiny_of_type(model_type):
@@ -70,20 +98,34 @@ def tiny_of_type(model_type):
     processor = transformers.ViTImageProcessor(**sides, resample=3)
     if model_type == "dinov2_with_registers":
         small = {key: value for key, value in SMALL.items() if key != "intermediate_size"}
-        config = transformers.Dinov2WithRegistersConfig(image_size=32, num_register_tokens=2, **small)
+        config = transformers.Dinov2WithRegistersConfig(
+            image_size=32, num_register_tokens=2, **small
+        )
         model = transformers.Dinov2WithRegistersModel(config)
     elif model_type == "dinov3_vit":
-        model = transformers.DINOv3ViTModel(transformers.DINOv3ViTConfig(image_size=32, num_register_tokens=2, **SMALL))
+        model = transformers.DINOv3ViTModel(
+            transformers.DINOv3ViTConfig(image_size=32, num_register_tokens=2, **SMALL)
+        )
         processor = transformers.DINOv3ViTImageProcessor(**sides)
     elif model_type == "siglip":
         text = {"vocab_size": 20, "max_position_embeddings": 8, **SMALL}
         vision = transformers.SiglipVisionConfig(image_size=32, **SMALL).to_dict()
-        text = transformers.SiglipTextConfig(**{key: text[key] for key in text if key != "patch_size"}).to_dict()
-        model = transformers.SiglipModel(transformers.SiglipConfig(text_config=text, vision_config=vision))
+        text = transformers.SiglipTextConfig(
+            **{key: text[key] for key in text if key != "patch_size"}
+        ).to_dict()
+        model = transformers.SiglipModel(
+            transformers.SiglipConfig(text_config=text, vision_config=vision)
+        )
         processor = transformers.SiglipImageProcessor(**sides)
-        return model, processor, lambda pixels: model.vision_model(pixel_values=pixels).pooler_output
+        return (
+            model,
+            processor,
+            lambda pixels: model.vision_model(pixel_values=pixels).pooler_output,
+        )
     elif model_type == "siglip_vision_model":
-        model = transformers.SiglipVisionModel(transformers.SiglipVisionConfig(image_size=32, **SMALL))
+        model = transformers.SiglipVisionModel(
+            transformers.SiglipVisionConfig(image_size=32, **SMALL)
+        )
         processor = transformers.SiglipImageProcessor(**sides)
     elif model_type == "convnext":
         config = transformers.ConvNextConfig(hidden_sizes=[8, 8, 8, 16], depths=[1, 1, 1, 1])

@@ -34,7 +34,9 @@ def test_the_embedded_encoder_sees_a_palace_and_a_daisy():
 
 def test_weights_that_do_not_fit_timms_model_are_refused(monkeypatch):
     monkeypatch.setattr("timm.create_model", lambda *_, **__: torch.nn.Linear(1, 1))
-    with pytest.raises(RuntimeError, match="efficientnet-lite0: the package's weights do not fit timm's"):
+    with pytest.raises(
+        RuntimeError, match="efficientnet-lite0: the package's weights do not fit timm's"
+    ):
         inspect.unwrap(embedded._pretrained)()
 
 
@@ -61,8 +63,12 @@ def cifar_pictures(part, first):
         by_class = {}
         for member in sorted(members, key=lambda m: m.name):
             by_class.setdefault(member.name.split("/")[1], []).append(member)
-        chosen = [(label, m) for label, (_, ms) in enumerate(sorted(by_class.items())) for m in ms[:first]]
-        chosen.sort(key=lambda pair: pair[1].offset)  # read in the archive's order: it is one compressed stream
+        chosen = [
+            (label, m) for label, (_, ms) in enumerate(sorted(by_class.items())) for m in ms[:first]
+        ]
+        chosen.sort(
+            key=lambda pair: pair[1].offset
+        )  # read in the archive's order: it is one compressed stream
         images = [np.asarray(Image.open(archive.extractfile(m)).convert("RGB")) for _, m in chosen]
     return np.stack(images), np.array([label for label, _ in chosen])
 
@@ -77,11 +83,15 @@ def test_keys_of_real_pictures_tell_cifar_classes_apart():
 
 def test_keys_of_digits_tell_them_apart():
     digits = load_digits()
-    images = np.repeat(np.round(digits.images[:600] * 255 / 16).astype(np.uint8)[..., None], 3, axis=-1)
+    images = np.repeat(
+        np.round(digits.images[:600] * 255 / 16).astype(np.uint8)[..., None], 3, axis=-1
+    )
     encode = find("efficientnet-lite0").build(settings("efficientnet-lite0", 96), "cpu")
     keys, accuracies = extract(encode, images, 64, "cpu", lambda batches: batches), []
     for seed in range(6):
         order = np.random.default_rng(seed).permutation(len(images))
         train, test = order[:400], order[400:]
-        accuracies.append(accuracy_of_keys(keys[train], digits.target[train], keys[test], digits.target[test]))
+        accuracies.append(
+            accuracy_of_keys(keys[train], digits.target[train], keys[test], digits.target[test])
+        )
     assert np.mean(accuracies) == pytest.approx(87.3, abs=1)

@@ -13,7 +13,10 @@ from tests.pages import block
 
 def test_the_page_s_principal_components_are_those_of_the_split(tmp_path, monkeypatch):
     images = np.random.default_rng(0).integers(0, 256, (36, 4, 4, 3), dtype=np.uint8)
-    prepare(Source(images, np.arange(36) % 2, np.repeat(SPLITS, 12), ["cat", "dog"]), tmp_path / "prepared")
+    prepare(
+        Source(images, np.arange(36) % 2, np.repeat(SPLITS, 12), ["cat", "dog"]),
+        tmp_path / "prepared",
+    )
     (tmp_path / "encoders").mkdir()
     monkeypatch.chdir(tmp_path)
     page = {"__name__": "page"}
@@ -25,7 +28,9 @@ def test_the_page_s_principal_components_are_those_of_the_split(tmp_path, monkey
             page["fit"]("prepared", split)
             weights.append(entry.weights(given))
             pixels = torch.from_numpy(images[30:]).permute(0, 3, 1, 2).float() / 255
-            expected = PCA(8).fit(part.reshape(12, -1) / 255).transform(images[30:].reshape(6, -1) / 255)
+            expected = (
+                PCA(8).fit(part.reshape(12, -1) / 255).transform(images[30:].reshape(6, -1) / 255)
+            )
             np.testing.assert_allclose(entry.build(given, "cpu")(pixels), expected, atol=1e-5)
         assert len(set(weights)) == 3
     finally:

@@ -26,18 +26,26 @@ def test_a_saved_transformers_model_gives_what_a_direct_call_gives(family, tmp_p
     encode = find(f"{tmp_path}/{family}").build(settings(tmp_path / family), "cpu")
     rng = np.random.default_rng(0)
     smooth = rng.integers(0, 256, (4, 6, 9, 3), dtype=np.uint8)
-    images = np.stack([np.asarray(Image.fromarray(i).resize((72, 48), Image.Resampling.BICUBIC)) for i in smooth])
-    pixels = processor([Image.fromarray(image) for image in images], return_tensors="pt")["pixel_values"]
+    images = np.stack(
+        [np.asarray(Image.fromarray(i).resize((72, 48), Image.Resampling.BICUBIC)) for i in smooth]
+    )
+    pixels = processor([Image.fromarray(image) for image in images], return_tensors="pt")[
+        "pixel_values"
+    ]
     with torch.no_grad():
         ours, direct = encode(to_unit(torch.from_numpy(images))), feature(pixels)
     assert ours.shape == direct.shape
     cosines = torch.nn.functional.cosine_similarity(ours, direct)
-    assert cosines.min() > 0.999  # processors round to whole pixel values after resizing, ours does not
+    assert (
+        cosines.min() > 0.999
+    )  # processors round to whole pixel values after resizing, ours does not
     assert torch.allclose(ours, direct, atol=0.05)
 
 
 @pytest.mark.parametrize("model_type", OTHER_TYPES)
-def test_a_saved_vision_model_of_another_type_gives_its_pooled_features(model_type, tmp_path, monkeypatch):
+def test_a_saved_vision_model_of_another_type_gives_its_pooled_features(
+    model_type, tmp_path, monkeypatch
+):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     model, processor, feature = tiny_of_type(model_type)
     model.eval().save_pretrained(tmp_path / model_type)
@@ -45,7 +53,9 @@ def test_a_saved_vision_model_of_another_type_gives_its_pooled_features(model_ty
     encode = find(f"{tmp_path}/{model_type}").build(settings(tmp_path / model_type), "cpu")
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (3, 32, 32, 3), dtype=np.uint8)
-    pixels = processor([Image.fromarray(image) for image in images], return_tensors="pt")["pixel_values"]
+    pixels = processor([Image.fromarray(image) for image in images], return_tensors="pt")[
+        "pixel_values"
+    ]
     with torch.no_grad():
         ours = encode(to_unit(torch.from_numpy(images)))
         direct = feature(pixels).flatten(1)
@@ -63,20 +73,28 @@ def test_a_saved_model_without_pooled_features_is_refused_in_words(tmp_path, mon
         hidden_sizes=[8] * 4, depths=[1] * 4, num_attention_heads=[1] * 4, decoder_hidden_size=8
     )
     transformers.SegformerModel(config).save_pretrained(tmp_path / "segformer")
-    transformers.SegformerImageProcessor(size={"height": 32, "width": 32}).save_pretrained(tmp_path / "segformer")
-    with pytest.raises(ValueError, match=r"segformer gives no pooled features .*ViT, DINOv2 and DINOv3, CLIP"):
+    transformers.SegformerImageProcessor(size={"height": 32, "width": 32}).save_pretrained(
+        tmp_path / "segformer"
+    )
+    with pytest.raises(
+        ValueError, match=r"segformer gives no pooled features .*ViT, DINOv2 and DINOv3, CLIP"
+    ):
         find(f"{tmp_path}/segformer").build(settings(tmp_path / "segformer"), "cpu")
 
 
 @pytest.mark.parametrize("content", [{}, {"model_type": "no-such-type"}])
-def test_a_folder_of_what_is_no_vision_model_is_refused_with_what_is_supported(content, tmp_path, monkeypatch):
+def test_a_folder_of_what_is_no_vision_model_is_refused_with_what_is_supported(
+    content, tmp_path, monkeypatch
+):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     (tmp_path / "config.json").write_text(json.dumps(content))
     with pytest.raises(ValueError, match="ViT, DINOv2 and DINOv3, CLIP, SigLIP"):
         find(str(tmp_path)).build(settings(tmp_path), "cpu")
 
 
-def test_a_saved_model_that_lacks_weights_is_refused_since_its_features_would_be_random(tmp_path, monkeypatch):
+def test_a_saved_model_that_lacks_weights_is_refused_since_its_features_would_be_random(
+    tmp_path, monkeypatch
+):
     from safetensors.torch import load_file, save_file
 
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -86,14 +104,18 @@ def test_a_saved_model_that_lacks_weights_is_refused_since_its_features_would_be
     weights = load_file(tmp_path / "model.safetensors")
     weights.pop("norm.weight")
     save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ValueError, match=r"1 of the model's weights are not there, e\.g\. norm\.weight"):
+    with pytest.raises(
+        ValueError, match=r"1 of the model's weights are not there, e\.g\. norm\.weight"
+    ):
         find(str(tmp_path)).build(settings(tmp_path), "cpu")
 
 
 NORMAL = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3, "size": {"height": 32, "width": 48}}
 
 
-@pytest.mark.parametrize(("said", "resized"), [({}, True), ({"do_resize": True}, True), ({"do_resize": False}, False)])
+@pytest.mark.parametrize(
+    ("said", "resized"), [({}, True), ({"do_resize": True}, True), ({"do_resize": False}, False)]
+)
 def test_pictures_are_resized_unless_a_processor_says_otherwise(said, resized):
     size = from_processor(NORMAL | said).resize
     assert (size and (size.height, size.width)) == ((32, 48) if resized else None)
@@ -131,14 +153,27 @@ for name in ("vit-b16", "dinov2", "clip"):
 
 
 def test_without_a_network_one_message_says_what_to_fetch(tmp_path):
-    env = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run([sys.executable, "-c", OFFLINE], capture_output=True, text=True, env=env, check=True)
+    env = {
+        "HF_HUB_OFFLINE": "1",
+        "HF_HOME": str(tmp_path),
+        "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": str(ROOT / "src"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", OFFLINE], capture_output=True, text=True, env=env, check=True
+    )
     messages = done.stdout.splitlines()
     for name, message in zip(("vit-b16", "dinov2", "clip"), messages, strict=True):
-        assert "hf download" in message and ENCODERS[name].revision in message and "--local-dir encoders/" in message
+        assert (
+            "hf download" in message
+            and ENCODERS[name].revision in message
+            and "--local-dir encoders/" in message
+        )
 
 
-@pytest.mark.parametrize("load", [look_up, lambda *of: from_transformers(*of, "cpu")], ids=["look up", "load"])
+@pytest.mark.parametrize(
+    "load", [look_up, lambda *of: from_transformers(*of, "cpu")], ids=["look up", "load"]
+)
 @pytest.mark.parametrize(("revision", "pinned"), [("1234567", " --revision 1234567"), (None, "")])
 def test_a_repository_that_cannot_be_had_is_answered_with_the_command_that_fetches_it(
     load, revision, pinned, monkeypatch
@@ -158,7 +193,9 @@ def test_a_repository_that_cannot_be_had_is_answered_with_the_command_that_fetch
     assert asked == [("some/model", revision)]
 
 
-def test_a_published_encoder_is_built_from_its_repository_at_the_revision_of_the_settings(monkeypatch):
+def test_a_published_encoder_is_built_from_its_repository_at_the_revision_of_the_settings(
+    monkeypatch,
+):
     monkeypatch.setattr(hub_models, "from_transformers", lambda *of: of)
     built = ENCODERS["dinov2"].build(settings("dinov2", revision="12" * 20), "cpu")
     assert built == ("facebook/dinov2-base", "12" * 20, "cpu")

@@ -36,7 +36,9 @@ def test_every_image_gets_its_own_key_however_they_are_batched(batch_size):
 
 def test_images_that_are_mapped_read_only_are_taken_without_a_warning(tmp_path):
     np.save(tmp_path / "images.npy", IMAGES)
-    np.testing.assert_array_equal(extracted(images=np.load(tmp_path / "images.npy", mmap_mode="r")), extracted())
+    np.testing.assert_array_equal(
+        extracted(images=np.load(tmp_path / "images.npy", mmap_mode="r")), extracted()
+    )
 
 
 def test_a_small_batch_is_filled_up_so_that_a_key_does_not_depend_on_its_company():
@@ -47,7 +49,9 @@ def test_a_small_batch_is_filled_up_so_that_a_key_does_not_depend_on_its_company
         return mean_color(batch)
 
     assert len(extracted(encode, batch_size=keys.LEAST, images=IMAGES[:3])) == 3
-    assert len(extracted(encode, batch_size=keys.LEAST, images=np.concatenate([IMAGES] * 4))) == 4 * len(IMAGES)
+    assert len(
+        extracted(encode, batch_size=keys.LEAST, images=np.concatenate([IMAGES] * 4))
+    ) == 4 * len(IMAGES)
     assert set(sizes) == {keys.LEAST}
 
 
@@ -115,19 +119,27 @@ def test_an_interrupted_extraction_goes_on_to_the_same_bytes(tmp_path, monkeypat
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.glob("[0-9]*.npy")}
     assert sorted(path.name for path in stamps) == ["0.npy", "2.npy"]
     starts = []
-    resumed = keys.extract(mean_color, IMAGES, 1, "cpu", lambda left: starts.extend(left) or left, tmp_path)
+    resumed = keys.extract(
+        mean_color, IMAGES, 1, "cpu", lambda left: starts.extend(left) or left, tmp_path
+    )
     assert starts == [4, 5, 6, 7, 8, 9]
     assert resumed.tobytes() == extracted(batch_size=1).tobytes()
     assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
 
 
-def test_a_damaged_block_of_an_interrupted_extraction_is_computed_again(tmp_path, monkeypatch, capsys):
+def test_a_damaged_block_of_an_interrupted_extraction_is_computed_again(
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr(keys, "BLOCK", 1)
     first = keys.extract(mean_color, IMAGES, 4, "cpu", list, tmp_path)
-    files.write_npy(tmp_path / "0.npy", np.ones((4, 3), np.float32))  # so that it shows what was taken from a block
+    files.write_npy(
+        tmp_path / "0.npy", np.ones((4, 3), np.float32)
+    )  # so that it shows what was taken from a block
     (tmp_path / "4.npy").write_bytes((tmp_path / "4.npy").read_bytes()[:-1] + b"?")
     encoded = []
-    again = keys.extract(mean_color, IMAGES, 4, "cpu", lambda starts: encoded.extend(starts) or starts, tmp_path)
+    again = keys.extract(
+        mean_color, IMAGES, 4, "cpu", lambda starts: encoded.extend(starts) or starts, tmp_path
+    )
     assert encoded == [4] and "4.npy is damaged" in capsys.readouterr().out
     np.testing.assert_array_equal(again[4:], first[4:])
     np.testing.assert_allclose(again[:4], 3**-0.5)

@@ -51,7 +51,9 @@ def test_another_model_is_not_that_encoder(folder, changes):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"image_mean": [0.485, 0.456, 0.406]}, {"image_std": [0.229, 0.224, 0.225]}, {"size": 384}], ids=str
+    "changes",
+    [{"image_mean": [0.485, 0.456, 0.406]}, {"image_std": [0.229, 0.224, 0.225]}, {"size": 384}],
+    ids=str,
 )
 def test_another_preprocessing_is_not_that_encoder(folder, changes):
     path = folder(PAPERS_CONFIG, PAPERS_PROCESSOR | changes)
@@ -64,7 +66,9 @@ def test_a_folder_that_does_not_say_is_not_that_encoder(folder):
     assert known_as(folder(config=PAPERS_CONFIG)) == path
 
 
-@pytest.mark.parametrize("name", ["vit-b16", "clip", "efficientnet-lite0", "timm:hf-hub/vit_base_patch16_224"])
+@pytest.mark.parametrize(
+    "name", ["vit-b16", "clip", "efficientnet-lite0", "timm:hf-hub/vit_base_patch16_224"]
+)
 def test_an_encoder_that_is_not_a_folder_keeps_its_name(name):
     assert known_as(name) == name
 
@@ -75,9 +79,13 @@ def test_a_name_without_a_slash_is_no_folder_though_there_is_one(folder, tmp_pat
     assert (known_as(tmp_path.name), known_as(f"./{tmp_path.name}")) == (tmp_path.name, "vit-b16")
 
 
-@pytest.mark.parametrize(("content", "message"), [("{", "is not valid JSON"), ("[]", "is no configuration")])
+@pytest.mark.parametrize(
+    ("content", "message"), [("{", "is not valid JSON"), ("[]", "is no configuration")]
+)
 @pytest.mark.parametrize("name", ["config.json", "preprocessor_config.json"])
-def test_a_broken_configuration_is_named_and_nobody_is_told_to_delete_it(folder, tmp_path, name, content, message):
+def test_a_broken_configuration_is_named_and_nobody_is_told_to_delete_it(
+    folder, tmp_path, name, content, message
+):
     path = folder(PAPERS_CONFIG, PAPERS_PROCESSOR)
     (tmp_path / name).write_text(content)
     with pytest.raises(ValueError, match=rf"{tmp_path}/{name}: {message}") as refused:

@@ -31,7 +31,14 @@ def extract(tmp_path, monkeypatch):
     entry = EncoderEntry("mean", "", "own", None, None, lambda settings: None, build)
     monkeypatch.setattr(job, "find", lambda name: entry)
 
-    def extracted(name, images=IMAGES, settings=SETTINGS, code="keys.keys 1", weights="weights 1", dataset="pets"):
+    def extracted(
+        name,
+        images=IMAGES,
+        settings=SETTINGS,
+        code="keys.keys 1",
+        weights="weights 1",
+        dataset="pets",
+    ):
         asked.clear()
         folder = Path("results") / name / "data" / dataset
         prepare(Source(images, np.arange(12) % 2, np.repeat(SPLITS, 4), ["cat", "dog"]), folder)
@@ -75,7 +82,9 @@ def test_from_anything_else_they_are_made_anew(extract, change):
     before, after = extract("a"), extract("b", **change)
     assert before[0] and after[0]
     expected = change.get("images", IMAGES).mean(axis=(1, 2))
-    np.testing.assert_allclose(after[1], expected / np.linalg.norm(expected, axis=1, keepdims=True), rtol=1e-5)
+    np.testing.assert_allclose(
+        after[1], expected / np.linalg.norm(expected, axis=1, keepdims=True), rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("what", ["distributions", "threads"])

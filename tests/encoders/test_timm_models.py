@@ -11,7 +11,9 @@ from munkey.encoders.registry import MissingEncoderError, find
 from tests.encoders.inputs import settings
 
 
-@pytest.mark.parametrize(("crop_pct", "crop_mode"), [(1.0, "center"), (0.8, "center"), (0.8, "squash")])
+@pytest.mark.parametrize(
+    ("crop_pct", "crop_mode"), [(1.0, "center"), (0.8, "center"), (0.8, "squash")]
+)
 def test_a_saved_timm_model_gives_what_a_direct_call_gives(tmp_path, crop_pct, crop_mode):
     torch.manual_seed(0)
     model = timm.create_model("test_vit", num_classes=0).eval()
@@ -25,7 +27,9 @@ def test_a_saved_timm_model_gives_what_a_direct_call_gives(tmp_path, crop_pct, c
     with torch.no_grad():
         ours = encode(to_unit(torch.from_numpy(np.array(picture))[None]))
         direct = model(timm.data.create_transform(**config)(picture)[None])
-    assert torch.nn.functional.cosine_similarity(ours, direct) > 0.999  # timm rounds to whole pixel values, we do not
+    assert (
+        torch.nn.functional.cosine_similarity(ours, direct) > 0.999
+    )  # timm rounds to whole pixel values, we do not
     torch.testing.assert_close(ours, direct, atol=0.05, rtol=0)
 
 

@@ -29,17 +29,26 @@ def test_a_temperature_by_rows_left_out_is_better_than_that_of_other_keys(kind, 
     fixed = scores(kind(temperature=earlier), *digits)
     assert tuned[0] < fixed[0]
     assert tuned[1] == fixed[1]
-    assert scores(kind(norm=None), X, Y)[0] < 0.8 * scores(kind(norm=None, temperature=earlier), X, Y)[0]
+    assert (
+        scores(kind(norm=None), X, Y)[0]
+        < 0.8 * scores(kind(norm=None, temperature=earlier), X, Y)[0]
+    )
 
 
 def test_rows_that_keep_their_length_are_told_apart_by_it():
     scaled = X - X.mean(axis=0)  # its length says which class, its direction does not
-    assert scores(ForgettingLDA(norm=None), scaled, Y)[1] > 0.95 > scores(ForgettingLDA(), scaled, Y)[1] + 0.05
+    assert (
+        scores(ForgettingLDA(norm=None), scaled, Y)[1]
+        > 0.95
+        > scores(ForgettingLDA(), scaled, Y)[1] + 0.05
+    )
 
 
 @heads
 @norms
-def test_any_deletions_leave_the_bytes_of_a_fit_on_the_rest_in_memory_and_on_disk(kind, norm, tmp_path):
+def test_any_deletions_leave_the_bytes_of_a_fit_on_the_rest_in_memory_and_on_disk(
+    kind, norm, tmp_path
+):
     order = GENERATOR.permutation(len(X))
     model = kind(norm=norm).fit(X, Y)
     kind(norm=norm).fit(X[::-1], Y[::-1], ids=np.arange(len(X))[::-1]).save(tmp_path / "model")
@@ -60,20 +69,30 @@ def test_any_deletions_leave_the_bytes_of_a_fit_on_the_rest_in_memory_and_on_dis
     new = saved.add(X[:3], Y[:3])
     assert saved.ids_[-3:].tolist() == new.tolist()
     with Predictor.load(tmp_path / "model") as deployed:
-        np.testing.assert_allclose(deployed.predict(X).probabilities, saved.predict_proba(X), atol=1e-5)
+        np.testing.assert_allclose(
+            deployed.predict(X).probabilities, saved.predict_proba(X), atol=1e-5
+        )
         assert deployed.verify().sound
 
 
 @heads
 def test_what_cannot_be_held_exactly_is_refused_with_the_bound_that_can(kind):
     model = kind(norm=None, bound=4.0)
-    with pytest.raises(ValueError, match=r"feature number 0 reaches 7\.9, beyond bound=4: .*pass bound=8"):
+    with pytest.raises(
+        ValueError, match=r"feature number 0 reaches 7\.9, beyond bound=4: .*pass bound=8"
+    ):
         model.fit(X, Y)
     model.set_params(bound=8).fit(X, Y)
     with pytest.raises(ValueError, match="reaches 79"):
         model.add(10 * X[[131]], Y[:1])
     assert np.isfinite(model.predict_proba(10 * X)).all()  # what is asked about may be anything
-    for wrong in ({"norm": "l2"}, {"bound": 0}, {"bound": np.inf}, {"bound": "large"}, {"temperature": "best"}):
+    for wrong in (
+        {"norm": "l2"},
+        {"bound": 0},
+        {"bound": np.inf},
+        {"bound": "large"},
+        {"temperature": "best"},
+    ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             kind(**{"norm": None, **wrong}).fit(X, Y)
 

@@ -55,7 +55,13 @@ def keys_of(model):
 
 def bits(model):
     """Everything that it answers from, and its answers."""
-    held = [model.ids_, model.units_.tolist(), model.classes_, keys_of(model), model.predict_proba(QUERIES)]
+    held = [
+        model.ids_,
+        model.units_.tolist(),
+        model.classes_,
+        keys_of(model),
+        model.predict_proba(QUERIES),
+    ]
     if hasattr(model, "coef_"):
         held += [model.coef_, model.intercept_]
     return [part.tobytes() if isinstance(part, np.ndarray) else part for part in held]
@@ -87,7 +93,9 @@ def test_any_deletions_leave_the_bytes_of_a_fit_on_the_rest(kind, order, gone, b
 
 @each
 def test_a_person_goes_with_all_rows_and_a_class_with_its_last_one(kind):
-    model = fitted_on(kind, np.arange(N), y=np.array(PEOPLE))  # each person a class, as in face recognition
+    model = fitted_on(
+        kind, np.arange(N), y=np.array(PEOPLE)
+    )  # each person a class, as in face recognition
     gone = model.forget(units=["person 3", "person 5"])
     left = np.array([row for row in range(N) if PEOPLE[row] not in {"person 3", "person 5"}])
     assert gone.tolist() == sorted(set(range(N)) - set(left.tolist()))
@@ -117,7 +125,9 @@ def test_a_directory_forgets_with_its_estimator(kind, tmp_path):
     assert bits(kind.load(tmp_path / "people")) == bits(model)
     left = np.array([row for row in range(N) if PEOPLE[row] not in {"person 3", "person 4"}])
     assert bits(model) == bits(fitted_on(kind, left, y=np.array(PEOPLE)))
-    content = b"".join(file.read_bytes() for file in (tmp_path / "people").rglob("*") if file.is_file())
+    content = b"".join(
+        file.read_bytes() for file in (tmp_path / "people").rglob("*") if file.is_file()
+    )
     assert b"person 5" in content and b"person 3" not in content and b"person 4" not in content
     gone = at_unit_norm(X[[PEOPLE.index("person 4")]])
     assert gone.tobytes() not in content
@@ -132,7 +142,10 @@ def test_a_row_comes_to_unit_norm_by_itself():
     keys = at_unit_norm(wild)
     for row in range(len(wild)):
         assert at_unit_norm(wild[[row]]).tobytes() == keys[[row]].tobytes()
-        assert at_unit_norm(np.asfortranarray(wild)[row : row + 3])[:1].tobytes() == keys[[row]].tobytes()
+        assert (
+            at_unit_norm(np.asfortranarray(wild)[row : row + 3])[:1].tobytes()
+            == keys[[row]].tobytes()
+        )
     assert not keys[7].any()
     np.testing.assert_allclose(np.linalg.norm(np.delete(keys, 7, axis=0), axis=1), 1, rtol=1e-6)
 
@@ -142,7 +155,9 @@ def test_pipelines_cross_validation_and_searches_take_them():
     images, digits = images[:400], digits[:400]
     piped = make_pipeline(FunctionTransformer(np.sqrt), munkey.ForgettingLDA())
     assert cross_val_score(piped, images, digits, cv=3).mean() > 0.85
-    search = GridSearchCV(munkey.ForgettingKNN(), {"k": np.array([1, 5]), "vote": ["equal", "rank"]}, cv=3)
+    search = GridSearchCV(
+        munkey.ForgettingKNN(), {"k": np.array([1, 5]), "vote": ["equal", "rank"]}, cv=3
+    )
     assert search.fit(images, digits).best_score_ > 0.85
     assert search.best_estimator_.forget([0, 3]).tolist() == [0, 3]
     piped.fit(images, digits, forgettinglda__ids=np.arange(400) + 1000)
@@ -189,7 +204,11 @@ def test_what_cannot_be_done_is_said_and_changes_nothing(tmp_path):
 
 @each
 def test_until_it_is_fitted_there_is_nothing_to_add_to_forget_or_save(kind, tmp_path):
-    for use in (lambda made: made.add(X, Y), lambda made: made.forget([1]), lambda made: made.save(tmp_path / "m")):
+    for use in (
+        lambda made: made.add(X, Y),
+        lambda made: made.forget([1]),
+        lambda made: made.save(tmp_path / "m"),
+    ):
         with pytest.raises(NotFittedError):
             use(kind())
     assert not (tmp_path / "m").exists()
@@ -248,7 +267,9 @@ def test_predict_takes_a_table_of_vectors_as_pandas_writes_it(named, tmp_path):
     model.save(tmp_path / "model")
     asked = rows.head(4)[list("edcba")].assign(person="p1") if named else rows.head(4)
     asked.to_csv(tmp_path / "vectors.csv", sep=";", encoding="utf-8-sig")
-    answer = CliRunner().invoke(app, ["predict", str(tmp_path / "model"), str(tmp_path / "vectors.csv"), "--json"])
+    answer = CliRunner().invoke(
+        app, ["predict", str(tmp_path / "model"), str(tmp_path / "vectors.csv"), "--json"]
+    )
     assert answer.exit_code == 0, answer.output
     classes = [one["class"] for one in json.loads(answer.stdout)["predictions"]]
     assert classes == [str(label) for label in model.predict(rows.head(4) if named else X[:4])]
@@ -271,12 +292,16 @@ def test_units_with_gaps_and_whole_numbers_are_those_that_a_person_names(kind):
 
 def test_a_unit_of_an_older_directory_is_found_as_people_type_it(tmp_path):
     model = munkey.ForgettingLDA().fit(X, Y, units=["Anna K."] * 30 + ["Bob"] * 30)
-    with pytest.raises(KeyError, match=r"no row has these names.*unit 'anna k.'.* for 'anna k.': 'Anna K.'"):
+    with pytest.raises(
+        KeyError, match=r"no row has these names.*unit 'anna k.'.* for 'anna k.': 'Anna K.'"
+    ):
         model.forget(units="anna k.")
     model.save(tmp_path / "model")
     with munkey.Predictor.load(tmp_path / "model", writer=True) as predictor:
         rows = predictor._store.view.rows(predictor._store.rows_of([0, 1]))
-        predictor._store.add([100, 101], rows.keys, rows.tokens, [0, 0], None, ["Zoe\u0308 ", "8.0"])
+        predictor._store.add(
+            [100, 101], rows.keys, rows.tokens, [0, 0], None, ["Zoe\u0308 ", "8.0"]
+        )
     assert model.forget(units=["Zo\u00eb", 8]).tolist() == [100, 101]
 
 
@@ -287,12 +312,16 @@ def test_what_munkey_does_not_have_is_no_attribute_of_it():
 
 def test_without_scikit_learn_it_is_said_what_to_install():
     code = "import sys; sys.modules['sklearn'] = None; import munkey; munkey.ForgettingLDA"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=os.environ)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=os.environ
+    )
     assert done.returncode and "pip install 'munkey[estimators]'" in done.stderr
 
 
 @each
-def test_the_commands_and_predictor_take_what_an_estimator_saved_and_it_takes_what_they_changed(kind, tmp_path):
+def test_the_commands_and_predictor_take_what_an_estimator_saved_and_it_takes_what_they_changed(
+    kind, tmp_path
+):
     folder, rows = tmp_path / "model", tmp_path / "rows.npy"
     model = fitted_on(kind, np.arange(N), y=np.array(PEOPLE))
     model.save(folder)
@@ -304,9 +333,13 @@ def test_the_commands_and_predictor_take_what_an_estimator_saved_and_it_takes_wh
         np.testing.assert_allclose(answer.probabilities, model.predict_proba(QUERIES), atol=1e-5)
         with pytest.raises(PictureError, match="rows of 5 finite numbers"):
             deployed.predict(np.zeros((2, 8, 8, 3), np.uint8))
-    deleted = run(folder, "forget", "--class", "person 3", "--certificate", str(tmp_path / "proof.json"))
+    deleted = run(
+        folder, "forget", "--class", "person 3", "--certificate", str(tmp_path / "proof.json")
+    )
     assert deleted["deleted"] == PEOPLE.count("person 3")
-    assert b"person 3" not in b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
+    assert b"person 3" not in b"".join(
+        file.read_bytes() for file in folder.rglob("*") if file.is_file()
+    )
     left = np.array([row for row in range(N) if PEOPLE[row] != "person 3"])
     loaded = kind.load(folder)
     assert bits(loaded) == bits(fitted_on(kind, left, y=np.array(PEOPLE)))
@@ -314,7 +347,9 @@ def test_the_commands_and_predictor_take_what_an_estimator_saved_and_it_takes_wh
     assert run(folder, "verify")["sound"] and len(run(folder, "list")["samples"]) == len(left)
     with Predictor.load(folder, writer=True) as deployed:
         assert deployed.add(X[:1], ["person 5"]).ids.tolist() == [N]
-    assert loaded.add(X[1:2], ["someone else"]).tolist() == [N + 1]  # who was not there when it was loaded
+    assert loaded.add(X[1:2], ["someone else"]).tolist() == [
+        N + 1
+    ]  # who was not there when it was loaded
     with Predictor.load(folder) as deployed:
         found = deployed.predict(QUERIES).probabilities.max(axis=1)
     np.testing.assert_allclose(found, loaded.predict_proba(QUERIES).max(axis=1), atol=1e-5)
@@ -340,7 +375,10 @@ def test_of_a_class_that_is_gone_not_even_the_length_of_its_name_stays(kind, tmp
         model.purge()
     for folder in ("here", "there"):
         written = (tmp_path / folder / "manifest.json").read_text()
-        assert '"dtype": "<U"' in written and "25" not in written.partition('"estimator"')[2].partition("}")[0]
+        assert (
+            '"dtype": "<U"' in written
+            and "25" not in written.partition('"estimator"')[2].partition("}")[0]
+        )
         assert kind.load(tmp_path / folder).predict(rows).tolist() == ["cat"] * 20
 
 

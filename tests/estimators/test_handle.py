@@ -13,7 +13,14 @@ import time
 import numpy as np
 import pytest
 
-from munkey import ForgettingKNN, ForgettingLDA, ForgettingNCM, MunkeyClassifier, Predictor, UsedIdError
+from munkey import (
+    ForgettingKNN,
+    ForgettingLDA,
+    ForgettingNCM,
+    MunkeyClassifier,
+    Predictor,
+    UsedIdError,
+)
 from munkey.deploy.errors import UnreadableModelError
 from munkey.deploy.store.errors import LockedMemoryError
 from munkey.estimators import handle
@@ -70,16 +77,22 @@ def test_what_is_saved_again_is_what_is_there_now_and_the_log_goes_with_it(kind,
     with Predictor.load(folder, writer=True) as other:
         other.forget(other.select(units=["u2"]).ids, request="2026-7")
     model.save(tmp_path / "copy")
-    assert model.directory_ == tmp_path / "copy" and "u2" not in model.units_ and len(model.ids_) == 30
+    assert (
+        model.directory_ == tmp_path / "copy" and "u2" not in model.units_ and len(model.ids_) == 30
+    )
     assert b"u2" not in content(tmp_path / "copy")
     with Predictor.load(tmp_path / "copy") as copied, Predictor.load(folder) as first:
-        assert copied.verify(first.head).sound and [one.request for one in copied.log()] == ["2026-7"]
+        assert copied.verify(first.head).sound and [one.request for one in copied.log()] == [
+            "2026-7"
+        ]
     model.forget(units="u3")  # of the copy alone
     assert len(kind.load(folder).ids_) == 30 and len(kind.load(tmp_path / "copy").ids_) == 20
 
 
 @each
-def test_a_directory_that_is_taken_is_refused_before_anything_is_written_or_waited_for(kind, folder, tmp_path):
+def test_a_directory_that_is_taken_is_refused_before_anything_is_written_or_waited_for(
+    kind, folder, tmp_path
+):
     model = kind().fit(X, Y)
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "a file").write_text("theirs")
@@ -96,13 +109,19 @@ def test_a_directory_that_is_taken_is_refused_before_anything_is_written_or_wait
     assert model.predict(X).shape == (40,)
 
 
-def test_while_another_process_writes_its_directory_answers_go_on_and_changes_wait(folder, tmp_path, monkeypatch):
+def test_while_another_process_writes_its_directory_answers_go_on_and_changes_wait(
+    folder, tmp_path, monkeypatch
+):
     model = ForgettingLDA().fit(X, Y)
     model.save(folder)
     monkeypatch.setattr(handle, "PATIENCE", 0.02)
     before = model.predict_proba(QUERIES)
     with Predictor.load(folder, writer=True):
-        for change in (lambda: model.forget([1]), lambda: model.add(X[:1], Y[:1]), lambda: model.save(tmp_path / "b")):
+        for change in (
+            lambda: model.forget([1]),
+            lambda: model.add(X[:1], Y[:1]),
+            lambda: model.save(tmp_path / "b"),
+        ):
             with pytest.raises(LockedMemoryError, match="one writer at a time"):
                 change()
         assert not (tmp_path / "b").exists()
@@ -123,7 +142,11 @@ def test_one_that_is_sent_elsewhere_is_the_path_alone(kind, folder):
     other = pickle.loads(sent)
     assert other.predict_proba(QUERIES).tobytes() == before.tobytes()
     other.forget(units="u1")
-    assert model.predict_proba(QUERIES).tobytes() == other.predict_proba(QUERIES).tobytes() != before.tobytes()
+    assert (
+        model.predict_proba(QUERIES).tobytes()
+        == other.predict_proba(QUERIES).tobytes()
+        != before.tobytes()
+    )
 
 
 def test_a_class_that_another_process_brought_is_known_to_all_who_have_the_directory_open(folder):
@@ -135,7 +158,9 @@ def test_a_class_that_another_process_brought_is_known_to_all_who_have_the_direc
         other = ForgettingLDA.load(folder)
         [new_id] = other.add(5 * np.eye(5)[4:], ["a name of some length"])
         answer = reader.predict(5 * np.eye(5)[4:])
-        assert answer.classes == ("a name of some length",) == tuple(model.predict(5 * np.eye(5)[4:]))
+        assert (
+            answer.classes == ("a name of some length",) == tuple(model.predict(5 * np.eye(5)[4:]))
+        )
         assert reader.digests() == reader.digests(anew=True)
         assert reader.select(labels=["a name of some length"]).ids.tolist() == [new_id]
     assert model.forget(new_id).tolist() == [new_id]
@@ -150,7 +175,10 @@ def test_classes_keep_their_type_where_a_wider_number_comes(folder):
     model = ForgettingNCM().fit(X, (np.arange(40) % 3).astype(np.int8))
     model.save(folder)
     model.add(X[:1], [1000])
-    assert model.classes_.tolist() == [0, 1, 2, 1000] and ForgettingNCM.load(folder).classes_.dtype == np.int64
+    assert (
+        model.classes_.tolist() == [0, 1, 2, 1000]
+        and ForgettingNCM.load(folder).classes_.dtype == np.int64
+    )
     model.forget(40)
     assert model.classes_.tolist() == [0, 1, 2]
 
@@ -181,8 +209,12 @@ def test_a_directory_that_was_replaced_under_it_is_opened_anew(folder, tmp_path)
     with Predictor.load(folder, writer=True) as other:
         other.forget([1, 2, 3])
     assert model.predict_proba(QUERIES).tobytes() != before.tobytes()
-    code = "import sys; from munkey import Predictor; Predictor.load(sys.argv[1], writer=True).close()"
-    subprocess.run([sys.executable, "-c", code, str(folder)], check=True)  # the last one, as SQLite thinks
+    code = (
+        "import sys; from munkey import Predictor; Predictor.load(sys.argv[1], writer=True).close()"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code, str(folder)], check=True
+    )  # the last one, as SQLite thinks
     assert len(model.ids_) == 37
     shutil.rmtree(folder)
     shutil.copytree(tmp_path / "backup", folder)

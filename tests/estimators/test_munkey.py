@@ -32,10 +32,20 @@ TINY = {
 }
 GENERATOR = np.random.default_rng(0)
 Y = np.array([3, 7] * 12)
-X = np.clip(60 * GENERATOR.normal(size=(24, 16, 16, 3)) + np.where(Y == 3, 40, 200)[:, None, None, None], 0, 255)
+X = np.clip(
+    60 * GENERATOR.normal(size=(24, 16, 16, 3)) + np.where(Y == 3, 40, 200)[:, None, None, None],
+    0,
+    255,
+)
 X = X.astype(np.uint8)
 CHECKS = (
-    *("estimator_cloneable", "estimator_tags_renamed", "valid_tag_types", "estimator_repr", "set_params"),
+    *(
+        "estimator_cloneable",
+        "estimator_tags_renamed",
+        "valid_tag_types",
+        "estimator_repr",
+        "set_params",
+    ),
     *("no_attributes_set_in_init", "parameters_default_constructible", "get_params_invariance"),
 )
 PEOPLE = [f"person {row % 6}" for row in range(24)]
@@ -43,7 +53,9 @@ PEOPLE = [f"person {row % 6}" for row in range(24)]
 
 @pytest.fixture(scope="module")
 def fitted():
-    return MunkeyClassifier(verbose=False, **TINY).fit(X, Y, ids=range(100, 124)[::-1], units=PEOPLE)
+    return MunkeyClassifier(verbose=False, **TINY).fit(
+        X, Y, ids=range(100, 124)[::-1], units=PEOPLE
+    )
 
 
 KILLED = """
@@ -61,7 +73,9 @@ os.kill(os.getpid(), signal.{signal})
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGINT"])
 def test_a_classifier_that_is_killed_leaves_nothing_in_the_temporary_folder(name, tmp_path):
     code = KILLED.format(folder=str(tmp_path), signal=name)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=300
+    )
     assert done.returncode != 0 and done.stdout.split() == [str(0o700), "1"], done.stderr
     until = time.monotonic() + 60
     while list(tmp_path.glob("munkey-*")):  # torch has a folder of its own there
@@ -98,19 +112,33 @@ def test_it_learns_forgets_and_is_a_deployed_directory(fitted, tmp_path):
     fitted.save(tmp_path / "model")
     assert not temporary.exists()  # nothing would be deleted from it
     loaded = MunkeyClassifier.load(tmp_path / "model")
-    assert loaded.predict_proba(X).tobytes() == before.tobytes() and loaded.get_params() == fitted.get_params()
+    assert (
+        loaded.predict_proba(X).tobytes() == before.tobytes()
+        and loaded.get_params() == fitted.get_params()
+    )
     gone = loaded.forget([100], units=["person 1"])
     named = {123 - row for row, person in enumerate(PEOPLE) if person == "person 1"}
-    assert set(gone.tolist()) == named | {100} and loaded.ids_.tolist() == sorted({*range(100, 124)} - {*gone.tolist()})
+    assert set(gone.tolist()) == named | {100} and loaded.ids_.tolist() == sorted(
+        {*range(100, 124)} - {*gone.tolist()}
+    )
     with Predictor.load(tmp_path / "model") as model:
-        assert model.verify().sound and b"person 1" not in (tmp_path / "model/memory/store.db").read_bytes()
-        assert loaded.predict_proba(X).tobytes() == model.predict(X).probabilities.tobytes() != before.tobytes()
+        assert (
+            model.verify().sound
+            and b"person 1" not in (tmp_path / "model/memory/store.db").read_bytes()
+        )
+        assert (
+            loaded.predict_proba(X).tobytes()
+            == model.predict(X).probabilities.tobytes()
+            != before.tobytes()
+        )
     with pytest.raises(UnknownNamesError, match=r"person 1.*for 'person 1': 'person "):
         loaded.forget(units="person 1")
     assert loaded.add(X[:1], [3]).tolist() == [124] and 124 in loaded.ids_
     assert loaded.forget(124).tolist() == [124] and 124 not in loaded.ids_
     assert loaded.add(X[1:3], [3, 7], units=["person 8", 9]).tolist() == [125, 126]
-    assert loaded.forget(units=[9]).tolist() == [126] and loaded.forget(units="person 8").tolist() == [125]
+    assert loaded.forget(units=[9]).tolist() == [126] and loaded.forget(
+        units="person 8"
+    ).tolist() == [125]
     with pytest.raises(ValueError, match="only a fit can learn a class"):
         loaded.add(X[:1], [5])
     with pytest.raises(ValueError, match="name what is to be forgotten"):
@@ -118,12 +146,16 @@ def test_it_learns_forgets_and_is_a_deployed_directory(fitted, tmp_path):
 
 
 @pytest.mark.parametrize("family", ["lda", "ncm", "knn"])
-def test_an_exact_family_forgets_pictures_to_the_bit_and_is_deployed_with_its_encoder(family, tmp_path):
+def test_an_exact_family_forgets_pictures_to_the_bit_and_is_deployed_with_its_encoder(
+    family, tmp_path
+):
     made = MunkeyClassifier(family=family, key_size=32, verbose=False)
     model = clone(made).fit(X, Y, units=PEOPLE)
     model.save(tmp_path / "model")
     gone = model.forget(units=["person 1", "person 2"])
-    never = clone(made).fit(np.delete(X, gone, axis=0), np.delete(Y, gone), ids=np.delete(np.arange(24), gone))
+    never = clone(made).fit(
+        np.delete(X, gone, axis=0), np.delete(Y, gone), ids=np.delete(np.arange(24), gone)
+    )
     assert len(gone) == 8 and model.predict_proba(X).tobytes() == never.predict_proba(X).tobytes()
     with Predictor.load(tmp_path / "model") as deployed:
         assert deployed.predict(X).probabilities.tobytes() == never.predict_proba(X).tobytes()
@@ -138,7 +170,11 @@ def test_until_it_is_fitted_it_can_be_sent_to_another_process():
 
 def test_what_it_cannot_do_is_said_before_any_picture_is_read(tmp_path):
     unfitted = MunkeyClassifier()
-    for do in (lambda: unfitted.save(tmp_path / "model"), lambda: unfitted.forget(1), lambda: unfitted.predict(X)):
+    for do in (
+        lambda: unfitted.save(tmp_path / "model"),
+        lambda: unfitted.forget(1),
+        lambda: unfitted.predict(X),
+    ):
         with pytest.raises(NotFittedError):
             do()
     with pytest.raises(ValueError, match="must be one of munkey, knn, lda, ncm"):
@@ -156,7 +192,9 @@ def test_scikit_learns_tools_take_it_and_files(tmp_path):
         Image.fromarray(image).save(file)
     model = MunkeyClassifier(verbose=False, **TINY | {"epochs": 1})
     assert len(cross_val_score(model, X[:12], Y[:12], cv=2)) == 2
-    search = GridSearchCV(make_pipeline(model), {"munkeyclassifier__head": ["none", "lda"]}, cv=2).fit(files, Y[:12])
+    search = GridSearchCV(
+        make_pipeline(model), {"munkeyclassifier__head": ["none", "lda"]}, cv=2
+    ).fit(files, Y[:12])
     best = search.best_estimator_[-1]
     best.save(tmp_path / "best")
     with Predictor.load(tmp_path / "best") as deployed:
@@ -179,7 +217,9 @@ def files_with_bad_ones(folder):
     return files
 
 
-def test_pictures_that_cannot_be_read_are_named_at_once_or_left_out_with_their_classes_and_persons(tmp_path):
+def test_pictures_that_cannot_be_read_are_named_at_once_or_left_out_with_their_classes_and_persons(
+    tmp_path,
+):
     files = files_with_bad_ones(tmp_path)
     model = MunkeyClassifier(family="lda", key_size=32, device="cpu")
     with pytest.raises(PictureError, match=r"(?s)2 pictures cannot be used:.*4\.png.*9\.png"):
@@ -193,10 +233,13 @@ def test_pictures_that_cannot_be_read_are_named_at_once_or_left_out_with_their_c
     assert model.forget(units=[10.0]).tolist() == [60]
 
 
-def test_copies_in_two_classes_and_gray_of_twelve_bits_are_warned_of_and_the_setting_is_kept(tmp_path):
+def test_copies_in_two_classes_and_gray_of_twelve_bits_are_warned_of_and_the_setting_is_kept(
+    tmp_path,
+):
     model = MunkeyClassifier(family="ncm", key_size=32, device="cpu")
     with pytest.warns(
-        UserWarning, match=r"1 sample is in two classes or more, in exact copies: id 0 \(3\) and id 2 \(7\)"
+        UserWarning,
+        match=r"1 sample is in two classes or more, in exact copies: id 0 \(3\) and id 2 \(7\)",
     ):
         model.fit(X[[0, 1, 0]], [3, 7, 7])
     values = GENERATOR.integers(0, 4096, (6, 16, 16)).astype(np.uint16)
@@ -209,5 +252,7 @@ def test_copies_in_two_classes_and_gray_of_twelve_bits_are_warned_of_and_the_set
     model.save(tmp_path / "model")
     bright = np.repeat(np.rint(values * (255 / 4095)).astype(np.uint8)[..., None], 3, axis=-1)
     with Predictor.load(tmp_path / "model") as deployed:
-        np.testing.assert_array_equal(deployed.predict(files).logits, deployed.predict(bright).logits)
+        np.testing.assert_array_equal(
+            deployed.predict(files).logits, deployed.predict(bright).logits
+        )
     assert MunkeyClassifier.load(tmp_path / "model").white == 4095

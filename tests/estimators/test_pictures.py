@@ -28,14 +28,19 @@ def files(tmp_path_factory):
 
 def test_keys_are_those_of_the_encoder_for_files_and_arrays(files):
     images = np.random.default_rng(0).integers(0, 256, (5, SIDE, SIDE, 3), dtype=np.uint8)
-    settings = EncoderSettings(encoder="efficientnet-lite0", revision=None, image_size=SIDE, batch_size=64)
+    settings = EncoderSettings(
+        encoder="efficientnet-lite0", revision=None, image_size=SIDE, batch_size=64
+    )
     encode = find(settings.encoder).build(settings, "cpu")
     keys = clone(PictureKeys(image_size=SIDE)).fit_transform(images)
-    np.testing.assert_allclose(keys, extract(encode, images, 64, "cpu", lambda starts: starts), atol=1e-3)
+    np.testing.assert_allclose(
+        keys, extract(encode, images, 64, "cpu", lambda starts: starts), atol=1e-3
+    )
     of_files = PictureKeys(image_size=SIDE).transform(files)
     assert of_files.shape == (6, keys.shape[1])
     assert (
-        PictureKeys(image_size=SIDE).transform(np.array([str(file) for file in files])).tobytes() == of_files.tobytes()
+        PictureKeys(image_size=SIDE).transform(np.array([str(file) for file in files])).tobytes()
+        == of_files.tobytes()
     )
 
 
@@ -65,7 +70,9 @@ def test_all_that_cannot_be_read_is_named_at_once_or_skipped_with_a_warning(file
     given = bad_among(files, tmp_path)
     with pytest.raises(PictureError, match=r"(?s)2 pictures cannot be used:.*zero\.png.*cut\.png"):
         PictureKeys(image_size=SIDE).transform(given)
-    with pytest.warns(UserWarning, match=r"(?s)skipped 2 pictures: .*zero\.png.*cut\.png") as warned:
+    with pytest.warns(
+        UserWarning, match=r"(?s)skipped 2 pictures: .*zero\.png.*cut\.png"
+    ) as warned:
         keys = PictureKeys(image_size=SIDE, on_bad="skip").transform(given)
     assert warned[0].filename == __file__
     readable = np.isfinite(keys).all(axis=1)
@@ -82,18 +89,27 @@ def test_one_picture_in_two_classes_or_under_two_persons_is_warned_of_with_two_e
     with pytest.warns(UserWarning, match="in exact copies") as warned:
         model.fit(given, ["cat"] * 6 + ["dog"] * 3, forgettinglda__units=people)
     said = [str(one.message) for one in warned]
-    assert said[0].startswith("3 samples are in two classes or more, in exact copies: id 0 (cat) and id 6 (dog); id 1")
-    assert said[1].startswith("1 sample is in two units or more, in exact copies: id 0 (Anna) and id 6 (Ben).")
+    assert said[0].startswith(
+        "3 samples are in two classes or more, in exact copies: id 0 (cat) and id 6 (dog); id 1"
+    )
+    assert said[1].startswith(
+        "1 sample is in two units or more, in exact copies: id 0 (Anna) and id 6 (Ben)."
+    )
 
 
 def test_gray_of_twelve_bits_is_warned_of_and_scaled_by_the_setting(tmp_path):
     values = np.random.default_rng(0).integers(0, 4096, (SIDE, SIDE))
     for name, scaled in (("twelve", values), ("eight", np.rint(values * (255 / 4095)))):
-        Image.fromarray(scaled.astype(np.uint16 if name == "twelve" else np.uint8)).save(tmp_path / f"{name}.png")
+        Image.fromarray(scaled.astype(np.uint16 if name == "twelve" else np.uint8)).save(
+            tmp_path / f"{name}.png"
+        )
     with pytest.warns(UserWarning, match="set white to 4095"):
         PictureKeys(image_size=SIDE).transform([tmp_path / "twelve.png"])
     scaled = PictureKeys(image_size=SIDE, white=4095).transform([tmp_path / "twelve.png"])
-    assert scaled.tobytes() == PictureKeys(image_size=SIDE).transform([tmp_path / "eight.png"]).tobytes()
+    assert (
+        scaled.tobytes()
+        == PictureKeys(image_size=SIDE).transform([tmp_path / "eight.png"]).tobytes()
+    )
 
 
 def test_progress_is_shown_while_pictures_are_read_and_keys_are_made(files, capsys):

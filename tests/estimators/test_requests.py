@@ -59,13 +59,24 @@ places = pytest.mark.parametrize("place", ["memory", "directory"])
 )
 def test_units_are_taken_as_tables_hold_them(kind, place, units, patients, tmp_path):
     model = model_of(kind, place, tmp_path)
-    assert model.forget(units=units).tolist() == np.flatnonzero(np.isin(PATIENTS, patients)).tolist()
+    assert (
+        model.forget(units=units).tolist() == np.flatnonzero(np.isin(PATIENTS, patients)).tolist()
+    )
 
 
 @each
 @places
 @pytest.mark.parametrize(
-    "ids", [pd.Series([3, 9]), pd.Index([9, 3]), np.array([3.0, 9.0]), ["3", "9"], {3, 9}, (3, np.int32(9))], ids=str
+    "ids",
+    [
+        pd.Series([3, 9]),
+        pd.Index([9, 3]),
+        np.array([3.0, 9.0]),
+        ["3", "9"],
+        {3, 9},
+        (3, np.int32(9)),
+    ],
+    ids=str,
 )
 def test_ids_are_taken_as_tables_hold_them(kind, place, ids, tmp_path):
     assert model_of(kind, place, tmp_path).forget(ids).tolist() == [3, 9]
@@ -77,7 +88,11 @@ def test_the_index_of_a_table_gives_the_ids(kind):
     rows = train[list("abcde")]
     whole = (rows, train.label, train.patient)
     plain = rows.to_numpy()
-    for X_given, y, units in (whole, (plain, train.label, None), (plain, train.label.to_numpy(), train.patient)):
+    for X_given, y, units in (
+        whole,
+        (plain, train.label, None),
+        (plain, train.label.to_numpy(), train.patient),
+    ):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             model = kind().fit(X_given, y, units=units)
@@ -104,14 +119,17 @@ def test_an_index_that_cannot_give_the_ids_is_warned_of(kind, index, why):
     assert caught[0].filename == __file__
     assert model.ids_.tolist() == list(range(N))
     with pytest.warns(UserWarning, match="another one"):
-        kind().fit(FRAME[list("abcde")].set_axis(range(5, N + 5)), FRAME.label.set_axis(range(6, N + 6)))
+        kind().fit(
+            FRAME[list("abcde")].set_axis(range(5, N + 5)), FRAME.label.set_axis(range(6, N + 6))
+        )
 
 
 @each
 @places
 def test_missing_units_are_no_unit(kind, place, tmp_path):
     units = pd.Series(
-        ["Anna", None, np.nan, pd.NA, pd.NaT, "", "NA", "nan", "None", "<NA>", "NaT"] + ["Ben"] * (N - 11)
+        ["Anna", None, np.nan, pd.NA, pd.NaT, "", "NA", "nan", "None", "<NA>", "NaT"]
+        + ["Ben"] * (N - 11)
     )
     model = model_of(kind, place, tmp_path, units=units.astype("object"))
     assert model.units_.tolist() == ["Anna", *[None] * 10, *["Ben"] * (N - 11)]
@@ -180,7 +198,15 @@ def test_what_is_not_there_is_refused_or_listed(kind, place, tmp_path):
 @places
 @pytest.mark.parametrize(
     "wanted",
-    [{}, {"ids": [True, False]}, {"ids": 1.5}, {"ids": [np.nan]}, {"ids": -1}, {"ids": "Anna"}, {"files": ""}],
+    [
+        {},
+        {"ids": [True, False]},
+        {"ids": 1.5},
+        {"ids": [np.nan]},
+        {"ids": -1},
+        {"ids": "Anna"},
+        {"files": ""},
+    ],
     ids=str,
 )
 def test_what_names_no_rows_is_refused_in_one_family_of_errors(kind, place, wanted, tmp_path):
@@ -203,7 +229,9 @@ def test_exact_copies_that_stay_are_named(kind, place, tmp_path):
         model.save(tmp_path / "model")
     asked = model.forget(ids=3, dry_run=True)
     assert asked.copies == [{"id": N, "unit": "77"}]
-    with pytest.warns(UserWarning, match=r"exact copies of these stay: ids 40, of unit 77; forget\(ids=\[40\]\)"):
+    with pytest.warns(
+        UserWarning, match=r"exact copies of these stay: ids 40, of unit 77; forget\(ids=\[40\]\)"
+    ):
         receipt = model.forget(ids=3)
     assert receipt.copies == [{"id": N, "unit": "77"}]
     assert receipt.answer["identical"] == [N]
@@ -215,10 +243,26 @@ def test_the_receipt_says_what_the_command_says(kind, tmp_path):
         kind().fit(X, Y, units=PATIENTS).save(tmp_path / name)
     for more, options in (({"dry_run": True}, ["--dry-run"]), ({}, [])):
         receipt = kind.load(tmp_path / "python").forget(units="3", **more)
-        words = ["forget", str(tmp_path / "command"), "--unit", "3", "--similar", "0", "--json", *options]
+        words = [
+            "forget",
+            str(tmp_path / "command"),
+            "--unit",
+            "3",
+            "--similar",
+            "0",
+            "--json",
+            *options,
+        ]
         done = CliRunner().invoke(app, words)
         answer = json.loads(done.stdout)
-        changing = {"when", "memory", "before", "head", "purged", "missing"}  # the estimator purges at once
+        changing = {
+            "when",
+            "memory",
+            "before",
+            "head",
+            "purged",
+            "missing",
+        }  # the estimator purges at once
         known = {name: value for name, value in answer.items() if name not in changing}
         assert known == {name: receipt.answer[name] for name in known}
     with Predictor.load(tmp_path / "python") as model:
@@ -231,17 +275,24 @@ def test_the_receipt_says_what_the_command_says(kind, tmp_path):
 def test_no_id_is_used_twice(kind, place, tmp_path):
     model = model_of(kind, place, tmp_path)
     assert model.add(X[:1], Y[:1], ids=[100]).tolist() == [100]
-    assert model.add(X[:1], Y[:1], ids=[50]).tolist() == [50]  # nothing was forgotten yet, so it is new
+    assert model.add(X[:1], Y[:1], ids=[50]).tolist() == [
+        50
+    ]  # nothing was forgotten yet, so it is new
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of copies
         model.forget(ids=[3, 50])
     for taken in (3, 50, 60):
-        with pytest.raises(UsedIdError, match=rf"may be those of rows that were forgotten.*: {taken}; take 101"):
+        with pytest.raises(
+            UsedIdError, match=rf"may be those of rows that were forgotten.*: {taken}; take 101"
+        ):
             model.add(X[:1], Y[:1], ids=[taken])
     with pytest.raises(UsedIdError, match="are here already: 4"):
         model.add(X[:1], Y[:1], ids=[4])
     assert model.add(X[:1], Y[:1], ids=[101]).tolist() == [101]
-    assert model.add(FRAME[list("abcde")][:2], FRAME.label[:2]).tolist() == [102, 103]  # an index 0, 1 says nothing
+    assert model.add(FRAME[list("abcde")][:2], FRAME.label[:2]).tolist() == [
+        102,
+        103,
+    ]  # an index 0, 1 says nothing
 
 
 @each
@@ -276,7 +327,9 @@ def test_a_model_without_rows_can_be_saved_and_takes_rows_again(kind, place, tmp
 def test_a_directory_that_exists_is_refused_before_the_fit(kind, tmp_path, monkeypatch):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "mine.txt").touch()
-    monkeypatch.setattr(classifier.ForgettingClassifier, "_labeled", lambda *_: pytest.fail("rows were read"))
+    monkeypatch.setattr(
+        classifier.ForgettingClassifier, "_labeled", lambda *_: pytest.fail("rows were read")
+    )
     with pytest.raises(FileExistsError, match="name a folder that is not there yet"):
         kind().fit(X, Y, save_to=tmp_path / "model")
     with pytest.raises(FileExistsError, match="name a folder that is not there yet"):
@@ -290,7 +343,9 @@ def test_pictures_are_named_in_the_same_ways(tmp_path):
     for number, file in enumerate(files):
         picture(file, size=(32, 32), seed=number)
     picture(files[7], size=(32, 32), seed=6)  # an exact copy of the one before
-    table = pd.DataFrame({"pet": ["cat", "dog"] * 4, "patient": [1, 1, 2, 2, np.nan, 3, 4, 5]}, index=range(20, 28))
+    table = pd.DataFrame(
+        {"pet": ["cat", "dog"] * 4, "patient": [1, 1, 2, 2, np.nan, 3, 4, 5]}, index=range(20, 28)
+    )
     model = munkey.MunkeyClassifier(family="lda", key_size=32, verbose=False, device="cpu")
     model.fit(files, table.pet, units=table.patient)
     assert model.ids_.tolist() == table.index.tolist()
@@ -313,6 +368,8 @@ def test_pictures_are_named_in_the_same_ways(tmp_path):
         rows.add(np.ones((1, rows.n_features_in_)), ["cat"], ids=[99])
 
 
-@pytest.mark.parametrize("module", [classifier, exact, names, pictures, of_pictures], ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    "module", [classifier, exact, names, pictures, of_pictures], ids=lambda one: one.__name__
+)
 def test_the_examples_in_docstrings_give_what_they_show(module):
     assert doctest.testmod(module).failed == 0

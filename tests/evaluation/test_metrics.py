@@ -56,12 +56,16 @@ def test_accuracy_of_nothing_or_of_a_diverged_model_is_refused():
 def test_attack_features_are_loss_entropy_confidence_and_margin():
     p = np.array([0.7, 0.2, 0.1])
     features = attack_features(np.log(p)[None] + 5, np.array([1]))
-    np.testing.assert_allclose(features, [[-np.log(0.2), -(p * np.log(p)).sum(), 0.7, 0.5]], rtol=1e-12)
+    np.testing.assert_allclose(
+        features, [[-np.log(0.2), -(p * np.log(p)).sum(), 0.7, 0.5]], rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("top", [200.0, 1e4, 3e38])
 def test_attack_features_stay_finite_where_logits_are_saturated(top):
-    features = attack_features(np.array([[top, 0, -top], [top, 0, -top]], dtype=np.float32), np.array([0, 1]))
+    features = attack_features(
+        np.array([[top, 0, -top], [top, 0, -top]], dtype=np.float32), np.array([0, 1])
+    )
     np.testing.assert_allclose(features[:, 1:], [[0, 1, 1], [0, 1, 1]], atol=1e-12)
     np.testing.assert_allclose(features[:, 0], [0, np.float32(top)], rtol=1e-6)
 
@@ -80,7 +84,9 @@ def test_the_sign_is_kept_where_forget_samples_look_less_like_members_than_test_
 def test_the_attack_does_not_depend_on_the_features_units():
     sets = normal(1, 300, 0), normal(0.5, 100, 1), normal(0, 200, 2)
     units = np.array([1e-3, 1, 50, 1e4])
-    assert attacked(*(units * part + 7 for part in sets)) == pytest.approx(attacked(*sets), abs=0.05)
+    assert attacked(*(units * part + 7 for part in sets)) == pytest.approx(
+        attacked(*sets), abs=0.05
+    )
 
 
 @dataclass
@@ -115,7 +121,9 @@ def attacks(monkeypatch):
         with monkeypatch.context() as patched:
             patched.setattr(metrics, "fitted_attack", fitted)
             generator = np.random.default_rng(seed)
-            membership_inference(retain[:, None], FORGET[:, None], TEST[:, None], CLASSES, generator)
+            membership_inference(
+                retain[:, None], FORGET[:, None], TEST[:, None], CLASSES, generator
+            )
         return fed
 
     return run
@@ -131,7 +139,9 @@ def test_the_attack_is_fitted_to_one_half_of_the_test_set_and_scored_on_the_othe
     first, second = attacks(seed)
     halves = judged_of_test(first), judged_of_test(second)
     assert sorted(halves[0] + halves[1]) == TEST.tolist()
-    assert sorted(first.outsiders) == sorted(halves[1]) and sorted(second.outsiders) == sorted(halves[0])
+    assert sorted(first.outsiders) == sorted(halves[1]) and sorted(second.outsiders) == sorted(
+        halves[0]
+    )
     assert all(np.bincount(CLASSES[np.array(half) - 2000]).tolist() == [5, 5, 5] for half in halves)
 
 
@@ -189,11 +199,18 @@ def predictions():
 
 def test_every_accuracy_is_measured_on_its_own_samples(predictions):
     measured = measure(predictions, 100 + np.arange(10), np.random.default_rng(0))
-    assert {name: measured[name] for name in ("TA", "RA", "FA", "VA")} == {"TA": 70, "RA": 90, "FA": 40, "VA": 50}
+    assert {name: measured[name] for name in ("TA", "RA", "FA", "VA")} == {
+        "TA": 70,
+        "RA": 90,
+        "FA": 40,
+        "VA": 50,
+    }
     assert set(measured) == {"TA", "RA", "FA", "VA", "MIA", "tested"} and measured["tested"] == 30
 
 
-def test_the_attack_gets_the_features_of_the_retain_the_forget_and_the_test_set(predictions, monkeypatch):
+def test_the_attack_gets_the_features_of_the_retain_the_forget_and_the_test_set(
+    predictions, monkeypatch
+):
     """Every sample has features of its own, so that no set can pass for another."""
     noise = np.random.default_rng(0).normal(size=predictions["logits"].shape).astype(np.float32)
     predictions["logits"] = predictions["logits"] + noise
@@ -203,7 +220,9 @@ def test_the_attack_gets_the_features_of_the_retain_the_forget_and_the_test_set(
     measured = measure(predictions, 100 + np.arange(10), generator)
     features = attack_features(predictions["logits"], labels)
     (sets,) = calls
-    for part, expected in zip(sets, (features[10:30], features[:10], features[60:], labels[60:]), strict=False):
+    for part, expected in zip(
+        sets, (features[10:30], features[:10], features[60:], labels[60:]), strict=False
+    ):
         np.testing.assert_array_equal(part, expected)
     assert sets[4] is generator
     assert measured["MIA"] == 61.5
@@ -238,10 +257,19 @@ def run(predictions, tmp_path):
     predictions["logits"] = predictions["logits"] + noise.astype(np.float32)
     write_npz(tmp_path / "logits.npz", predictions)
     forget_sets.write(tmp_path / "forget.csv", 100 + np.arange(10))
-    write_json(tmp_path / "record.json", {"unlearn_s": 1.5, "search_s": 20.0, "train_epoch_s": 9.0, "cpu_s": 3.0})
+    write_json(
+        tmp_path / "record.json",
+        {"unlearn_s": 1.5, "search_s": 20.0, "train_epoch_s": 9.0, "cpu_s": 3.0},
+    )
     history = [{"seconds": 0.5}, {"seconds": 0.75}]
-    write_json(tmp_path / "training.json", {"unlearn_s": 8.0, "train_epoch_s": 0.5, "cpu_s": 9.0, "history": history})
-    files = {name: str(tmp_path / name) for name in ("logits.npz", "record.json", "training.json", "forget.csv")}
+    write_json(
+        tmp_path / "training.json",
+        {"unlearn_s": 8.0, "train_epoch_s": 0.5, "cpu_s": 9.0, "history": history},
+    )
+    files = {
+        name: str(tmp_path / name)
+        for name in ("logits.npz", "record.json", "training.json", "forget.csv")
+    }
     logits, record, training, forget = files.values()
     return Evaluation("digits", "", "0.1", 3, "cf", logits, record, training, forget)
 
@@ -252,15 +280,26 @@ def test_a_system_is_measured_from_its_files(run, predictions):
     values = {line["metric"]: line["value"] for line in lines}
     generator = Stage(3, "digits", "attack", "0.1").numpy_generator()
     expected = measure(predictions, 100 + np.arange(10), generator)
-    assert expected["MIA"] != measure(predictions, 100 + np.arange(10), np.random.default_rng(0))["MIA"]
+    assert (
+        expected["MIA"]
+        != measure(predictions, 100 + np.arange(10), np.random.default_rng(0))["MIA"]
+    )
     # Seconds of unlearning, of the search and of the CPU are the system's own; those of epochs are its training's.
-    seconds = {"unlearn_s": 1.5, "search_s": 20.0, "cpu_s": 3.0, "train_epoch_s": 0.5, "train_s": 1.25}
+    seconds = {
+        "unlearn_s": 1.5,
+        "search_s": 20.0,
+        "cpu_s": 3.0,
+        "train_epoch_s": 0.5,
+        "train_s": 1.25,
+    }
     assert values == expected | seconds
 
 
 def test_rf_jsd_by_hand_compares_mean_answers_by_class():
     """Class 0: [1/2, 1/2] beside [1, 0], mixed [3/4, 1/4]; class 1: alike; class 2 was not forgotten."""
-    before = np.log([[0.75, 0.25, 1e-99], [0.25, 0.75, 1e-99], [0.25, 0.75, 1e-99], [0.5, 0.5, 1e-99]])
+    before = np.log(
+        [[0.75, 0.25, 1e-99], [0.25, 0.75, 1e-99], [0.25, 0.75, 1e-99], [0.5, 0.5, 1e-99]]
+    )
     after = np.log([[1.0, 1e-99, 1e-99], [0.25, 0.75, 1e-99]]) + 3.0
     found = rf_jsd(before, np.array([0, 0, 1, 2]), after, np.array([0, 1]))
     divergence = (0.5 * np.log(0.5 / 0.75) + 0.5 * np.log(0.5 / 0.25) + np.log(1 / 0.75)) / 2
@@ -270,16 +309,29 @@ def test_rf_jsd_by_hand_compares_mean_answers_by_class():
 
 def test_rf_jsd_is_measured_where_the_original_is_known(run, predictions, tmp_path):
     write_npz(tmp_path / "original.npz", predictions | {"logits": 2 * predictions["logits"]})
-    values = {line["metric"]: line["value"] for line in metrics.measured(run, str(tmp_path / "original.npz"))}
+    values = {
+        line["metric"]: line["value"]
+        for line in metrics.measured(run, str(tmp_path / "original.npz"))
+    }
     labels, test = predictions["labels"], predictions["splits"] == "test"
-    expected = rf_jsd(2 * predictions["logits"][test], labels[test], predictions["logits"][:10], labels[:10])
+    expected = rf_jsd(
+        2 * predictions["logits"][test], labels[test], predictions["logits"][:10], labels[:10]
+    )
     assert values["RF-JSD"] == expected > 0
 
 
-def test_outputs_are_switched_off_after_requests_that_empty_a_class_alone(run, predictions, monkeypatch):
+def test_outputs_are_switched_off_after_requests_that_empty_a_class_alone(
+    run, predictions, monkeypatch
+):
     monkeypatch.setattr(metrics, "withdrawn", lambda *_: predictions)
-    for sampling, methods in (("stratified", {"cf"}), ("uniform", {"cf"}), ("class", {"cf", "cf-off"})):
-        assert {line["method"] for line in metrics.measured(replace(run, sampling=sampling))} == methods
+    for sampling, methods in (
+        ("stratified", {"cf"}),
+        ("uniform", {"cf"}),
+        ("class", {"cf", "cf-off"}),
+    ):
+        assert {
+            line["method"] for line in metrics.measured(replace(run, sampling=sampling))
+        } == methods
 
 
 def test_what_is_fitted_at_once_took_the_seconds_of_its_fit(run):
@@ -291,14 +343,25 @@ def test_what_is_fitted_at_once_took_the_seconds_of_its_fit(run):
 def test_of_a_certified_method_budget_delta_and_epsilon_are_measured_too(run):
     certificate = {"budget": 0.5, "delta": 1e-4, "epsilon": 1.25}
     before = metrics.measured(run)
-    write_json(run.record, {"unlearn_s": 1.5, "search_s": 20.0, "cpu_s": 3.0, "facts": certificate | {"steps": 2}})
-    values, others = ({line["metric"]: line["value"] for line in lines} for lines in (metrics.measured(run), before))
+    write_json(
+        run.record,
+        {"unlearn_s": 1.5, "search_s": 20.0, "cpu_s": 3.0, "facts": certificate | {"steps": 2}},
+    )
+    values, others = (
+        {line["metric"]: line["value"] for line in lines}
+        for lines in (metrics.measured(run), before)
+    )
     assert values == others | certificate
 
 
 def test_what_is_measured_of_a_case_names_it(run):
     """In this order, which is that of the columns of the file of metrics."""
-    assert list(run.key.items()) == [("dataset", "digits"), ("rate", "0.1"), ("seed", 3), ("method", "cf")]
+    assert list(run.key.items()) == [
+        ("dataset", "digits"),
+        ("rate", "0.1"),
+        ("seed", 3),
+        ("method", "cf"),
+    ]
     case = replace(run, case="inference.k/8")
     assert list(case.key) == ["dataset", "case", "rate", "seed", "method"]
     assert case.key == run.key | {"case": "inference.k/8"}
@@ -317,7 +380,9 @@ def test_auroc_is_the_share_of_pairs_and_what_rounding_parts_counts_half():
 def test_the_attack_says_the_same_of_logits_that_another_machine_rounds_differently():
     random = np.random.default_rng(0)
     labels = random.integers(0, 10, 900)
-    logits = random.normal(size=(900, 10)) + 4 * np.eye(10)[labels] * (random.random((900, 1)) < 0.9)
+    logits = random.normal(size=(900, 10)) + 4 * np.eye(10)[labels] * (
+        random.random((900, 1)) < 0.9
+    )
     votes = np.log(np.stack([np.bincount(random.choice([one, two], 4), minlength=10) / 4 for one, two in
                              zip(labels, random.integers(0, 10, 900), strict=True)]).clip(1e-6))  # fmt: skip
     for answers in (logits, votes):
@@ -325,7 +390,9 @@ def test_the_attack_says_the_same_of_logits_that_another_machine_rounds_differen
         for noise in (0.0, 1e-6):
             moved = answers + random.uniform(-noise, noise, answers.shape)
             features = attack_features(moved, labels)
-            parts.append(attacked(features[:500], features[500:600], features[600:], labels=labels[600:]))
+            parts.append(
+                attacked(features[:500], features[500:600], features[600:], labels=labels[600:])
+            )
         assert abs(parts[0] - parts[1]) <= 0.01
 
 
@@ -373,7 +440,12 @@ def test_of_a_class_that_is_forgotten_whole_its_test_samples_are_measured_apart_
 def test_of_other_requests_than_random_ones_the_attack_is_within_classes(sampling, monkeypatch):
     monkeypatch.setattr(metrics, "within_classes", lambda *_: -1.0)
     labels, splits = np.arange(24) % 3, np.repeat(["train", "test", "val"], [12, 6, 6])
-    predictions = {"ids": np.arange(24), "labels": labels, "splits": splits, "logits": 4.0 * np.eye(3)[labels]}
+    predictions = {
+        "ids": np.arange(24),
+        "labels": labels,
+        "splits": splits,
+        "logits": 4.0 * np.eye(3)[labels],
+    }
     found = measure(predictions, np.arange(4), np.random.default_rng(0), sampling)["MIA"]
     assert (found == -1) == (sampling in ("cluster", "class"))
 
@@ -388,7 +460,10 @@ def test_a_probe_tells_a_class_that_the_logits_tell_and_guesses_one_that_they_do
 
 def test_of_units_their_test_samples_are_measured_apart_and_losses_say_if_the_forgotten_look_like_members():
     labels, splits = np.array([0, 1] * 8), np.array((["train"] * 8) + ["test"] * 4 + ["val"] * 4)
-    ids, units = np.arange(16), np.array(["one", "", "two", "", *["", ""] * 2, "one", "one", "", "two", *[""] * 4])
+    ids, units = (
+        np.arange(16),
+        np.array(["one", "", "two", "", *["", ""] * 2, "one", "one", "", "two", *[""] * 4]),
+    )
     logits = 2.0 * np.eye(2)[labels]
     logits[8] = logits[8, ::-1]  # a test sample of `one` is wrong
     logits[0] *= 5  # the forgotten sample has a lower loss than all of test

@@ -41,17 +41,23 @@ def test_units_stand_beside_their_samples_and_none_is_empty(dataset):
 
 def test_a_memory_without_pathways_has_nothing_to_cut(dataset):
     system = fitted("knn", Keys(QUERIES.ids[:6], QUERIES.keys[:6]), dataset.labels[:6])
-    arrays = predictions(system, dataset, Asked(dataset.ids, retrieval(system.memory, None)), DATA, "cpu")
+    arrays = predictions(
+        system, dataset, Asked(dataset.ids, retrieval(system.memory, None)), DATA, "cpu"
+    )
     assert list(arrays) == ["ids", "labels", "splits", "logits"]
 
 
-def test_the_members_of_a_memory_answer_with_either_pathway_cut_too(dataset, munkey_system, inference):
+def test_the_members_of_a_memory_answer_with_either_pathway_cut_too(
+    dataset, munkey_system, inference
+):
     """After a deletion these are the members that are left, and their images go by id."""
     left = replace(munkey_system, memory=munkey_system.memory.forget(np.array([10, 16])))
     asked = retrieval(left.memory, inference())
     arrays = predictions(left, dataset, Asked(dataset.ids, asked), DATA, "cpu")
     cut = {"image_logits", "token_logits", "both_logits"}
-    assert arrays.keys() == {"ids", "labels", "splits", "logits", "memory_ids", "memory_labels"} | cut
+    assert (
+        arrays.keys() == {"ids", "labels", "splits", "logits", "memory_ids", "memory_labels"} | cut
+    )
     family, members = FAMILIES["munkey"], of_dataset(dataset, np.array([12, 14, 18, 20]))
     assert arrays["memory_ids"].tolist() == members.ids.tolist()
     assert arrays["memory_labels"].tolist() == members.labels.tolist()
@@ -61,7 +67,9 @@ def test_the_members_of_a_memory_answer_with_either_pathway_cut_too(dataset, mun
     np.testing.assert_array_equal(arrays["logits"], expected)
 
 
-def test_of_some_samples_the_answers_are_those_of_all_and_every_member_is_cut(dataset, munkey_system, inference):
+def test_of_some_samples_the_answers_are_those_of_all_and_every_member_is_cut(
+    dataset, munkey_system, inference
+):
     some, asked = dataset.ids[[1, 4, 6]], retrieval(munkey_system.memory, inference())
     near = replace(asked, neighbors=asked.neighbors.of(np.array([1, 4, 6])))
     every = predictions(munkey_system, dataset, Asked(dataset.ids, asked, asked), DATA, "cpu")
@@ -74,7 +82,9 @@ def test_of_some_samples_the_answers_are_those_of_all_and_every_member_is_cut(da
     np.testing.assert_array_equal(few["image_logits"], every["image_logits"])
 
 
-def test_a_system_whose_neighbors_were_deleted_gives_no_predictions(dataset, munkey_system, inference):
+def test_a_system_whose_neighbors_were_deleted_gives_no_predictions(
+    dataset, munkey_system, inference
+):
     stale = retrieval(munkey_system.memory, inference(k=6))
     left = replace(munkey_system, memory=munkey_system.memory.forget(np.array([14])))
     with pytest.raises(KeyError, match="14"):

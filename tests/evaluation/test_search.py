@@ -13,8 +13,12 @@ from tests.conftest import VIT, generator, image_set, lively
 from tests.models.inputs import DATA
 
 
-@pytest.mark.parametrize(("val", "forget"), [((8, 9, 10, 11), (0, 2, 4, 6)), ((0, 2, 4, 6), (8, 9, 10, 11))])
-def test_a_candidate_is_scored_by_its_answers_to_the_validation_and_the_forget_set(tmp_path, val, forget):
+@pytest.mark.parametrize(
+    ("val", "forget"), [((8, 9, 10, 11), (0, 2, 4, 6)), ((0, 2, 4, 6), (8, 9, 10, 11))]
+)
+def test_a_candidate_is_scored_by_its_answers_to_the_validation_and_the_forget_set(
+    tmp_path, val, forget
+):
     """Four samples each: rows 8, 9, 10, 11 have three right answers, rows 0, 2, 4, 6 have one."""
     samples = image_set(12)
     answering = System("vit", VIT, lively(FAMILIES["vit"].build(VIT, generator())))
@@ -26,7 +30,9 @@ def test_a_candidate_is_scored_by_its_answers_to_the_validation_and_the_forget_s
     system.save(tmp_path / "system.safetensors", answering)
     score = scorer(dataset, tmp_path / "forget.csv", DATA, "cpu")
     expected = {8: 75.0, 0: 25.0}  # by the first row of a set
-    assert score(tmp_path / "system.safetensors") == Candidate(expected[val[0]], expected[forget[0]])
+    assert score(tmp_path / "system.safetensors") == Candidate(
+        expected[val[0]], expected[forget[0]]
+    )
 
 
 def test_the_smallest_validation_gap_wins_and_of_equal_ones_the_first():
@@ -47,20 +53,44 @@ def test_where_all_lose_too_much_the_one_that_loses_least_is_taken():
 
 
 def test_a_search_is_written_with_all_candidates_and_the_seconds_of_all_of_it(capsys):
-    records = [{"settings": {"method": {"lr_factor": each}}, "unlearn_s": 2 * each} for each in (0.5, 1.5)]
+    records = [
+        {"settings": {"method": {"lr_factor": each}}, "unlearn_s": 2 * each} for each in (0.5, 1.5)
+    ]
     found = search_result([Candidate(90, 95), Candidate(89, 88)], records, 1, 92.0, 0.25)
     tried = [
-        {"settings": {"lr_factor": 0.5}, "gap": 5, "unlearn_s": 1.0, "val_accuracy": 90, "forget_accuracy": 95},
-        {"settings": {"lr_factor": 1.5}, "gap": 1, "unlearn_s": 3.0, "val_accuracy": 89, "forget_accuracy": 88},
+        {
+            "settings": {"lr_factor": 0.5},
+            "gap": 5,
+            "unlearn_s": 1.0,
+            "val_accuracy": 90,
+            "forget_accuracy": 95,
+        },
+        {
+            "settings": {"lr_factor": 1.5},
+            "gap": 1,
+            "unlearn_s": 3.0,
+            "val_accuracy": 89,
+            "forget_accuracy": 88,
+        },
     ]
-    assert found == {"chosen": 1, "original_val_accuracy": 92.0, "search_s": 4.25, "candidates": tried}
+    assert found == {
+        "chosen": 1,
+        "original_val_accuracy": 92.0,
+        "search_s": 4.25,
+        "candidates": tried,
+    }
     assert capsys.readouterr().out == f"chosen: {tried[1]}\n"
 
 
 def search(*candidates):
     """A search of candidates (validation accuracy, forget accuracy) where the original has 90 %."""
     table = [
-        {"settings": {"lr_factor": place}, "val_accuracy": val, "forget_accuracy": forget, "gap": abs(val - forget)}
+        {
+            "settings": {"lr_factor": place},
+            "val_accuracy": val,
+            "forget_accuracy": forget,
+            "gap": abs(val - forget),
+        }
         for place, (val, forget) in enumerate(candidates)
     ]
     return {"chosen": 0, "original_val_accuracy": 90.0, "search_s": 1.0, "candidates": table}
@@ -99,14 +129,24 @@ def test_the_report_reads_the_searches_of_a_run(tmp_path):
     ]
 
 
-def test_a_candidate_that_diverged_is_said_and_comes_last_and_where_all_did_the_first_stands(capsys):
-    gone = {"settings": {"method": {"lr_factor": 9}}, "diverged": "the loss is nan; log: logs/9.log"}
+def test_a_candidate_that_diverged_is_said_and_comes_last_and_where_all_did_the_first_stands(
+    capsys,
+):
+    gone = {
+        "settings": {"method": {"lr_factor": 9}},
+        "diverged": "the loss is nan; log: logs/9.log",
+    }
     kept = {"settings": {"method": {"lr_factor": 1}}, "unlearn_s": 2.0}
     found = search_result([None, Candidate(90, 95)], [gone, kept], 1, 92.0, 0.0)
     assert found["candidates"][0] == {"settings": {"lr_factor": 9}, "diverged": gone["diverged"]}
-    assert found["search_s"] == 2.0 and f"chosen: {found['candidates'][1]}" in capsys.readouterr().out
-    assert [str(each) for each in ranked([found], 5.0)] == ["lr_factor 1: gap 5.00, drop 2.0", "lr_factor 9: diverged"]
+    assert (
+        found["search_s"] == 2.0 and f"chosen: {found['candidates'][1]}" in capsys.readouterr().out
+    )
+    assert [str(each) for each in ranked([found], 5.0)] == [
+        "lr_factor 1: gap 5.00, drop 2.0",
+        "lr_factor 9: diverged",
+    ]
     none = search_result([None, None], [gone, gone], 0, None, 0.0)
-    assert none["original_val_accuracy"] is None and {str(each) for each in ranked([none], 5.0)} == {
-        "lr_factor 9: diverged"
-    }
+    assert none["original_val_accuracy"] is None and {
+        str(each) for each in ranked([none], 5.0)
+    } == {"lr_factor 9: diverged"}

@@ -18,7 +18,9 @@ from munkey.settings import SelectionSettings
 
 
 def settings(threshold=0.3, comparable=0.5):
-    return SelectionSettings(p_image=[0.1, 0.3], p_token=[0.1, 0.3], threshold=threshold, comparable=comparable)
+    return SelectionSettings(
+        p_image=[0.1, 0.3], p_token=[0.1, 0.3], threshold=threshold, comparable=comparable
+    )
 
 
 def reasons(pairs, **changes):
@@ -40,7 +42,10 @@ def test_among_comparable_gaps_the_smallest_sensitivity_wins():
     pairs = [Pair(0.1, 0.1, 0.20, 1.0), Pair(0.1, 0.3, 0.10, 1.5), Pair(0.3, 0.1, 0.05, 1.51)]
     best, why = reasons(pairs)
     assert best is pairs[1]
-    assert why[0] == "its gap is comparable to the smallest (1.00), but its P_s is larger than the chosen one's"
+    assert (
+        why[0]
+        == "its gap is comparable to the smallest (1.00), but its P_s is larger than the chosen one's"
+    )
     assert why[1] == "chosen: smallest P_s among the 2 whose gaps are within 0.5 of 1.00"
     assert why[2] == "its gap is 0.51 points above the smallest"
 
@@ -51,20 +56,30 @@ def test_ties_in_sensitivity_go_to_the_smaller_gap():
 
 
 def test_the_health_check_comes_first_and_the_corner_takes_no_part():
-    pairs = [Pair(0, 0, 0.0, 0.0, reference=True), Pair(0.1, 0.1, 0.3, 0.0), Pair(0.3, 0.3, 0.29, 9.0)]
+    pairs = [
+        Pair(0, 0, 0.0, 0.0, reference=True),
+        Pair(0.1, 0.1, 0.3, 0.0),
+        Pair(0.3, 0.3, 0.29, 9.0),
+    ]
     best, why = reasons(pairs)
     assert best is pairs[2]
     assert why[0].startswith("for reference") and why[1] == "dropped: P_s is not below 0.3"
 
 
 def test_where_nothing_passes_the_whole_grid_is_listed():
-    with pytest.raises(NothingPassesError, match=r"(?s)P_s < 0\.3.*p_image 0\.1, p_token 0\.3: P_s 0\.400, gap 1\.00"):
+    with pytest.raises(
+        NothingPassesError,
+        match=r"(?s)P_s < 0\.3.*p_image 0\.1, p_token 0\.3: P_s 0\.400, gap 1\.00",
+    ):
         select([Pair(0, 0, 0.1, 0.0, reference=True), Pair(0.1, 0.3, 0.4, 1.0)], settings())
     with pytest.raises(NothingPassesError, match=r"- p_image 0, p_token 0: P_s 0\.100, gap 0\.00"):
         select([Pair(0, 0, 0.1, 0.0, reference=True), Pair(0.1, 0.3, 0.4, 1.0)], settings())
 
 
-GRID = {"p_drop/0.0_0.0": {"p_image": 0.0, "p_token": 0.0}, "p_drop/0.1_0.3": {"p_image": 0.1, "p_token": 0.3}}
+GRID = {
+    "p_drop/0.0_0.0": {"p_image": 0.0, "p_token": 0.0},
+    "p_drop/0.1_0.3": {"p_image": 0.1, "p_token": 0.3},
+}
 SYSTEMS = Systems(before="whole", after="cut")
 
 
@@ -74,10 +89,26 @@ def measured():
     lines = []
     for case, accuracies in forget.items():
         for seed in (0, 1):
-            after = {"VA": 90.0 - 10 * seed, "FA": accuracies[seed], "TA": 70.0, "RA": 99.0, "MIA": 50.0 + seed}
-            systems = {"whole": {"P_s": 0.1 + 0.2 * seed, "VA": 1.0, "FA": 50.0}, "cut": after | {"P_s": 9.0}}
+            after = {
+                "VA": 90.0 - 10 * seed,
+                "FA": accuracies[seed],
+                "TA": 70.0,
+                "RA": 99.0,
+                "MIA": 50.0 + seed,
+            }
+            systems = {
+                "whole": {"P_s": 0.1 + 0.2 * seed, "VA": 1.0, "FA": 50.0},
+                "cut": after | {"P_s": 9.0},
+            }
             lines += [
-                {"case": case, "rate": 0.1, "seed": seed, "method": method, "metric": metric, "value": value}
+                {
+                    "case": case,
+                    "rate": 0.1,
+                    "seed": seed,
+                    "method": method,
+                    "metric": metric,
+                    "value": value,
+                }
                 for method, metrics in systems.items()
                 for metric, value in metrics.items()
             ]
@@ -104,9 +135,19 @@ def test_the_table_tells_every_pair_with_its_reason_and_its_means():
         *("dataset", "p_image", "p_token", "P_s", "gap", "reference", "chosen", "reason"),
         *("TA", "RA", "FA", "VA", "MIA", "n"),
     ]
-    assert [line["reason"] for line in lines] == ["for reference: no pathway is ever dropped", "chosen: smallest gap"]
+    assert [line["reason"] for line in lines] == [
+        "for reference: no pathway is ever dropped",
+        "chosen: smallest gap",
+    ]
     assert lines[1] | {"P_s": 0.2} == {
-        **{"dataset": "digits", "p_image": 0.1, "p_token": 0.3, "P_s": 0.2, "gap": 7.0, "reference": False},
+        **{
+            "dataset": "digits",
+            "p_image": 0.1,
+            "p_token": 0.3,
+            "P_s": 0.2,
+            "gap": 7.0,
+            "reference": False,
+        },
         **{"chosen": True, "reason": "chosen: smallest gap"},
         **{"TA": 70.0, "RA": 99.0, "FA": 82.0, "VA": 85.0, "MIA": 50.5, "n": 2},
     }
@@ -121,17 +162,25 @@ def test_where_none_is_required_the_table_says_that_nothing_passes():
 
 
 def test_a_pair_whose_training_diverged_is_not_chosen_and_has_no_numbers():
-    grid = {"p_drop/a": {"p_image": 0.1, "p_token": 0.1}, "p_drop/b": {"p_image": 0.3, "p_token": 0.1}}
+    grid = {
+        "p_drop/a": {"p_image": 0.1, "p_token": 0.1},
+        "p_drop/b": {"p_image": 0.3, "p_token": 0.1},
+    }
     lines = []
     for case in grid:
         for seed in (0, 1):
             key = {"case": case, "seed": seed}
             if case == "p_drop/a" and seed == 1:
-                lines += [key | {"method": name, "metric": "diverged", "value": 1.0} for name in SYSTEMS]
+                lines += [
+                    key | {"method": name, "metric": "diverged", "value": 1.0} for name in SYSTEMS
+                ]
                 continue
             lines.append(key | {"method": SYSTEMS.before, "metric": "P_s", "value": 0.1})
             measured = dict.fromkeys(("TA", "RA", "FA", "MIA"), 50.0) | {"VA": 52.0}
-            lines += [key | {"method": SYSTEMS.after, "metric": name, "value": v} for name, v in measured.items()]
+            lines += [
+                key | {"method": SYSTEMS.after, "metric": name, "value": v}
+                for name, v in measured.items()
+            ]
     tidy = pd.DataFrame(lines)
     verdicts = select(pairs_of(tidy, grid, SYSTEMS), settings())
     assert [(verdict.chosen, verdict.reason) for verdict in verdicts] == [

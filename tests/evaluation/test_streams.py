@@ -28,23 +28,33 @@ def test_each_sample_is_forgotten_once_in_requests_of_equal_size_and_an_order_of
     requests = stream().requests
     assert [len(request) for request in requests] == [4, 4, 3, 3, 3, 3]
     assert np.array_equal(np.sort(np.concatenate(requests)), SPLIT.forget)
-    assert not np.array_equal(stream(1).requests[0], requests[0]) and np.array_equal(stream().requests[0], requests[0])
+    assert not np.array_equal(stream(1).requests[0], requests[0]) and np.array_equal(
+        stream().requests[0], requests[0]
+    )
 
 
 def test_a_method_may_use_what_is_left_and_what_has_come_before_its_request():
     made = stream()
     assert [len(added) for added in made.added] == [0, 4, 0, 0, 3, 0]
-    assert set(made.additions(6)) < set(NEW) and len(made.additions(6)) == 7 and len(made.additions(1)) == 0
+    assert (
+        set(made.additions(6)) < set(NEW)
+        and len(made.additions(6)) == 7
+        and len(made.additions(1)) == 0
+    )
     third = made.request(3)
     assert np.array_equal(third.forget, made.requests[2])
     later = np.concatenate(made.requests[3:])
     assert set(third.retain) == {*SPLIT.retain, *later, *made.added[1]}
-    assert set(made.request(2).retain) & set(NEW) == set()  # what comes after a request is not there before it
+    assert (
+        set(made.request(2).retain) & set(NEW) == set()
+    )  # what comes after a request is not there before it
     assert set(made.members(6)) == set(SPLIT.retain)
 
 
 def test_more_requests_than_samples_are_refused():
-    with pytest.raises(ValueError, match=r"20 samples cannot be forgotten in 21 requests: raise audit\.pool"):
+    with pytest.raises(
+        ValueError, match=r"20 samples cannot be forgotten in 21 requests: raise audit\.pool"
+    ):
         stream_of(SPLIT, NEW, 21, [], Stage(0))
 
 
@@ -62,26 +72,45 @@ def test_a_method_goes_on_from_its_own_result_and_is_asked_after_each_request():
 
     made, start = stream(), System("s", None, None)  # type: ignore[arg-type]
     found = moments(made, start, forget, Recorder(None, None, {}, 1, "cpu"))  # type: ignore[arg-type]
-    assert asked == [("s", 0), ("s1", 0), ("s12", 4), ("s123", 4), ("s1234", 4), ("s12345", 7), ("s123456", 7)]
-    assert [(each.done, each.seconds) for each in found] == [(0, 0), *((number, 0.5) for number in range(1, 7))]
+    assert asked == [
+        ("s", 0),
+        ("s1", 0),
+        ("s12", 4),
+        ("s123", 4),
+        ("s1234", 4),
+        ("s12345", 7),
+        ("s123456", 7),
+    ]
+    assert [(each.done, each.seconds) for each in found] == [
+        (0, 0),
+        *((number, 0.5) for number in range(1, 7)),
+    ]
 
 
 def asker(**inference: object) -> Asker:
     samples = seven_samples()
-    dataset = Dataset(samples.images, samples.ids, samples.labels, np.array(["train"] * 7), ["a", "b", "c"])
+    dataset = Dataset(
+        samples.images, samples.ids, samples.labels, np.array(["train"] * 7), ["a", "b", "c"]
+    )
     return Asker(dataset, QUERIES, {"data": DATA.model_dump(), "inference": inference}, 4, "cpu")
 
 
 @pytest.mark.parametrize("name", ["knn", "lda"])
 def test_a_system_is_asked_about_every_sample_with_what_was_added_in_its_memory(name: str):
     ask, samples = asker(), seven_samples()
-    part, whole = (fitted(name, ask.of(samples.ids[:count]), samples.labels[:count]) for count in (5, 7))
+    part, whole = (
+        fitted(name, ask.of(samples.ids[:count]), samples.labels[:count]) for count in (5, 7)
+    )
     for system, near, added in ((part, QUERIES.ids[:5], []), (whole, QUERIES.ids, [5, 6])):
-        expected = answered(system, samples, Retrieval(nearest(QUERIES, ask.of(near), 4), None, QUERIES.keys))
+        expected = answered(
+            system, samples, Retrieval(nearest(QUERIES, ask.of(near), 4), None, QUERIES.keys)
+        )
         np.testing.assert_array_equal(ask.answers(part, samples.ids[added]), expected)
 
 
-def test_a_memory_is_asked_as_the_parameters_say_and_a_system_without_one_about_its_images(munkey_system: System):
+def test_a_memory_is_asked_as_the_parameters_say_and_a_system_without_one_about_its_images(
+    munkey_system: System,
+):
     knobs = {"k": 2, "fusion": "softmax", "temperature": 0.5}
     ask, samples = asker(**knobs), seven_samples()
     near = nearest(QUERIES, ask.of(munkey_system.memory.ids.numpy()), 4)
@@ -106,14 +135,21 @@ def test_what_is_added_to_munkey_has_the_tokens_of_its_neighbors_averaged():
     assert memory is not None
     new = Keys(np.array([1, 999]), memory.keys[[5, 9]].numpy())
     held = FAMILIES["munkey"].extended(system, new, np.array([0, 1]), asked).memory
-    assert held is not None and len(held) == len(memory) + 2 and held.ids[[0, -1]].tolist() == [1, 999]
+    assert (
+        held is not None and len(held) == len(memory) + 2 and held.ids[[0, -1]].tolist() == [1, 999]
+    )
     cosines = memory.keys @ memory.keys[5]
     near = cosines.argsort(descending=True)[:2]
     weights = (cosines[near] / 0.1).softmax(dim=0)
-    assert torch.allclose(held.tokens[0], (weights[:, None] * memory.tokens[near]).sum(dim=0), atol=1e-5)
+    assert torch.allclose(
+        held.tokens[0], (weights[:, None] * memory.tokens[near]).sum(dim=0), atol=1e-5
+    )
     assert same({"": held.tokens[1:-1]}, {"": memory.tokens})
 
 
 def test_a_family_without_a_memory_takes_nothing_in():
     system = original("cf")
-    assert FAMILIES["vit"].extended(system, Keys(np.array([1]), unit_rows(1, 4)), np.array([0]), None) is system
+    assert (
+        FAMILIES["vit"].extended(system, Keys(np.array([1]), unit_rows(1, 4)), np.array([0]), None)
+        is system
+    )

@@ -37,7 +37,9 @@ ABLATIONS = {
 def small_config(changes: Mapping[str, object] | None = None) -> dict[str, Any]:
     """The parameters, with values set by their dotted keys. `ablations` and `scenarios` are replaced as a whole."""
     config: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text())
-    for key, value in (SMALL | {"ablations": ABLATIONS, "scenarios": {}} | dict(changes or {})).items():
+    for key, value in (
+        SMALL | {"ablations": ABLATIONS, "scenarios": {}} | dict(changes or {})
+    ).items():
         config = changed(config, key, value)
     return config
 

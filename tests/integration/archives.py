@@ -67,7 +67,9 @@ class Archives(NamedTuple):
 
 def archives(folder: Path) -> Archives:
     """Write all six archives."""
-    md5 = _cifar(folder / "cifar-10-python.tar.gz", "cifar10") | _cifar(folder / "cifar-100-python.tar.gz", "cifar100")
+    md5 = _cifar(folder / "cifar-10-python.tar.gz", "cifar10") | _cifar(
+        folder / "cifar-100-python.tar.gz", "cifar100"
+    )
     _tinyimagenet(folder / "tiny-imagenet-200.zip")
     for name in ("bloodmnist", "dermamnist", "pathmnist"):
         _medmnist(folder / f"{name}_224.npz", name)
@@ -86,7 +88,13 @@ def encoders_in(cache: Path) -> None:
     """The paper's encoders in a cache of the hub (HF_HOME), each as the revision that is pinned."""
     for name, family in ENCODER_FAMILIES.items():
         entry = ENCODERS[name]
-        snapshot = cache / "hub" / f"models--{str(entry.hub).replace('/', '--')}" / "snapshots" / str(entry.revision)
+        snapshot = (
+            cache
+            / "hub"
+            / f"models--{str(entry.hub).replace('/', '--')}"
+            / "snapshots"
+            / str(entry.revision)
+        )
         model, processor, _ = tiny(family)
         model.save_pretrained(snapshot)
         processor.save_pretrained(snapshot)
@@ -99,7 +107,9 @@ def md5_of(content: bytes) -> str:
 def pictures(count: int, side: int) -> np.ndarray:
     """Different digits: (count, side, side, 3) uint8."""
     scans = np.round(load_digits().images[:count] * (255 / 16)).astype(np.uint8)
-    return np.stack([np.asarray(Image.fromarray(scan).convert("RGB").resize((side, side))) for scan in scans])
+    return np.stack(
+        [np.asarray(Image.fromarray(scan).convert("RGB").resize((side, side))) for scan in scans]
+    )
 
 
 def splits_held_out(name: str) -> np.ndarray:
@@ -131,13 +141,18 @@ def _cifar(path: Path, name: str) -> dict[str, str]:
     ten = name == "cifar10"
     folder, key = ("cifar-10-batches-py", "labels") if ten else ("cifar-100-python", "fine_labels")
     batches = [f"data_batch_{i}" for i in range(1, 6)] if ten else ["train"]
-    parts = [*np.array_split(np.arange(size.train), len(batches)), np.arange(size.train, size.images)]
+    parts = [
+        *np.array_split(np.arange(size.train), len(batches)),
+        np.arange(size.train, size.images),
+    ]
     members: dict[str, dict[str, object]] = {
         member: {"data": rows[part], key: labels[part].tolist()}
         for member, part in zip([*batches, "test_batch" if ten else "test"], parts, strict=True)
     }
     names = [f"class {label}" for label in range(size.classes)]
-    members["batches.meta" if ten else "meta"] = {"label_names" if ten else "fine_label_names": names}
+    members["batches.meta" if ten else "meta"] = {
+        "label_names" if ten else "fine_label_names": names
+    }
     if not ten:  # five classes a superclass
         for member, part in zip(["train", "test"], parts, strict=True):
             members[member]["coarse_labels"] = (labels[part] // 5).tolist()
@@ -185,6 +200,11 @@ def _medmnist(path: Path, name: str) -> None:
     labels["test"] = np.arange(size.test) % size.classes
     if name == "pathmnist":
         labels |= {"val": _labels_held_out(name), "test": labels["test"][:1]}
-    parts = np.split(pictures(sum(map(len, labels.values())), size.side), np.cumsum(list(map(len, labels.values()))))
+    parts = np.split(
+        pictures(sum(map(len, labels.values())), size.side),
+        np.cumsum(list(map(len, labels.values()))),
+    )
     arrays = {f"{split}_images": part for split, part in zip(labels, parts, strict=False)}
-    np.savez_compressed(path, **arrays, **{f"{split}_labels": each[:, None] for split, each in labels.items()})
+    np.savez_compressed(
+        path, **arrays, **{f"{split}_labels": each[:, None] for split, each in labels.items()}
+    )

@@ -20,7 +20,11 @@ BIN = Path(sys.executable).parent
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     out = dict(base)
     for key, value in changes.items():
-        out[key] = merged(out[key], value) if isinstance(value, dict) and isinstance(out.get(key), dict) else value
+        out[key] = (
+            merged(out[key], value)
+            if isinstance(value, dict) and isinstance(out.get(key), dict)
+            else value
+        )
     return out
 
 
@@ -34,7 +38,9 @@ class Project:
         """Variables with which commands are those of the tests' environment, and the code this checkout's."""
         variables = os.environ | {
             "PATH": f"{BIN}:{os.environ['PATH']}",
-            "PYTHONPATH": os.pathsep.join(map(str, [self.path / "src", *([self.plugins] if self.plugins else [])])),
+            "PYTHONPATH": os.pathsep.join(
+                map(str, [self.path / "src", *([self.plugins] if self.plugins else [])])
+            ),
             "DVC_NO_ANALYTICS": "1",
             "COLUMNS": "200",
         }
@@ -45,20 +51,39 @@ class Project:
         """Start a command in a session of its own; what it prints is added to run.log."""
         with (self.path / "run.log").open("a") as log:
             return subprocess.Popen(
-                command, cwd=self.path, env=self.environment(**env), stdout=log, stderr=log, start_new_session=True
+                command,
+                cwd=self.path,
+                env=self.environment(**env),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
 
-    def run(self, *command: str, check: bool = True, timeout: int = 600, **env: str) -> subprocess.CompletedProcess:
+    def run(
+        self, *command: str, check: bool = True, timeout: int = 600, **env: str
+    ) -> subprocess.CompletedProcess:
         """Run a command of the environment here, with this checkout's code."""
         variables = self.environment(**env)
         done = subprocess.run(
-            command, cwd=self.path, env=variables, capture_output=True, text=True, timeout=timeout, check=False
+            command,
+            cwd=self.path,
+            env=variables,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
         )
-        assert not check or done.returncode == 0, f"{command} failed:\n{done.stdout[-5000:]}\n{done.stderr[-5000:]}"
+        assert not check or done.returncode == 0, (
+            f"{command} failed:\n{done.stdout[-5000:]}\n{done.stderr[-5000:]}"
+        )
         return done
 
-    def snakemake(self, *arguments: str, cores: int = 2, check: bool = True) -> subprocess.CompletedProcess:
-        return self.run("snakemake", "--cores", str(cores), "--resources", "gpu=1", *arguments, check=check)
+    def snakemake(
+        self, *arguments: str, cores: int = 2, check: bool = True
+    ) -> subprocess.CompletedProcess:
+        return self.run(
+            "snakemake", "--cores", str(cores), "--resources", "gpu=1", *arguments, check=check
+        )
 
     def make(self, *files: str, check: bool = True) -> subprocess.CompletedProcess:
         """Make a few files, each job in a process of its own: a fork server takes longer to start than these jobs."""
@@ -72,13 +97,17 @@ class Project:
         if "Nothing to be done" in text:
             return {}
         table = text[text.rindex("Job stats:") :]
-        found = {rule: int(n) for rule, n in re.findall(r"^(\w+) +(\d+)$", table, flags=re.MULTILINE)}
+        found = {
+            rule: int(n) for rule, n in re.findall(r"^(\w+) +(\d+)$", table, flags=re.MULTILINE)
+        }
         return {rule: n for rule, n in found.items() if rule not in ("total", "all")}
 
     def params(self, changes: Mapping[str, Any]) -> None:
         """Change params.yaml."""
         path = self.path / "params.yaml"
-        path.write_text(yaml.safe_dump(merged(yaml.safe_load(path.read_text()), changes), sort_keys=False))
+        path.write_text(
+            yaml.safe_dump(merged(yaml.safe_load(path.read_text()), changes), sort_keys=False)
+        )
 
     def commit(self, message: str) -> None:
         self.run("git", "add", "-A")
@@ -143,10 +172,14 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Project:
 def finished(fresh: Project, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Project:
     """The tiny grid after a whole run with two cores, made once for all workers. Not to be changed: take a copy."""
     base = tmp_path_factory.getbasetemp()
-    shared = base if worker_id == "master" else base.parent  # the folder of this session, not of its worker alone
+    shared = (
+        base if worker_id == "master" else base.parent
+    )  # the folder of this session, not of its worker alone
     made = Project(shared / "made")
     with FileLock(shared / "made.lock"):
-        if not (made.path / "run.log").exists():  # a run that failed has none, and no other worker takes it for whole
+        if not (
+            made.path / "run.log"
+        ).exists():  # a run that failed has none, and no other worker takes it for whole
             shutil.rmtree(made.path, ignore_errors=True)
             done = fresh.copy(made.path).snakemake()
             (made.path / ".git/info/exclude").write_text("run.log\n")

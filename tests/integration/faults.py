@@ -67,7 +67,9 @@ class Running:
 def disk(folder: Path, size: str):
     """A file system of this size; skips where only an administrator may mount one."""
     folder.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=False).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=False
+    ).returncode:
         pytest.skip("may not mount a small disk")
     try:
         yield

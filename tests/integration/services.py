@@ -30,7 +30,9 @@ class Services:
     """PostgreSQL, an S3 server and an MLflow server, which run until `stop`. site: the address of MLflow."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="services-"))  # short, as the path of a socket must be
+        self.folder = Path(
+            tempfile.mkdtemp(prefix="services-")
+        )  # short, as the path of a socket must be
         self.folder.chmod(0o755)  # the user that PostgreSQL runs as looks in
         self.database = self.folder / "postgresql"
         self.ports = dict(zip(("9000", "5432", "5000"), free_ports(3), strict=True))
@@ -51,14 +53,26 @@ class Services:
         """Commands of the page with our ports and folders, with our PostgreSQL, and without an installation."""
         for port, free in self.ports.items():
             text = re.sub(rf"(?<=:){port}\b|(?<=--port ){port}\b", str(free), text)
-        text = re.sub(r"\bmake ", "make -o .venv/ready ", text.replace("/srv/s3", f"{self.folder}/s3"))
+        text = re.sub(
+            r"\bmake ", "make -o .venv/ready ", text.replace("/srv/s3", f"{self.folder}/s3")
+        )
         return text.replace(
-            "sudo -u postgres psql", f"psql --host={self.database} --port={self.ports['5432']} --username=postgres"
+            "sudo -u postgres psql",
+            f"psql --host={self.database} --port={self.ports['5432']} --username=postgres",
         )
 
-    def run(self, project: Project, block: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, project: Project, block: str, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
         """Run a block of the page in a checkout, in an environment that knows the S3 store."""
-        return project.run("bash", "-ec", self.adapted(self.variables + block), check=check, timeout=7200, **PATIENT)
+        return project.run(
+            "bash",
+            "-ec",
+            self.adapted(self.variables + block),
+            check=check,
+            timeout=7200,
+            **PATIENT,
+        )
 
     def start_mlflow(self) -> None:
         self._start("mlflow", self.variables + self.mlflow)
@@ -78,15 +92,27 @@ class Services:
             "initdb", "--no-sync", "--username=postgres", "--auth-local=trust", "--auth-host=scram-sha-256",
             f"--pgdata={self.database}",
         ]  # fmt: skip
-        subprocess.run(initdb, user=user, cwd="/", env=self.environment, check=True, capture_output=True)
+        subprocess.run(
+            initdb, user=user, cwd="/", env=self.environment, check=True, capture_output=True
+        )
         listen = f"-h 127.0.0.1 -p {self.ports['5432']} -k {self.database}"
         self._start("postgres", f"exec postgres -D {self.database} {listen}", user)
         ready = ["bash", "-ec", self.adapted("sudo -u postgres psql -c 'SELECT 1'")]
         wait(
-            lambda: subprocess.run(ready, env=self.environment, check=False, capture_output=True).returncode == 0,
+            lambda: (
+                subprocess.run(
+                    ready, env=self.environment, check=False, capture_output=True
+                ).returncode
+                == 0
+            ),
             self.logs,
         )
-        subprocess.run(["bash", "-ec", self.adapted(self.role)], env=self.environment, check=True, capture_output=True)
+        subprocess.run(
+            ["bash", "-ec", self.adapted(self.role)],
+            env=self.environment,
+            check=True,
+            capture_output=True,
+        )
 
     def _start(self, name: str, command: str, user: str | None = None) -> None:
         with (self.folder / f"{name}.log").open("a") as log:
@@ -108,7 +134,8 @@ class Services:
 
     def logs(self) -> str:
         return "\n".join(
-            f"{path.name}:\n{path.read_text(errors='replace')[-3000:]}" for path in self.folder.glob("*.log")
+            f"{path.name}:\n{path.read_text(errors='replace')[-3000:]}"
+            for path in self.folder.glob("*.log")
         )
 
     def stop(self) -> None:

@@ -49,8 +49,13 @@ class Cluster:
     """The daemons run until `stop`. `environment` makes SLURM's commands talk to them."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="slurm-"))  # short, as the path of a socket must be
-        configuration = {"SLURM_CONF": f"{self.folder}/slurm.conf", "PATH": f"{self.folder}:{os.environ['PATH']}"}
+        self.folder = Path(
+            tempfile.mkdtemp(prefix="slurm-")
+        )  # short, as the path of a socket must be
+        configuration = {
+            "SLURM_CONF": f"{self.folder}/slurm.conf",
+            "PATH": f"{self.folder}:{os.environ['PATH']}",
+        }
         self.environment = os.environ | configuration
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._configure()
@@ -58,7 +63,10 @@ class Cluster:
             self._start_munge()
             self.start("slurmctld", "-D")
             self.start("slurmd", "-D")
-            wait(lambda: "idle" in self.run("sinfo", "--noheader", "--format", "%T", check=False), self.logs)
+            wait(
+                lambda: "idle" in self.run("sinfo", "--noheader", "--format", "%T", check=False),
+                self.logs,
+            )
         except BaseException:
             self.stop()
             raise
@@ -68,7 +76,13 @@ class Cluster:
             (self.folder / name).mkdir()
         controller, node = free_ports(2)
         user, host = pwd.getpwuid(os.getuid()).pw_name, socket.gethostname().partition(".")[0]
-        values = {"folder": self.folder, "user": user, "host": host, "controller": controller, "node": node}
+        values = {
+            "folder": self.folder,
+            "user": user,
+            "host": host,
+            "controller": controller,
+            "node": node,
+        }
         (self.folder / "slurm.conf").write_text(CONFIGURATION.format(**values))
         (self.folder / "gres.conf").write_text(f"NodeName={host} Name=gpu File=/dev/null\n")
         # Snakemake's plugin starts it without SLURM_CONF.
@@ -80,7 +94,13 @@ class Cluster:
         (self.folder / "munge.key").chmod(0o400)
 
     def _start_munge(self) -> None:
-        files = {"socket": "socket", "key-file": "key", "pid-file": "pid", "seed-file": "seed", "log-file": "log"}
+        files = {
+            "socket": "socket",
+            "key-file": "key",
+            "pid-file": "pid",
+            "seed-file": "seed",
+            "log-file": "log",
+        }
         options = [f"--{option}={self.folder}/munge.{ending}" for option, ending in files.items()]
         self.start("munged", "--foreground", "--force", *options)
         wait((self.folder / "munge.socket").exists, self.logs)
@@ -88,7 +108,10 @@ class Cluster:
     def start(self, daemon: str, *options: str) -> None:
         with (self.folder / f"{daemon}.output").open("a") as output:
             self.daemons[daemon] = subprocess.Popen(
-                [executable(daemon) or daemon, *options], env=self.environment, stdout=output, stderr=output
+                [executable(daemon) or daemon, *options],
+                env=self.environment,
+                stdout=output,
+                stderr=output,
             )
 
     def kill(self, daemon: str) -> None:
@@ -97,13 +120,17 @@ class Cluster:
 
     def run(self, *command: str, check: bool = True) -> str:
         """What one of SLURM's commands prints."""
-        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(
+            command, env=self.environment, capture_output=True, text=True, check=False, timeout=60
+        )
         assert not check or done.returncode == 0, f"{command} failed:\n{done.stderr}\n{self.logs()}"
         return done.stdout
 
     def logs(self) -> str:
         paths = [*self.folder.glob("*.output"), *self.folder.glob("*.log")]
-        return "\n".join(f"{path.name}:\n{path.read_text(errors='replace')[-2000:]}" for path in paths)
+        return "\n".join(
+            f"{path.name}:\n{path.read_text(errors='replace')[-2000:]}" for path in paths
+        )
 
     def stop(self) -> None:
         """End every job and every daemon."""

@@ -45,7 +45,11 @@ def test_every_rule_has_a_group_and_what_computes_on_a_gpu_says_how_much_it_need
         rules |= {name: parent for parent, name in inherited if name not in ("cpu_job", "gpu_job")}
     assert profile["groups"].keys() == rules.keys()
     on_gpu = {name for name, parent in rules.items() if parent == "gpu_job"}
-    assert on_gpu == {name for name in on_gpu if profile["set-resources"].get(name, {}).get("slurm_partition") == "gpu"}
+    assert on_gpu == {
+        name
+        for name in on_gpu
+        if profile["set-resources"].get(name, {}).get("slurm_partition") == "gpu"
+    }
     assert set(profile["set-resources"]) <= set(rules)
     assert set(profile["group-components"]) <= set(profile["groups"].values())
 
@@ -54,11 +58,15 @@ def test_every_rule_has_a_group_and_what_computes_on_a_gpu_says_how_much_it_need
     ("overlay", "targets"),
     [
         ((), ()),
-        pytest.param(("--configfile", "workflow/presets/paper.yaml"), ("paper",), marks=pytest.mark.soak),
+        pytest.param(
+            ("--configfile", "workflow/presets/paper.yaml"), ("paper",), marks=pytest.mark.soak
+        ),
     ],
     ids=str,
 )
-def test_slurm_s_queue_sees_ten_times_fewer_submissions_than_jobs(fresh: Project, tmp_path, overlay, targets) -> None:
+def test_slurm_s_queue_sees_ten_times_fewer_submissions_than_jobs(
+    fresh: Project, tmp_path, overlay, targets
+) -> None:
     project = fresh.copy(tmp_path / "project")
     (project.path / "params.yaml").write_text((ROOT / "params.yaml").read_text())
     done = project.run("snakemake", "-n", "--profile", "profiles/slurm", *overlay, "--", *targets)
@@ -86,7 +94,9 @@ def run_with(project: Project, profile: str, name: str, command: str) -> str:
     return (project.path / "job").read_text()
 
 
-def test_kubernetes_is_handed_a_job_that_asks_for_what_its_rule_needs(fresh: Project, tmp_path: Path) -> None:
+def test_kubernetes_is_handed_a_job_that_asks_for_what_its_rule_needs(
+    fresh: Project, tmp_path: Path
+) -> None:
     project = fresh.copy(tmp_path / "project")
     spec = yaml.safe_load(run_with(project, "kubernetes", "kubectl", KUBECTL))["spec"]
     container = spec["template"]["spec"]["containers"][0]
@@ -98,10 +108,15 @@ def test_kubernetes_is_handed_a_job_that_asks_for_what_its_rule_needs(fresh: Pro
     }
 
 
-def test_aws_batch_is_handed_a_job_that_asks_for_what_its_rule_needs(fresh: Project, tmp_path: Path) -> None:
+def test_aws_batch_is_handed_a_job_that_asks_for_what_its_rule_needs(
+    fresh: Project, tmp_path: Path
+) -> None:
     handed = run_with(fresh.copy(tmp_path / "project"), "aws-batch", "aws", AWS)
     assert "attemptDurationSeconds=3600" in handed
-    assert "resourceRequirements=[{type=VCPU,value=1},{type=MEMORY,value=8000}]" in shlex.split(handed)[-1]
+    assert (
+        "resourceRequirements=[{type=VCPU,value=1},{type=MEMORY,value=8000}]"
+        in shlex.split(handed)[-1]
+    )
 
 
 @pytest.mark.parametrize("profile", ["kubernetes", "aws-batch"])

@@ -16,15 +16,31 @@ READ_BY = [
     ("results/default/data/digits/images.npy", "results/default/forget/digits/seed0/rate0.1.csv"),
     ("results/default/data/digits/samples.csv", "results/default/forget/digits/seed0/rate0.1.csv"),
     ("results/default/data/digits/classes.json", "results/default/forget/digits/seed0/rate0.1.csv"),
-    ("results/default/forget/digits/seed0/rate0.1.csv", f"{MODELS}/rate0.1/munkey/system.safetensors"),
-    ("results/default/keys/digits/efficientnet-lite0_32px/keys.npz", f"{MODELS}/full/original-m/system.safetensors"),
-    (f"{MODELS}/full/original-t/system.safetensors", "results/default/logits/digits/seed0/full/original-t.npz"),
+    (
+        "results/default/forget/digits/seed0/rate0.1.csv",
+        f"{MODELS}/rate0.1/munkey/system.safetensors",
+    ),
+    (
+        "results/default/keys/digits/efficientnet-lite0_32px/keys.npz",
+        f"{MODELS}/full/original-m/system.safetensors",
+    ),
+    (
+        f"{MODELS}/full/original-t/system.safetensors",
+        "results/default/logits/digits/seed0/full/original-t.npz",
+    ),
     ("results/default/logits/digits/seed0/rate0.1/cf.npz", "results/default/metrics/digits.csv"),
     (f"{MODELS}/rate0.1/cf/record.json", "results/default/metrics/digits.csv"),
     ("results/default/metrics/digits.csv", "results/default/tables/main.csv"),
     ("results/default/tables/main.csv", "results/default/figures/forgetting.svg"),
 ]
-SAME = ("*.npy", "*.npz", "*.safetensors", "samples.csv", "classes.json", "rate*.csv")  # whose bytes hold no times
+SAME = (
+    "*.npy",
+    "*.npz",
+    "*.safetensors",
+    "samples.csv",
+    "classes.json",
+    "rate*.csv",
+)  # whose bytes hold no times
 
 
 def damage(path: Path) -> None:
@@ -42,14 +58,20 @@ def contents(project: Project) -> dict[str, bytes]:
 
 def command_in(said: str, damaged: str) -> list[str]:
     """The command that the message for a damaged file names."""
-    (command,) = set(re.findall(rf"{re.escape(damaged)}: damaged, .* Recreate it with `(.*?)`, then run again", said))
+    (command,) = set(
+        re.findall(
+            rf"{re.escape(damaged)}: damaged, .* Recreate it with `(.*?)`, then run again", said
+        )
+    )
     assert "elete" not in said
     return shlex.split(command)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "files", [READ_BY[8:9], pytest.param(READ_BY, marks=pytest.mark.soak(long=True))], ids=["one", "all"]
+    "files",
+    [READ_BY[8:9], pytest.param(READ_BY, marks=pytest.mark.soak(long=True))],
+    ids=["one", "all"],
 )
 def test_a_damaged_file_is_named_with_the_command_that_makes_it_anew(
     project: Project, files: list[tuple[str, str]]
@@ -75,7 +97,9 @@ def test_the_command_is_for_the_configuration_of_the_run(project: Project) -> No
     project.snakemake(*own)
     before = (project.path / logits).read_bytes()
     damage(project.path / logits)
-    failed = project.snakemake("--force", *own, "--", "results/own-settings/metrics/digits.csv", check=False)
+    failed = project.snakemake(
+        "--force", *own, "--", "results/own-settings/metrics/digits.csv", check=False
+    )
     project.run(*command_in(failed.stderr, logits))
     assert (project.path / logits).read_bytes() == before
     project.snakemake(*own)

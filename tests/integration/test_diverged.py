@@ -42,7 +42,10 @@ def test_methods_that_diverge_in_the_common_loop_and_in_one_of_their_own_cost_th
         f"CF @10 %, seed 0: the loss of epoch 1 is nan: lower train.lr or the method's lr_factor; log: {LOGS}/cf.log"
         in said
     )
-    assert f"NaNify @10 %, seed 0: 1 of 20 weights are not finite, cls_token among them; log: {LOGS}/nanify.log" in said
+    assert (
+        f"NaNify @10 %, seed 0: 1 of 20 weights are not finite, cls_token among them; log: {LOGS}/nanify.log"
+        in said
+    )
     for name in ("cf", "nanify"):
         assert "diverged: " in (project.path / LOGS / f"{name}.log").read_text()
     for title in ("CF", "NaNify"):
@@ -50,7 +53,9 @@ def test_methods_that_diverge_in_the_common_loop_and_in_one_of_their_own_cost_th
     for title in ("Original (T)", "Retrain (M)", "LDA", "MUNKEY"):
         assert row(project, title) == row(finished, title)
     tracking = json.loads((project.path / "results/default/tracking.json").read_text())
-    assert tracking["failure"] is None and "CF @0.1 seed 0" in {run["name"] for run in tracking["runs"]}
+    assert tracking["failure"] is None and "CF @0.1 seed 0" in {
+        run["name"] for run in tracking["runs"]
+    }
     assert project.planned() == {}
 
 
@@ -67,4 +72,9 @@ def test_where_originals_diverge_so_does_all_that_starts_from_them_and_the_rest_
     why = f"the loss of epoch 1 is nan: lower train.lr or the method's lr_factor; {log}"
     assert f"Original (T) @10 %, CF @10 %, seed 0: {why}" in text
     tidy = pd.read_csv(project.path / "results/default/metrics.csv")
-    assert set(tidy.loc[tidy["metric"] == "diverged", "method"]) >= {"original-t", "retrain-t", "cf", "munkey"}
+    assert set(tidy.loc[tidy["metric"] == "diverged", "method"]) >= {
+        "original-t",
+        "retrain-t",
+        "cf",
+        "munkey",
+    }

@@ -36,8 +36,12 @@ def pulled(reproduced: Project) -> Project:
 
 def jobs(project: Project) -> set[str]:
     """Rules of the jobs that Snakemake finished in its last run, from its log."""
-    log = max((project.path / ".snakemake/log").iterdir(), key=lambda path: path.stat().st_mtime).read_text()
-    return {line.split("Rule: ")[1].rstrip(")") for line in log.splitlines() if "Finished jobid" in line}
+    log = max(
+        (project.path / ".snakemake/log").iterdir(), key=lambda path: path.stat().st_mtime
+    ).read_text()
+    return {
+        line.split("Rule: ")[1].rstrip(")") for line in log.splitlines() if "Finished jobid" in line
+    }
 
 
 def test_a_second_repro_does_nothing(reproduced: Project) -> None:
@@ -52,7 +56,9 @@ def test_after_a_pull_all_is_there_and_nothing_is_to_be_done(pulled: Project) ->
     assert len(list(pulled.path.glob("results/default/models/**/system.safetensors"))) == 9
     assert len(list(pulled.path.glob("results/default/logits/**/*.npz"))) == 9
     assert pulled.planned() == {}
-    assert json.loads(pulled.run("dvc", "status", "--json").stdout) == {"outside": ["always changed"]}
+    assert json.loads(pulled.run("dvc", "status", "--json").stdout) == {
+        "outside": ["always changed"]
+    }
     assert "'grid' didn't change, skipping" in pulled.run("dvc", "repro").stdout
 
 
@@ -71,7 +77,9 @@ def test_what_was_pulled_is_logged_and_an_experiment_re_runs_exactly_what_depend
     assert pulled.planned() == {}
     assert "more" in pulled.run("dvc", "exp", "show", "--csv").stdout
     assert "munkey.p_retrieve" in pulled.run("dvc", "params", "diff").stdout
-    main = "results/default/tables/main.csv"  # as docs/tracking.md gets the table of another revision
+    main = (
+        "results/default/tables/main.csv"  # as docs/tracking.md gets the table of another revision
+    )
     pulled.run("dvc", "get", ".", main, "--rev", "HEAD", "--out", "earlier.csv")
     before = (pulled.path / "earlier.csv").read_text()
     assert before.startswith("dataset,") and before != (pulled.path / main).read_text()
@@ -92,7 +100,9 @@ def test_back_to_the_committed_state_is_clean(pulled: Project, tmp_path: Path) -
 def save_encoder(folder: Path, seed: int) -> None:
     """Save a tiny model with random weights of this seed."""
     torch.manual_seed(seed)
-    timm.models.save_for_hf(timm.create_model("test_vit", num_classes=0), folder, model_config={"num_classes": 0})
+    timm.models.save_for_hf(
+        timm.create_model("test_vit", num_classes=0), folder, model_config={"num_classes": 0}
+    )
 
 
 @pytest.mark.soak
@@ -104,7 +114,9 @@ def test_own_pictures_and_own_weights_that_change_run_again(fresh: Project, tmp_
     # Of 80 pictures 48 are trained on, of which 43 are left: more than keys.depth neighbors.
     source = {"source": {"reader": "imagefolder", "path": str(pets), "limit_per_class": 40}}
     keys = {"encoder": str(encoder), "image_size": None}
-    project.params({"datasets": ["pets"], "methods": ["knn"], "keys": keys, "overrides": {"pets": source}})
+    project.params(
+        {"datasets": ["pets"], "methods": ["knn"], "keys": keys, "overrides": {"pets": source}}
+    )
     project.run("dvc", "repro")
     assert "'grid' didn't change, skipping" in project.run("dvc", "repro").stdout
     (pets / "cat/000.png").rename(pets / "dog/040.png")
@@ -119,4 +131,11 @@ def test_own_pictures_and_own_weights_that_change_run_again(fresh: Project, tmp_
 
 def test_what_the_stage_reads_is_among_its_dependencies(fresh: Project) -> None:
     deps = yaml.safe_load((fresh.path / "dvc.yaml").read_text())["stages"]["grid"]["deps"]
-    assert {"src/munkey", "Snakefile", "workflow", "profiles", "requirements.lock", "cache/outside.json"} <= set(deps)
+    assert {
+        "src/munkey",
+        "Snakefile",
+        "workflow",
+        "profiles",
+        "requirements.lock",
+        "cache/outside.json",
+    } <= set(deps)

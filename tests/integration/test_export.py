@@ -21,7 +21,9 @@ def exports(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Proj
     return project
 
 
-def test_it_answers_as_the_run_did_before_and_after_deletion(exports: Project, tmp_path: Path) -> None:
+def test_it_answers_as_the_run_did_before_and_after_deletion(
+    exports: Project, tmp_path: Path
+) -> None:
     results = exports.path / "results" / "default"
     dataset = load(results / "data" / "digits")
     test = dataset.ids_of("test")

@@ -115,7 +115,10 @@ MODULES = {
     "squares": DATA_SET,
     "broken": "import nosuch\n",
 }
-ATTACKS, FIGURE = "results/default/audit/bright-squares/attacks.md", "results/default/figures/again.png"
+ATTACKS, FIGURE = (
+    "results/default/audit/bright-squares/attacks.md",
+    "results/default/figures/again.png",
+)
 TABLES = [f"results/default/tables/{name}" for name in ("main.md", "runtime.md", "ablations.csv")]
 TARGETS = ("--", *TABLES, ATTACKS, FIGURE)
 
@@ -136,7 +139,11 @@ def extended(fresh: Project, tmp_path_factory: pytest.TempPathFactory) -> Projec
     (package / "models/families/prototypes.py").write_text(FAMILY)
     (package / "unlearn/methods/keep.py").write_text(METHOD_OF_FAMILY)
     metrics, runtime = package / "evaluation/metrics.py", package / "report/tables/runtime.py"
-    replaced(metrics, '        "TA": accuracy(', '        "logit": float(logits.mean()),\n        "TA": accuracy(')
+    replaced(
+        metrics,
+        '        "TA": accuracy(',
+        '        "logit": float(logits.mean()),\n        "TA": accuracy(',
+    )
     replaced(runtime, '"P_s": "P_s"}', '"P_s": "P_s", "logit": "Mean logit"}')
     charts = package / "report/figures/charts.py"
     inputs = 'lambda layout: {"table": fill(layout.table, table="main", ending="csv")}'
@@ -167,14 +174,24 @@ def extended(fresh: Project, tmp_path_factory: pytest.TempPathFactory) -> Projec
 def test_one_of_everything_takes_part(extended: Project) -> None:
     results = extended.path / "results/default"
     tidy = pd.read_csv(results / "metrics.csv")
-    assert set(tidy["dataset"]) == {"bright-squares"} and (results / "keys/bright-squares/mean-color/keys.npz").exists()
+    assert (
+        set(tidy["dataset"]) == {"bright-squares"}
+        and (results / "keys/bright-squares/mean-color/keys.npz").exists()
+    )
     assert {"original-y", "retrain-y", "keep", "my-method"} <= set(tidy["method"])
     accuracy = tidy[(tidy["method"] == "keep") & (tidy["metric"] == "TA")]["value"]
     assert (accuracy > 95).all()  # it learned: the classes differ in brightness
-    assert ((tidy["method"] == "keep") & (tidy["metric"] == "gap")).any()  # measured against its own oracle
+    assert (
+        (tidy["method"] == "keep") & (tidy["metric"] == "gap")
+    ).any()  # measured against its own oracle
     table = (results / "tables/main.md").read_text()
-    assert all(f"| {title}" in table for title in ("Original (Y)", "Retrain (Y)", "Keep", "My method"))
-    assert "logit" in set(tidy["metric"]) and "Mean logit" in (results / "tables/runtime.md").read_text()
+    assert all(
+        f"| {title}" in table for title in ("Original (Y)", "Retrain (Y)", "Keep", "My method")
+    )
+    assert (
+        "logit" in set(tidy["metric"])
+        and "Mean logit" in (results / "tables/runtime.md").read_text()
+    )
     assert "Confidence: AUROC" in (extended.path / ATTACKS).read_text()
     assert (extended.path / FIGURE).stat().st_size > 1000
     cases = set(pd.read_csv(results / "tables/ablations.csv")["case"])
@@ -182,10 +199,14 @@ def test_one_of_everything_takes_part(extended: Project) -> None:
     assert [path for path in (ROOT / "src").rglob("*.py") if "prototypes" in path.read_text()] == []
 
 
-def test_a_broken_plug_in_is_named_and_stops_only_those_who_list_it(extended: Project, tmp_path: Path) -> None:
+def test_a_broken_plug_in_is_named_and_stops_only_those_who_list_it(
+    extended: Project, tmp_path: Path
+) -> None:
     place = r"broken of my-unlearning 0.1.0, \S*my_unlearning/broken.py, line 1"
     why = f"{place}: ModuleNotFoundError: No module named 'nosuch'"
-    assert re.search(f"skipping what cannot be used: {why}", (extended.path.parent / "said").read_text())
+    assert re.search(
+        f"skipping what cannot be used: {why}", (extended.path.parent / "said").read_text()
+    )
     copy = extended.copy(tmp_path / "project")
     copy.params({"methods": ["broken", "keep"], "unlearn": {"broken": {}}})
     refused = copy.snakemake("-n", check=False)
@@ -202,13 +223,31 @@ def edited(extended: Project, tmp_path: Path, module: str, old: str, new: str) -
     return copy
 
 
-def test_an_edit_of_a_plug_in_runs_again_what_depends_on_it_and_nothing_else(extended: Project, tmp_path: Path) -> None:
-    comment = edited(extended, tmp_path / "comment", "my_method", "    # what is returned", "    # what comes back")
+def test_an_edit_of_a_plug_in_runs_again_what_depends_on_it_and_nothing_else(
+    extended: Project, tmp_path: Path
+) -> None:
+    comment = edited(
+        extended,
+        tmp_path / "comment",
+        "my_method",
+        "    # what is returned",
+        "    # what comes back",
+    )
     assert comment.planned(*TARGETS) == {}
-    method = edited(extended, tmp_path / "method", "my_method", "settings.strength * settings", "2 * settings")
+    method = edited(
+        extended, tmp_path / "method", "my_method", "settings.strength * settings", "2 * settings"
+    )
     again = {"unlearn": 1, "evaluate": 1, "metrics": 1, "tables": 1, "attacks": 1, "chart": 1}
     assert method.planned(*TARGETS) == again
-    audit = edited(extended, tmp_path / "audit", "my_audit", "logits.max(axis=1)", "logits.min(axis=1)")
+    audit = edited(
+        extended, tmp_path / "audit", "my_audit", "logits.max(axis=1)", "logits.min(axis=1)"
+    )
     assert audit.planned(*TARGETS) == {"attacks": 1}
-    needs = edited(extended, tmp_path / "needs", "my_method", '{"retain images", "retain labels"}', '{"retain images"}')
+    needs = edited(
+        extended,
+        tmp_path / "needs",
+        "my_method",
+        '{"retain images", "retain labels"}',
+        '{"retain images"}',
+    )
     assert needs.planned(*TARGETS) == again

@@ -13,7 +13,9 @@ from tests.deploy.store.inputs import create, raw
 from tests.pages import blocks
 
 IDS, KEYS, TOKENS = raw(12)
-GONE, KEPT = [{traces(row)[0] for row in rows} for rows in ([KEYS[3], TOKENS[3]], [KEYS[4], TOKENS[4]])]
+GONE, KEPT = [
+    {traces(row)[0] for row in rows} for rows in ([KEYS[3], TOKENS[3]], [KEYS[4], TOKENS[4]])
+]
 WORD = b"a name that only this row has"
 
 
@@ -24,7 +26,12 @@ def page(section: str, block: int = 0) -> str:
 
 def run(folder: Path, commands: str, **variables: str) -> str:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    names = {"GIT_AUTHOR_NAME": "a", "GIT_COMMITTER_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_EMAIL": "a@b"}
+    names = {
+        "GIT_AUTHOR_NAME": "a",
+        "GIT_COMMITTER_NAME": "a",
+        "GIT_AUTHOR_EMAIL": "a@b",
+        "GIT_COMMITTER_EMAIL": "a@b",
+    }
     settings = {"MLFLOW_DISABLE_TELEMETRY": "true", "DVC_NO_ANALYTICS": "true", "PATH": path}
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", commands],
@@ -59,7 +66,9 @@ def test_the_files_of_an_experiment_that_hold_a_sample_are_found(project):
     models = "results/default/models/digits/seed0"
     holds = {path for path in after if path.startswith(models)}
     assert f"{models}/full/original-m/system.safetensors" in holds
-    assert not any(f"{rate}/{system}/" in path for path in holds for system in ("munkey", "retrain-m"))
+    assert not any(
+        f"{rate}/{system}/" in path for path in holds for system in ("munkey", "retrain-m")
+    )
     assert any(path.endswith("keys.npz") for path in after)
 
 
@@ -80,8 +89,14 @@ def test_the_commands_for_dvc_leave_no_earlier_version(tmp_path):
     assert places(tmp_path, GONE) == {"project/.dvc/cache", "remote/files/md5"}
     run(project, page("Earlier versions in DVC"))
     assert places(tmp_path, GONE) == set()
-    assert places(tmp_path, KEPT) == {"project/results/memory", "project/.dvc/cache", "remote/files/md5"}
-    assert run(project, "git status --porcelain; dvc status --quiet; dvc status --cloud --quiet") == ""
+    assert places(tmp_path, KEPT) == {
+        "project/results/memory",
+        "project/.dvc/cache",
+        "remote/files/md5",
+    }
+    assert (
+        run(project, "git status --porcelain; dvc status --quiet; dvc status --cloud --quiet") == ""
+    )
 
 
 LOGGED = """
@@ -103,16 +118,28 @@ print(run.info.run_id, model.model_id)
 @pytest.mark.slow
 def test_the_commands_for_mlflow_leave_no_earlier_version(tmp_path):
     create(tmp_path / "memory").close()
-    logged = run(tmp_path, 'python -c "$CODE"', CODE=LOGGED.replace("file:", f"{tmp_path.as_uri()}/"))
+    logged = run(
+        tmp_path, 'python -c "$CODE"', CODE=LOGGED.replace("file:", f"{tmp_path.as_uri()}/")
+    )
     run_id, model = logged.split()[-2:]
     with Store.open(tmp_path / "memory", writer=True) as store:
         store.delete(IDS[[3]])
         store.purge()
-    assert places(tmp_path, GONE) == {f"mlartifacts/{run_id}/artifacts", f"mlartifacts/models/{model}"}
+    assert places(tmp_path, GONE) == {
+        f"mlartifacts/{run_id}/artifacts",
+        f"mlartifacts/models/{model}",
+    }
     assert WORD in (tmp_path / "mlflow.db").read_bytes()
     listed = run(tmp_path, page("Earlier versions in MLflow"))
     assert listed.split() == [run_id, model, "munkey"]
-    run(tmp_path, page("Earlier versions in MLflow", 1), RUN=run_id, MODEL=model, NAME="digits", VERSION="1")
+    run(
+        tmp_path,
+        page("Earlier versions in MLflow", 1),
+        RUN=run_id,
+        MODEL=model,
+        NAME="digits",
+        VERSION="1",
+    )
     assert places(tmp_path, GONE) == set() and places(tmp_path, KEPT) == {
         "memory/generation-1/keys",
         "memory/generation-1/tokens",

@@ -85,11 +85,16 @@ def insert(project: Project, line: str) -> None:
     path.write_text(f"{before}    {line}\n{draw}{after}")
 
 
-def test_a_breakpoint_prompts_in_the_terminal_of_munkey_job_and_nowhere_else(project: Project) -> None:
+def test_a_breakpoint_prompts_in_the_terminal_of_munkey_job_and_nowhere_else(
+    project: Project,
+) -> None:
     insert(project, "breakpoint()")
     refused = project.make(FORGET, check=False)
     assert refused.returncode != 0 and not (project.path / FORGET).exists()
-    assert f"RuntimeError: a breakpoint, but nobody sees it here: `munkey job {FORGET}` stops" in refused.stderr
+    assert (
+        f"RuntimeError: a breakpoint, but nobody sees it here: `munkey job {FORGET}` stops"
+        in refused.stderr
+    )
     terminal = Terminal(project, "munkey", "job", FORGET)
     assert "chosen = forget_draws.draw(" in terminal.read_until("(Pdb) ")
     terminal.answer("p len(members), sampling")
@@ -115,7 +120,12 @@ def test_a_debugger_starts_where_the_job_of_munkey_job_fails(project: Project) -
 
 def test_a_rule_is_added_by_one_function_and_one_rule(project: Project) -> None:
     module = project.path / "src/munkey/jobs/data.py"
-    jobs = module.read_text().replace("from pathlib import Path\n", f"from pathlib import Path\n{IMPORTS}") + FUNCTION
+    jobs = (
+        module.read_text().replace(
+            "from pathlib import Path\n", f"from pathlib import Path\n{IMPORTS}"
+        )
+        + FUNCTION
+    )
     module.write_text(jobs)
     with (project.path / "workflow/rules/data.smk").open("a") as rules:
         rules.write(RULE)
@@ -124,5 +134,7 @@ def test_a_rule_is_added_by_one_function_and_one_rule(project: Project) -> None:
     assert re.fullmatch(r"digits: \d+ samples", (project.path / made).read_text())
     module.write_text(jobs.replace("unit: str)", "unit: str, size: int)"))
     refused = project.make(made, check=False)
-    said = "TypeError: rule counts: munkey.jobs.data.counts needs size; name it among the rule's input"
+    said = (
+        "TypeError: rule counts: munkey.jobs.data.counts needs size; name it among the rule's input"
+    )
     assert refused.returncode != 0 and said in refused.stderr

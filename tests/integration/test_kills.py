@@ -19,7 +19,9 @@ DOWNSTREAM = ("metrics", "tables", "track")
 
 
 @pytest.mark.soak(long=True)
-def test_random_kills_end_with_the_same_bytes(fresh: Project, finished: Project, tmp_path: Path) -> None:
+def test_random_kills_end_with_the_same_bytes(
+    fresh: Project, finished: Project, tmp_path: Path
+) -> None:
     project, draw = fresh.copy(tmp_path / "project"), random.Random(13)
     due = list(itertools.islice(itertools.cycle(("fork", "job", "server", "snakemake")), 10))
     while due:
@@ -55,10 +57,14 @@ def test_a_full_disk_is_named_and_with_room_again_the_run_ends_with_the_same_byt
         assert results(project) == results(finished)
 
 
-def test_a_failed_run_ends_with_the_reason_once_and_makes_what_does_not_depend_on_it(project: Project) -> None:
+def test_a_failed_run_ends_with_the_reason_once_and_makes_what_does_not_depend_on_it(
+    project: Project,
+) -> None:
     method = project.path / "src/munkey/unlearn/methods/cf.py"
     method.write_text(
-        method.read_text().replace("    return finetune", '    raise RuntimeError("broken")\n    return finetune')
+        method.read_text().replace(
+            "    return finetune", '    raise RuntimeError("broken")\n    return finetune'
+        )
     )
     project.params({"inference": {"k": 3}})  # evaluates MUNKEY again
     done = project.snakemake(check=False)
@@ -76,10 +82,15 @@ def test_a_failed_run_ends_with_the_reason_once_and_makes_what_does_not_depend_o
         'raise RuntimeError("broken")'
         in (project.path / "logs/default/unlearn/digits/seed0/rate0.1/cf.log").read_text()
     )
-    assert set(project.planned()) == {"unlearn", "evaluate", *DOWNSTREAM} and project.planned()["evaluate"] == 1
+    assert (
+        set(project.planned()) == {"unlearn", "evaluate", *DOWNSTREAM}
+        and project.planned()["evaluate"] == 1
+    )
 
 
-def test_the_lock_of_a_killed_run_is_named_with_the_command_that_removes_it(project: Project) -> None:
+def test_the_lock_of_a_killed_run_is_named_with_the_command_that_removes_it(
+    project: Project,
+) -> None:
     project.params({"train": {"lr": 2e-3}})
     running = Running(project)
     while "job" not in running.processes():
@@ -132,15 +143,31 @@ def test_on_a_cluster_there_is_no_fork_server(fresh: Project, tmp_path: Path) ->
     (project.path / "src/snakemake_executor_plugin_here").mkdir()
     (project.path / "src/snakemake_executor_plugin_here/__init__.py").write_text(PLUGIN)
     made = "results/default/data/digits/images.npy"
-    project.run("snakemake", "--executor", "here", "--jobs", "1", "--seconds-between-status-checks", "1", "--", made)
+    project.run(
+        "snakemake",
+        "--executor",
+        "here",
+        "--jobs",
+        "1",
+        "--seconds-between-status-checks",
+        "1",
+        "--",
+        made,
+    )
     assert (project.path / made).exists()
     assert not re.search("MUNKEY_RUN|MUNKEY_GPU_JOBS", (project.path / "environment").read_text())
 
 
-def test_jobs_on_this_machine_are_told_how_many_share_its_gpus(fresh: Project, tmp_path: Path) -> None:
+def test_jobs_on_this_machine_are_told_how_many_share_its_gpus(
+    fresh: Project, tmp_path: Path
+) -> None:
     project = fresh.copy(tmp_path / "project")
     script = project.path / "workflow/scripts/job.py"
-    script.write_text(f"import os\nopen('told', 'w').write(os.environ['MUNKEY_GPU_JOBS'])\n{script.read_text()}")
+    script.write_text(
+        f"import os\nopen('told', 'w').write(os.environ['MUNKEY_GPU_JOBS'])\n{script.read_text()}"
+    )
     file = "results/default/data/digits/images.npy"
-    project.run("snakemake", "--cores", "1", "--resources", "gpu=3", "--", file, MUNKEY_FORK_SERVER="0")
+    project.run(
+        "snakemake", "--cores", "1", "--resources", "gpu=3", "--", file, MUNKEY_FORK_SERVER="0"
+    )
     assert (project.path / "told").read_text() == "3"

@@ -34,12 +34,17 @@ def store(project: Project) -> str:
 RUNS = 19  # 9 systems, each as a method and with its one seed; the tables
 
 
-def test_every_system_is_a_run_with_params_metrics_tags_curves_and_artifacts(finished: Project) -> None:
+def test_every_system_is_a_run_with_params_metrics_tags_curves_and_artifacts(
+    finished: Project,
+) -> None:
     runs, client = active(store(finished)), MlflowClient(store(finished))
     assert len(runs) == RUNS and all(len(found) == 1 for found in runs.values())
     run, method = runs["MUNKEY @0.1 seed 0"][0], runs["MUNKEY @0.1"][0]
     assert {"TA", "RA", "FA", "MIA", "seed_gap", "P_s", "unlearn_s"} <= set(run.data.metrics)
-    assert run.data.metrics.items() >= {name: method.data.metrics[name] for name in ("TA", "RA", "FA", "MIA")}.items()
+    assert (
+        run.data.metrics.items()
+        >= {name: method.data.metrics[name] for name in ("TA", "RA", "FA", "MIA")}.items()
+    )
     assert method.data.metrics["gap"] == run.data.metrics["seed_gap"]
     assert run.data.tags["mlflow.parentRunId"] == method.info.run_id
     assert run.data.params["data_digest"] and run.data.params["forget_digest"]
@@ -51,14 +56,19 @@ def test_every_system_is_a_run_with_params_metrics_tags_curves_and_artifacts(fin
     assert run.info.status == "FINISHED" and run.info.end_time >= run.info.start_time
     curve = client.get_metric_history(run.info.run_id, "train/loss")
     assert [point.step for point in curve] == [1, 2]
-    assert {a.path for a in client.list_artifacts(run.info.run_id)} == {"record.json", "rate0.1.csv"}
+    assert {a.path for a in client.list_artifacts(run.info.run_id)} == {
+        "record.json",
+        "rate0.1.csv",
+    }
     tuned = runs["CF @0.1 seed 0"][0]
     assert len(client.get_metric_history(tuned.info.run_id, "unlearn/loss")) == 1
     assert "main.md" in {a.path for a in client.list_artifacts(runs["Tables"][0].info.run_id)}
     assert client.search_registered_models() == []
 
 
-def test_the_address_of_the_ui_compares_the_methods_the_smallest_gap_first(finished: Project) -> None:
+def test_the_address_of_the_ui_compares_the_methods_the_smallest_gap_first(
+    finished: Project,
+) -> None:
     client = MlflowClient(store(finished))
     (address,) = comparisons(client, "http://host").values()
     query = parse_qs(urlsplit(address.replace("/#/", "/")).query)
@@ -79,7 +89,9 @@ def test_no_byte_of_a_key_or_token_is_in_mlflow(finished: Project) -> None:
 
 
 @pytest.mark.soak
-def test_several_processes_that_log_at_once_lose_nothing_and_duplicate_nothing(tmp_path: Path) -> None:
+def test_several_processes_that_log_at_once_lose_nothing_and_duplicate_nothing(
+    tmp_path: Path,
+) -> None:
     """Two checkouts, two configurations of each and each of these twice, in a store that does not exist yet."""
     code = (
         "import sys;"
@@ -95,7 +107,11 @@ def test_several_processes_that_log_at_once_lose_nothing_and_duplicate_nothing(t
             command = [sys.executable, "-c", code, name]
             started.append(
                 subprocess.Popen(
-                    command, cwd=tmp_path / folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+                    command,
+                    cwd=tmp_path / folder,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
                 )
             )
     printed = [process.communicate(timeout=300)[0] for process in started]
@@ -114,14 +130,21 @@ def test_an_overlay_leaves_the_results_of_the_default_alone(project: Project) ->
 
     before = files()
     project.run("munkey", "mlflow", "sync")
-    (project.path / "small.yaml").write_text("{methods: [knn, munkey], train: {epochs: 1}, inference: {k: 1}}")
+    (project.path / "small.yaml").write_text(
+        "{methods: [knn, munkey], train: {epochs: 1}, inference: {k: 1}}"
+    )
     project.run("make", "-o", ".venv/ready", "run", "CONFIG=small.yaml")
     assert files() == before
     assert (project.path / "results/small/tables/main.md").exists()
     assert project.planned() == {} and project.planned("--configfile", "small.yaml") == {}
     client = MlflowClient(store(project))
-    runs = client.search_runs([each.experiment_id for each in client.search_experiments()], max_results=1000)
-    assert Counter(run.data.tags["munkey.results"] for run in runs) == {"results/default": RUNS, "results/small": 17}
+    runs = client.search_runs(
+        [each.experiment_id for each in client.search_experiments()], max_results=1000
+    )
+    assert Counter(run.data.tags["munkey.results"] for run in runs) == {
+        "results/default": RUNS,
+        "results/small": 17,
+    }
 
 
 def test_a_store_that_fails_is_told_last_costs_nothing_and_is_tried_again(project: Project) -> None:
@@ -136,10 +159,14 @@ def test_a_store_that_fails_is_told_last_costs_nothing_and_is_tried_again(projec
     project.params({"tracking": {"uri": "sqlite:///mlflow.db"}})
     project.make("all")
     runs = active(store(project))
-    assert {name: len(found) for name, found in runs.items()} == dict.fromkeys(runs, 1) and len(runs) == RUNS
+    assert {name: len(found) for name, found in runs.items()} == dict.fromkeys(runs, 1) and len(
+        runs
+    ) == RUNS
 
 
-def test_an_edit_adds_runs_and_the_earlier_ones_stay_told_apart_by_what_changed(project: Project) -> None:
+def test_an_edit_adds_runs_and_the_earlier_ones_stay_told_apart_by_what_changed(
+    project: Project,
+) -> None:
     project.run("munkey", "mlflow", "sync")
     project.params({"inference": {"k": 1}})
     project.snakemake()

@@ -46,10 +46,14 @@ class Rehearsal(NamedTuple):
 
     @property
     def plan(self) -> Plan:
-        return Plan(load(read_params([ROOT / overlay for overlay in self.overlays], ROOT / "params.yaml")))
+        return Plan(
+            load(read_params([ROOT / overlay for overlay in self.overlays], ROOT / "params.yaml"))
+        )
 
 
-def make(project: Project, *arguments: str, check: bool = True, **env: str) -> CompletedProcess[str]:
+def make(
+    project: Project, *arguments: str, check: bool = True, **env: str
+) -> CompletedProcess[str]:
     """Make in the environment of the tests, which it must not install anew; without a network for encoders."""
     command = ("make", "-o", ".venv/ready", *arguments)
     hub = {"HF_HOME": str(project.path / "hub"), "HF_HUB_OFFLINE": "1"}
@@ -106,7 +110,10 @@ def test_before_the_first_job_all_that_must_be_downloaded_is_named(bare: Project
     assert refused.returncode != 0 and "this machine is not ready:" in refused.stderr
     for dataset in Rehearsal(WHOLE, WHOLE_TRAININGS).plan.params.datasets:
         archive = DATASETS[dataset].archive
-        assert archive is not None and f"- {dataset}: {archive().name} is not in data/" in refused.stderr
+        assert (
+            archive is not None
+            and f"- {dataset}: {archive().name} is not in data/" in refused.stderr
+        )
     assert refused.stderr.count("hf download") == len(ENCODER_FAMILIES)
     assert "no GPU" not in refused.stderr and not (bare.path / "results").exists()
 
@@ -117,17 +124,23 @@ def test_without_a_gpu_only_a_rehearsal_may_run(ready: Project) -> None:
     assert f"\n{PAPER_TRAININGS} trainings" in refused.stdout and "at least" in refused.stdout
 
 
-def test_the_rehearsal_says_what_it_will_take_and_that_it_is_one(said: str, rehearsal: Rehearsal, plan: Plan) -> None:
+def test_the_rehearsal_says_what_it_will_take_and_that_it_is_one(
+    said: str, rehearsal: Rehearsal, plan: Plan
+) -> None:
     before, _, after = said.partition("This machine is ready.")
     assert f"\n{rehearsal.trainings} trainings" in before and "at least" in before
     for dataset in plan.params.datasets:
-        assert f"{dataset}: a rehearsal, with fewer seeds, images and epochs than the paper's" in after
+        assert (
+            f"{dataset}: a rehearsal, with fewer seeds, images and epochs than the paper's" in after
+        )
 
 
 def test_every_data_set_is_read_from_its_archive_and_limited(results: Path, plan: Plan) -> None:
     for dataset, size in SIZES.items():
         limit = plan.params.for_case(dataset).source.limit_per_class
-        splits = Counter(sample["split"] for sample in read_csv(results / "data" / dataset / "samples.csv"))
+        splits = Counter(
+            sample["split"] for sample in read_csv(results / "data" / dataset / "samples.csv")
+        )
         for split in ("train", "val", "test"):
             labels = np.arange(getattr(size, split)) % size.classes
             assert splits[split] == np.bincount(labels).clip(max=limit).sum(), (dataset, split)
@@ -135,7 +148,9 @@ def test_every_data_set_is_read_from_its_archive_and_limited(results: Path, plan
         assert images.shape == (splits.total(), size.side, size.side, 3)
 
 
-def test_the_papers_encoders_made_the_keys_where_the_paper_has_them(results: Path, plan: Plan) -> None:
+def test_the_papers_encoders_made_the_keys_where_the_paper_has_them(
+    results: Path, plan: Plan
+) -> None:
     for dataset in plan.params.datasets:
         folders = sorted(path.name for path in (results / "keys" / dataset).iterdir())
         wanted = ENCODER_FAMILIES if dataset in ("cifar10", "dermamnist") else ["vit-b16"]
@@ -163,13 +178,25 @@ def test_every_system_of_the_paper_is_measured_and_held_against_it(
     assert 0 < len(compared) == len(expected)
 
 
-def test_the_comparison_counts_what_agrees_and_renders_as_a_rehearsal(results: Path, said: str) -> None:
+def test_the_comparison_counts_what_agrees_and_renders_as_a_rehearsal(
+    results: Path, said: str
+) -> None:
     within = pd.read_csv(results / "tables/paper.csv")["within"].astype("boolean")
     text, page = ((results / name).read_text() for name in ("tables/paper.md", "report/index.html"))
     for shown in (said, text):
-        (counts,) = re.findall(r"^\| all +\| +\| +\| (\d+) +\| (\d+) +\| (\d+) +\|", shown, re.MULTILINE)
-        assert [int(count) for count in counts] == [len(paper.printed()), within.count(), within.sum()]
-    assert text.count("a rehearsal, with fewer seeds") == page.count("a rehearsal, with fewer seeds") == 6
+        (counts,) = re.findall(
+            r"^\| all +\| +\| +\| (\d+) +\| (\d+) +\| (\d+) +\|", shown, re.MULTILINE
+        )
+        assert [int(count) for count in counts] == [
+            len(paper.printed()),
+            within.count(),
+            within.sum(),
+        ]
+    assert (
+        text.count("a rehearsal, with fewer seeds")
+        == page.count("a rehearsal, with fewer seeds")
+        == 6
+    )
     assert "### main, cifar10, 2 %: ours (the paper's)" in said
 
 
@@ -177,7 +204,18 @@ def test_every_table_and_figure_is_there_and_nothing_is_left_to_do(
     ready: Project, results: Path, rehearsal: Rehearsal, plan: Plan
 ) -> None:
     for figure in Exhibits(plan).figures:
-        assert all((results / f"figures/{figure}.{ending}").stat().st_size > 1000 for ending in ("svg", "png"))
-    for table in ("main", "runtime", "datasets", "ablations", "aggregation", "strategies", "encoders"):
+        assert all(
+            (results / f"figures/{figure}.{ending}").stat().st_size > 1000
+            for ending in ("svg", "png")
+        )
+    for table in (
+        "main",
+        "runtime",
+        "datasets",
+        "ablations",
+        "aggregation",
+        "strategies",
+        "encoders",
+    ):
         assert len((results / f"tables/{table}.md").read_text().splitlines()) > 3
     assert ready.planned("--configfile", *rehearsal.overlays, "--", "paper") == {}

@@ -20,28 +20,42 @@ def searched(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Pro
 
 
 def found(project: Project, method: str) -> dict:
-    return json.loads((project.path / f"results/default/search/digits/seed0/rate0.1/{method}/search.json").read_text())
+    return json.loads(
+        (
+            project.path / f"results/default/search/digits/seed0/rate0.1/{method}/search.json"
+        ).read_text()
+    )
 
 
 @pytest.mark.parametrize("method", ["cf", "ssd"])
-def test_every_candidate_is_kept_and_the_chosen_one_is_the_result(searched: Project, method: str) -> None:
+def test_every_candidate_is_kept_and_the_chosen_one_is_the_result(
+    searched: Project, method: str
+) -> None:
     told = found(searched, method)
     folder = searched.path / f"results/default/search/digits/seed0/rate0.1/{method}"
     result = searched.path / f"results/default/models/digits/seed0/rate0.1/{method}"
     assert len(told["candidates"]) == 2
     chosen = folder / str(told["chosen"])
-    assert (result / "system.safetensors").read_bytes() == (chosen / "system.safetensors").read_bytes()
+    assert (result / "system.safetensors").read_bytes() == (
+        chosen / "system.safetensors"
+    ).read_bytes()
     record = json.loads((result / "record.json").read_text())
     assert record["settings"]["method"] == told["candidates"][told["chosen"]]["settings"]
     assert record["unlearn_s"] == told["candidates"][told["chosen"]]["unlearn_s"]
     assert record["search_s"] > sum(c["unlearn_s"] for c in told["candidates"])
     for candidate in told["candidates"]:
-        assert candidate["gap"] == pytest.approx(abs(candidate["val_accuracy"] - candidate["forget_accuracy"]))
+        assert candidate["gap"] == pytest.approx(
+            abs(candidate["val_accuracy"] - candidate["forget_accuracy"])
+        )
 
 
 def test_the_time_of_the_search_stands_beside_the_time_of_unlearning(searched: Project) -> None:
     table = (searched.path / "results/default/tables/runtime.md").read_text()
-    header, *lines = [[c.strip() for c in line.split("|")[1:-1]] for line in table.splitlines() if "--" not in line]
+    header, *lines = [
+        [c.strip() for c in line.split("|")[1:-1]]
+        for line in table.splitlines()
+        if "--" not in line
+    ]
     rows = {line[header.index("Method")]: dict(zip(header, line, strict=True)) for line in lines}
     assert float(rows["CF"]["Search [s]"]) > float(rows["CF"]["Unlearn [s]"])
     assert rows["SISA"]["Search [s]"] == "–"
@@ -49,7 +63,9 @@ def test_the_time_of_the_search_stands_beside_the_time_of_unlearning(searched: P
 
 def test_sisa_is_exactly_its_oracle(searched: Project) -> None:
     models = searched.path / "results/default/models/digits/seed0/rate0.1"
-    assert (models / "sisa/system.safetensors").read_bytes() == (models / "retrain-s/system.safetensors").read_bytes()
+    assert (models / "sisa/system.safetensors").read_bytes() == (
+        models / "retrain-s/system.safetensors"
+    ).read_bytes()
     tidy = pd.read_csv(searched.path / "results/default/metrics.csv")
     gap = tidy[(tidy["method"] == "sisa") & (tidy["metric"] == "gap")]["value"]
     assert gap.tolist() == [0.0]

@@ -36,7 +36,9 @@ def runs_of(project: Project, site: str) -> list[Run]:
     """The runs of a checkout that are in the store."""
     client, owner = MlflowClient(site), f"{socket.gethostname()}:{project.path}/results/default"
     experiment = client.get_experiment_by_name("digits")
-    return list(client.search_runs([experiment.experiment_id], f"tags.`munkey.results` = '{owner}'"))
+    return list(
+        client.search_runs([experiment.experiment_id], f"tags.`munkey.results` = '{owner}'")
+    )
 
 
 def track(services: Services, projects: list[Project]) -> list[CompletedProcess[str]]:
@@ -54,7 +56,11 @@ def check_log(project: Project, site: str, folder: Path) -> None:
     assert len(by_name) == len(current) == RUNS
     table = pd.read_csv(project.path / "results/default/metrics.csv")
     for method, part in table.groupby("method"):
-        [run] = [run for run in current if (run.data.tags["kind"], run.data.tags.get("method")) == ("run", method)]
+        [run] = [
+            run
+            for run in current
+            if (run.data.tags["kind"], run.data.tags.get("method")) == ("run", method)
+        ]
         names = part["metric"].replace({"gap": SEED_GAP})
         expected = {name: short(value) for name, value in zip(names, part["value"], strict=True)}
         assert {name: run.data.metrics[name] for name in expected} == expected
@@ -85,15 +91,22 @@ def test_two_checkouts_share_results_and_a_server_that_is_killed_while_both_trac
     both = [first, second]
     for project, k in zip(both, (3, 1), strict=True):
         project.params({"inference": {"k": k}})
-        services.run(project, f"snakemake --cores 2 -- {TABLES}/main.md {TABLES}/runtime.md {SETTINGS}")
-    assert (first.path / TABLES / "main.md").read_text() != (second.path / TABLES / "main.md").read_text()
+        services.run(
+            project, f"snakemake --cores 2 -- {TABLES}/main.md {TABLES}/runtime.md {SETTINGS}"
+        )
+    assert (first.path / TABLES / "main.md").read_text() != (
+        second.path / TABLES / "main.md"
+    ).read_text()
     with ThreadPoolExecutor(1) as pool:
         tracking = pool.submit(track, services, both)
         wait(lambda: bool(runs_of(second, services.site)), services.logs, 3600)
         services.kill_mlflow()
         _, cut_off = tracking.result()
     last_line = cut_off.stderr
-    assert f"tracking.uri = {services.site} cannot be used" in last_line and "`munkey mlflow sync`" in last_line
+    assert (
+        f"tracking.uri = {services.site} cannot be used" in last_line
+        and "`munkey mlflow sync`" in last_line
+    )
     services.start_mlflow()
     assert len(runs_of(second, services.site)) < RUNS
 

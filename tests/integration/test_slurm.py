@@ -48,7 +48,9 @@ class Running:
     def __init__(self, project: Project, cluster: Cluster) -> None:
         self.project, self.cluster = project, cluster
         paths = f"{cluster.folder}:{project.environment()['PATH']}"
-        self.process = project.start("snakemake", *PROFILE, SLURM_CONF=cluster.environment["SLURM_CONF"], PATH=paths)
+        self.process = project.start(
+            "snakemake", *PROFILE, SLURM_CONF=cluster.environment["SLURM_CONF"], PATH=paths
+        )
 
     def job_of(self, function: str) -> int:
         """The process of a job that runs this function of munkey.jobs, as soon as there is one."""
@@ -84,9 +86,14 @@ class Submission(NamedTuple):
 
 def trainings(cluster: Cluster) -> list[Submission]:
     """The submissions of the group `train`, in their order."""
-    lines = cluster.run("squeue", "--states=all", "--sort=i", "--noheader", "--format=%k|%T|%m|%l|%b").splitlines()
+    lines = cluster.run(
+        "squeue", "--states=all", "--sort=i", "--noheader", "--format=%k|%T|%m|%l|%b"
+    ).splitlines()
     columns = [line.split("|")[1:] for line in lines if "_train" in line.split("|")[0]]
-    return [Submission(state, int(memory.rstrip("M")), minutes(limit), gpus) for state, memory, limit, gpus in columns]
+    return [
+        Submission(state, int(memory.rstrip("M")), minutes(limit), gpus)
+        for state, memory, limit, gpus in columns
+    ]
 
 
 def minutes(limit: str) -> int:
@@ -98,7 +105,9 @@ def minutes(limit: str) -> int:
 
 @pytest.mark.slurm
 @pytest.mark.slow
-@pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}: apt-get install slurm-wlm munge")
+@pytest.mark.skipif(
+    bool(MISSING), reason=f"needs {', '.join(MISSING)}: apt-get install slurm-wlm munge"
+)
 def test_a_killed_job_and_a_killed_node_end_with_the_bytes_of_a_local_run(
     fresh: Project, finished: Project, cluster: Cluster, tmp_path: Path
 ) -> None:

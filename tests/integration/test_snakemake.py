@@ -18,13 +18,20 @@ from munkey.report.tables.terminal import plain
 from tests.conftest import VIT, generator
 from tests.integration.conftest import ROOT, Project
 
-SYSTEMS = [*(f"{run}-{letter}" for run in ("original", "retrain") for letter in "tml"), "lda", "cf", "munkey"]
+SYSTEMS = [
+    *(f"{run}-{letter}" for run in ("original", "retrain") for letter in "tml"),
+    "lda",
+    "cf",
+    "munkey",
+]
 DOWNSTREAM = {"metrics": 1, "tables": 1, "track": 1}
 
 
 def without_times(path: Path) -> pd.DataFrame:
     tidy = pd.read_csv(path, dtype=str)
-    return tidy[~tidy["metric"].isin(["unlearn_s", "cpu_s", "train_epoch_s", "train_s"])].reset_index(drop=True)
+    return tidy[
+        ~tidy["metric"].isin(["unlearn_s", "cpu_s", "train_epoch_s", "train_s"])
+    ].reset_index(drop=True)
 
 
 def test_the_run_ends_with_the_table_and_where_everything_is(finished: Project) -> None:
@@ -37,7 +44,9 @@ def test_the_run_ends_with_the_table_and_where_everything_is(finished: Project) 
 def test_a_run_says_a_line_for_each_job_and_how_long_the_rest_takes(finished: Project) -> None:
     log = (finished.path / "run.log").read_text()
     lines = re.findall(r"^ *(\d+) %  (about .* left)? +([\d.]+) s  (.+)$", log, re.MULTILINE)
-    assert [int(line[0]) for line in lines] == sorted(int(line[0]) for line in lines) and lines[-1][0] == "100"
+    assert [int(line[0]) for line in lines] == sorted(int(line[0]) for line in lines) and lines[-1][
+        0
+    ] == "100"
     assert f"{len(lines)} jobs" in log and sum("train " in line[3] for line in lines) == 6
     assert sum(bool(line[1]) for line in lines) > len(lines) / 3
     assert "Finished jobid" not in log and "Select jobs to execute" not in log
@@ -45,10 +54,14 @@ def test_a_run_says_a_line_for_each_job_and_how_long_the_rest_takes(finished: Pr
     assert Path(complete).read_text().count("Finished jobid") == len(lines)
 
 
-def test_one_file_can_be_asked_for_where_nothing_was_made_yet(fresh: Project, tmp_path: Path) -> None:
+def test_one_file_can_be_asked_for_where_nothing_was_made_yet(
+    fresh: Project, tmp_path: Path
+) -> None:
     project = fresh.copy(tmp_path / "project")
     done = project.make("results/default/data/digits/images.npy")
-    assert done.stdout == "\nmade      results/default/data/digits: images.npy\n"  # and no table of anything else
+    assert (
+        done.stdout == "\nmade      results/default/data/digits: images.npy\n"
+    )  # and no table of anything else
 
 
 def test_every_system_has_every_metric(finished: Project) -> None:
@@ -70,10 +83,14 @@ def test_logits_are_kept_with_labels_and_ids(finished: Project) -> None:
         with np.load(path) as stored:
             assert stored["logits"].dtype == np.float32
             assert stored["logits"].shape == (len(samples), 10)
-            assert len(stored["ids"]) == len(stored["labels"]) == len(stored["splits"]) == len(samples)
+            assert (
+                len(stored["ids"]) == len(stored["labels"]) == len(stored["splits"]) == len(samples)
+            )
 
 
-def test_deletion_leaves_every_weight_bit_identical_and_no_row_of_the_forget_set(finished: Project) -> None:
+def test_deletion_leaves_every_weight_bit_identical_and_no_row_of_the_forget_set(
+    finished: Project,
+) -> None:
     models = finished.path / "results/default/models/digits/seed0"
     before = load_file(models / "full/original-m/system.safetensors")
     after = load_file(models / "rate0.1/munkey/system.safetensors")
@@ -95,20 +112,30 @@ def test_each_result_records_what_it_came_from(finished: Project) -> None:
     for record in records:
         provenance = json.loads(record.read_text())["provenance"]
         assert provenance["commit"].startswith(commit)
-        assert provenance["versions"]["torch"] and provenance["params_digest"] and provenance["device"]
+        assert (
+            provenance["versions"]["torch"] and provenance["params_digest"] and provenance["device"]
+        )
 
 
-def test_nothing_to_be_done_after_a_run_and_the_default_profile_is_loaded(finished: Project) -> None:
+def test_nothing_to_be_done_after_a_run_and_the_default_profile_is_loaded(
+    finished: Project,
+) -> None:
     done = finished.run("snakemake", "-n", "--cores", "2")
     said = done.stdout + done.stderr
-    assert "Nothing to be done" in said and "Using workflow specific profile profiles/default" in said
+    assert (
+        "Nothing to be done" in said and "Using workflow specific profile profiles/default" in said
+    )
     assert "results/default" not in said
-    again = finished.snakemake().stdout  # no dry run, and nothing to do either: the same end as that of the run before
+    again = (
+        finished.snakemake().stdout
+    )  # no dry run, and nothing to do either: the same end as that of the run before
     log = (finished.path / "run.log").read_text()
     assert again in log and "results/default/metrics.csv" in again
 
 
-def test_the_same_bytes_whatever_the_cores(finished: Project, fresh: Project, tmp_path: Path) -> None:
+def test_the_same_bytes_whatever_the_cores(
+    finished: Project, fresh: Project, tmp_path: Path
+) -> None:
     again = fresh.copy(tmp_path / "project")
     again.snakemake("--", "results/default/metrics.csv", cores=1)
     pd.testing.assert_frame_equal(
@@ -142,7 +169,9 @@ KNOBS = [
 
 
 @pytest.mark.parametrize(("change", "jobs"), KNOBS, ids=lambda value: str(value)[:50])
-def test_a_changed_knob_runs_exactly_what_depends_on_it(change: dict, jobs: dict, project: Project) -> None:
+def test_a_changed_knob_runs_exactly_what_depends_on_it(
+    change: dict, jobs: dict, project: Project
+) -> None:
     project.params(change)
     assert project.planned() == jobs | DOWNSTREAM
 
@@ -162,7 +191,9 @@ def test_a_deeper_search_trains_nothing_that_does_not_read_further(project: Proj
 
 
 def test_a_dry_run_says_in_words_which_knob_or_which_code_changed(project: Project) -> None:
-    project.params({"unlearn": {"cf": {"lr_factor": 0.3}}, "keys": {"depth": 32}, "lda": {"alpha": 0.3}})
+    project.params(
+        {"unlearn": {"cf": {"lr_factor": 0.3}}, "keys": {"depth": 32}, "lda": {"alpha": 0.3}}
+    )
     predict = project.path / "src/munkey/evaluation/predict.py"
     predict.write_text(predict.read_text().replace('"ids": asked.ids,', '"ids": 1 * asked.ids,'))
     why = project.snakemake("-n").stdout.partition("\nWhy:\n")[2].splitlines()
@@ -172,10 +203,14 @@ def test_a_dry_run_says_in_words_which_knob_or_which_code_changed(project: Proje
     code = "the code of evaluate.evaluate: evaluation/predict.py"
     assert f"  evaluate original-t: digits, seed 0, full: {code}" in why
     (last,) = [line for line in why if line.startswith("  made from what is made anew: ")]
-    assert "unlearn (2)" in last and "metrics (1)" in last  # of LDA and MUNKEY, whose originals are made anew
+    assert (
+        "unlearn (2)" in last and "metrics (1)" in last
+    )  # of LDA and MUNKEY, whose originals are made anew
 
 
-def test_knobs_of_the_command_line_are_those_of_the_run_also_in_sections_and_lists(project: Project) -> None:
+def test_knobs_of_the_command_line_are_those_of_the_run_also_in_sections_and_lists(
+    project: Project,
+) -> None:
     """The failure: `--config inference='{"k": 2}'` was refused, as the number in it was text."""
     evaluated = {"evaluate", "metrics", "tables", "track", "settings"}
     assert set(project.planned("--config", 'inference={"k": 2}')) == evaluated
@@ -192,8 +227,18 @@ def test_a_knob_that_changes_no_result_computes_none(project: Project) -> None:
 DRAWN = {"forget": 1, "neighbors": 1, "train": 3, "unlearn": 3, "evaluate": 6}
 # An edit: the module, what is replaced, by what, and the jobs that must run again but for those at the end.
 EDITS = [
-    ("unlearn/methods/cf.py", "request.retain)", 'request.retain, only="")', {"unlearn": 1, "evaluate": 1}),
-    ("unlearn/methods/cf.py", '{"retain images", "retain labels"}', '{"retain images"}', {"unlearn": 1, "evaluate": 1}),
+    (
+        "unlearn/methods/cf.py",
+        "request.retain)",
+        'request.retain, only="")',
+        {"unlearn": 1, "evaluate": 1},
+    ),
+    (
+        "unlearn/methods/cf.py",
+        '{"retain images", "retain labels"}',
+        '{"retain images"}',
+        {"unlearn": 1, "evaluate": 1},
+    ),
     ("evaluation/predict.py", '"ids": asked.ids,', '"ids": 1 * asked.ids,', {"evaluate": 9}),
     (
         "models/families/munkey.py",
@@ -208,29 +253,43 @@ EDITS = [
 ]
 
 
-@pytest.mark.parametrize(("module", "before", "after", "jobs"), EDITS, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(
+    ("module", "before", "after", "jobs"), EDITS, ids=lambda value: str(value)[:40]
+)
 def test_an_edited_module_re_runs_exactly_what_imports_it(
     module: str, before: str, after: str, jobs: dict, project: Project
 ) -> None:
     path = project.path / "src/munkey" / module
     assert path.read_text().count(before) == 1
     path.write_text(path.read_text().replace(before, after))
-    assert project.planned() == {rule: count for rule, count in (DOWNSTREAM | jobs).items() if count}
+    assert project.planned() == {
+        rule: count for rule, count in (DOWNSTREAM | jobs).items() if count
+    }
 
 
-def test_comments_checkouts_and_broken_files_that_nobody_lists_re_run_nothing(project: Project) -> None:
+def test_comments_checkouts_and_broken_files_that_nobody_lists_re_run_nothing(
+    project: Project,
+) -> None:
     package = project.path / "src/munkey"
     loop = package / "training/loop.py"
-    documented = loop.read_text().replace('"""Cross-entropy and number', '"""The cross-entropy and number')
+    documented = loop.read_text().replace(
+        '"""Cross-entropy and number', '"""The cross-entropy and number'
+    )
     loop.write_text(documented + "# a comment\n")
     (package / "unlearn/methods/my_method.py").write_text("from munkey import nosuch\n")
     (package / "unlearn/methods/half_written.py").write_text("def")
     touched = [*package.rglob("*.py"), *(project.path / "workflow").rglob("*.*")]
-    for path in [*touched, project.path / "params.yaml", *sorted((project.path / "results").rglob("*.npz"))]:
+    for path in [
+        *touched,
+        project.path / "params.yaml",
+        *sorted((project.path / "results").rglob("*.npz")),
+    ]:
         path.touch()
     planned = project.snakemake("-n")
     said = planned.stdout + planned.stderr
-    refusal = "src/munkey/unlearn/methods/my_method.py, line 1: ImportError: cannot import name 'nosuch'"
+    refusal = (
+        "src/munkey/unlearn/methods/my_method.py, line 1: ImportError: cannot import name 'nosuch'"
+    )
     assert "Nothing to be done" in said and f"skipping what cannot be used: {refusal}" in said
     assert "half_written.py: SyntaxError: invalid syntax" in said
 
@@ -240,11 +299,16 @@ def test_bad_parameters_are_refused_before_any_job(fresh: Project, tmp_path: Pat
     project.params({"forget": {"rates": [1.5]}, "train": {"lrr": 1}})
     done = project.snakemake(check=False)
     assert done.returncode != 0 and "Traceback" not in done.stderr
-    assert all(word in done.stderr for word in ("forget.rates.0", "1.5", "less than 1", "did you mean 'lr'"))
+    assert all(
+        word in done.stderr
+        for word in ("forget.rates.0", "1.5", "less than 1", "did you mean 'lr'")
+    )
     assert not (project.path / "results").exists()
 
 
-def test_a_deleted_file_is_named_where_nothing_needs_it_and_where_it_is_made_again(project: Project) -> None:
+def test_a_deleted_file_is_named_where_nothing_needs_it_and_where_it_is_made_again(
+    project: Project,
+) -> None:
     keys = "results/default/keys/digits/efficientnet-lite0_32px/keys.npz"
     (project.path / keys).unlink()
     assert f"{keys} is not there any more" in project.snakemake().stdout  # which has nothing to do
@@ -266,10 +330,14 @@ def test_a_truncated_keys_file_is_named_and_nothing_else_is_lost(project: Projec
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="shows what happens where there is no GPU")
-def test_planned_for_a_gpu_from_a_host_without_one_but_not_run_on_a_cpu(fresh: Project, tmp_path: Path) -> None:
+def test_planned_for_a_gpu_from_a_host_without_one_but_not_run_on_a_cpu(
+    fresh: Project, tmp_path: Path
+) -> None:
     project = fresh.copy(tmp_path / "project")
     project.params({"device": "cuda"})
-    done = project.make("results/default/models/digits/seed0/full/original-t/system.safetensors", check=False)
+    done = project.make(
+        "results/default/models/digits/seed0/full/original-t/system.safetensors", check=False
+    )
     assert done.returncode != 0
     assert "this job was planned for a GPU" in done.stderr and "set device: cpu" in done.stderr
 
@@ -285,7 +353,9 @@ def test_the_report_is_one_page_with_captions(project: Project) -> None:
     page = (project.path / "report.html").read_text()
     assert "figures/forgetting.png" in page  # `made` has what `make paper` made so far
     assert "mean and standard deviation over seeds" in page
-    assert 'src="http' not in page and 'href="http' not in page.replace('href="https://snakemake', "")
+    assert 'src="http' not in page and 'href="http' not in page.replace(
+        'href="https://snakemake', ""
+    )
 
 
 @pytest.mark.soak

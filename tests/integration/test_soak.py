@@ -59,7 +59,10 @@ class Tracking:
 
     def kill(self) -> None:
         if self.process:
-            for process in (*psutil.Process(self.process.pid).children(recursive=True), self.process):
+            for process in (
+                *psutil.Process(self.process.pid).children(recursive=True),
+                self.process,
+            ):
                 with contextlib.suppress(psutil.Error):
                     process.kill()
             self.process.wait()
@@ -81,7 +84,9 @@ def runs_in(uri: str) -> list[tuple[str, str]]:
 class Soak:
     """A project that is run until it is done, while `FAULTS` faults happen to it."""
 
-    def __init__(self, project: Project, tracking: Tracking, draw: random.Random, temporary: Path) -> None:
+    def __init__(
+        self, project: Project, tracking: Tracking, draw: random.Random, temporary: Path
+    ) -> None:
         self.project, self.tracking, self.draw, self.temporary = project, tracking, draw, temporary
         self.results = project.path / "results"
         self.faults: Counter[str] = Counter()
@@ -99,7 +104,9 @@ class Soak:
 
     def records(self) -> dict[Path, int]:
         """When each result was made."""
-        return {path: path.stat().st_mtime_ns for path in sorted(self.results.rglob("*record.json"))}
+        return {
+            path: path.stat().st_mtime_ns for path in sorted(self.results.rglob("*record.json"))
+        }
 
     def attempt(self) -> bool:
         """Whether something went wrong."""
@@ -181,7 +188,9 @@ def test_faults_at_random_end_with_the_same_bytes(
         assert sorted(made) == sorted(expected)
         assert [path for path in expected if made[path] != expected[path]] == []
         assert leftovers(project, temporary) == []
-    assert runs_in(f"sqlite:///{server.folder}/store.db") == runs_in(f"sqlite:///{undisturbed.path}/mlflow.db")
+    assert runs_in(f"sqlite:///{server.folder}/store.db") == runs_in(
+        f"sqlite:///{undisturbed.path}/mlflow.db"
+    )
     passed = {
         "number": round_number,
         "faults": {kind: soak.faults[kind] for kind in KINDS},
@@ -201,16 +210,25 @@ def keep(found: dict[str, Any]) -> None:
     """Add to what this machine found before, for docs/running.md; a round that is run again replaces what it was."""
     path = file_for(this_machine("cpu"), "soak", RESULTS)
     before = json.loads(path.read_text()) if path.exists() else {}
-    rounds = {each["number"]: each for each in (*before.get("rounds", []), *found.get("rounds", []))}
+    rounds = {
+        each["number"]: each for each in (*before.get("rounds", []), *found.get("rounds", []))
+    }
     everything = {**before, **found, "rounds": [rounds[number] for number in sorted(rounds)]}
     path.write_text(json.dumps(everything, indent=2) + "\n")
 
 
 def leftovers(project: Project, temporary: Path) -> list[object]:
     """Temporary files, checkpoints, locks and processes that outlived the run."""
-    files = [path for part in ("results", "cache") for path in (project.path / part).rglob("*") if path.is_file()]
+    files = [
+        path
+        for part in ("results", "cache")
+        for path in (project.path / part).rglob("*")
+        if path.is_file()
+    ]
     unfinished = [
-        path for path in files if TEMPORARY.fullmatch(path.name) or FOLDER in path.relative_to(project.path).parents
+        path
+        for path in files
+        if TEMPORARY.fullmatch(path.name) or FOLDER in path.relative_to(project.path).parents
     ]
     locks = [path for path in (project.path / ".snakemake/locks").rglob("*") if path.is_file()]
     runs = list(temporary.glob("munkey-run-*"))

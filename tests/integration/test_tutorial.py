@@ -9,7 +9,9 @@ import pytest
 from tests.integration.conftest import ROOT, checkout
 
 PAGE = (ROOT / "docs/tutorial.md").read_text()
-BLOCKS = re.findall(r"^```(sh|text)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)  # commands, and what they print
+BLOCKS = re.findall(
+    r"^```(sh|text)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE
+)  # commands, and what they print
 
 
 def shape(line: str) -> str:
@@ -30,6 +32,8 @@ def test_the_tutorial_runs_and_prints_what_it_says(tmp_path: Path) -> None:
             printed = set(map(shape, done.stdout.splitlines()))
         else:
             assert [line for line in text.splitlines() if shape(line) not in printed] == []
-    print(f"{(time.monotonic() - start) / 60:.1f} minutes, of which the page promises ten on two free cores")
+    print(
+        f"{(time.monotonic() - start) / 60:.1f} minutes, of which the page promises ten on two free cores"
+    )
     assert [kind for kind, _ in BLOCKS].count("text") == 6  # what the page shows is compared
     assert "Deletion certificate" in (project.path / "receipt.html").read_text()

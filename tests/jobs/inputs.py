@@ -26,7 +26,9 @@ def keyed(folder: Path, dataset: Dataset, depth: int) -> tuple[Path, Path]:
     """The files of keys, in 30 separate heaps, and of the `depth` nearest training samples of every sample."""
     generator = np.random.default_rng(1)
     heaps = generator.normal(size=(30, 8)).repeat(7, axis=0)[: len(dataset.ids)]
-    vectors = keys.at_unit_norm((heaps + 0.01 * generator.normal(size=heaps.shape)).astype(np.float32))
+    vectors = keys.at_unit_norm(
+        (heaps + 0.01 * generator.normal(size=heaps.shape)).astype(np.float32)
+    )
     keys.write(folder / "keys.npz", dataset.ids, vectors)
     members = keys.read(folder / "keys.npz", dataset.ids_of("train"))
     found = neighbors.nearest(keys.Keys(dataset.ids, vectors), members, depth)

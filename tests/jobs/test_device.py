@@ -16,7 +16,10 @@ from tests.jobs.inputs import keyed, prepared
 
 
 def test_keys_are_extracted_there_and_its_name_is_kept_beside_them(tmp_path, monkeypatch):
-    asked, settings = [], EncoderSettings(encoder="any", image_size=None, revision=None, batch_size=64)
+    asked, settings = (
+        [],
+        EncoderSettings(encoder="any", image_size=None, revision=None, batch_size=64),
+    )
 
     def extract(encode, images, size, device, progress, blocks):
         asked.append((encode, device))
@@ -26,7 +29,9 @@ def test_keys_are_extracted_there_and_its_name_is_kept_beside_them(tmp_path, mon
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(gpu, "name", lambda: "a card")
     monkeypatch.setattr(keys, "extract", extract)
-    monkeypatch.setattr(keys, "find", lambda _: SimpleNamespace(build=lambda _, device: f"encoder on {device}"))
+    monkeypatch.setattr(
+        keys, "find", lambda _: SimpleNamespace(build=lambda _, device: f"encoder on {device}")
+    )
     prepared(tmp_path / "data")
     for device in ("cuda", "cpu"):
         keys.keys(tmp_path / "data/images.npy", tmp_path / device / "keys.npz", settings, device)

@@ -44,7 +44,9 @@ def test_random_samples(drawn):
     ids, said = drawn("stratified")
     assert np.bincount(LABELS[ids]).tolist() == [6, 6, 6] and set(ids) <= set(TRAIN)
     assert said == "18 of 180 training samples to forget, stratified\n"
-    assert drawn("stratified", seed=1)[0].tolist() != ids.tolist() == drawn("stratified")[0].tolist()
+    assert (
+        drawn("stratified", seed=1)[0].tolist() != ids.tolist() == drawn("stratified")[0].tolist()
+    )
     assert len(drawn("uniform", rate="0.2")[0]) == 36
 
 
@@ -95,7 +97,9 @@ def test_clusters_are_heaps_of_about_twenty_alike(drawn, made):
 
 def test_the_clusters_of_a_larger_set_grow_in_number_not_in_size(made, drawn, monkeypatch):
     sizes = []
-    monkeypatch.setattr(forget_draws, "clusters", lambda ids, _, size, stage: sizes.append(size) or grouped(ids))
+    monkeypatch.setattr(
+        forget_draws, "clusters", lambda ids, _, size, stage: sizes.append(size) or grouped(ids)
+    )
     drawn("cluster", rate="0.5")
     assert sizes == [20]
 
@@ -107,7 +111,9 @@ def grouped(ids):
 def test_hard_medium_and_easy_follow_the_votes_of_all_neighbors_but_the_deepest(drawn, made):
     near = neighbors.read_others(made[3], TRAIN, DEPTH - 1).ids
     votes = forget_draws.vote_shares(forget_draws.Members(TRAIN, LABELS[:180]), near)
-    means = [votes[drawn(sampling, rate="0.3")[0]].mean() for sampling in ("hard", "medium", "easy")]
+    means = [
+        votes[drawn(sampling, rate="0.3")[0]].mean() for sampling in ("hard", "medium", "easy")
+    ]
     assert means[0] < means[1] < means[2]
     assert np.sort(votes)[:54].sum() == pytest.approx(votes[drawn("hard", rate="0.3")[0]].sum())
 
@@ -122,24 +128,39 @@ def test_what_the_test_pictures_of_a_person_relied_on(drawn, made, k):
 
 
 def halves_of(images, tmp_path, pairs=2, **more):
-    asked = {"dataset": "digits", "pool": 0.5, "pool_of": "random", "draw": 0, "depth": DEPTH} | more
+    asked = {
+        "dataset": "digits",
+        "pool": 0.5,
+        "pool_of": "random",
+        "draw": 0,
+        "depth": DEPTH,
+    } | more
     files = [tmp_path / f"half{seed}.csv" for seed in range(2 * pairs)]
     for seed, file in enumerate(files):
         half(images, file, seed=seed, **asked)
     return files
 
 
-@pytest.mark.parametrize("more", [{}, {"draw": 1, "pool": 0.4}, {"pool_of": "unit"}, {"pool_of": "cluster"}])
+@pytest.mark.parametrize(
+    "more", [{}, {"draw": 1, "pool": 0.4}, {"pool_of": "unit"}, {"pool_of": "cluster"}]
+)
 def test_the_halves_of_a_pool_are_two_and_each_pair_cuts_the_same_pool_anew(made, tmp_path, more):
     more = more | ({"keyfile": made[2]} if more.get("pool_of") == "cluster" else {})
     halves = [set(forget_sets.read(file)) for file in halves_of(made[1], tmp_path, **more)]
-    assert not halves[0] & halves[1] and halves[0] | halves[1] == halves[2] | halves[3] <= set(TRAIN)
+    assert not halves[0] & halves[1] and halves[0] | halves[1] == halves[2] | halves[3] <= set(
+        TRAIN
+    )
     assert halves[0] not in halves[2:] and 70 <= len(halves[0] | halves[1]) <= 110
 
 
 def test_a_pool_of_another_draw_lies_apart_and_is_as_large(made, tmp_path):
     first, second = (
-        np.concatenate([forget_sets.read(file) for file in halves_of(made[1], tmp_path, 1, pool=0.4, draw=draw)])
+        np.concatenate(
+            [
+                forget_sets.read(file)
+                for file in halves_of(made[1], tmp_path, 1, pool=0.4, draw=draw)
+            ]
+        )
         for draw in (0, 1)
     )
     assert not set(first) & set(second) and len(first) == len(second) == 72
@@ -159,7 +180,12 @@ def test_the_hardest_halves_have_the_fewest_votes(made, tmp_path, capsys):
     others = neighbors.read_others(near, TRAIN, DEPTH - 1).ids
     votes = forget_draws.vote_shares(forget_draws.Members(TRAIN, LABELS[:180]), others)
     assert len(set(pool)) == 72 and votes[pool].mean() < votes.mean()
-    assert capsys.readouterr().out.count(f"72 samples; their label has {votes[pool].mean():.0%} of their") == 2
+    assert (
+        capsys.readouterr().out.count(
+            f"72 samples; their label has {votes[pool].mean():.0%} of their"
+        )
+        == 2
+    )
 
 
 def test_wrong_labels_are_those_of_the_pool_and_of_all_test_samples(made, tmp_path):
@@ -170,5 +196,7 @@ def test_wrong_labels_are_those_of_the_pool_and_of_all_test_samples(made, tmp_pa
     labels = np.array([int(line["label"]) for line in read_csv(out[1])])
     changed = np.concatenate([*map(forget_sets.read, pool), dataset.ids_of("test")])
     assert np.flatnonzero(labels != LABELS).tolist() == sorted(changed)
-    assert out[2].read_text() == (images.parent / "classes.json").read_text() and labels.max() < len(CLASSES)
+    assert out[2].read_text() == (
+        images.parent / "classes.json"
+    ).read_text() and labels.max() < len(CLASSES)
     assert np.array_equal(np.load(out[0]), dataset.images)

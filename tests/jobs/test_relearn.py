@@ -16,7 +16,9 @@ from tests.conftest import ROOT
 from tests.jobs.inputs import keyed, prepared
 
 
-@pytest.mark.parametrize("family", [each for each in FAMILIES.values() if each.learns], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "family", [each for each in FAMILIES.values() if each.learns], ids=lambda each: each.name
+)
 def test_an_oracle_of_a_stream_has_the_keys_of_what_is_left_where_its_family_has_a_memory(
     family: Family, tmp_path, monkeypatch
 ):
@@ -48,7 +50,9 @@ def test_a_moments_accuracies_are_of_what_is_left_and_of_the_test_split(tmp_path
     train, test = dataset.ids_of("train"), dataset.ids_of("test")
     order = stream_of(forget_sets.ForgetSplit(train[20:], train[:20]), train[:0], 4, [], Stage(0))
     right = np.isin(dataset.ids, [*order.members(2)[:3], test[0]])
-    moment = Answered(2, 0.5, np.eye(10)[np.where(right, dataset.labels, (dataset.labels + 1) % 10)])
+    moment = Answered(
+        2, 0.5, np.eye(10)[np.where(right, dataset.labels, (dataset.labels + 1) % 10)]
+    )
     assert relearn._numbers(dataset, order, moment) == {
         **{"done": 2, "seconds": 0.5},
         **{"RA": pytest.approx(300 / len(order.members(2))), "TA": pytest.approx(100 / len(test))},

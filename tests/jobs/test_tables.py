@@ -9,7 +9,10 @@ from munkey.report.tables.summary import Row, with_seed_gaps
 from tests.report.inputs import tidy
 
 TITLES = ["CF", "SCRUB", "SSD"]
-ROWS = [Row("retrain-t", "Retrain (T)", None), *(Row(title.lower(), title, "retrain-t") for title in TITLES)]
+ROWS = [
+    Row("retrain-t", "Retrain (T)", None),
+    *(Row(title.lower(), title, "retrain-t") for title in TITLES),
+]
 
 
 def test_ranks_are_a_csv_a_table_and_a_figure(tmp_path):
@@ -20,4 +23,6 @@ def test_ranks_are_a_csv_a_table_and_a_figure(tmp_path):
     ranks(tmp_path / "metrics.csv", ROWS, csv, markdown, svg)
     ranked = pd.read_csv(csv)
     assert ranked["seed"].tolist() == [*range(6)] and (ranked[TITLES].sum(axis=1) == 6).all()
-    assert all(title in text for text in (markdown.read_text(), svg.read_text()) for title in TITLES)
+    assert all(
+        title in text for text in (markdown.read_text(), svg.read_text()) for title in TITLES
+    )

@@ -7,7 +7,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from munkey.core.ids import NOBODY
-from munkey.memory.exemplars import ExemplarMemory, drawn_weights, fuse, passes, rank_weights, similarity_weights
+from munkey.memory.exemplars import (
+    ExemplarMemory,
+    drawn_weights,
+    fuse,
+    passes,
+    rank_weights,
+    similarity_weights,
+)
 from tests.conftest import memory_of
 
 IDS = np.array([3, 5, 8, 13, 21])
@@ -87,7 +94,9 @@ def test_ids_keys_and_tokens_must_be_equal_in_number(counts):
 
 
 def test_similarity_weights_are_a_softmax_of_cosines_over_the_temperature():
-    weights = similarity_weights(torch.tensor([[0.9, 0.8, -1.0]]), torch.ones(1, 3, dtype=torch.bool), 0.1)
+    weights = similarity_weights(
+        torch.tensor([[0.9, 0.8, -1.0]]), torch.ones(1, 3, dtype=torch.bool), 0.1
+    )
     scores = np.exp([9.0, 8.0, -10.0])
     np.testing.assert_allclose(weights[0], scores / scores.sum(), rtol=1e-5)
 
@@ -98,10 +107,15 @@ def test_rank_weights_fall_as_one_over_two_plus_rank():
 
 
 def test_absent_neighbors_weigh_nothing_and_the_others_as_if_these_had_not_been_asked_for():
-    cosines, present = torch.tensor([[0.9, 0.7, 0.0, 0.0]]), torch.tensor([[True, True, False, False]])
+    cosines, present = (
+        torch.tensor([[0.9, 0.7, 0.0, 0.0]]),
+        torch.tensor([[True, True, False, False]]),
+    )
     by_similarity, by_rank = similarity_weights(cosines, present, 0.07), rank_weights(present)
     assert by_similarity[0, 2:].tolist() == by_rank[0, 2:].tolist() == [0, 0]
-    torch.testing.assert_close(by_similarity[:, :2], similarity_weights(cosines[:, :2], present[:, :2], 0.07))
+    torch.testing.assert_close(
+        by_similarity[:, :2], similarity_weights(cosines[:, :2], present[:, :2], 0.07)
+    )
     np.testing.assert_allclose(by_rank[0, :2], [3 / 5, 2 / 5], rtol=1e-6)
 
 
@@ -121,8 +135,12 @@ def test_a_neighbor_is_drawn_from_its_share_of_the_quantiles():
         assert torch.equal(drawn_weights(scale * weights, quantiles), expected)
 
 
-TOKENS = torch.tensor([[[1.0, 0.0], [3.0, 6.0], [9.0, 9.0]]])  # of one query with two neighbors present
-COSINES = torch.tensor([[0.5 * np.log(2), 0.0, 0.0]], dtype=torch.float32)  # at a temperature of 0.5: scores 2 and 1
+TOKENS = torch.tensor(
+    [[[1.0, 0.0], [3.0, 6.0], [9.0, 9.0]]]
+)  # of one query with two neighbors present
+COSINES = torch.tensor(
+    [[0.5 * np.log(2), 0.0, 0.0]], dtype=torch.float32
+)  # at a temperature of 0.5: scores 2 and 1
 PRESENT = torch.tensor([[True, True, False]])
 
 
@@ -132,7 +150,9 @@ def test_an_ensemble_reads_every_token_in_a_pass_of_its_own(inference):
     np.testing.assert_allclose(weights, [[2 / 3, 1 / 3, 0]], rtol=1e-6)
 
 
-@pytest.mark.parametrize(("fusion", "average"), [("softmax", [5 / 3, 2]), ("rank", [9 / 5, 12 / 5])])
+@pytest.mark.parametrize(
+    ("fusion", "average"), [("softmax", [5 / 3, 2]), ("rank", [9 / 5, 12 / 5])]
+)
 def test_the_other_fusions_read_one_average_token(inference, fusion, average):
     tokens, weights = fuse(TOKENS, COSINES, PRESENT, inference(fusion=fusion))
     np.testing.assert_allclose(tokens, [[average]], rtol=1e-6)
@@ -140,4 +160,6 @@ def test_the_other_fusions_read_one_average_token(inference, fusion, average):
 
 
 def test_an_ensemble_takes_a_pass_for_each_neighbor_and_the_others_one(inference):
-    assert [passes(inference(fusion=fusion, k=6)) for fusion in ("ensemble", "softmax", "rank")] == [6, 1, 1]
+    assert [
+        passes(inference(fusion=fusion, k=6)) for fusion in ("ensemble", "softmax", "rank")
+    ] == [6, 1, 1]

@@ -14,13 +14,17 @@ from munkey.memory.neighbors import SearchedRows, longest, nearest_rows
 from tests.conftest import unit_rows
 
 
-def searched_rows(keys: np.ndarray, ids: np.ndarray | None = None, live: np.ndarray | None = None) -> SearchedRows:
+def searched_rows(
+    keys: np.ndarray, ids: np.ndarray | None = None, live: np.ndarray | None = None
+) -> SearchedRows:
     ids = np.arange(len(keys)) if ids is None else ids
     live = np.ones(len(keys), dtype=bool) if live is None else live
     return SearchedRows(keys, ids, live, longest(keys))
 
 
-def brute_force(queries: np.ndarray, searched: SearchedRows, depth: int) -> tuple[np.ndarray, np.ndarray]:
+def brute_force(
+    queries: np.ndarray, searched: SearchedRows, depth: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Sort all live rows by falling float64 cosine and rising id. Returns rows, and cosines."""
     rows = np.full((len(queries), depth), NOBODY)
     cosines = np.zeros((len(queries), depth))
@@ -85,12 +89,20 @@ def _small_blocks() -> Iterator[None]:
 )  # fmt: skip
 def test_it_equals_a_brute_force(members, width, dead, zeroed, queries, depth, seed):
     random = np.random.default_rng(seed)
-    vectors = close_directions(members + queries, width, seed) if members + queries else np.zeros((0, width), "f4")
+    vectors = (
+        close_directions(members + queries, width, seed)
+        if members + queries
+        else np.zeros((0, width), "f4")
+    )
     keys = vectors[:members].copy()
     live = random.random(members) >= dead
     if zeroed:
         keys[~live] = 0
-    check(vectors[members:], searched_rows(keys, random.permutation(members * 3)[:members], live), depth)
+    check(
+        vectors[members:],
+        searched_rows(keys, random.permutation(members * 3)[:members], live),
+        depth,
+    )
 
 
 def test_many_queries_whose_neighbors_are_far_apart_need_one_look(looks_at_all):
@@ -113,7 +125,9 @@ def test_a_deleted_crowd_that_takes_up_all_candidates_hides_nothing(looks_at_all
     crowd = np.repeat(unit_rows(1, 8), 500, axis=0)
     live = np.arange(600) >= 500
     check(
-        unit_rows(1, 8).repeat(16, axis=0), searched_rows(np.vstack([crowd, unit_rows(100, 8, seed=1)]), None, live), 4
+        unit_rows(1, 8).repeat(16, axis=0),
+        searched_rows(np.vstack([crowd, unit_rows(100, 8, seed=1)]), None, live),
+        4,
     )
     assert sum(looks_at_all) == 16
 
@@ -133,7 +147,9 @@ def test_rows_that_float32_cannot_order_are_looked_at_again(looks_at_all):
 
 
 def test_without_the_margin_they_would_be_missed(monkeypatch):
-    monkeypatch.setattr(neighbors._Search, "margins", lambda search, places: np.full(len(places), -1.0))
+    monkeypatch.setattr(
+        neighbors._Search, "margins", lambda search, places: np.full(len(places), -1.0)
+    )
     queries, keys = near_ties()
     with pytest.raises(AssertionError):
         check(queries, searched_rows(keys), 4)
@@ -178,7 +194,11 @@ def test_a_read_only_map_of_a_file_is_searched_as_it_is(tmp_path: Path):
     mapped = np.memmap(tmp_path / "keys", "<f4", "r", shape=(500, 16))
     mapped_live = np.memmap(tmp_path / "live", bool, "r", shape=(500,))
     for count in (1, 40):
-        check(unit_rows(count, 16, seed=1), searched_rows(mapped, np.arange(500)[::-1], mapped_live), 4)
+        check(
+            unit_rows(count, 16, seed=1),
+            searched_rows(mapped, np.arange(500)[::-1], mapped_live),
+            4,
+        )
 
 
 @pytest.mark.parametrize("ties", [False, True])

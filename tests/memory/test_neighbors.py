@@ -19,7 +19,8 @@ def searched_slowly(queries, members, depth):
     for query_id, query in zip(queries.ids, queries.keys.astype(np.float64), strict=True):
         cosines = [float(np.sum(query * key)) for key in members.keys.astype(np.float64)]
         order = sorted(
-            range(len(cosines)), key=lambda row: (members.ids[row] != query_id, -cosines[row], members.ids[row])
+            range(len(cosines)),
+            key=lambda row: (members.ids[row] != query_id, -cosines[row], members.ids[row]),
         )[:depth]
         line = [(int(members.ids[row]), cosines[row]) for row in order]
         lines.append(line + [(NOBODY, 0.0)] * (depth - len(line)))
@@ -47,7 +48,9 @@ def test_neighbors_equal_a_search_over_every_row_with_many_ties(queries, members
     """Keys out of four directions only: nearly all cosines are tied. Some memories are empty or smaller than asked."""
     directions = np.eye(4, dtype=np.float32)[np.random.default_rng(seed).integers(4, size=12)]
     ids = 5 + 3 * np.arange(12)
-    check(Keys(ids[:queries], directions[:queries]), Keys(ids[:members], directions[:members]), depth)
+    check(
+        Keys(ids[:queries], directions[:queries]), Keys(ids[:members], directions[:members]), depth
+    )
 
 
 @given(st.integers(1, 6), st.integers(1, 40), st.integers(0, 10**6))
@@ -109,7 +112,10 @@ def test_a_crowd_that_float32_cannot_order_is_looked_at_behind_the_sample_itself
 
 def test_neighbors_are_cut_by_query_and_by_number():
     table = Neighbors(np.arange(6).reshape(3, 2), np.arange(6).reshape(3, 2) / 10)
-    assert [part.tolist() for part in table.of(np.array([2, 0]))] == [[[4, 5], [0, 1]], [[0.4, 0.5], [0.0, 0.1]]]
+    assert [part.tolist() for part in table.of(np.array([2, 0]))] == [
+        [[4, 5], [0, 1]],
+        [[0.4, 0.5], [0.0, 0.1]],
+    ]
     assert [part.tolist() for part in table.first(1)] == [[[0], [2], [4]], [[0.0], [0.2], [0.4]]]
 
 
@@ -117,10 +123,14 @@ def test_a_sample_is_left_out_wherever_it_stands():
     """The last one has nobody but itself."""
     absent = [NOBODY] * 3
     ids = np.array([[1, 7, 8, 9], [2, 1, 7, 9], [7, 8, *absent[:2]], [4, *absent]])
-    cosines = np.array([[1, 0.9, 0.8, 0.7], [0.9, 0.9, 0.8, 0.7], [0.9, 0.8, 0, 0], [1, 0, 0, 0]], dtype=np.float32)
+    cosines = np.array(
+        [[1, 0.9, 0.8, 0.7], [0.9, 0.9, 0.8, 0.7], [0.9, 0.8, 0, 0], [1, 0, 0, 0]], dtype=np.float32
+    )
     others = without_self(Neighbors(ids, cosines), np.array([1, 1, 3, 4]), 3)
     assert others.ids.tolist() == [[7, 8, 9], [2, 7, 9], [7, 8, NOBODY], absent]
-    np.testing.assert_allclose(others.cosines, [[0.9, 0.8, 0.7], [0.9, 0.8, 0.7], [0.9, 0.8, 0], [0, 0, 0]], rtol=1e-6)
+    np.testing.assert_allclose(
+        others.cosines, [[0.9, 0.8, 0.7], [0.9, 0.8, 0.7], [0.9, 0.8, 0], [0, 0, 0]], rtol=1e-6
+    )
     assert others.cosines.dtype == np.float32
     whole = without_self(Neighbors(ids, cosines), np.array([1, 1, 3, 4]), 4)
     assert whole.ids[:, -1].tolist() == [*absent, NOBODY] and not whole.cosines[:, -1].any()

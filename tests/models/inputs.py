@@ -13,8 +13,12 @@ from munkey.settings import DataSettings
 from tests.conftest import image_set, unit_rows
 
 STAGE = Stage(0, "toy", "full")
-DATA = DataSettings(image_size=8, pixel_mean=0.4, pixel_std=0.2)  # unlike each other: one cannot pass for the other
-QUERIES = Keys(10 + 2 * np.arange(7), unit_rows(7, 4, seed=9))  # of seven samples; the memory holds 10, 12, ..., 20
+DATA = DataSettings(
+    image_size=8, pixel_mean=0.4, pixel_std=0.2
+)  # unlike each other: one cannot pass for the other
+QUERIES = Keys(
+    10 + 2 * np.arange(7), unit_rows(7, 4, seed=9)
+)  # of seven samples; the memory holds 10, 12, ..., 20
 
 SECTIONS = {
     "knn": {"k": 4, "vote": "equal", "temperature": 0.07},
@@ -52,7 +56,9 @@ def answered(system: System, samples, asked: Retrieval | None = None) -> np.ndar
 def fitted(family: str, keys: Keys, labels, classes: int = 3, **settings) -> System:
     """A system of keys and labels. settings: changes of the family's section of params.yaml."""
     kind = FAMILIES[family]
-    return kind.fitted(keys, np.array(labels), classes, kind.section({family: SECTIONS[family] | settings}), STAGE)
+    return kind.fitted(
+        keys, np.array(labels), classes, kind.section({family: SECTIONS[family] | settings}), STAGE
+    )
 
 
 def member_keys(ids: np.ndarray, count: int = 4) -> MemberKeys:
@@ -68,9 +74,9 @@ def others(keys: Keys, count: int) -> Neighbors:
 
 def recipe(params, family: str, stage: Stage = STAGE, train=None, **of_family) -> Recipe:
     """The recipe of a family. train: changes of the section `train`; of_family: of the family's own section."""
-    sections = params.model_dump(include={"model", "train", "munkey", "sisa", "example-tied-dropout"}) | {
-        "data": DATA.model_dump()
-    }
+    sections = params.model_dump(
+        include={"model", "train", "munkey", "sisa", "example-tied-dropout"}
+    ) | {"data": DATA.model_dump()}
     sections["train"] |= train or {}
     sections.get(family, {}).update(of_family)
     return FAMILIES[family].recipe(sections, stage)

@@ -27,18 +27,33 @@ from tests.training.inputs import MODEL, TRAIN, digits
 
 DATA = DataSettings(image_size=16, pixel_mean=0.4, pixel_std=0.3)
 VIT = {"img_size": 16, "patch_size": 4, "embed_dim": 24, "depth": 3, "num_heads": 2}
-SWIN = {"img_size": 32, "patch_size": 4, "window_size": 4, "embed_dim": 12, "depths": (1, 1), "num_heads": (2, 2)}
+SWIN = {
+    "img_size": 32,
+    "patch_size": 4,
+    "window_size": 4,
+    "embed_dim": 12,
+    "depths": (1, 1),
+    "num_heads": (2, 2),
+}
 RESNET = {"channels": (8, 8, 16, 16)}
 MODELS = {"vit_tiny_patch16_224": VIT, "swin_tiny_patch4_window7_224": SWIN, "resnet18": RESNET}
 
 
 def recipe(name: str, own: Any, seed: int = 0) -> Recipe:
-    sections = {"data": DATA.model_dump(), "train": TRAIN.model_dump() | {"epochs": 2}, name: own.model_dump()}
+    sections = {
+        "data": DATA.model_dump(),
+        "train": TRAIN.model_dump() | {"epochs": 2},
+        name: own.model_dump(),
+    }
     return FAMILIES[name].recipe(sections, Stage("backbones", seed))
 
 
 def trained(name: str, own: Any, seed: int = 0) -> System:
-    return FAMILIES[name].train(Training(digits(), 10, recipe(name, own, seed), "cpu", lambda _: None)).system
+    return (
+        FAMILIES[name]
+        .train(Training(digits(), 10, recipe(name, own, seed), "cpu", lambda _: None))
+        .system
+    )
 
 
 def backbone(system: System) -> Backbone:
@@ -59,7 +74,9 @@ def saved(folder: Path, name: str = "vit_tiny_patch16_224") -> nn.Module:
 
 
 def pretrained(folder: Path, **own: Any) -> PretrainedSettings:
-    return PretrainedSettings(**{"model": f"{folder}/", "image_size": None, "frozen": 0, "epochs": 2, "lr": 1e-3} | own)
+    return PretrainedSettings(
+        **{"model": f"{folder}/", "image_size": None, "frozen": 0, "epochs": 2, "lr": 1e-3} | own
+    )
 
 
 @pytest.mark.parametrize("size", [16, 96])
@@ -67,12 +84,17 @@ def test_a_resnet_18_is_that_of_torchvision(size: int) -> None:
     """Small pictures get a 3 x 3 stem without pooling, as in the literature on CIFAR."""
     family = FAMILIES["resnet18"]
     one = recipe("resnet18", ResNet18Settings(width=64))
-    one = Recipe(DATA.model_copy(update={"image_size": size}), None, one.train, one.family, one.stage)
+    one = Recipe(
+        DATA.model_copy(update={"image_size": size}), None, one.train, one.family, one.stage
+    )
     ours = family.build(family.architecture(one, 10), torch.Generator().manual_seed(0)).eval()
     other: Any = resnet18(num_classes=10).eval()
     if size == 16:
         other.conv1, other.maxpool = nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.Identity()
-    names = {name.removeprefix("body.").replace("head.", "fc."): value for name, value in ours.state_dict().items()}
+    names = {
+        name.removeprefix("body.").replace("head.", "fc."): value
+        for name, value in ours.state_dict().items()
+    }
     other.load_state_dict(names)
     images = torch.rand(2, 3, size, size)
     torch.testing.assert_close(ours(images), other(images))
@@ -80,7 +102,9 @@ def test_a_resnet_18_is_that_of_torchvision(size: int) -> None:
 
 def test_its_weights_follow_from_the_seed_alone_and_draw_from_no_one_else() -> None:
     own, before = ResNet18Settings(width=4), torch.random.get_rng_state()
-    first, again, other = (backbone(trained("resnet18", own, seed)).state_dict() for seed in (0, 0, 1))
+    first, again, other = (
+        backbone(trained("resnet18", own, seed)).state_dict() for seed in (0, 0, 1)
+    )
     assert torch.equal(before, torch.random.get_rng_state())
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not torch.equal(first["body.conv1.weight"], other["body.conv1.weight"])
@@ -90,12 +114,17 @@ def test_a_saved_one_answers_the_same_with_its_batch_statistics(tmp_path: Path) 
     family, own = FAMILIES["resnet18"], ResNet18Settings(width=4)
     system = trained("resnet18", own)
     systems.save(tmp_path / "r.safetensors", system)
-    again = systems.load(tmp_path / "r.safetensors", family.architecture(recipe("resnet18", own), 10))
+    again = systems.load(
+        tmp_path / "r.safetensors", family.architecture(recipe("resnet18", own), 10)
+    )
     assert backbone(again).body.bn1.num_batches_tracked == 8 and not backbone(again).training
     answers = [family.logits(each, digits(), DATA, "cpu", None) for each in (system, again)]
     np.testing.assert_array_equal(*answers)
     with pytest.raises(ValueError, match="arguments is"):
-        systems.load(tmp_path / "r.safetensors", family.architecture(recipe("resnet18", ResNet18Settings(width=8)), 10))
+        systems.load(
+            tmp_path / "r.safetensors",
+            family.architecture(recipe("resnet18", ResNet18Settings(width=8)), 10),
+        )
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -110,16 +139,27 @@ def test_it_starts_from_the_saved_weights_of_any_model_of_timm(name: str, tmp_pa
     pixels = torch.rand(2, 3, 16, 16)
     config = timm.data.resolve_data_config({}, model=model)
     mean, std = (torch.tensor(config[key]).view(3, 1, 1) for key in ("mean", "std"))
-    whole = nn.functional.interpolate(pixels, size=(size or 16,) * 2, mode="bilinear", antialias=True)
+    whole = nn.functional.interpolate(
+        pixels, size=(size or 16,) * 2, mode="bilinear", antialias=True
+    )
     model.reset_classifier(0)  # type: ignore[operator]  # a method of timm's models
-    torch.testing.assert_close(network((pixels - 0.4) / 0.3), network.head(model((whole - mean) / std)))
-    torch.testing.assert_close(network.train()(pixels), network(pixels))  # no depth is drawn at random
+    torch.testing.assert_close(
+        network((pixels - 0.4) / 0.3), network.head(model((whole - mean) / std))
+    )
+    torch.testing.assert_close(
+        network.train()(pixels), network(pixels)
+    )  # no depth is drawn at random
 
 
 def test_a_model_of_timms_own_gets_pictures_as_it_was_trained_on_them(tmp_path: Path) -> None:
     own = pretrained(tmp_path, model="timm:resnet18.a1_in1k")
     made: Any = FAMILIES["pretrained"].architecture(recipe("pretrained", own), 10)
-    assert (made.name, made.arguments, made.image_size, made.classes) == ("resnet18.a1_in1k", {}, 16, 10)
+    assert (made.name, made.arguments, made.image_size, made.classes) == (
+        "resnet18.a1_in1k",
+        {},
+        16,
+        10,
+    )
     mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet
     np.testing.assert_allclose(made.scale, 0.3 / np.array(std))
     np.testing.assert_allclose(made.shift, (0.4 - np.array(mean)) / std)
@@ -140,19 +180,26 @@ def test_a_vit_of_ours_saved_for_timm_answers_the_same_there(tmp_path: Path) -> 
     torch.testing.assert_close(model(images), system.model(images))
     start = backbone(trained("pretrained", pretrained(tmp_path / "timm", frozen=3)))
     assert torch.equal(
-        start.body.state_dict()["blocks.0.attn.qkv.weight"], model.state_dict()["blocks.0.attn.qkv.weight"]
+        start.body.state_dict()["blocks.0.attn.qkv.weight"],
+        model.state_dict()["blocks.0.attn.qkv.weight"],
     )
     with pytest.raises(ValueError, match="only a plain ViT"):
-        systems.save_for_timm(trained("resnet18", ResNet18Settings(width=4)), tmp_path / "no", 0.5, 0.5)
+        systems.save_for_timm(
+            trained("resnet18", ResNet18Settings(width=4)), tmp_path / "no", 0.5, 0.5
+        )
 
 
 @pytest.mark.parametrize(("name", "frozen"), [("vit_tiny_patch16_224", 2), ("resnet18", 3)])
-def test_frozen_layers_keep_their_weights_and_their_batch_statistics(name: str, frozen: int, tmp_path: Path) -> None:
+def test_frozen_layers_keep_their_weights_and_their_batch_statistics(
+    name: str, frozen: int, tmp_path: Path
+) -> None:
     start = saved(tmp_path, name).state_dict()
     body = backbone(trained("pretrained", pretrained(tmp_path, frozen=frozen))).body.state_dict()
     moved = {key for key, value in body.items() if not torch.equal(value, start[key])}
     first, held = ("blocks.1.", "blocks.0.") if frozen == 2 else ("layer2.0.", "layer1.1.")
-    assert {key for key in moved if key.startswith(first)} and not {key for key in moved if key.startswith(held)}
+    assert {key for key in moved if key.startswith(first)} and not {
+        key for key in moved if key.startswith(held)
+    }
     assert not moved & {"patch_embed.proj.weight", "conv1.weight", "bn1.running_mean"}
 
 
@@ -163,9 +210,13 @@ def test_its_epochs_and_rate_stand_in_for_those_of_the_training(tmp_path: Path) 
     assert recipe("resnet18", ResNet18Settings(width=4)).train.lr == TRAIN.lr
 
 
-def test_what_cannot_be_used_is_refused_with_what_to_do(config: dict[str, Any], tmp_path: Path) -> None:
+def test_what_cannot_be_used_is_refused_with_what_to_do(
+    config: dict[str, Any], tmp_path: Path
+) -> None:
     saved(tmp_path)
-    with pytest.raises(ValueError, match=r"pretrained.frozen = 9: vit_tiny_patch16_224 has 4 layers"):
+    with pytest.raises(
+        ValueError, match=r"pretrained.frozen = 9: vit_tiny_patch16_224 has 4 layers"
+    ):
         trained("pretrained", pretrained(tmp_path, frozen=9))
     (tmp_path / "model.safetensors").write_bytes(b"no weights")
     with pytest.raises(MissingEncoderError, match=r"set pretrained\.model to the folder"):
@@ -179,12 +230,18 @@ def test_what_cannot_be_used_is_refused_with_what_to_do(config: dict[str, Any], 
             load(altered)
         return str(refused.value)
 
-    assert "network = 'resnet50': must be one of pretrained, resnet18, vit" in refusal(network="resnet50")
+    assert "network = 'resnet50': must be one of pretrained, resnet18, vit" in refusal(
+        network="resnet50"
+    )
     asked = {"network": "pretrained"}
-    assert "pretrained.model = 'timm:vit_smoll" in refusal(**asked, pretrained__model="timm:vit_smoll_patch16_224")
+    assert "pretrained.model = 'timm:vit_smoll" in refusal(
+        **asked, pretrained__model="timm:vit_smoll_patch16_224"
+    )
     for name in ("resnet18", "timm:hf-hub:somebody/something"):
         assert "must be timm:NAME, or a folder" in refusal(**asked, pretrained__model=name)
-    assert "pretrained.model = '/no/where': there is no such folder" in refusal(**asked, pretrained__model="/no/where")
+    assert "pretrained.model = '/no/where': there is no such folder" in refusal(
+        **asked, pretrained__model="/no/where"
+    )
     load(changed(changed(config, "network", "pretrained"), "pretrained.model", f"{tmp_path}/"))
 
 

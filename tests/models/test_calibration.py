@@ -77,4 +77,7 @@ def test_of_many_rows_every_nth_is_answered(monkeypatch):
 @pytest.mark.parametrize("labels", [[0, 1, 3], [1, 1, 1]])
 def test_without_two_classes_or_two_rows_of_one_nothing_is_known(labels):
     rows = KEYS[:3], np.array(labels)
-    assert calibrated_temperature(sums_of(*rows), *rows, nearest_mean_left_out) == calibration.NOT_KNOWN
+    assert (
+        calibrated_temperature(sums_of(*rows), *rows, nearest_mean_left_out)
+        == calibration.NOT_KNOWN
+    )

@@ -53,7 +53,9 @@ def test_any_deletions_in_any_order_leave_the_bytes_of_a_fit_on_the_rest(family,
 
 @exact
 @settings(max_examples=20, deadline=None)
-@given(st.permutations(range(40)), st.lists(st.integers(0, 40), max_size=3), st.sampled_from([7, 4096]))
+@given(
+    st.permutations(range(40)), st.lists(st.integers(0, 40), max_size=3), st.sampled_from([7, 4096])
+)
 def test_a_temperature_by_rows_left_out_follows_the_rows_that_are_left(family, order, ends, most):
     """To the bit, also where only some of the rows are left out."""
     cuts = sorted({0, *ends})
@@ -70,14 +72,18 @@ def test_a_temperature_by_rows_left_out_follows_the_rows_that_are_left(family, o
 @exact
 def test_a_deletion_takes_its_rows_out_of_the_sums_and_adds_no_others(family, monkeypatch):
     made, counts = system(family), []
-    monkeypatch.setattr(Sums, "add", lambda self, rows, labels, sign=1: counts.append(sign * len(rows)))
+    monkeypatch.setattr(
+        Sums, "add", lambda self, rows, labels, sign=1: counts.append(sign * len(rows))
+    )
     forgotten(made, IDS[[3, 5]])
     assert counts == [-2]
 
 
 @exact
 def test_an_id_that_is_named_twice_leaves_the_sums_once(family):
-    assert bits(forgotten(system(family), IDS[[3, 3, 5]])) == bits(system(family, np.delete(np.arange(40), [3, 5])))
+    assert bits(forgotten(system(family), IDS[[3, 3, 5]])) == bits(
+        system(family, np.delete(np.arange(40), [3, 5]))
+    )
 
 
 @exact
@@ -91,7 +97,10 @@ def test_a_head_from_a_file_has_no_sums_and_forgets_alike(family):
 @given(st.permutations(range(40)), st.integers(1, 39))
 def test_sums_that_rows_left_again_are_those_of_the_rest(order, gone):
     """In another order, and one by one; nothing is rounded on the way."""
-    keys, whole, rest = rounded(MEMBERS.keys), *(Sums.empty(CLASSES, WIDTH, seconds=True) for _ in range(2))
+    keys, whole, rest = (
+        rounded(MEMBERS.keys),
+        *(Sums.empty(CLASSES, WIDTH, seconds=True) for _ in range(2)),
+    )
     whole.add(keys, LABELS)
     for one in order[:gone]:
         whole.add(keys[[one]], LABELS[[one]], sign=-1)
@@ -110,7 +119,9 @@ def test_the_largest_numbers_at_the_bound_are_still_exact():
     """2^23 rows that are all as large as can be, as sums of fewer: one row more or less is seen."""
     most = Sums.empty(1, 1, seconds=True)
     most.add(np.ones((8, 1), np.float32) * 32767 / 32768, np.zeros(8, int))
-    most.counts, most.firsts, most.seconds = (2**20 * part for part in (most.counts, most.firsts, most.seconds))
+    most.counts, most.firsts, most.seconds = (
+        2**20 * part for part in (most.counts, most.firsts, most.seconds)
+    )
     before = most.seconds.copy()
     most.add(np.full((1, 1), 2.0**-15, np.float32), np.zeros(1, int), sign=-1)
     assert before - most.seconds == 1
@@ -158,7 +169,10 @@ def test_lda_of_classes_that_do_not_spread_is_the_nearest_mean():
     one_each = [int(np.flatnonzero(c == LABELS)[0]) for c in range(CLASSES)]
     keys = MEMBERS.keys[one_each]
     for repeats in (1, 3):
-        members, labels = Keys(np.arange(4 * repeats), np.tile(keys, (repeats, 1))), np.tile(np.arange(4), repeats)
+        members, labels = (
+            Keys(np.arange(4 * repeats), np.tile(keys, (repeats, 1))),
+            np.tile(np.arange(4), repeats),
+        )
         lda = answers(fitted("lda", members, labels, CLASSES, temperature=1.0))
         ncm = answers(fitted("ncm", members, labels, CLASSES, temperature=1.0))
         np.testing.assert_allclose(lda - np.log(1 / 4), ncm, atol=1e-5)

@@ -14,7 +14,9 @@ WHY = "the loss of epoch 2 is nan; log: logs/default/x.log"
 def test_a_diverged_system_says_why_whenever_it_is_read(tmp_path):
     path = tmp_path / "system.safetensors"
     systems.save_diverged(path, WHY)
-    with pytest.raises(DivergedError, match=r"^the loss of epoch 2 is nan; log: logs/default/x\.log$"):
+    with pytest.raises(
+        DivergedError, match=r"^the loss of epoch 2 is nan; log: logs/default/x\.log$"
+    ):
         systems.load(path)
 
 
@@ -33,7 +35,9 @@ def test_weights_and_tokens_that_are_not_finite_are_found(bad):
 
 
 def test_the_reason_keeps_the_log_of_the_job_where_it_began():
-    assert DivergedError("the loss is nan").reason("logs/b.log") == "the loss is nan; log: logs/b.log"
+    assert (
+        DivergedError("the loss is nan").reason("logs/b.log") == "the loss is nan; log: logs/b.log"
+    )
     assert DivergedError(WHY).reason("logs/b.log") == WHY
 
 

@@ -57,7 +57,10 @@ def test_in_training_each_sample_is_read_with_its_own_channels_in_every_epoch_an
     model, samples, images = deep(), seven_samples(), normalized(seven_samples())
     training = Training(samples, 3, recipe(params, NAME), "cpu", quiet)
     system = System(NAME, DEEP, model)
-    fresh, further = FAMILIES[NAME].learner(system, model, training), FAMILIES[NAME].resumed(system, training)
+    fresh, further = (
+        FAMILIES[NAME].learner(system, model, training),
+        FAMILIES[NAME].resumed(system, training),
+    )
     assert further.system.model is not model
     held = torch.from_numpy(DEEP.held(samples.ids)).float()
     expected = written_out(model, images, torch.cat([torch.ones(7, 4), held], dim=1)[:, None])
@@ -69,7 +72,9 @@ def test_in_training_each_sample_is_read_with_its_own_channels_in_every_epoch_an
 def test_every_batch_of_a_training_hands_over_what_its_samples_hold(params, monkeypatch):
     samples, seen, forward = image_set(12), [], ExampleTied.forward
     monkeypatch.setattr(
-        ExampleTied, "forward", lambda self, images, held=None: seen.append(held) or forward(self, images, held)
+        ExampleTied,
+        "forward",
+        lambda self, images, held=None: seen.append(held) or forward(self, images, held),
     )
     system, history = trained(recipe(params, NAME, p_mem=0.5), NAME, samples)
     rows = np.sort(system.architecture.held(samples.ids), axis=0)
@@ -87,7 +92,11 @@ def test_every_batch_of_a_training_hands_over_what_its_samples_hold(params, monk
 def test_it_answers_in_the_originals_modes_test_and_drop_and_in_proportion_between_them():
     model, images = deep(), normalized(seven_samples())
     half = torch.arange(12) < 6
-    for on, fixed in ((half | True, 1.0), (half & False, (0.25 + 0.2) / 0.25), (half, 1 + 0.5 * 0.2 / 0.25)):
+    for on, fixed in (
+        (half | True, 1.0),
+        (half & False, (0.25 + 0.2) / 0.25),
+        (half, 1 + 0.5 * 0.2 / 0.25),
+    ):
         model.on.copy_(on)
         gates = torch.cat([torch.full((4,), fixed), 0.2 * on.float()]).expand(7, 1, 16)
         np.testing.assert_allclose(
@@ -106,9 +115,14 @@ def test_no_channel_that_a_deleted_sample_holds_has_a_part_in_any_answer():
 
     def answers(of: System, noise: float) -> np.ndarray:
         def disturbed(_, __, x):
-            return x + noise * torch.nn.functional.pad(torch.from_numpy(theirs), (system.architecture.fixed, 0))
+            return x + noise * torch.nn.functional.pad(
+                torch.from_numpy(theirs), (system.architecture.fixed, 0)
+            )
 
-        hooks = [of.model.blocks[number - 1].register_forward_hook(disturbed) for number in of.model.gated_blocks]
+        hooks = [
+            of.model.blocks[number - 1].register_forward_hook(disturbed)
+            for number in of.model.gated_blocks
+        ]
         logits = answered(of, samples)
         for hook in hooks:
             hook.remove()
@@ -118,5 +132,9 @@ def test_no_channel_that_a_deleted_sample_holds_has_a_part_in_any_answer():
     assert not np.allclose(answers(system, 0.0), answers(system, 100.0), atol=0.01)
     np.testing.assert_array_equal(answers(after, 0.0), answers(after, 100.0))
     assert asked.facts == {"channels_left": int((~theirs).sum()), "channels": len(theirs)}
-    changed = [name for name, value in tensors(system).items() if not torch.equal(value, tensors(after)[name])]
+    changed = [
+        name
+        for name, value in tensors(system).items()
+        if not torch.equal(value, tensors(after)[name])
+    ]
     assert changed == ["on"]

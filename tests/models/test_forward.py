@@ -27,7 +27,9 @@ def saved(tmp_path, trained_system):
 
 
 @BOTH
-def test_a_run_is_repeated_byte_by_byte_under_its_stage_and_differs_under_another(params, tmp_path, family):
+def test_a_run_is_repeated_byte_by_byte_under_its_stage_and_differs_under_another(
+    params, tmp_path, family
+):
     first = saved(tmp_path, trained(recipe(params, family), family).system)
     torch.manual_seed(1234)  # the global generator must not matter
     assert saved(tmp_path, trained(recipe(params, family), family).system) == first
@@ -67,16 +69,25 @@ def test_weight_decay_reaches_tokens_that_nothing_else_moves(params):
     rate = cosine(params.train.lr, epochs=2, warmup_epochs=0)
     steps = [epoch + position / 3 for epoch in range(2) for position in range(3)]
     shrunk = math.prod(1 - rate(step) * params.train.weight_decay for step in steps)
-    torch.testing.assert_close(result.system.memory.tokens.detach(), shrunk * fresh, rtol=1e-6, atol=0)
+    torch.testing.assert_close(
+        result.system.memory.tokens.detach(), shrunk * fresh, rtol=1e-6, atol=0
+    )
 
 
 @BOTH
 def test_training_moves_every_parameter(params, family):
     architecture = {"vit": VIT, "munkey": MUNKEY}[family]
     fresh = FAMILIES[family].build(architecture, (STAGE / "weights").torch_generator()).state_dict()
-    result = trained(recipe(params, family, **({"p_image": 0.3, "p_token": 0.3} if family == "munkey" else {})), family)
+    result = trained(
+        recipe(params, family, **({"p_image": 0.3, "p_token": 0.3} if family == "munkey" else {})),
+        family,
+    )
     assert result.system.architecture == architecture
-    assert [name for name, value in result.system.model.state_dict().items() if torch.equal(value, fresh[name])] == []
+    assert [
+        name
+        for name, value in result.system.model.state_dict().items()
+        if torch.equal(value, fresh[name])
+    ] == []
 
 
 @BOTH
@@ -84,7 +95,13 @@ def test_the_settings_reach_the_optimizer_and_the_number_format(params, monkeypa
     fits = []
     run = Fit.run
     monkeypatch.setattr(Fit, "run", lambda fit: fits.append(fit) or run(fit))
-    train = {"lr": 0.01, "warmup_epochs": 1.0, "betas": [0.7, 0.8], "weight_decay": 0.3, "precision": "bfloat16"}
+    train = {
+        "lr": 0.01,
+        "warmup_epochs": 1.0,
+        "betas": [0.7, 0.8],
+        "weight_decay": 0.3,
+        "precision": "bfloat16",
+    }
     trained(recipe(params, family, train=train), family)
     group = fits[0].optimizer.param_groups[0]
     assert (group["betas"], group["weight_decay"]) == ((0.7, 0.8), 0.3)
@@ -134,12 +151,16 @@ def test_a_family_without_a_memory_answers_from_the_resized_and_normalized_image
 
 
 @pytest.mark.parametrize(("passes", "sizes"), [(1, [3, 3, 1]), (2, [1] * 7), (6, [1] * 7)])
-def test_blocks_hold_all_samples_in_order_normalized_with_mean_and_deviation(monkeypatch, passes, sizes):
+def test_blocks_hold_all_samples_in_order_normalized_with_mean_and_deviation(
+    monkeypatch, passes, sizes
+):
     monkeypatch.setattr(forward, "PASSES", 3)
     blocks = list(forward.blocks(seven_samples(), DATA, "cpu", passes))
     assert [len(block.images) for block in blocks] == sizes
     assert [i for block in blocks for i in range(7)[block.where]] == list(range(7))
-    torch.testing.assert_close(torch.cat([block.images for block in blocks]), normalized(seven_samples()))
+    torch.testing.assert_close(
+        torch.cat([block.images for block in blocks]), normalized(seven_samples())
+    )
 
 
 def test_answers_are_float32_without_a_gradient():

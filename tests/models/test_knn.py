@@ -43,7 +43,11 @@ def test_the_index_holds_labels_as_tokens():
         ([0, 1, 2, 3], [1 / 4, 2 / 4, 1 / 4], 1),
         ([3, 1, 4, 2], [FLOOR, 2 / 4, 2 / 4], 2),  # a tie: class 2 is nearer
         ([1, 3, 4, 2], [FLOOR, 2 / 4, 2 / 4], 1),
-        ([0, 3, 1, 4, 2], [1 / 5, 2 / 5, 2 / 5], 2),  # class 0 is nearest of all, but has fewer votes
+        (
+            [0, 3, 1, 4, 2],
+            [1 / 5, 2 / 5, 2 / 5],
+            2,
+        ),  # class 0 is nearest of all, but has fewer votes
         ([1, 2], [FLOOR, 1, FLOOR], 1),
         ([4, 0, NOBODY, NOBODY], [1 / 2, FLOOR, 1 / 2], 2),
     ],
@@ -59,7 +63,9 @@ def test_a_vote_by_rank_weighs_1_over_2_plus_rank_and_one_by_similarity_a_softma
     """Neighbors of the classes 0, 1, 1, and one that is not there."""
     ids, cosines = [0, 1, 2, NOBODY], [0.9, 0.8, 0.7, 0.0]
     first = (1 / 2) / (1 / 2 + 1 / 3 + 1 / 4)
-    np.testing.assert_allclose(votes(index(vote="rank"), ids, cosines), [first, 1 - first, FLOOR], atol=2 * FLOOR)
+    np.testing.assert_allclose(
+        votes(index(vote="rank"), ids, cosines), [first, 1 - first, FLOOR], atol=2 * FLOOR
+    )
     first = 1 / (1 + np.exp(-1) + np.exp(-2))
     soft = votes(index(vote="similarity", temperature=0.1), ids, cosines)
     np.testing.assert_allclose(soft, [first, 1 - first, FLOOR], atol=2 * FLOOR)

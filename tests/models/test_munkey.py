@@ -34,14 +34,23 @@ def answered_slowly(system, images, asked):
     """One query, one neighbor, one pass at a time."""
     logits, settings = [], asked.settings
     for image, ids, cosines in zip(images[:, None], *asked.neighbors, strict=True):
-        present = [(i, c) for i, c in zip(ids[: settings.k], cosines[: settings.k], strict=True) if i != NOBODY]
+        present = [
+            (i, c)
+            for i, c in zip(ids[: settings.k], cosines[: settings.k], strict=True)
+            if i != NOBODY
+        ]
         tokens = torch.stack([system.memory.tokens[system.memory.ids == i][0] for i, _ in present])
         similarity = np.exp([c / settings.temperature for _, c in present])
         falling = np.array([1 / (2 + rank) for rank in range(len(present))])
         weights = falling if settings.fusion == "rank" else similarity
         weights = torch.tensor(weights / weights.sum(), dtype=torch.float32)
         if settings.fusion == "ensemble":
-            logits.append(sum(w * system.model(image, token[None]) for w, token in zip(weights, tokens, strict=True)))
+            logits.append(
+                sum(
+                    w * system.model(image, token[None])
+                    for w, token in zip(weights, tokens, strict=True)
+                )
+            )
         else:
             logits.append(system.model(image, (weights @ tokens)[None]))
     return torch.cat(logits)
@@ -54,7 +63,9 @@ def test_answers_equal_those_of_a_slow_loop(munkey_system, inference, fusion, k)
     samples, asked = seven_samples(), retrieval(munkey_system.memory, inference(fusion=fusion, k=k))
     logits = answered(munkey_system, samples, asked)
     assert logits.dtype == np.float32
-    np.testing.assert_allclose(logits, answered_slowly(munkey_system, normalized(samples), asked), **CLOSE)
+    np.testing.assert_allclose(
+        logits, answered_slowly(munkey_system, normalized(samples), asked), **CLOSE
+    )
 
 
 @FUSIONS
@@ -78,7 +89,9 @@ def test_an_empty_memory_answers_with_the_null_token(munkey_system, inference, f
     np.testing.assert_allclose(logits, expected, **CLOSE)
 
 
-def test_a_retained_sample_answers_from_its_own_token_and_a_forgotten_one_does_not(munkey_system, inference):
+def test_a_retained_sample_answers_from_its_own_token_and_a_forgotten_one_does_not(
+    munkey_system, inference
+):
     """Each member's key is that of the query of the same id."""
     memory = replace(munkey_system.memory, keys=torch.from_numpy(QUERIES.keys[:6]))
     whole = replace(munkey_system, memory=memory)
@@ -106,7 +119,11 @@ def test_the_paths_of_an_audit_cut_what_their_names_say(munkey_system, inference
     cut, whole = torch.ones(7, dtype=torch.bool), torch.zeros(7, dtype=torch.bool)
     found = FAMILIES["munkey"].path_logits(munkey_system, seven_samples(), DATA, "cpu", asked)
     images = normalized(seven_samples())
-    for name, dropped in {"softmax": (whole, whole), "image": (whole, cut), "token": (cut, whole)}.items():
+    for name, dropped in {
+        "softmax": (whole, whole),
+        "image": (whole, cut),
+        "token": (cut, whole),
+    }.items():
         np.testing.assert_allclose(found[name], model(images, tokens, *dropped), **CLOSE)
 
 
@@ -117,7 +134,9 @@ SOME = np.array([18, 12, 16, 14])
 
 def some_members():
     members = image_set(6, side=10)
-    return replace(members, rows=np.array([4, 1, 3, 2]), ids=SOME, labels=members.labels[[4, 1, 3, 2]])
+    return replace(
+        members, rows=np.array([4, 1, 3, 2]), ids=SOME, labels=members.labels[[4, 1, 3, 2]]
+    )
 
 
 def tokens_of_some(system):
@@ -126,7 +145,11 @@ def tokens_of_some(system):
 
 @torch.no_grad()
 def test_pathways_are_cut_as_their_names_say(munkey_system):
-    model, tokens, images = munkey_system.model, tokens_of_some(munkey_system), normalized(some_members())
+    model, tokens, images = (
+        munkey_system.model,
+        tokens_of_some(munkey_system),
+        normalized(some_members()),
+    )
     yes, no = torch.ones(4, dtype=torch.bool), torch.zeros(4, dtype=torch.bool)
     cut = FAMILIES["munkey"].cut_logits(munkey_system, some_members(), DATA, "cpu")
     assert list(cut) == ["image", "token", "both"]
@@ -143,7 +166,11 @@ def test_pathways_are_cut_as_their_names_say(munkey_system):
 def test_features_are_what_the_head_reads_from_own_image_and_own_token(munkey_system):
     model, images = munkey_system.model, normalized(some_members())
     sequence = torch.cat(
-        [model.sequence(model.patch_embed(images)), model.adapter(tokens_of_some(munkey_system))[:, None]], dim=1
+        [
+            model.sequence(model.patch_embed(images)),
+            model.adapter(tokens_of_some(munkey_system))[:, None],
+        ],
+        dim=1,
     )
     for block in model.blocks:
         sequence = block(sequence)

@@ -19,7 +19,18 @@ from munkey.models.system import load, save
 from munkey.settings import InferenceSettings
 from tests.conftest import MUNKEY as ARCHITECTURE
 from tests.conftest import image_set, unit_rows
-from tests.models.inputs import DATA, QUERIES, SECTIONS, STAGE, answered, fitted, others, quiet, recipe, retrieval
+from tests.models.inputs import (
+    DATA,
+    QUERIES,
+    SECTIONS,
+    STAGE,
+    answered,
+    fitted,
+    others,
+    quiet,
+    recipe,
+    retrieval,
+)
 
 MUNKEY = FAMILIES["munkey"]
 LABELS = np.arange(12) % 3
@@ -48,14 +59,20 @@ def refitted(keys, labels, classes, alpha, left_out, held):
     covariance = ((1 - alpha) * within + alpha * trace / width * np.eye(width)) / freedom
     weight = np.linalg.solve(covariance, means.T)
     logits = np.full(classes, NO_ROWS)
-    logits[present] = z[left_out] @ weight - 0.5 * (means.T * weight).sum(axis=0) + np.log(counts[present] / rows)
+    logits[present] = (
+        z[left_out] @ weight - 0.5 * (means.T * weight).sum(axis=0) + np.log(counts[present] / rows)
+    )
     return logits
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.integers(10, 40), st.integers(2, 5), st.floats(0.01, 1))
-def test_leaving_one_out_in_closed_form_is_a_refit_with_the_same_priors_and_trace(seed, rows, classes, alpha):
-    labels = np.random.default_rng(seed).permutation(np.arange(rows) % classes) * 2  # every second class has no rows
+def test_leaving_one_out_in_closed_form_is_a_refit_with_the_same_priors_and_trace(
+    seed, rows, classes, alpha
+):
+    labels = (
+        np.random.default_rng(seed).permutation(np.arange(rows) % classes) * 2
+    )  # every second class has no rows
     keys = unit_rows(rows, 6, seed=seed)
     logits = leave_one_out(keys, labels, 2 * classes, alpha)
     by_hand = [refitted(keys, labels, 2 * classes, alpha, one, held=True) for one in range(rows)]
@@ -106,12 +123,17 @@ def bare(system):
 
 def lda_of(system, kept=slice(None)):
     """LDA fitted to some of the rows, with the head's constants."""
-    return fitted("lda", Keys(SAMPLES.ids[kept], KEYS[kept]), LABELS[kept], **system.architecture.head)
+    return fitted(
+        "lda", Keys(SAMPLES.ids[kept], KEYS[kept]), LABELS[kept], **system.architecture.head
+    )
 
 
 def test_alpha_is_that_of_lda_and_the_temperature_the_best_for_rows_left_out(system):
     left_out = leave_one_out(KEYS, LABELS, 3, 0.2)
-    assert system.architecture.head == {"alpha": 0.2, "temperature": best_temperature(left_out, LABELS)}
+    assert system.architecture.head == {
+        "alpha": 0.2,
+        "temperature": best_temperature(left_out, LABELS),
+    }
 
 
 @pytest.mark.parametrize("dropped", ["none", "image", "token"])
@@ -119,7 +141,9 @@ def test_every_pass_of_training_adds_what_the_others_say_of_a_sample(training, s
     settings = training.recipe.family.model_copy(
         update={"p_image": float(dropped == "image"), "p_token": float(dropped == "token")}
     )
-    learning = MUNKEY.resumed(system, replace(training, recipe=replace(training.recipe, family=settings)))
+    learning = MUNKEY.resumed(
+        system, replace(training, recipe=replace(training.recipe, family=settings))
+    )
     images, index = torch.zeros(3, 3, 8, 8), torch.tensor([4, 0, 7])
     alone = Exemplars(SAMPLES.ids, training.members, settings, training.recipe.stage, "cpu")
     alone.tokens.data.copy_(system.memory.tokens)
@@ -132,12 +156,18 @@ def test_every_pass_of_training_adds_what_the_others_say_of_a_sample(training, s
 def test_every_answer_adds_what_lda_says_of_the_key(system):
     queries, samples = asked(system), image_set(7)
     by_lda = answered(lda_of(system), samples, queries)
-    assert (answered(system, samples, queries) == answered(bare(system), samples, queries) + by_lda).all()
-    with_head, without = (MUNKEY.path_logits(one, samples, DATA, "cpu", queries) for one in (system, bare(system)))
+    assert (
+        answered(system, samples, queries) == answered(bare(system), samples, queries) + by_lda
+    ).all()
+    with_head, without = (
+        MUNKEY.path_logits(one, samples, DATA, "cpu", queries) for one in (system, bare(system))
+    )
     for path in ("softmax", "image", "token"):
         assert (with_head[path] == without[path] + by_lda).all()
     own = answered(lda_of(system), SAMPLES, replace(queries, keys=KEYS))
-    with_head, without = (MUNKEY.cut_logits(one, SAMPLES, DATA, "cpu") for one in (system, bare(system)))
+    with_head, without = (
+        MUNKEY.cut_logits(one, SAMPLES, DATA, "cpu") for one in (system, bare(system))
+    )
     for cut in ("image", "token", "both"):
         assert (with_head[cut] == without[cut] + own).all()
 
@@ -149,7 +179,9 @@ def test_any_deletions_in_any_order_leave_the_bytes_of_a_head_that_never_had_the
     cuts = sorted({0, *ends})
     for start, end in pairwise(cuts):
         memory = memory.forget(SAMPLES.ids[list(order[start:end])])
-    left = System("munkey", replace(ARCHITECTURE, head={"alpha": 0.3, "temperature": 4.5}), None, memory)
+    left = System(
+        "munkey", replace(ARCHITECTURE, head={"alpha": 0.3, "temperature": 4.5}), None, memory
+    )
     kept = np.sort(order[cuts[-1] :]).astype(int)
     head, fresh = MUNKEY.head(left), lda_of(left, kept).model
     for name in ("weight", "bias"):
@@ -159,15 +191,27 @@ def test_any_deletions_in_any_order_leave_the_bytes_of_a_head_that_never_had_the
 def test_a_file_keeps_the_labels_and_the_constants(system, tmp_path):
     save(tmp_path / "s.safetensors", system)
     loaded = load(tmp_path / "s.safetensors")
-    assert loaded.architecture == system.architecture and loaded.memory.labels.tolist() == LABELS.tolist()
+    assert (
+        loaded.architecture == system.architecture
+        and loaded.memory.labels.tolist() == LABELS.tolist()
+    )
     samples, queries = image_set(7), asked(system)
-    assert answered(loaded, samples, queries).tobytes() == answered(system, samples, queries).tobytes()
+    assert (
+        answered(loaded, samples, queries).tobytes() == answered(system, samples, queries).tobytes()
+    )
 
 
 def test_without_a_head_no_labels_are_kept(params):
     made = MUNKEY.train(
         Training(
-            SAMPLES, 3, recipe(params, "munkey"), "cpu", quiet, MemberKeys(KEYS, others(Keys(SAMPLES.ids, KEYS), 4))
+            SAMPLES,
+            3,
+            recipe(params, "munkey"),
+            "cpu",
+            quiet,
+            MemberKeys(KEYS, others(Keys(SAMPLES.ids, KEYS), 4)),
         )
     ).system
-    assert made.memory.labels is None and made.architecture.head is None and MUNKEY.head(made) is None
+    assert (
+        made.memory.labels is None and made.architecture.head is None and MUNKEY.head(made) is None
+    )

@@ -67,18 +67,25 @@ def test_the_stand_in_is_the_similarity_weighted_average_of_the_nearest_others(e
 def test_aggregated_by_rank_the_stand_in_is_the_average_that_inference_by_rank_reads(exemplars):
     part = exemplars(aggregation="rank")
     stand_ins = part.training_tokens(torch.tensor([2, 5]), draw([True, True], [2, 3]))
-    for stand_in, member, weights in zip(stand_ins, (2, 5), ([3 / 5, 2 / 5], [6 / 13, 4 / 13, 3 / 13]), strict=True):
+    for stand_in, member, weights in zip(
+        stand_ins, (2, 5), ([3 / 5, 2 / 5], [6 / 13, 4 / 13, 3 / 13]), strict=True
+    ):
         rows, _ = nearest_others(part, member, len(weights))
         torch.testing.assert_close(stand_in, torch.tensor(weights) @ part.tokens.detach()[rows])
 
 
-def test_aggregated_for_an_ensemble_the_stand_in_is_one_of_the_nearest_others_as_often_as_it_weighs(exemplars):
+def test_aggregated_for_an_ensemble_the_stand_in_is_one_of_the_nearest_others_as_often_as_it_weighs(
+    exemplars,
+):
     part, count = exemplars(aggregation="ensemble", temperature=0.3), 20_000
     rows, cosines = nearest_others(part, 5, 3)
     drawn = part.draw(count)
     chosen = draw([True] * count, [3] * count, drawn.quantile)
     stand_ins = part.training_tokens(torch.full((count,), 5), chosen)
-    shares = [(stand_ins == token).all(dim=1).double().mean().item() for token in part.tokens.detach()[rows]]
+    shares = [
+        (stand_ins == token).all(dim=1).double().mean().item()
+        for token in part.tokens.detach()[rows]
+    ]
     assert sum(shares) == 1  # nothing but these three
     np.testing.assert_allclose(shares, (cosines / 0.3).softmax(dim=0), atol=0.015)
 
@@ -90,22 +97,32 @@ def test_an_ensemble_draws_one_number_more_for_each_sample_and_averages_draw_as_
     part = exemplars(aggregation=aggregation, p_image=0.3, p_token=0.2, neighbors=[2, 4])
     source = (STAGE / "pathways").torch_generator()
     for _ in range(2):  # batches
-        drawn, mask, retrieved = part.draw(50), torch.rand(50, generator=source), torch.rand(50, generator=source)
+        drawn, mask, retrieved = (
+            part.draw(50),
+            torch.rand(50, generator=source),
+            torch.rand(50, generator=source),
+        )
         assert torch.equal(drawn.image_dropped, mask < 0.3)
         assert torch.equal(drawn.token_dropped, (mask >= 0.3) & (mask < 0.5))
         assert torch.equal(drawn.retrieved, retrieved < part.settings.p_retrieve)
         assert torch.equal(drawn.neighbors, torch.randint(2, 5, (50,), generator=source))
-        quantile = torch.rand(50, generator=source) if aggregation == "ensemble" else torch.zeros(50)
+        quantile = (
+            torch.rand(50, generator=source) if aggregation == "ensemble" else torch.zeros(50)
+        )
         assert torch.equal(drawn.quantile, quantile)
 
 
 @AGGREGATIONS
 def test_each_aggregation_trains_a_model_of_its_own(params, aggregation):
     usual = trained(recipe(params, "munkey", p_retrieve=1.0), "munkey").system.memory
-    other = trained(recipe(params, "munkey", p_retrieve=1.0, aggregation=aggregation), "munkey").system.memory
+    other = trained(
+        recipe(params, "munkey", p_retrieve=1.0, aggregation=aggregation), "munkey"
+    ).system.memory
     assert torch.equal(usual.tokens, other.tokens)  # no gradient reaches them
     weights = [
-        trained(recipe(params, "munkey", aggregation=name), "munkey").system.model.state_dict()["head.weight"]
+        trained(recipe(params, "munkey", aggregation=name), "munkey").system.model.state_dict()[
+            "head.weight"
+        ]
         for name in (params.munkey.aggregation, aggregation)
     ]
     assert torch.equal(*weights) == (aggregation == "softmax")
@@ -113,7 +130,10 @@ def test_each_aggregation_trains_a_model_of_its_own(params, aggregation):
 
 def test_the_own_token_is_passed_on_as_it_is(exemplars):
     part = exemplars()
-    assert torch.equal(part.training_tokens(torch.tensor([2, 5]), draw([False, False], [4, 4])), part.tokens[[2, 5]])
+    assert torch.equal(
+        part.training_tokens(torch.tensor([2, 5]), draw([False, False], [4, 4])),
+        part.tokens[[2, 5]],
+    )
 
 
 def test_in_a_memory_of_two_the_other_one_stands_in_alone(exemplars):
@@ -124,17 +144,26 @@ def test_in_a_memory_of_two_the_other_one_stands_in_alone(exemplars):
     part = exemplars(MemberKeys(keys, near), ids=np.array([3, 4]))
     assert part.neighbors.tolist() == [[1, NOBODY, NOBODY, NOBODY], [0, NOBODY, NOBODY, NOBODY]]
     torch.testing.assert_close(
-        part.training_tokens(torch.tensor([0, 1]), draw([True, True], [4, 4])), part.tokens.detach()[[1, 0]]
+        part.training_tokens(torch.tensor([0, 1]), draw([True, True], [4, 4])),
+        part.tokens.detach()[[1, 0]],
     )
 
 
-@pytest.mark.parametrize(("p_image", "p_token", "p_retrieve"), [(0.3, 0.1, 0.2), (0.1, 0.9, 0.5), (0, 0, 0), (0, 1, 1)])
-def test_pathways_are_dropped_as_often_as_asked_for_and_never_both(exemplars, p_image, p_token, p_retrieve):
+@pytest.mark.parametrize(
+    ("p_image", "p_token", "p_retrieve"), [(0.3, 0.1, 0.2), (0.1, 0.9, 0.5), (0, 0, 0), (0, 1, 1)]
+)
+def test_pathways_are_dropped_as_often_as_asked_for_and_never_both(
+    exemplars, p_image, p_token, p_retrieve
+):
     count = 40_000
-    image, token, retrieved, *_ = exemplars(p_image=p_image, p_token=p_token, p_retrieve=p_retrieve).draw(count)
+    image, token, retrieved, *_ = exemplars(
+        p_image=p_image, p_token=p_token, p_retrieve=p_retrieve
+    ).draw(count)
     assert not (image & token).any()
     for drawn, p in ((image, p_image), (token, p_token), (retrieved, p_retrieve)):
-        assert drawn.float().mean().item() == pytest.approx(p, abs=4 * math.sqrt(p * (1 - p) / count) + 1e-9)
+        assert drawn.float().mean().item() == pytest.approx(
+            p, abs=4 * math.sqrt(p * (1 - p) / count) + 1e-9
+        )
 
 
 def test_a_memory_holds_the_ids_the_keys_and_the_tokens_that_learn(exemplars):

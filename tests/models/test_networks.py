@@ -13,7 +13,9 @@ from munkey.models.networks.vit import ViTArchitecture, attend
 from tests.conftest import MUNKEY, VIT, generator, global_state
 from tests.models.inputs import recipe
 
-TINY16 = ViTArchitecture(classes=10, image_size=224, patch_size=16, width=192, depth=12, heads=3, mlp_ratio=4.0)
+TINY16 = ViTArchitecture(
+    classes=10, image_size=224, patch_size=16, width=192, depth=12, heads=3, mlp_ratio=4.0
+)
 BOTH = pytest.mark.parametrize(("family", "architecture"), [("vit", VIT), ("munkey", MUNKEY)])
 
 
@@ -53,7 +55,9 @@ def test_our_vit_equals_timms_with_the_same_weights(architecture):
 
 @pytest.mark.parametrize("kept", [1, 5])
 def test_attention_written_out_equals_torchs(kept):
-    q, k, v = torch.randn(3, 2, 3, 5, 8, generator=generator(), dtype=torch.float64).requires_grad_()
+    q, k, v = torch.randn(
+        3, 2, 3, 5, 8, generator=generator(), dtype=torch.float64
+    ).requires_grad_()
     ours, theirs = (f(q[:, :, :kept], k, v) for f in (attend, F.scaled_dot_product_attention))
     torch.testing.assert_close(ours, theirs)
     ours, theirs = (torch.autograd.grad(out.square().sum(), (q, k, v)) for out in (ours, theirs))
@@ -63,9 +67,14 @@ def test_attention_written_out_equals_torchs(kept):
 def test_parameter_counts_are_those_of_vit_tiny():
     architecture = replace(TINY16, classes=1000)
     vit = build("vit", architecture)
-    munkey = build("munkey", MunkeyArchitecture(**vars(architecture), architecture="input-level", token_dim=128))
+    munkey = build(
+        "munkey",
+        MunkeyArchitecture(**vars(architecture), architecture="input-level", token_dim=128),
+    )
     assert count(vit) == 5_717_416  # timm's vit_tiny_patch16_224
-    assert count(munkey) - count(vit) == (128 * 192 + 192) + 192 + 192  # adapter, null image, null token
+    assert (
+        count(munkey) - count(vit) == (128 * 192 + 192) + 192 + 192
+    )  # adapter, null image, null token
 
 
 def test_a_pathway_is_dropped_for_the_marked_samples_only(munkey):
@@ -112,7 +121,9 @@ def test_the_sequence_is_cls_then_patches_then_the_exemplar_token(munkey):
         )  # fmt: skip
         for block in munkey.blocks:
             sequence = block(sequence)
-        torch.testing.assert_close(munkey(images(2), tokens(2)), munkey.head(munkey.norm(sequence))[:, 0])
+        torch.testing.assert_close(
+            munkey(images(2), tokens(2)), munkey.head(munkey.norm(sequence))[:, 0]
+        )
 
 
 @BOTH
@@ -129,10 +140,16 @@ def test_initialize_sets_every_number_of_a_model(family, architecture):
 @BOTH
 def test_weights_depend_on_their_generator_alone(family, architecture):
     state = global_state()
-    one, same, other = (build(family, architecture, generator(seed)).state_dict() for seed in (1, 1, 2))
+    one, same, other = (
+        build(family, architecture, generator(seed)).state_dict() for seed in (1, 1, 2)
+    )
     assert global_state() == state
     assert all(torch.equal(one[name], same[name]) for name in one)
-    assert not any(torch.equal(one[name], other[name]) for name in one if "norm" not in name and one[name].any())
+    assert not any(
+        torch.equal(one[name], other[name])
+        for name in one
+        if "norm" not in name and one[name].any()
+    )
 
 
 def test_fresh_linear_weights_are_uniform_within_the_root_of_the_fan_in():

@@ -20,7 +20,10 @@ KEYS = Keys(10 + 2 * np.arange(40), unit_rows(40, 4))
 
 def loss(system, weight):
     """The objective, term by term."""
-    keys, signs = torch.from_numpy(KEYS.keys).double(), 2.0 * torch.from_numpy(np.eye(3)[LABELS]) - 1
+    keys, signs = (
+        torch.from_numpy(KEYS.keys).double(),
+        2.0 * torch.from_numpy(np.eye(3)[LABELS]) - 1,
+    )
     fit = -logsigmoid(signs * (keys @ weight.T)).sum()
     return fit + 0.01 * len(keys) / 2 * weight.square().sum()
 
@@ -37,7 +40,11 @@ def test_without_its_noise_it_is_at_the_optimum_of_its_objective():
 
 
 def test_the_noise_is_that_of_the_stage_with_the_given_sd():
-    kind, keys, labels = FAMILIES["newton"], Keys(np.arange(60), unit_rows(60, 50)), np.arange(60) % 3
+    kind, keys, labels = (
+        FAMILIES["newton"],
+        Keys(np.arange(60), unit_rows(60, 50)),
+        np.arange(60) % 3,
+    )
     section = kind.section({"newton": SECTIONS["newton"]})
     noises = [kind.fitted(keys, labels, 40, section, Stage(seed)).model.noise for seed in (0, 0, 1)]
     assert torch.equal(noises[0], noises[1]) and noises[0].shape == (40, 50)
@@ -50,7 +57,9 @@ def test_the_noise_is_that_of_the_stage_with_the_given_sd():
 def test_it_answers_by_its_noisy_weights_and_comes_back_from_a_file(tmp_path):
     system, asked = fitted("newton", KEYS, LABELS), Retrieval(None, keys=unit_rows(7, 4, seed=9))
     systems.save(tmp_path / "system", system)
-    answers = FAMILIES["newton"].logits(systems.load(tmp_path / "system"), image_set(7), DATA, "cpu", asked)
+    answers = FAMILIES["newton"].logits(
+        systems.load(tmp_path / "system"), image_set(7), DATA, "cpu", asked
+    )
     published = system.model.weight.numpy() + system.model.noise.numpy()
     np.testing.assert_allclose(answers, asked.keys @ published.T, rtol=1e-5, atol=1e-6)
     assert np.abs(asked.keys @ system.model.noise.numpy().T).max() > 0.01
@@ -58,8 +67,12 @@ def test_it_answers_by_its_noisy_weights_and_comes_back_from_a_file(tmp_path):
 
 def test_added_rows_are_fitted_with_the_same_noise_and_none_are_dropped_without_removal():
     kind, first = FAMILIES["newton"], Keys(KEYS.ids[:30], KEYS.keys[:30])
-    added = kind.extended(fitted("newton", first, LABELS[:30]), Keys(KEYS.ids[30:], KEYS.keys[30:]), LABELS[30:], None)
-    torch.testing.assert_close(added.model.weight, fitted("newton", KEYS, LABELS).model.weight, rtol=0, atol=1e-8)
+    added = kind.extended(
+        fitted("newton", first, LABELS[:30]), Keys(KEYS.ids[30:], KEYS.keys[30:]), LABELS[30:], None
+    )
+    torch.testing.assert_close(
+        added.model.weight, fitted("newton", KEYS, LABELS).model.weight, rtol=0, atol=1e-8
+    )
     assert torch.equal(added.model.noise, fitted("newton", first, LABELS[:30]).model.noise)
     with pytest.raises(TypeError, match="the method `newton`"):
         kind.forget(added, KEYS.ids[:1])
@@ -68,9 +81,14 @@ def test_added_rows_are_fitted_with_the_same_noise_and_none_are_dropped_without_
 
 def test_far_from_the_optimum_steps_are_shortened_until_they_help(monkeypatch):
     """Full Newton steps from there diverge."""
-    far, objective = torch.full((3, 4), 40.0).double(), Objective.of(fitted("newton", KEYS, LABELS).memory, 1e-4)
+    far, objective = (
+        torch.full((3, 4), 40.0).double(),
+        Objective.of(fitted("newton", KEYS, LABELS).memory, 1e-4),
+    )
     assert objective.gradient(objective.stepped(far)).norm() < objective.gradient(far).norm()
-    torch.testing.assert_close(objective.solved(far), objective.solved(torch.zeros(3, 4).double()), rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        objective.solved(far), objective.solved(torch.zeros(3, 4).double()), rtol=0, atol=1e-6
+    )
     monkeypatch.setattr("munkey.models.networks.logistic.LIMIT", 1)
     with pytest.raises(ValueError, match=r"raise newton\.lam"):
         objective.solved(far)

@@ -34,7 +34,9 @@ from tests.unlearn.world import (
 
 def training(samples, **fields):
     """A training of SISA with two slices of two epochs each."""
-    return Training(samples, 10, **{"recipe": sisa_recipe(), "device": "cpu", "report": quiet} | fields)
+    return Training(
+        samples, 10, **{"recipe": sisa_recipe(), "device": "cpu", "report": quiet} | fields
+    )
 
 
 def oracle(retain):
@@ -73,7 +75,10 @@ def test_deletion_gives_exactly_the_weights_of_the_oracle():
     assert not same(tensors(deleted), tensors(original("sisa")))
     assert same(tensors(deleted), tensors(oracle(world().parts["retain"])))
     first = sisa.touched(asked.forget_ids, 5, 2, SISA_STAGE)
-    assert asked.facts == {"retrained_slices": sum(2 - part for part in first.values()), "slices": 10}
+    assert asked.facts == {
+        "retrained_slices": sum(2 - part for part in first.values()),
+        "slices": 10,
+    }
 
 
 @pytest.mark.parametrize("part", [0, 1])
@@ -88,7 +93,9 @@ def test_one_deleted_sample_retrains_its_shard_from_its_slice_on(part):
     shard = int(cells.shards[members == gone][0])
     for other in range(5):
         for kept in range(2):
-            before, after = (s.model.state(other, kept).state_dict() for s in (original("sisa"), deleted))
+            before, after = (
+                s.model.state(other, kept).state_dict() for s in (original("sisa"), deleted)
+            )
             assert same(before, after) == (other != shard or kept < part)
 
 
@@ -154,8 +161,12 @@ def test_each_model_sees_its_own_shard_alone_and_slices_grow():
         in_shard = retain[cells.shards == shard]
         drawn = [batch for batch in logs["retain"] if np.isin(batch, in_shard).any()]
         assert all(np.isin(batch, in_shard).all() for batch in drawn)
-        slices = [retain[(cells.shards == shard) & (cells.slices <= part)] for part in range(first, 2)]
-        expected = np.concatenate([np.repeat(members, 2) for members in slices])  # two epochs a slice
+        slices = [
+            retain[(cells.shards == shard) & (cells.slices <= part)] for part in range(first, 2)
+        ]
+        expected = np.concatenate(
+            [np.repeat(members, 2) for members in slices]
+        )  # two epochs a slice
         np.testing.assert_array_equal(np.sort(np.concatenate(drawn)), np.sort(expected))
 
 
@@ -167,13 +178,21 @@ def test_epochs_are_shared_out_so_that_the_work_stays():
 
 
 def test_an_empty_cell_is_no_fault():
-    system, history = FAMILIES["sisa"].train(training(samples_of(world().dataset.ids_of("train")[:4])))
+    system, history = FAMILIES["sisa"].train(
+        training(samples_of(world().dataset.ids_of("train")[:4]))
+    )
     assert len(history) < 20 and all(torch.isfinite(t).all() for t in tensors(system).values())
 
 
 def three_slices(params):
     """Two shards with three slices of two epochs each. The rate rises for one and a half of all six epochs."""
-    train = {"epochs": 4, "lr": 0.01, "warmup_epochs": 1.5, "betas": [0.7, 0.8], "weight_decay": 0.1}
+    train = {
+        "epochs": 4,
+        "lr": 0.01,
+        "warmup_epochs": 1.5,
+        "betas": [0.7, 0.8],
+        "weight_decay": 0.1,
+    }
     return recipe(params, "sisa", train=train, shards=2, slices=3)
 
 
@@ -185,14 +204,24 @@ def trained_slowly(chosen, samples, shard):
     states, curve, batch_size = [], [], chosen.train.batch_size
     for part in range(3):
         members = torch.tensor(np.flatnonzero((cell // 3 == shard) & (cell % 3 <= part)))
-        order, crops = ((STAGE / name / shard / part).torch_generator() for name in ("order", "crops"))
-        optimizer = torch.optim.AdamW(model.parameters(), betas=(0.7, 0.8), weight_decay=0.1, fused=True)
+        order, crops = (
+            (STAGE / name / shard / part).torch_generator() for name in ("order", "crops")
+        )
+        optimizer = torch.optim.AdamW(
+            model.parameters(), betas=(0.7, 0.8), weight_decay=0.1, fused=True
+        )
         for epoch in range(2):
-            batches, losses, rates = torch.randperm(len(members), generator=order).split(batch_size), [], []
+            batches, losses, rates = (
+                torch.randperm(len(members), generator=order).split(batch_size),
+                [],
+                [],
+            )
             for position, index in enumerate(batches):
                 done = 2 * part + epoch + position / len(batches)
                 falling = 0.005 * (1 + math.cos(math.pi * (done - 1.5) / 4.5))
-                optimizer.param_groups[0]["lr"] = rate = 0.01 * done / 1.5 if done < 1.5 else falling
+                optimizer.param_groups[0]["lr"] = rate = (
+                    0.01 * done / 1.5 if done < 1.5 else falling
+                )
                 rates.append(rate)
                 images, labels = samples.batch(members[index], "cpu")
                 loss = F.cross_entropy(model(augment(images, crops)), labels)
@@ -217,7 +246,9 @@ def test_each_slice_of_each_shard_is_trained_as_written_out(params):
             for name, value in result.system.model.state(shard, part).state_dict().items():
                 torch.testing.assert_close(value, state[name], rtol=1e-5, atol=1e-6)
     assert [epoch["epoch"] for epoch in result.history] == list(range(1, 13))
-    np.testing.assert_allclose([(epoch["lr"], epoch["loss"]) for epoch in result.history], curves, rtol=1e-5)
+    np.testing.assert_allclose(
+        [(epoch["lr"], epoch["loss"]) for epoch in result.history], curves, rtol=1e-5
+    )
 
 
 # Answers
@@ -227,20 +258,26 @@ def test_each_slice_of_each_shard_is_trained_as_written_out(params):
 def test_the_answer_is_the_mean_probability_of_the_last_slices():
     model = lively(Sisa(SisaArchitecture(**vars(ARCHITECTURE), shards=3, slices=2)))
     images = torch.rand(4, 3, 8, 8, generator=Stage("images").torch_generator())
-    expected = torch.stack([model.state(shard, 1)(images).softmax(dim=1) for shard in range(3)]).mean(dim=0)
+    expected = torch.stack(
+        [model.state(shard, 1)(images).softmax(dim=1) for shard in range(3)]
+    ).mean(dim=0)
     torch.testing.assert_close(model(images).exp(), expected)
 
 
 def test_its_architecture_is_read_from_the_parameters(params):
     chosen = recipe(params, "sisa", shards=4, slices=3)
-    assert FAMILIES["sisa"].architecture(chosen, 3) == SisaArchitecture(**vars(VIT), shards=4, slices=3)
+    assert FAMILIES["sisa"].architecture(chosen, 3) == SisaArchitecture(
+        **vars(VIT), shards=4, slices=3
+    )
 
 
 # Checkpoints
 
 
 @pytest.mark.parametrize("cut_after", [1, 3, 7])
-def test_a_training_that_was_killed_resumes_and_ends_with_the_same_bytes(cut_after, tmp_path, monkeypatch):
+def test_a_training_that_was_killed_resumes_and_ends_with_the_same_bytes(
+    cut_after, tmp_path, monkeypatch
+):
     """Cut in the first slice, at its end, and in a later shard; finished slices are not trained again."""
     samples, file = world().parts["retain"], CheckpointFile(tmp_path / "progress.pt", 0.0)
     whole, history = FAMILIES["sisa"].train(training(samples))
@@ -260,7 +297,9 @@ def test_a_training_that_was_killed_resumes_and_ends_with_the_same_bytes(cut_aft
         with pytest.raises(Killed):
             FAMILIES["sisa"].train(training(samples, checkpoint=file))
     messages = []
-    again, later = FAMILIES["sisa"].train(training(samples, checkpoint=file, report=messages.append))
+    again, later = FAMILIES["sisa"].train(
+        training(samples, checkpoint=file, report=messages.append)
+    )
     assert same(tensors(again), tensors(whole))
     assert [epoch["loss"] for epoch in later] == [epoch["loss"] for epoch in history]
     assert sum(message.startswith("epoch ") for message in messages) == len(history) - cut_after

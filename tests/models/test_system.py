@@ -22,7 +22,10 @@ def systems(munkey_system):
         "vit": System("vit", VIT, FAMILIES["vit"].build(VIT, generator())),
         "munkey": munkey_system,
         "sisa": System("sisa", sisa, lively(FAMILIES["sisa"].build(sisa, None))),
-        **{name: fitted(name, Keys(np.array([3, 5, 9]), unit_rows(3, 4)), [0, 2, 1]) for name in ("knn", "lda")},
+        **{
+            name: fitted(name, Keys(np.array([3, 5, 9]), unit_rows(3, 4)), [0, 2, 1])
+            for name in ("knn", "lda")
+        },
     }
 
 
@@ -44,7 +47,9 @@ def test_a_system_loads_as_it_was_saved(munkey_system, tmp_path, family):
 
 
 def test_an_emptied_memory_survives_saving(munkey_system, tmp_path):
-    empty = replace(munkey_system, memory=munkey_system.memory.forget(munkey_system.memory.ids.numpy()))
+    empty = replace(
+        munkey_system, memory=munkey_system.memory.forget(munkey_system.memory.ids.numpy())
+    )
     save(tmp_path / "s.safetensors", empty)
     assert load(tmp_path / "s.safetensors").memory.tokens.shape == (0, 5)
 
@@ -62,17 +67,23 @@ def test_a_truncated_checkpoint_is_named_with_what_to_do(munkey_system, tmp_path
     path = tmp_path / "s.safetensors"
     save(path, munkey_system)
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(DamagedFileError, match=r"s\.safetensors: damaged.* --force -- \S*s\.safetensors`"):
+    with pytest.raises(
+        DamagedFileError, match=r"s\.safetensors: damaged.* --force -- \S*s\.safetensors`"
+    ):
         load(path)
 
 
 def test_tensors_of_something_else_are_not_taken_for_a_checkpoint(tmp_path):
     save_file({"weight": torch.zeros(2)}, tmp_path / "s.safetensors")
-    with pytest.raises(DamagedFileError, match=r"s\.safetensors: its checksum \.s\.safetensors\.sha256 is missing"):
+    with pytest.raises(
+        DamagedFileError, match=r"s\.safetensors: its checksum \.s\.safetensors\.sha256 is missing"
+    ):
         load(tmp_path / "s.safetensors")
 
 
-def test_a_checkpoint_of_another_architecture_is_refused_with_the_difference(munkey_system, tmp_path):
+def test_a_checkpoint_of_another_architecture_is_refused_with_the_difference(
+    munkey_system, tmp_path
+):
     save(tmp_path / "s.safetensors", munkey_system)
     with pytest.raises(ValueError, match=r"s\.safetensors holds another architecture") as refused:
         load(tmp_path / "s.safetensors", replace(MUNKEY, depth=12, token_dim=128))
@@ -83,7 +94,9 @@ def test_a_checkpoint_of_another_architecture_is_refused_with_the_difference(mun
 
 def test_a_file_of_another_family_is_refused(munkey_system, tmp_path):
     save(tmp_path / "s.safetensors", munkey_system)
-    with pytest.raises(ValueError, match=r"s\.safetensors holds a model of the family munkey, not the one expected"):
+    with pytest.raises(
+        ValueError, match=r"s\.safetensors holds a model of the family munkey, not the one expected"
+    ):
         load(tmp_path / "s.safetensors", VIT)
 
 

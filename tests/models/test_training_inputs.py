@@ -18,7 +18,9 @@ def test_keys_and_neighbors_of_the_training_samples_are_read(params, tmp_path):
     files = tmp_path / "keys.npz", tmp_path / "neighbors.npz"
     keys.write(files[0], *samples)
     neighbors.write(files[1], some.ids, neighbors.nearest(some, some, 9))
-    members = training_inputs.member_keys(FAMILIES["munkey"], recipe(params, "munkey"), some.ids, *files)
+    members = training_inputs.member_keys(
+        FAMILIES["munkey"], recipe(params, "munkey"), some.ids, *files
+    )
     expected = others(some, 4)
     np.testing.assert_array_equal(members.keys, some.keys)
     np.testing.assert_array_equal(members.neighbors.ids, expected.ids)
@@ -27,10 +29,17 @@ def test_keys_and_neighbors_of_the_training_samples_are_read(params, tmp_path):
 
 def test_a_family_without_a_memory_reads_no_files(params):
     for name in ("vit", "sisa"):
-        assert training_inputs.member_keys(FAMILIES[name], recipe(params, name), np.arange(3), None, None) is None
+        assert (
+            training_inputs.member_keys(
+                FAMILIES[name], recipe(params, name), np.arange(3), None, None
+            )
+            is None
+        )
 
 
 def test_what_the_selection_chose_is_told_as_it_stands(tmp_path):
-    write_json(tmp_path / "selected.json", {"chosen": {"p_image": 0.4, "p_token": 0.3}, "pairs": []})
+    write_json(
+        tmp_path / "selected.json", {"chosen": {"p_image": 0.4, "p_token": 0.3}, "pairs": []}
+    )
     assert training_inputs.selected(tmp_path / "selected.json") == {"p_image": 0.4, "p_token": 0.3}
     assert training_inputs.selected(None) == {}

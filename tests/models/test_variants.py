@@ -54,7 +54,9 @@ def test_the_answer_does_not_depend_on_a_pathway_that_is_cut(name, cut):
     model, (images, tokens), (other_images, other_tokens) = built(name), inputs(0), inputs(1)
     others = (other_images, tokens) if cut == "image" else (images, other_tokens)
     dropped = masks(cut == "image", cut == "token")
-    torch.testing.assert_close(model(images, tokens, *dropped), model(*others, *dropped), rtol=0, atol=0)
+    torch.testing.assert_close(
+        model(images, tokens, *dropped), model(*others, *dropped), rtol=0, atol=0
+    )
     assert not torch.allclose(model(images, tokens), model(*others), atol=1e-3)
 
 
@@ -72,7 +74,9 @@ def exemplars(name, p_retrieve):
 
 @pytest.mark.parametrize(("p_retrieve", "learning"), [(0.0, [1, 4, 6]), (1.0, [])])
 @pytest.mark.parametrize("name", LEARNED)
-def test_gradient_reaches_the_own_token_and_none_that_stands_in_for_another(name, p_retrieve, learning):
+def test_gradient_reaches_the_own_token_and_none_that_stands_in_for_another(
+    name, p_retrieve, learning
+):
     model, (images, _), held = built(name), inputs(), exemplars(name, p_retrieve)
     held.forward(model, images[:3], torch.tensor([1, 4, 6])).square().sum().backward()
     assert held.tokens.grad.abs().sum(dim=1).nonzero()[:, 0].tolist() == learning
@@ -94,7 +98,9 @@ def test_deletion_leaves_the_weights_bit_identical(name, tmp_path):
     save(tmp_path / "s", after)
     loaded = load(tmp_path / "s", before.architecture)
     assert type(loaded.model) is NETWORKS[name] and loaded.memory.ids.tolist() == [0, 1, 3, 4, 6, 7]
-    for original, stored in zip(before.model.state_dict().values(), loaded.model.state_dict().values(), strict=True):
+    for original, stored in zip(
+        before.model.state_dict().values(), loaded.model.state_dict().values(), strict=True
+    ):
         assert original.numpy().tobytes() == stored.numpy().tobytes()
 
 
@@ -104,7 +110,10 @@ def test_every_query_that_finds_nobody_is_answered_with_the_null_token(name, fus
     """The second query of three; and all of them in an empty memory."""
     model, (images, _), memory = built(name), inputs(batch=3), memory_of_eight()
     settings = inference(fusion=fusion, k=2)
-    rows, cosines = torch.tensor([[0, 3], [-1, -1], [4, 1]]), torch.tensor([[0.9, 0.8], [0.0, 0.0], [0.7, 0.7]])
+    rows, cosines = (
+        torch.tensor([[0, 3], [-1, -1], [4, 1]]),
+        torch.tensor([[0.9, 0.8], [0.0, 0.0], [0.7, 0.7]]),
+    )
     nobody = Nearest(torch.full((3, 2), -1), torch.zeros(3, 2))
     with torch.no_grad():
         alone = model(images, torch.zeros(3, M), *masks(False, True, batch=3))
@@ -130,18 +139,25 @@ def test_the_deep_prompt_stands_afresh_before_every_block():
     ("depth", "places"), [(12, ["0", "6", "11"]), (3, ["0", "1", "2"]), (2, ["0", "1"]), (1, ["0"])]
 )
 def test_cross_attention_stands_in_the_first_middle_and_last_block(depth, places):
-    assert list(FAMILIES["munkey"].build(shaped("cross-attention", depth=depth), None).cross) == places
+    assert (
+        list(FAMILIES["munkey"].build(shaped("cross-attention", depth=depth), None).cross) == places
+    )
 
 
 def test_cross_attention_equals_attention_written_out():
     layer = lively(CrossAttention(8, 2))
-    x, exemplar = torch.randn(3, 4, 8, generator=generator(1)), torch.randn(3, 2, 8, generator=generator(2))
+    x, exemplar = (
+        torch.randn(3, 4, 8, generator=generator(1)),
+        torch.randn(3, 2, 8, generator=generator(2)),
+    )
     q, (k, v) = layer.q(layer.norm(x)), layer.kv(exemplar).split(8, dim=2)
     heads = []
     for part in (slice(0, 4), slice(4, 8)):
         weights = (q[..., part] @ k[..., part].mT / 2).softmax(-1)
         heads.append(weights @ v[..., part])
-    torch.testing.assert_close(layer(x, exemplar), layer.proj(torch.cat(heads, -1)), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        layer(x, exemplar), layer.proj(torch.cat(heads, -1)), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_the_length_of_a_token_is_that_of_a_key_or_stands_in_the_parameters(params):

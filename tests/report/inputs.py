@@ -44,7 +44,14 @@ CASES = {
 
 def tidy(measured=MEASURED, rate=0.1, dataset="digits"):
     return pd.DataFrame(
-        {"dataset": dataset, "rate": rate, "seed": seed, "method": method, "metric": metric, "value": float(value)}
+        {
+            "dataset": dataset,
+            "rate": rate,
+            "seed": seed,
+            "method": method,
+            "metric": metric,
+            "value": float(value),
+        }
         for method, seeds in measured.items()
         for seed, values in enumerate(seeds)
         for metric, value in zip(GAP_METRICS, values, strict=True)
@@ -54,7 +61,14 @@ def tidy(measured=MEASURED, rate=0.1, dataset="digits"):
 def extra(lines, dataset="digits", rate=0.1):
     """Further metrics. lines: (seed, method, metric, value)."""
     return pd.DataFrame(
-        {"dataset": dataset, "rate": rate, "seed": seed, "method": method, "metric": metric, "value": value}
+        {
+            "dataset": dataset,
+            "rate": rate,
+            "seed": seed,
+            "method": method,
+            "metric": metric,
+            "value": value,
+        }
         for seed, method, metric, value in lines
     )
 
@@ -73,6 +87,12 @@ def cases(dataset="digits", gaps=CASES, methods=("before", "anew", "after")):
     for number, (case, gap) in enumerate(gaps.items()):
         for method, shift in ((oracle, 0.0), (after, gap), (before, 0.25)):
             for seed in (0, 1):
-                metrics = dict.fromkeys(GAP_METRICS, 50.0 + 10 * number + shift + seed) | {"P_s": 0.1 + seed / 10}
-                lines.append(extra([(seed, method, *metric) for metric in metrics.items()], dataset).assign(case=case))
+                metrics = dict.fromkeys(GAP_METRICS, 50.0 + 10 * number + shift + seed) | {
+                    "P_s": 0.1 + seed / 10
+                }
+                lines.append(
+                    extra([(seed, method, *metric) for metric in metrics.items()], dataset).assign(
+                        case=case
+                    )
+                )
     return pd.concat(lines, ignore_index=True)

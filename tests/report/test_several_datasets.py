@@ -60,7 +60,9 @@ class Grid:
 
 
 GRIDS = {
-    "bloodmnist": Grid((0.1,), (0, 1), ("cf", "ssd", "munkey"), ("inference.k/4", "inference.k/16"), 1.0),
+    "bloodmnist": Grid(
+        (0.1,), (0, 1), ("cf", "ssd", "munkey"), ("inference.k/4", "inference.k/16"), 1.0
+    ),
     "cifar10": Grid(
         (0.1, 0.02),
         (0, 1, 2),
@@ -88,24 +90,34 @@ def tidy(dataset: str) -> pd.DataFrame:
     for row, rate, seed, metric in itertools.product(grid.rows, grid.rates, grid.seeds, METRICS):
         if metric != ("unlearn_s" if row.name in TRAINED else "train_s"):
             key = {"dataset": dataset, "rate": rate, "seed": seed, "method": row.name}
-            lines.append(key | {"metric": metric, "value": value(metric, row, rate, seed, grid.shift)})
+            lines.append(
+                key | {"metric": metric, "value": value(metric, row, rate, seed, grid.shift)}
+            )
     return pd.DataFrame(lines)
 
 
 def measured() -> pd.DataFrame:
     """The metrics of all data sets, with the gap of each seed."""
-    return pd.concat([with_seed_gaps(tidy(name), grid.rows) for name, grid in GRIDS.items()], ignore_index=True)
+    return pd.concat(
+        [with_seed_gaps(tidy(name), grid.rows) for name, grid in GRIDS.items()], ignore_index=True
+    )
 
 
 def summary() -> pd.DataFrame:
     """The numbers of the main table."""
-    return pd.concat([summarize(tidy(name), grid.rows) for name, grid in GRIDS.items()], ignore_index=True)
+    return pd.concat(
+        [summarize(tidy(name), grid.rows) for name, grid in GRIDS.items()], ignore_index=True
+    )
 
 
 def case_summary() -> pd.DataFrame:
     """The numbers of the ablations."""
     names = ("original-m", "retrain-m", "munkey")
-    lines = [cases(name, dict.fromkeys(grid.cases, grid.shift), names) for name, grid in GRIDS.items() if grid.cases]
+    lines = [
+        cases(name, dict.fromkeys(grid.cases, grid.shift), names)
+        for name, grid in GRIDS.items()
+        if grid.cases
+    ]
     return ablations.summarize_cases(pd.concat(lines, ignore_index=True), CASE_ROWS)
 
 
@@ -131,7 +143,9 @@ def test_gaps_are_drawn_where_a_data_set_has_the_rate_and_nowhere_else(width):
             assert len(drawn[rate][1]) == len(expected)
             place = {row.title: number for number, row in enumerate(rows)}
             heights = gaps.containers[RATES.index(rate)].lines[0].get_ydata()
-            assert [round(height) for height in heights] == [place[row.title] for row in rows][: len(expected)]
+            assert [round(height) for height in heights] == [place[row.title] for row in rows][
+                : len(expected)
+            ]
         n = len(grid.seeds)
         assert gaps.get_title(loc="left") == f"{dataset}, n = {n}: further left is better"
 
@@ -164,10 +178,18 @@ def test_the_main_table_in_latex_and_in_a_terminal_has_every_number_of_the_other
 
 
 def test_what_audits_found_stands_beside_the_data_sets_that_were_audited(tmp_path):
-    line = {"name": "munkey", "role": "method", "path": "deployed", "verdict": "none found", "flagged": ""}
+    line = {
+        "name": "munkey",
+        "role": "method",
+        "path": "deployed",
+        "verdict": "none found",
+        "flagged": "",
+    }
     audit = pd.DataFrame([line | {"share": 2.0, "share_low": 1.0, "share_high": 3.0}])
     residue = residue_of({tmp_path / "cifar10": audit})
-    for table, dataset in zip(main_tables(summary(), ROWS, "markdown", residue), GRIDS, strict=True):
+    for table, dataset in zip(
+        main_tables(summary(), ROWS, "markdown", residue), GRIDS, strict=True
+    ):
         column = table.frame.set_index("Method")["residual share [%]"]
         assert column["MUNKEY"] == ("2.0 [1.0, 3.0]" if dataset == "cifar10" else ABSENT)
 
@@ -179,24 +201,36 @@ def test_all_tables_are_made_where_data_sets_differ_in_rates_and_seeds():
     texts = all_texts(lines[lines["method"].isin([row.name for row in rows])], rows)
     assert all(texts.values())
     largest = texts["datasets"]
-    assert "@10 %" in largest and "@5 %" in largest and "@2 %" not in largest  # 2 % is never the largest
-    assert texts["runtime"].count("| cifar10") == 2 * len(rows) and texts["runtime"].count("| digits") == len(rows)
+    assert (
+        "@10 %" in largest and "@5 %" in largest and "@2 %" not in largest
+    )  # 2 % is never the largest
+    assert texts["runtime"].count("| cifar10") == 2 * len(rows) and texts["runtime"].count(
+        "| digits"
+    ) == len(rows)
 
 
 @pytest.mark.parametrize("markup", MARKUPS)
 def test_run_times_have_a_line_for_each_system_that_was_run(markup):
     frame = runtime_table(summary(), ROWS, markup).frame
     lines = [(line["Data set"], line["Forget"], line["Method"]) for _, line in frame.iterrows()]
-    expected = [(name, f"{100 * rate:g} %", row.title) for name, rate in PLACES for row in GRIDS[name].rows]
+    expected = [
+        (name, f"{100 * rate:g} %", row.title) for name, rate in PLACES for row in GRIDS[name].rows
+    ]
     assert lines == expected
-    assert (frame["Unlearn [s]"] != ABSENT).sum() == sum(len(GRIDS[name].methods) + 2 for name, _ in PLACES)
+    assert (frame["Unlearn [s]"] != ABSENT).sum() == sum(
+        len(GRIDS[name].methods) + 2 for name, _ in PLACES
+    )
 
 
 @pytest.mark.parametrize("markup", MARKUPS)
 def test_ablations_show_the_values_that_a_data_set_has(markup):
     found = case_summary()
-    titled = {name: list(table(found, CASE_ROWS, markup)) for name, table in ablations.TABLES.items()}
-    shown = {name: [each.title.partition(":")[0] for each in tables] for name, tables in titled.items()}
+    titled = {
+        name: list(table(found, CASE_ROWS, markup)) for name, table in ablations.TABLES.items()
+    }
+    shown = {
+        name: [each.title.partition(":")[0] for each in tables] for name, tables in titled.items()
+    }
     assert shown == {
         "ablations": ["bloodmnist", "cifar10", "digits"],
         "aggregation": ["cifar10", "digits"],
@@ -205,19 +239,32 @@ def test_ablations_show_the_values_that_a_data_set_has(markup):
         "encoders": ["cifar10"],
     }
     strategies = titled["strategies"][0].frame.set_index("Strategy")
-    assert strategies.loc["Rank", "Avg Gap, digits"] == ABSENT != strategies.loc["Rank", "Avg Gap, cifar10"]
-    assert strategies.loc["Ensemble", "Avg Gap, cifar10"] == ABSENT != strategies.loc["Ensemble", "Avg Gap, digits"]
+    assert (
+        strategies.loc["Rank", "Avg Gap, digits"]
+        == ABSENT
+        != strategies.loc["Rank", "Avg Gap, cifar10"]
+    )
+    assert (
+        strategies.loc["Ensemble", "Avg Gap, cifar10"]
+        == ABSENT
+        != strategies.loc["Ensemble", "Avg Gap, digits"]
+    )
 
 
 def test_ranks_are_of_the_methods_that_every_data_set_has():
-    grids = {name: GRIDS[name] for name in ("bloodmnist", "cifar10")}  # both have CF, SSD and MUNKEY
+    grids = {
+        name: GRIDS[name] for name in ("bloodmnist", "cifar10")
+    }  # both have CF, SSD and MUNKEY
     lines = measured()
     ranks = ranks_by_title(lines[lines["dataset"].isin(grids)], ROWS)
     assert ranks.columns.tolist() == ["CF", "SSD", "MUNKEY"]
     assert len(ranks) == sum(len(grid.rates) * len(grid.seeds) for grid in grids.values())
     assert (ranks == [1.0, 2.0, 3.0]).all(axis=None)
     table = rank_table(ranks)
-    assert table.title.startswith("bloodmnist, cifar10: ") and "n = 5 pairs of data set and seed" in table.title
+    assert (
+        table.title.startswith("bloodmnist, cifar10: ")
+        and "n = 5 pairs of data set and seed" in table.title
+    )
     assert table.frame["at 2 %"].tolist() == ["1.00", "2.00", "3.00"]  # which one of the two has
     assert "n = 5 pairs of data set and seed" in " ".join(
         text.get_text() for text in rank_diagram(ranks, "MUNKEY").axes[0].texts
@@ -229,31 +276,53 @@ def test_the_papers_numbers_stand_beside_those_that_were_run():
     compared = both.groupby(["table", "dataset", "rate"])["method"].apply(set)
     assert set(compared.index) == {
         *(("main", name, 0.1) for name in ("bloodmnist", "cifar10", "pathmnist")),
-        *((table, "cifar10", 0.1) for table in ("runtime", "aggregation", "strategies", "encoders")),
+        *(
+            (table, "cifar10", 0.1)
+            for table in ("runtime", "aggregation", "strategies", "encoders")
+        ),
         ("main", "cifar10", 0.02),
     }
     assert compared["main", "pathmnist", 0.1] == {"retrain-t", "retrain-m", "munkey"}
-    assert set(paper.counts(both, paper.printed()).frame["Data set"]) == {"bloodmnist", "cifar10", "pathmnist", ""}
+    assert set(paper.counts(both, paper.printed()).frame["Data set"]) == {
+        "bloodmnist",
+        "cifar10",
+        "pathmnist",
+        "",
+    }
     assert len(paper.side_by_side(both)) == len(compared)
     assert all(paper.all_texts(both, ["why"]).values())
 
 
 def test_where_nothing_of_the_paper_was_run_the_comparison_says_so():
-    nothing = paper.compare(summary()[lambda lines: lines["dataset"] == "digits"], case_summary().iloc[:0])
+    nothing = paper.compare(
+        summary()[lambda lines: lines["dataset"] == "digits"], case_summary().iloc[:0]
+    )
     assert paper.side_by_side(nothing) == [] and paper.tables(nothing) == []
-    assert paper.counts(nothing, paper.printed()).frame[["Printed", "Compared", "Within"]].values.tolist() == [[0] * 3]
+    assert paper.counts(nothing, paper.printed()).frame[
+        ["Printed", "Compared", "Within"]
+    ].values.tolist() == [[0] * 3]
 
 
 def test_the_curve_over_k_has_the_values_of_each_data_set_that_varies_it(tmp_path):
     write_text(tmp_path / "ablations.csv", case_summary().to_csv(index=False))
-    accuracy, _ = CHARTS["neighbors"].draw(ChartSource({"table": tmp_path / "ablations.csv"}, "", 0.3)).axes
+    accuracy, _ = (
+        CHARTS["neighbors"].draw(ChartSource({"table": tmp_path / "ablations.csv"}, "", 0.3)).axes
+    )
     drawn = {bars.get_label(): bars.lines[0].get_xdata().tolist() for bars in accuracy.containers}
     assert drawn == {"bloodmnist": [4, 16], "cifar10": [8]}
 
 
 def test_sensitivity_has_a_row_for_each_data_set_and_counts_the_seeds_of_each():
     lines = [
-        {"dataset": name, "seed": seed, "epoch": epoch, "P_s": 0.1, "A_image": 1.0, "A_token": 2.0, "A_both": 3.0}
+        {
+            "dataset": name,
+            "seed": seed,
+            "epoch": epoch,
+            "P_s": 0.1,
+            "A_image": 1.0,
+            "A_token": 2.0,
+            "A_both": 3.0,
+        }
         for name, grid in GRIDS.items()
         for seed in grid.seeds
         for epoch in (0, 1)
@@ -304,14 +373,25 @@ def test_attacks_and_storage_count_the_seeds_of_each_data_set_and_show_nothing_w
     assert last.loc["CF", ["MIA", "Loss: AUROC", "Loss: TPR @ 1 %"]].tolist() == [ABSENT] * 3
     assert last.loc["MUNKEY", "Loss: AUROC"] == "50.0 [50.0, 50.0]"
     searched = [
-        {"dataset": name, "rate": rate, "seed": seed, "title": "MUNKEY", "file": file, "why": np.nan}
+        {
+            "dataset": name,
+            "rate": rate,
+            "seed": seed,
+            "title": "MUNKEY",
+            "file": file,
+            "why": np.nan,
+        }
         | {"rows": 1, "rows_of": 1, "ids": 1, "ids_of": 1}
         for name, rate in PLACES
         for seed in GRIDS[name].seeds
         for file in ("original", "unlearned")
     ]
-    tables = {table.title.partition(":")[0]: table for table in storage_tables(pd.DataFrame(searched))}
+    tables = {
+        table.title.partition(":")[0]: table for table in storage_tables(pd.DataFrame(searched))
+    }
     assert {name: len(table.frame) for name, table in tables.items()} == {
         name: len(grid.rates) for name, grid in GRIDS.items()
     }
-    assert tables["cifar10"].title.endswith("n = 3 seeds") and tables["digits"].title.endswith("n = 1 seed")
+    assert tables["cifar10"].title.endswith("n = 3 seeds") and tables["digits"].title.endswith(
+        "n = 1 seed"
+    )

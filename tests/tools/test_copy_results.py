@@ -40,7 +40,10 @@ def test_pages_show_what_stands_under_a_marker_or_is_linked():
 
 def test_what_is_shown_is_copied_and_nothing_else(project: Path):
     assert keep("mine") == MINE
-    copies = {path.relative_to(project): path.read_text() for path in (project / "docs/results").rglob("*.*")}
+    copies = {
+        path.relative_to(project): path.read_text()
+        for path in (project / "docs/results").rglob("*.*")
+    }
     assert copies == {
         Path("docs/results/mine/figures/a.png"): "a picture",
         Path("docs/results/mine/tables/main.md"): "a table\n",
@@ -64,10 +67,20 @@ def test_a_damaged_file_is_not_kept(project: Path):
 
 @pytest.mark.parametrize(
     ("name", "code", "words"),
-    [("mine", 0, "kept docs/results/mine/figures/a.png"), ("other", 1, "b.png"), ("none", 0, "show nothing of 'none'")],
+    [
+        ("mine", 0, "kept docs/results/mine/figures/a.png"),
+        ("other", 1, "b.png"),
+        ("none", 0, "show nothing of 'none'"),
+    ],
 )
 def test_the_command_says_what_it_did(project: Path, name: str, code: int, words: str):
     command = [sys.executable, ROOT / "tools/copy_results.py", name]
     paths = {"PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=project, env=os.environ | paths)
-    assert done.returncode == code and words in done.stdout + done.stderr and "Traceback" not in done.stderr
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=project, env=os.environ | paths
+    )
+    assert (
+        done.returncode == code
+        and words in done.stdout + done.stderr
+        and "Traceback" not in done.stderr
+    )

@@ -48,8 +48,12 @@ RESNET18 = ResNet18Settings(width=4)
 def digits(count: int = 60) -> ImageSet:
     """Scanned digits of 8 x 8 pixels, ten classes; 60 is not a multiple of the batch."""
     scans = load_digits()
-    images = np.repeat(np.round(scans.images[:count, :, :, None] * (255 / 16)).astype(np.uint8), 3, axis=-1)
-    return ImageSet(images, np.arange(count), 10 * np.arange(count) + 3, scans.target[:count].astype(np.int64))
+    images = np.repeat(
+        np.round(scans.images[:count, :, :, None] * (255 / 16)).astype(np.uint8), 3, axis=-1
+    )
+    return ImageSet(
+        images, np.arange(count), 10 * np.arange(count) + 3, scans.target[:count].astype(np.int64)
+    )
 
 
 def member_keys(ids: np.ndarray) -> MemberKeys:
@@ -59,11 +63,15 @@ def member_keys(ids: np.ndarray) -> MemberKeys:
     return MemberKeys(keys, Neighbors(others, np.full(others.shape, 0.5, np.float32)))
 
 
-def trained(family: str, checkpoint: CheckpointFile | None = None, depth: int = 2, **train: object) -> Trained:
+def trained(
+    family: str, checkpoint: CheckpointFile | None = None, depth: int = 2, **train: object
+) -> Trained:
     """Train a family on the digits. train: changes of the section `train`."""
     model = MODEL.model_copy(update={"depth": depth})
     settings = TrainSettings.model_validate(TRAIN.model_dump() | train)
     own = {"munkey": MUNKEY, "resnet18": RESNET18}.get(family)
     recipe = Recipe(DATA, model, settings, own, Stage("resumed", family))
     members = member_keys(digits().ids) if family == "munkey" else None
-    return FAMILIES[family].train(Training(digits(), 10, recipe, "cpu", members=members, checkpoint=checkpoint))
+    return FAMILIES[family].train(
+        Training(digits(), 10, recipe, "cpu", members=members, checkpoint=checkpoint)
+    )

@@ -53,7 +53,9 @@ def same_bytes(path, one, other):
 
 
 def timeless(history):
-    return [{name: value for name, value in epoch.items() if name != "seconds"} for epoch in history]
+    return [
+        {name: value for name, value in epoch.items() if name != "seconds"} for epoch in history
+    ]
 
 
 class Cut(Exception):
@@ -73,7 +75,8 @@ def cut_after(monkeypatch, epoch):
 
 
 @pytest.mark.parametrize(
-    ("family", "precision"), [("munkey", "float32"), ("vit", "float16"), ("munkey", "float16"), ("resnet18", "float32")]
+    ("family", "precision"),
+    [("munkey", "float32"), ("vit", "float16"), ("munkey", "float16"), ("resnet18", "float32")],
 )
 def test_it_resumes_after_any_epoch_and_ends_the_same(family, precision, tmp_path, monkeypatch):
     """In float16 the scale of the loss grows after every second step, until a step overflows and is left out."""
@@ -113,8 +116,12 @@ def test_a_checkpoint_of_another_shape_is_refused(tmp_path):
     assert read(file.path)["history"][0]["epoch"] == 1
 
 
-@pytest.mark.parametrize("damage", [lambda c: c[: len(c) // 2], lambda c: b"", lambda c: c[:-99] + b"!" + c[-98:]])
-def test_a_damaged_checkpoint_is_set_aside_and_the_training_starts_over(damage, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    "damage", [lambda c: c[: len(c) // 2], lambda c: b"", lambda c: c[:-99] + b"!" + c[-98:]]
+)
+def test_a_damaged_checkpoint_is_set_aside_and_the_training_starts_over(
+    damage, tmp_path, monkeypatch, capsys
+):
     file = CheckpointFile(tmp_path / "p.pt", 0.0)
     whole, history = trained("vit", epochs=4)
     with monkeypatch.context() as patched:
@@ -155,7 +162,10 @@ def test_code_in_a_checkpoint_is_never_run(tmp_path, monkeypatch):
 def stepped(value):
     """An optimizer after a step from `value`, with its parameter, its scaler and a generator that has drawn."""
     weight, source = torch.nn.Parameter(torch.full((2,), value)), generator(int(value))
-    optimizer, scaler = adamw([weight], [0.9, 0.99], 0.0), torch.amp.GradScaler("cpu", init_scale=128 * value)
+    optimizer, scaler = (
+        adamw([weight], [0.9, 0.99], 0.0),
+        torch.amp.GradScaler("cpu", init_scale=128 * value),
+    )
     scaler.scale(weight.sum()).backward()
     scaler.step(optimizer)
     scaler.update()
@@ -171,13 +181,17 @@ def test_everything_is_put_back_as_it_was(tmp_path):
     history = Checkpoint(file, [other_source]).restore(other_optimizer, other_scaler)
     assert history == [{"epoch": 1, "loss": 0.5}]
     assert torch.equal(other_weight, weight)
-    assert torch.equal(other_optimizer.state[other_weight]["exp_avg"], optimizer.state[weight]["exp_avg"])
+    assert torch.equal(
+        other_optimizer.state[other_weight]["exp_avg"], optimizer.state[weight]["exp_avg"]
+    )
     assert other_scaler.get_scale() == scaler.get_scale() == 256
     assert torch.equal(torch.rand(3, generator=other_source), torch.rand(3, generator=source))
 
 
 @pytest.mark.parametrize(("always_after", "saves"), [(None, [112, 124, 136]), (2, [108, 120, 132])])
-def test_the_seconds_between_two_checkpoints_are_counted_from_the_last_one(tmp_path, monkeypatch, always_after, saves):
+def test_the_seconds_between_two_checkpoints_are_counted_from_the_last_one(
+    tmp_path, monkeypatch, always_after, saves
+):
     """An epoch takes four seconds, and ten shall lie between two checkpoints. Epoch 2 ends at 108."""
     clock = [100]
     monkeypatch.setattr("munkey.training.checkpoint.time.monotonic", lambda: clock[0])
@@ -214,9 +228,18 @@ def test_the_file_depends_on_the_identity_and_on_when_the_inputs_changed(tmp_pat
 
 
 def test_the_checkpoints_of_a_training_and_of_its_parts_are_removed_and_no_others(tmp_path):
-    file, other = CheckpointFile(tmp_path / "abc.pt", 60.0), CheckpointFile(tmp_path / "abcd.pt", 60.0)
+    file, other = (
+        CheckpointFile(tmp_path / "abc.pt", 60.0),
+        CheckpointFile(tmp_path / "abcd.pt", 60.0),
+    )
     parts = [file, file.part(0, 1), file.part(2, 0), other, other.part(0, 1)]
-    assert [part.path.name for part in parts] == ["abc.pt", "abc.0.1.pt", "abc.2.0.pt", "abcd.pt", "abcd.0.1.pt"]
+    assert [part.path.name for part in parts] == [
+        "abc.pt",
+        "abc.0.1.pt",
+        "abc.2.0.pt",
+        "abcd.pt",
+        "abcd.0.1.pt",
+    ]
     assert {part.every_s for part in parts} == {60.0}
     for part in parts:
         part.path.touch()

@@ -13,12 +13,16 @@ from tests.conftest import generator
 
 def test_the_rate_follows_a_cosine_to_zero():
     rate = cosine(lr=2.0, epochs=10, warmup_epochs=0)
-    np.testing.assert_allclose([rate(e) for e in (0, 2.5, 5, 10)], [2, 1 + math.sqrt(0.5), 1, 0], atol=1e-12)
+    np.testing.assert_allclose(
+        [rate(e) for e in (0, 2.5, 5, 10)], [2, 1 + math.sqrt(0.5), 1, 0], atol=1e-12
+    )
 
 
 def test_the_rate_rises_linearly_before_the_cosine():
     rate = cosine(lr=2.0, epochs=10, warmup_epochs=2)
-    np.testing.assert_allclose([rate(e) for e in (0, 0.5, 1, 2, 6, 10)], [0, 0.5, 1, 2, 1, 0], atol=1e-12)
+    np.testing.assert_allclose(
+        [rate(e) for e in (0, 0.5, 1, 2, 6, 10)], [0, 0.5, 1, 2, 1, 0], atol=1e-12
+    )
 
 
 def test_every_sample_is_in_one_batch_and_the_last_batch_is_kept():
@@ -29,7 +33,9 @@ def test_every_sample_is_in_one_batch_and_the_last_batch_is_kept():
 
 def test_each_epoch_has_an_order_of_its_own():
     source = generator()
-    assert not torch.equal(torch.cat(list(shuffled(50, 8, source))), torch.cat(list(shuffled(50, 8, source))))
+    assert not torch.equal(
+        torch.cat(list(shuffled(50, 8, source))), torch.cat(list(shuffled(50, 8, source)))
+    )
 
 
 def fitted(losses, epochs=1, rate=lambda _: 0.0, **more):
@@ -45,13 +51,18 @@ def fitted(losses, epochs=1, rate=lambda _: 0.0, **more):
         return Outcome((0 * weight).sum() + batch[0], torch.tensor(1))
 
     settings = {"report": lambda _: None} | more
-    history = Fit(epochs, lambda _: [(loss, None) for loss in losses], step, optimizer, rate, **settings).run()
+    history = Fit(
+        epochs, lambda _: [(loss, None) for loss in losses], step, optimizer, rate, **settings
+    ).run()
     return history, rates
 
 
 def test_history_tells_the_mean_loss_and_the_share_that_is_right():
     history, _ = fitted([1.0, 2.0, 6.0], epochs=2, rate=lambda done: 1 - done / 2)
-    assert [(e["epoch"], e["loss"], e["accuracy"], e["lr"]) for e in history] == [(1, 3.0, 50, 1.0), (2, 3.0, 50, 0.5)]
+    assert [(e["epoch"], e["loss"], e["accuracy"], e["lr"]) for e in history] == [
+        (1, 3.0, 50, 1.0),
+        (2, 3.0, 50, 0.5),
+    ]
     assert all(0 <= entry["seconds"] < 10 for entry in history)
 
 

@@ -36,8 +36,12 @@ def test_lower_precision_learns_the_same_with_weights_of_float32(family, precisi
 
 
 def test_auto_is_float32_on_a_cpu_and_any_other_name_means_itself():
-    assert Precision("auto", "cpu").name == "float32" and Precision("float16", "cpu").name == "float16"
-    assert torch.equal(weights(trained("vit", precision="auto").system), weights(trained("vit").system))
+    assert (
+        Precision("auto", "cpu").name == "float32" and Precision("float16", "cpu").name == "float16"
+    )
+    assert torch.equal(
+        weights(trained("vit", precision="auto").system), weights(trained("vit").system)
+    )
 
 
 def test_auto_on_a_gpu_is_bfloat16(monkeypatch):
@@ -52,17 +56,27 @@ def test_the_loss_is_scaled_in_float16_alone(name, scale):
 
 @pytest.mark.parametrize(
     ("family", "backend"),
-    [("vit", "aot_eager"), ("munkey", "aot_eager"), pytest.param("munkey", "inductor", marks=pytest.mark.soak)],
+    [
+        ("vit", "aot_eager"),
+        ("munkey", "aot_eager"),
+        pytest.param("munkey", "inductor", marks=pytest.mark.soak),
+    ],
 )
 @pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler")
 def test_compiled_it_learns_what_it_learns_anyway(family, backend, monkeypatch):
     """Both are traced, with their gradients; that torch's code for a CPU agrees too takes half a minute to see."""
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
-    small = {"depth": 1, "epochs": 2, "batch_size": 20}  # batches of one size: another is compiled anew
+    small = {
+        "depth": 1,
+        "epochs": 2,
+        "batch_size": 20,
+    }  # batches of one size: another is compiled anew
     whole, history = trained(family, **small)
     faster, later = trained(family, **small, compile=True)
     assert type(faster.model) is type(whole.model)
-    assert (weights(faster) - weights(whole)).abs().mean() < 1e-4  # the first steps of Adam amplify what is near 0
+    assert (
+        weights(faster) - weights(whole)
+    ).abs().mean() < 1e-4  # the first steps of Adam amplify what is near 0
     assert later[-1]["loss"] == pytest.approx(history[-1]["loss"], rel=1e-2)
 
 
@@ -79,14 +93,22 @@ exec {} "$@"
 @pytest.mark.soak
 @pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler")
 def test_a_training_that_is_killed_while_it_links_spoils_no_later_one(tmp_path):
-    linker = written(tmp_path, {"bin/g++": LINKER.format(shutil.which("g++")), "tmp/README": ""}) / "bin/g++"
+    linker = (
+        written(tmp_path, {"bin/g++": LINKER.format(shutil.which("g++")), "tmp/README": ""})
+        / "bin/g++"
+    )
     linker.chmod(0o755)
     script = "from tests.training.inputs import trained; trained('vit', depth=1, epochs=1, batch_size=20, compile=True)"
 
     def train(path):
-        environment = os.environ | {"TMPDIR": str(tmp_path / "tmp"), "PATH": f"{path}:{os.environ['PATH']}"}
+        environment = os.environ | {
+            "TMPDIR": str(tmp_path / "tmp"),
+            "PATH": f"{path}:{os.environ['PATH']}",
+        }
         command = [sys.executable, "-c", script]
-        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
 
     assert train(linker.parent).returncode == -signal.SIGKILL
     assert [path for path in (tmp_path / "tmp").rglob("*.so") if path.stat().st_size == 0]
@@ -95,7 +117,9 @@ def test_a_training_that_is_killed_while_it_links_spoils_no_later_one(tmp_path):
 
 
 @FAMILIES
-def test_every_step_runs_the_compiled_model_where_that_is_asked_for_and_else_none(family, monkeypatch):
+def test_every_step_runs_the_compiled_model_where_that_is_asked_for_and_else_none(
+    family, monkeypatch
+):
     calls, folders = [], set()
 
     def compile_in_name(model):
@@ -112,7 +136,9 @@ def test_every_step_runs_the_compiled_model_where_that_is_asked_for_and_else_non
     system, _ = trained(family, epochs=2, compile=True)
     assert calls == [system.model] * 2 * 4  # 60 samples, 16 at once
     trained(family, epochs=1, compile=True)
-    assert len(folders) == 2 and not any(Path(folder).exists() for folder in folders)  # of its own, and removed
+    assert len(folders) == 2 and not any(
+        Path(folder).exists() for folder in folders
+    )  # of its own, and removed
 
 
 def test_pixels_are_cropped_in_float32_whatever_the_precision():
@@ -129,7 +155,12 @@ class ReadsBack(TorchDispatchMode):
     count = 0
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        self.count += function.overloadpacket.__name__ in ("_local_scalar_dense", "nonzero", "masked_select", "equal")
+        self.count += function.overloadpacket.__name__ in (
+            "_local_scalar_dense",
+            "nonzero",
+            "masked_select",
+            "equal",
+        )
         return function(*args, **(kwargs or {}))
 
 

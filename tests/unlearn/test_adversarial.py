@@ -22,7 +22,9 @@ def test_radii_double_up_to_the_cap() -> None:
 
 def test_adversarial_images_are_images_near_and_misread() -> None:
     clean, labels = forget()
-    images, predicted, radius = untargeted_l2(answer, clean, labels, doubling(0.04, 40.96), STEPS, STRIDE)
+    images, predicted, radius = untargeted_l2(
+        answer, clean, labels, doubling(0.04, 40.96), STEPS, STRIDE
+    )
     assert radius.isfinite().all()
     assert (radius > 0).sum() >= 8  # most were read correctly before
     assert images.min() >= 0
@@ -41,7 +43,9 @@ def test_images_do_not_depend_on_who_shares_their_batch() -> None:
     clean, labels = forget()
     together = untargeted_l2(answer, clean, labels, doubling(0.04, 40.96), STEPS, STRIDE)
     for i in (0, 5, 12):
-        alone = untargeted_l2(answer, clean[i : i + 1], labels[i : i + 1], doubling(0.04, 40.96), STEPS, STRIDE)
+        alone = untargeted_l2(
+            answer, clean[i : i + 1], labels[i : i + 1], doubling(0.04, 40.96), STEPS, STRIDE
+        )
         assert alone[2][0] == together[2][i]
         torch.testing.assert_close(alone[0][0], together[0][i], rtol=0, atol=1e-3)
 
@@ -81,17 +85,24 @@ def test_a_linear_model_is_left_along_its_normal() -> None:
         return torch.stack([torch.zeros_like(score), score], dim=1)
 
     clean = torch.full((1, 3, 4, 4), 0.5)
-    images, predicted, radius = untargeted_l2(linear, clean, torch.tensor([0]), doubling(0.04, 1.0), STEPS, STRIDE)
+    images, predicted, radius = untargeted_l2(
+        linear, clean, torch.tensor([0]), doubling(0.04, 1.0), STEPS, STRIDE
+    )
     assert radius.tolist() == [0.08]
     assert predicted.tolist() == [1]
-    assert distance(images, clean).item() == pytest.approx(0.056, abs=1e-5)  # the ball of 0.04, then 2 steps of 0.008
+    assert distance(images, clean).item() == pytest.approx(
+        0.056, abs=1e-5
+    )  # the ball of 0.04, then 2 steps of 0.008
     torch.testing.assert_close((images - clean)[0], w / 5 * 0.056, rtol=0, atol=1e-5)
 
 
 def test_the_first_step_follows_the_normalized_gradient_of_the_cross_entropy() -> None:
     clean, labels = forget()
     right = answer(clean).argmax(dim=1) == labels
-    clean, labels = (clean[right] + 0.2) / 1.4, labels[right]  # away from 0 and 1, so that nothing is clamped
+    clean, labels = (
+        (clean[right] + 0.2) / 1.4,
+        labels[right],
+    )  # away from 0 and 1, so that nothing is clamped
     right = answer(clean).argmax(dim=1) == labels
     clean, labels = clean[right].requires_grad_(), labels[right]
     assert len(clean) >= 5
@@ -107,7 +118,9 @@ def test_a_zero_gradient_ends() -> None:
         return pixels.flatten(1)[:, :2] * 0 + torch.tensor([1.0, 0.0])
 
     clean = torch.rand(3, 3, 4, 4)
-    images, predicted, radius = untargeted_l2(constant, clean, torch.tensor([0, 1, 0]), [0.04, 0.08], STEPS, STRIDE)
+    images, predicted, radius = untargeted_l2(
+        constant, clean, torch.tensor([0, 1, 0]), [0.04, 0.08], STEPS, STRIDE
+    )
     assert radius.tolist() == [float("inf"), 0.0, float("inf")]
     assert predicted[1] == 0
     assert torch.equal(images, clean)

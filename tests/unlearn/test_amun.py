@@ -31,7 +31,9 @@ def trained_on(monkeypatch: pytest.MonkeyPatch) -> list[Joined]:
 
 
 @pytest.mark.parametrize("keep_forget", [False, True])
-def test_it_trains_on_the_retain_set_and_the_adversarial_images(trained_on: list[Joined], keep_forget: bool) -> None:
+def test_it_trains_on_the_retain_set_and_the_adversarial_images(
+    trained_on: list[Joined], keep_forget: bool
+) -> None:
     _, asked = unlearn("amun", changed={"keep_forget": keep_forget})
     *kept, adversarial = trained_on[0].parts
     expected = [world().parts["retain"], *([world().parts["forget"]] if keep_forget else [])]
@@ -56,7 +58,9 @@ def test_it_trains_even_where_every_attack_failed(monkeypatch: pytest.MonkeyPatc
     clean, labels = forget()
     answered = (answer(clean).argmax(dim=1) == labels).numpy()
     assert answered.any()
-    subset = replace(right, rows=right.rows[answered], ids=right.ids[answered], labels=right.labels[answered])
+    subset = replace(
+        right, rows=right.rows[answered], ids=right.ids[answered], labels=right.labels[answered]
+    )
     tiny = {"epsilon": 1e-6, "epsilon_cap": 1e-6}
     system, asked = unlearn("amun", changed=tiny, data=world().parts | {"forget": subset})
     assert asked.facts == {"epsilon": {}, "failed": int(answered.sum())}
@@ -70,7 +74,12 @@ def test_the_attack_gets_its_settings_and_what_it_took_is_reported(
     took = torch.tensor([8, 1, torch.inf, 2, 8] + 8 * [1], dtype=torch.float64) * 0.05
 
     def attack(
-        answer: object, clean: torch.Tensor, labels: torch.Tensor, radii: Sequence[float], steps: int, stride: float
+        answer: object,
+        clean: torch.Tensor,
+        labels: torch.Tensor,
+        radii: Sequence[float],
+        steps: int,
+        stride: float,
     ) -> Attacked:
         start = sum(len(radius) for radius in reached)
         calls.append((list(radii), steps, stride))
@@ -84,7 +93,11 @@ def test_the_attack_gets_its_settings_and_what_it_took_is_reported(
     _, asked = unlearn("amun", tuned=tuning(batch_size=5), changed=changed, report=lines.append)
     assert calls == [([0.05, 0.1, 0.2, 0.4], 7, 0.3)] * 3
     assert lines == [f"attacked {count}/13 images" for count in (5, 10, 13)]
-    assert list(asked.facts["epsilon"].items()) == [("0.05", 9), ("0.1", 1), ("0.4", 2)]  # by rising radius
+    assert list(asked.facts["epsilon"].items()) == [
+        ("0.05", 9),
+        ("0.1", 1),
+        ("0.4", 2),
+    ]  # by rising radius
     assert asked.facts["failed"] == 1
     (_, adversarial), labels = trained_on[0].parts, forget()[1]
     assert torch.equal(adversarial.labels, (labels + 1)[took.isfinite()])
@@ -93,7 +106,9 @@ def test_the_attack_gets_its_settings_and_what_it_took_is_reported(
 def test_it_costs_at_most_all_steps_of_all_radii() -> None:
     images = Images(retain=90, forget=10, val=20, epochs=10, batch=10)
     fifty_in_eleven_radii = settings("amun")
-    assert METHODS["amun"].passes(images, fifty_in_eleven_radii) == 3 * (10 * (1 + 50 * 11) + 10 * 100)
+    assert METHODS["amun"].passes(images, fifty_in_eleven_radii) == 3 * (
+        10 * (1 + 50 * 11) + 10 * 100
+    )
 
 
 def test_the_cap_must_reach_the_first_radius() -> None:
@@ -130,7 +145,9 @@ print((peak() - before) * 1024 / floats)
 
 def test_the_adversarial_images_are_held_once() -> None:
     """In a process of its own, whose peak of memory is its own: 226 MB of images, n copies of which were 3."""
-    done = subprocess.run([sys.executable, "-c", HELD], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", HELD], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     count, copies = done.stdout.split()
     assert int(count) == 512

@@ -39,7 +39,9 @@ from tests.unlearn.world import (
     world,
 )
 
-ALL_NEEDS = frozenset(f"{part} {kind}" for part in ("forget", "retain", "val") for kind in ("images", "labels"))
+ALL_NEEDS = frozenset(
+    f"{part} {kind}" for part in ("forget", "retain", "val") for kind in ("images", "labels")
+)
 WITH_DATA = [name for name in METHODS if METHODS[name].needs]
 FINETUNED = [  # what draws from the request's generator
     name for name in WITH_DATA if name not in ("ssd", "lfssd", "assd", "sisa", "jit")
@@ -65,7 +67,9 @@ class Outcome(NamedTuple):
 
 def state(system: System) -> list[object]:
     """Everything of a system that a method could change: bytes of all tensors, flags, gradients, mode."""
-    parts: list[object] = [(name, tensor.detach().numpy().tobytes()) for name, tensor in tensors(system).items()]
+    parts: list[object] = [
+        (name, tensor.detach().numpy().tobytes()) for name, tensor in tensors(system).items()
+    ]
     if system.model is not None:
         parts += [(name, p.requires_grad, p.grad) for name, p in system.model.named_parameters()]
         parts += [(name, module.training) for name, module in system.model.named_modules()]
@@ -97,7 +101,11 @@ def two_orders() -> tuple[dict[str, Outcome], dict[str, Outcome]]:
 @pytest.mark.parametrize("name", METHODS)
 def test_the_original_and_the_data_are_left_as_they_were(name: str) -> None:
     def data() -> list[bytes]:
-        return [array.tobytes() for part in world().parts.values() for array in (part.rows, part.ids, part.labels)]
+        return [
+            array.tobytes()
+            for part in world().parts.values()
+            for array in (part.rows, part.ids, part.labels)
+        ]
 
     before = state(original(name)), data()
     unlearn(name)
@@ -109,7 +117,9 @@ def test_the_original_and_the_data_are_left_as_they_were(name: str) -> None:
 def test_the_result_shares_no_storage_with_the_original(name: str) -> None:
     system, _ = unlearn(name)
     originals = {tensor.untyped_storage().data_ptr() for tensor in tensors(original(name)).values()}
-    assert not originals & {tensor.untyped_storage().data_ptr() for tensor in tensors(system).values()}
+    assert not originals & {
+        tensor.untyped_storage().data_ptr() for tensor in tensors(system).values()
+    }
     assert system.family == original(name).family
     assert system.architecture == original(name).architecture
     assert tensors(system).keys() == tensors(original(name)).keys()
@@ -137,7 +147,11 @@ def test_only_declared_data_is_touched(name: str) -> None:
     data = {
         part: replace(
             samples,
-            **{kind: Untouchable() for kind in ("images", "labels") if f"{part} {kind}" not in METHODS[name].needs},
+            **{
+                kind: Untouchable()
+                for kind in ("images", "labels")
+                if f"{part} {kind}" not in METHODS[name].needs
+            },
         )
         for part, samples in world().parts.items()
     }
@@ -145,7 +159,9 @@ def test_only_declared_data_is_touched(name: str) -> None:
     assert same(tensors(freely), tensors(unlearn(name)[0]))
 
 
-@pytest.mark.parametrize(("name", "need"), [(name, need) for name in METHODS for need in sorted(METHODS[name].needs)])
+@pytest.mark.parametrize(
+    ("name", "need"), [(name, need) for name in METHODS for need in sorted(METHODS[name].needs)]
+)
 def test_all_that_is_declared_is_needed_and_guarded(name: str, need: str) -> None:
     with pytest.raises(PermissionError, match=need):
         unlearn(name, needs=METHODS[name].needs - {need})
@@ -176,11 +192,17 @@ def test_a_method_that_declares_no_needs_cannot_fine_tune() -> None:
         _ = request("munkey").tuning
 
 
-def test_fine_tuning_shares_rate_crops_and_number_format_with_the_training_of_the_original() -> None:
+def test_fine_tuning_shares_rate_crops_and_number_format_with_the_training_of_the_original() -> (
+    None
+):
     data = DataSettings(image_size=12, pixel_mean=0.4, pixel_std=0.2)
-    train = TRAIN.model_copy(update={"crop_scale": [0.3, 0.9], "crop_ratio": [0.5, 2.0], "precision": "bfloat16"})
+    train = TRAIN.model_copy(
+        update={"crop_scale": [0.3, 0.9], "crop_ratio": [0.5, 2.0], "precision": "bfloat16"}
+    )
     finetune = FinetuneSettings(epochs=7, batch_size=3, betas=[0.1, 0.2], weight_decay=0.4)
-    tuned = prepare.tuning(replace(recipe("vit"), data=data, train=train), {"finetune": finetune.model_dump()})
+    tuned = prepare.tuning(
+        replace(recipe("vit"), data=data, train=train), {"finetune": finetune.model_dump()}
+    )
     augment = Augmentation(size=12, scale=[0.3, 0.9], ratio=[0.5, 2.0], mean=0.4, std=0.2)
     assert tuned == Tuning(settings=finetune, base_lr=4e-3, augment=augment, precision="bfloat16")
 
@@ -190,7 +212,11 @@ def test_every_sample_takes_its_turn_and_no_last_batch_is_dropped(name: str) -> 
     passes = {  # over the retain, the forget and the validation set
         "neggrad-plus": (EPOCHS, None, 0),
         "amnesiac": (EPOCHS, EPOCHS, 0),
-        "scrub": (EPOCHS, EPOCHS - 1 + EPOCHS, EPOCHS),  # no max pass in the first; and to find the epoch to rewind to
+        "scrub": (
+            EPOCHS,
+            EPOCHS - 1 + EPOCHS,
+            EPOCHS,
+        ),  # no max pass in the first; and to find the epoch to rewind to
         "ssd": (1, 2, 0),
         "amun": (EPOCHS, 1, 0),
         "salun": (EPOCHS, 1 + EPOCHS, 0),
@@ -208,7 +234,9 @@ def test_every_sample_takes_its_turn_and_no_last_batch_is_dropped(name: str) -> 
         "rum": (2 * EPOCHS, None, 0),  # of its steps, two fine-tune
     }.get(name, (EPOCHS, 0, 0))
     data, logs = recorded()
-    unlearn(name, data=data, changed={"retain_share": 1.0} if name in ("bad-teacher", "lotus") else {})
+    unlearn(
+        name, data=data, changed={"retain_share": 1.0} if name in ("bad-teacher", "lotus") else {}
+    )
     for (part, batches), times in zip(logs.items(), passes, strict=True):
         if times is not None:
             drawn = np.concatenate([*batches, np.array([], dtype=int)])
@@ -239,10 +267,18 @@ def test_every_image_that_is_trained_on_is_cropped_anew(name: str) -> None:
         "bad-teacher": 18 + 13,  # 0.3 of the retain set
         "delete": 13,
         "lotus": 18 + 13,
-        "sfron": 60 + 13,  # the whole forget set before the first and the sixth of eight retain batches
+        "sfron": 60
+        + 13,  # the whole forget set before the first and the sixth of eight retain batches
         "boundary-shrink": 13,
-        "fcs": 60 + 16 + 13 + 13 / EPOCHS,  # a retain batch beside the forget set; and that in the first pass
-        "unsir": 60 + 20 * 16 * len(set(world().parts["forget"].labels)) / EPOCHS,  # noise in the first of two epochs
+        "fcs": 60
+        + 16
+        + 13
+        + 13 / EPOCHS,  # a retain batch beside the forget set; and that in the first pass
+        "unsir": 60
+        + 20
+        * 16
+        * len(set(world().parts["forget"].labels))
+        / EPOCHS,  # noise in the first of two epochs
         "rum": 60 + 60 + 4,  # CF, then SalUn on a third of the forget set
     }.get(name, 60)
     crops = CountedCrops(**vars(CROPS))
@@ -251,7 +287,9 @@ def test_every_image_that_is_trained_on_is_cropped_anew(name: str) -> None:
     assert all(generator is asked.generator for generator in crops.generators)
 
 
-@pytest.mark.parametrize("name", [name for name in FINETUNED if name != "rum"])  # its steps have one each
+@pytest.mark.parametrize(
+    "name", [name for name in FINETUNED if name != "rum"]
+)  # its steps have one each
 def test_the_learning_rate_is_the_methods_factor_times_that_of_training(name: str) -> None:
     _, asked = unlearn(name, tuned=tuning(lr=0.004), changed={"lr_factor": 0.25})
     falling = name in ("sfron", "msg", "msg-linear", "ct", "unsir")
@@ -302,7 +340,9 @@ def test_the_result_is_ready_for_use(name: str) -> None:
     model = unlearn(name)[0].model
     if model is not None:
         assert not any(module.training for module in model.modules())
-        assert all(parameter.requires_grad and parameter.grad is None for parameter in model.parameters())
+        assert all(
+            parameter.requires_grad and parameter.grad is None for parameter in model.parameters()
+        )
 
 
 @pytest.mark.parametrize("name", [name for name in WITH_DATA if name != "sisa"])
@@ -312,7 +352,9 @@ def test_a_frozen_parameter_stays_frozen_and_bit_identical(name: str) -> None:
     frozen.model.pos_embed.requires_grad_(False)
     changed = METHODS[name].run(frozen, request(name), settings(name)).model
     assert torch.equal(changed.pos_embed, trained.model.pos_embed)
-    assert [p.requires_grad for p in changed.parameters()] == [p.requires_grad for p in frozen.model.parameters()]
+    assert [p.requires_grad for p in changed.parameters()] == [
+        p.requires_grad for p in frozen.model.parameters()
+    ]
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -343,14 +385,22 @@ def test_every_knob_stands_in_the_methods_own_section(name: str) -> None:
     with pytest.raises(ValidationError, match="Extra inputs"):
         METHODS[name].settings(**section, surprise=1)
     network = sorted(METHODS[name].networks or {"vit"})[-1]
-    others = {"network": network, "scenarios": {}, "forget": PARAMS["forget"] | {"sampling": "class"}}
+    others = {
+        "network": network,
+        "scenarios": {},
+        "forget": PARAMS["forget"] | {"sampling": "class"},
+    }
     load(PARAMS | {"methods": [name]} | others)
 
 
 def test_a_method_is_refused_where_it_is_not_defined() -> None:
-    with pytest.raises(ParamsError, match=r"ct is not defined for network = vit, but for pretrained \| resnet18"):
+    with pytest.raises(
+        ParamsError, match=r"ct is not defined for network = vit, but for pretrained \| resnet18"
+    ):
         load(PARAMS | {"methods": ["ct"]})
-    with pytest.raises(ParamsError, match=r"unsir forgets whole classes alone, but forget\.sampling is stratified"):
+    with pytest.raises(
+        ParamsError, match=r"unsir forgets whole classes alone, but forget\.sampling is stratified"
+    ):
         load(PARAMS | {"methods": ["unsir"]})
     asked = {"methods": ["unsir"], "forget": PARAMS["forget"] | {"sampling": "class"}}
     with pytest.raises(ParamsError, match=r"but scenarios\.hard\.sampling is hard"):
@@ -373,7 +423,10 @@ def test_every_method_says_where_it_comes_from(name: str) -> None:
 
 def test_a_method_that_returns_no_system_is_told_so() -> None:
     entry = replace(METHODS["cf"], run=lambda system, request, settings: None)
-    with pytest.raises(TypeError, match=r"the method 'cf' \(.*\) returned NoneType, not the unlearned System: end it"):
+    with pytest.raises(
+        TypeError,
+        match=r"the method 'cf' \(.*\) returned NoneType, not the unlearned System: end it",
+    ):
         entry.forgotten(None, None, None)
 
 
@@ -408,7 +461,10 @@ def test_a_method_that_does_not_count_its_passes_is_fine_tuning_on_all_images_th
     needs: set[str], passes: int
 ) -> None:
     plain = replace(METHODS["cf"], needs=frozenset(needs), counted_passes=None)
-    assert plain.passes(Images(retain=90, forget=10, val=20, epochs=4, batch=7), settings("cf")) == passes
+    assert (
+        plain.passes(Images(retain=90, forget=10, val=20, epochs=4, batch=7), settings("cf"))
+        == passes
+    )
 
 
 def test_needs_that_there_are_none_of_are_refused_at_once() -> None:
@@ -417,11 +473,18 @@ def test_needs_that_there_are_none_of_are_refused_at_once() -> None:
     assert "lacking" not in METHODS
 
 
-def test_the_loop_on_the_page_moves_what_is_forgotten_to_its_second_class_and_leaves_its_input_alone() -> None:
-    exec(compile(block("extending", "python", '"my-loop"'), "docs/extending.md", "exec"), {"__name__": "page"})
+def test_the_loop_on_the_page_moves_what_is_forgotten_to_its_second_class_and_leaves_its_input_alone() -> (
+    None
+):
+    exec(
+        compile(block("extending", "python", '"my-loop"'), "docs/extending.md", "exec"),
+        {"__name__": "page"},
+    )
     try:
         before = {name: value.clone() for name, value in tensors(original("my-loop")).items()}
-        after = METHODS["my-loop"].run(original("my-loop"), request("my-loop"), Tuned(lr_factor=1.0))
+        after = METHODS["my-loop"].run(
+            original("my-loop"), request("my-loop"), Tuned(lr_factor=1.0)
+        )
         assert same(tensors(original("my-loop")), before)
     finally:
         METHODS.remove("my-loop")

@@ -32,7 +32,9 @@ from tests.unlearn.world import (
 
 HEAD = {"head.weight", "head.bias"}
 MATRICES = {
-    f"blocks.{block}.{layer}.weight" for block in (0, 1) for layer in ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")
+    f"blocks.{block}.{layer}.weight"
+    for block in (0, 1)
+    for layer in ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")
 }
 
 
@@ -50,7 +52,9 @@ def gradients(model: torch.nn.Module, loss: torch.Tensor) -> dict[str, torch.Ten
     return dict(zip(names, torch.autograd.grad(loss, parameters), strict=True))
 
 
-def assert_moved_by(before: dict[str, torch.Tensor], after: System, expected: dict[str, torch.Tensor]) -> None:
+def assert_moved_by(
+    before: dict[str, torch.Tensor], after: System, expected: dict[str, torch.Tensor]
+) -> None:
     """after = before - 1 * expected, for every weight; and some of them did move."""
     assert max(gradient.abs().max() for gradient in expected.values()) > 1e-3
     for name, value in weights(after).items():
@@ -62,7 +66,11 @@ def test_cf_takes_the_gradient_of_the_retain_loss(monkeypatch: pytest.MonkeyPatc
     images, labels = whole("retain")
     model = fresh_copy()
     expected = gradients(model, F.cross_entropy(model(images), labels))
-    assert_moved_by(weights(original("cf")), unlearn("cf", tuned=one_step(), changed={"lr_factor": 1.0})[0], expected)
+    assert_moved_by(
+        weights(original("cf")),
+        unlearn("cf", tuned=one_step(), changed={"lr_factor": 1.0})[0],
+        expected,
+    )
 
 
 @pytest.mark.parametrize("name", ["cf-k", "eu-k"])
@@ -74,7 +82,11 @@ def test_only_the_head_moves(name: str) -> None:
 def test_eu_k_starts_from_a_fresh_head() -> None:
     before = weights(original("eu-k"))
     after = weights(unlearn("eu-k", tuned=tuning(epochs=0))[0])
-    first = FAMILIES["vit"].build(ARCHITECTURE, (STAGE / "vit" / "weights").torch_generator()).head.weight
+    first = (
+        FAMILIES["vit"]
+        .build(ARCHITECTURE, (STAGE / "vit" / "weights").torch_generator())
+        .head.weight
+    )
     assert not torch.equal(after["head.weight"], before["head.weight"])
     assert not torch.equal(after["head.weight"], first)
     assert torch.equal(after["head.bias"], torch.zeros(10))
@@ -90,10 +102,16 @@ def test_cf_k_starts_from_the_trained_head() -> None:
 def test_the_l1_penalty_covers_the_matrices_of_the_blocks_and_nothing_else() -> None:
     model = fresh_copy()
     assert penalized(model).keys() == MATRICES
-    assert {name for name, p in model.named_parameters() if any(p is q for q in penalized(model).values())} == MATRICES
+    assert {
+        name
+        for name, p in model.named_parameters()
+        if any(p is q for q in penalized(model).values())
+    } == MATRICES
 
 
-@pytest.mark.parametrize(("schedule", "lambdas"), [("constant", (0.03, 0.03, 0.03)), ("linear", (0.03, 0.02, 0.01))])
+@pytest.mark.parametrize(
+    ("schedule", "lambdas"), [("constant", (0.03, 0.03, 0.03)), ("linear", (0.03, 0.02, 0.01))]
+)
 def test_l1_sparse_adds_lambda_times_the_sign(
     monkeypatch: pytest.MonkeyPatch, schedule: str, lambdas: tuple[float, ...]
 ) -> None:
@@ -107,7 +125,9 @@ def test_l1_sparse_adds_lambda_times_the_sign(
             parameter.data -= step[name]
             total[name] = total.get(name, 0) + step[name]
     changed = {"lr_factor": 1.0, "lam": 0.03, "schedule": schedule}
-    assert_moved_by(before, unlearn("l1-sparse", tuned=one_step(epochs=3), changed=changed)[0], total)
+    assert_moved_by(
+        before, unlearn("l1-sparse", tuned=one_step(epochs=3), changed=changed)[0], total
+    )
 
 
 def test_a_linear_l1_schedule_falls_from_epoch_to_epoch_not_within_one() -> None:
@@ -120,13 +140,22 @@ def test_a_linear_l1_schedule_falls_from_epoch_to_epoch_not_within_one() -> None
         assert same(a, b) == equal
 
 
-def test_one_neggrad_plus_step_is_the_weighted_difference_of_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_neggrad_plus_step_is_the_weighted_difference_of_gradients(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     plain_descent(monkeypatch, "munkey.unlearn.finetune")
     model = fresh_copy()
-    kept, dropped = (gradients(model, F.cross_entropy(model(x), y)) for x, y in (whole("retain"), whole("forget")))
+    kept, dropped = (
+        gradients(model, F.cross_entropy(model(x), y))
+        for x, y in (whole("retain"), whole("forget"))
+    )
     expected = {name: 0.75 * kept[name] - 0.25 * dropped[name] for name in kept}
     changed = {"lr_factor": 1.0, "alpha": 0.75}
-    assert_moved_by(weights(original("cf")), unlearn("neggrad-plus", tuned=one_step(), changed=changed)[0], expected)
+    assert_moved_by(
+        weights(original("cf")),
+        unlearn("neggrad-plus", tuned=one_step(), changed=changed)[0],
+        expected,
+    )
 
 
 def test_the_accuracy_of_neggrad_plus_is_that_on_the_retain_set() -> None:
@@ -154,18 +183,27 @@ def test_each_round_of_forget_batches_is_shuffled_and_cropped_anew() -> None:
     stream = endless(marked, 5, asked)
     rounds = []
     for _ in range(3):
-        images, marks = (torch.cat(parts) for parts in zip(*(next(stream) for _ in range(3)), strict=True))
+        images, marks = (
+            torch.cat(parts) for parts in zip(*(next(stream) for _ in range(3)), strict=True)
+        )
         assert sorted(marks.tolist()) == list(range(13))
         rounds.append((marks, images[marks.argsort()]))
     for (marks, images), (later_marks, later_images) in pairwise(rounds):
         assert not torch.equal(marks, later_marks)
         # On 8 px two of the few possible crops may coincide by chance.
-        assert sum(torch.equal(image, later) for image, later in zip(images, later_images, strict=True)) < 4
+        assert (
+            sum(
+                torch.equal(image, later) for image, later in zip(images, later_images, strict=True)
+            )
+            < 4
+        )
 
 
 def test_a_wrong_label_is_uniform_over_the_other_classes() -> None:
     rows = np.zeros(12000, dtype=int)
-    samples = replace(world().parts["forget"], rows=rows, ids=rows, labels=np.repeat(np.arange(4), 3000))
+    samples = replace(
+        world().parts["forget"], rows=rows, ids=rows, labels=np.repeat(np.arange(4), 3000)
+    )
     wrong = mislabeled(samples, 4, torch.Generator().manual_seed(0)).labels
     assert not (wrong == samples.labels).any()
     for label in range(4):
@@ -203,7 +241,9 @@ def test_salun_moves_only_the_most_salient_half() -> None:
     before, after = weights(original("salun")), weights(unlearn("salun", changed={"share": 0.5})[0])
     model = fresh_copy()
     forget = world().parts["forget"]
-    index = torch.randperm(13, generator=request("salun").generator)  # 13 samples, batch 16: one batch
+    index = torch.randperm(
+        13, generator=request("salun").generator
+    )  # 13 samples, batch 16: one batch
     images, labels = forget.batch(index, "cpu")
     summed = gradients(model, F.cross_entropy(model((images - 0.5) / 0.5), labels))
     threshold = torch.cat([g.abs().flatten() for g in summed.values()]).median()
@@ -213,7 +253,9 @@ def test_salun_moves_only_the_most_salient_half() -> None:
     assert 0.45 * total < count <= round(0.5 * total)
     for name in before:
         assert not (moved[name] & (summed[name].abs() < threshold)).any()
-        assert not (moved[name] != (summed[name].abs() > threshold))[summed[name].abs() > 1.01 * threshold].any()
+        assert not (moved[name] != (summed[name].abs() > threshold))[
+            summed[name].abs() > 1.01 * threshold
+        ].any()
 
 
 def test_salun_holds_the_other_weights_at_every_pass() -> None:
@@ -222,7 +264,9 @@ def test_salun_holds_the_other_weights_at_every_pass() -> None:
 
     def note(module: torch.nn.Module, _: object) -> None:
         if module.training and isinstance(module, ViT):
-            passes.append({name: value.detach() != before[name] for name, value in module.named_parameters()})
+            passes.append(
+                {name: value.detach() != before[name] for name, value in module.named_parameters()}
+            )
 
     hook = torch.nn.modules.module.register_module_forward_pre_hook(note)
     try:
@@ -230,14 +274,20 @@ def test_salun_holds_the_other_weights_at_every_pass() -> None:
     finally:
         hook.remove()
     moved = [int(sum(mask.sum() for mask in masks.values())) for masks in passes]
-    at_any_time = {name: torch.stack([masks[name] for masks in passes]).any(dim=0) for name in before}
+    at_any_time = {
+        name: torch.stack([masks[name] for masks in passes]).any(dim=0) for name in before
+    }
     total = sum(value.numel() for value in before.values())
     assert len(passes) == 3 * 5 and moved[0] == 0  # 73 samples in batches of 16
     assert 0 < sum(int(mask.sum()) for mask in at_any_time.values()) <= round(0.1 * total)
-    assert all(torch.equal(after[name][~mask], before[name][~mask]) for name, mask in at_any_time.items())
+    assert all(
+        torch.equal(after[name][~mask], before[name][~mask]) for name, mask in at_any_time.items()
+    )
 
 
-def test_bad_teacher_follows_a_random_model_on_the_forget_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_teacher_follows_a_random_model_on_the_forget_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     plain_descent(monkeypatch, "munkey.unlearn.finetune")
     bad = FAMILIES["vit"].build(ARCHITECTURE, request("bad-teacher").generator)
     model, good, temperature = fresh_copy(), fresh_copy(), 2.0

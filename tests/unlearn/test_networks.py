@@ -12,9 +12,16 @@ from munkey.unlearn.contract import METHODS
 from tests.training.inputs import DATA, RESNET18
 from tests.unlearn.world import TRAIN, quiet, request, same, settings, tensors, weights, world
 
-RECIPE = Recipe(DATA, None, TRAIN.model_copy(update={"epochs": 5}), RESNET18, Stage("tiny", "resnet18"))
+RECIPE = Recipe(
+    DATA, None, TRAIN.model_copy(update={"epochs": 5}), RESNET18, Stage("tiny", "resnet18")
+)
 POST_HOC = [name for name in METHODS if METHODS[name].original.is_network]
-KEPT = {"ssd", "lfssd", "assd", "jit"}  # in eval mode from begin to end: batch statistics stay (JiT's original: train)
+KEPT = {
+    "ssd",
+    "lfssd",
+    "assd",
+    "jit",
+}  # in eval mode from begin to end: batch statistics stay (JiT's original: train)
 
 
 @cache
@@ -23,11 +30,15 @@ def original() -> System:
     return FAMILIES["resnet18"].train(Training(samples, 10, RECIPE, "cpu", quiet)).system
 
 
-@pytest.mark.parametrize("name", [name for name in POST_HOC if METHODS[name].on("resnet18").is_defined])
+@pytest.mark.parametrize(
+    "name", [name for name in POST_HOC if METHODS[name].on("resnet18").is_defined]
+)
 def test_it_changes_a_copy_of_a_resnet_18_the_same_way_each_time(name: str) -> None:
     start = weights(original())
     chosen = settings(name, **({"noise_steps": 4, "copies": 2} if name == "unsir" else {}))
-    first, again = (METHODS[name].run(original(), request(name, recipe=RECIPE), chosen) for _ in range(2))
+    first, again = (
+        METHODS[name].run(original(), request(name, recipe=RECIPE), chosen) for _ in range(2)
+    )
     assert same(start, weights(original())) and same(tensors(first), tensors(again))
     assert first.family == "resnet18" and first.model is not None and not first.model.training
     found, statistics = tensors(first), "body.layer4.1.bn2.running_mean"
@@ -37,5 +48,9 @@ def test_it_changes_a_copy_of_a_resnet_18_the_same_way_each_time(name: str) -> N
 
 
 def test_a_method_that_is_not_post_hoc_starts_from_its_own_family() -> None:
-    assert {METHODS[name].on("resnet18").family for name in ("munkey", "knn", "sisa")} == {"munkey", "knn", "sisa"}
+    assert {METHODS[name].on("resnet18").family for name in ("munkey", "knn", "sisa")} == {
+        "munkey",
+        "knn",
+        "sisa",
+    }
     assert METHODS["cf"].on("resnet18").original.oracle == "retrain-r"

@@ -8,7 +8,17 @@ from torch.nn import functional as F
 
 from munkey.unlearn.contract import Tuning
 from munkey.unlearn.methods.sfron import adapted
-from tests.unlearn.world import WHOLE, original, plain_descent, request, tuning, unlearn, weights, whole, world
+from tests.unlearn.world import (
+    WHOLE,
+    original,
+    plain_descent,
+    request,
+    tuning,
+    unlearn,
+    weights,
+    whole,
+    world,
+)
 
 RATE = 0.2
 
@@ -29,21 +39,36 @@ def descend(model: torch.nn.Module, loss: torch.Tensor, rate: float = RATE) -> N
         parameter.data -= rate * gradient
 
 
-def assert_equal(found: dict[str, torch.Tensor], model: torch.nn.Module, start: torch.nn.Module) -> None:
+def assert_equal(
+    found: dict[str, torch.Tensor], model: torch.nn.Module, start: torch.nn.Module
+) -> None:
     expected = model.state_dict()
     for name, value in found.items():
         torch.testing.assert_close(value, expected[name], rtol=0, atol=1e-4)
-    assert max((expected[name] - value).abs().max() for name, value in start.state_dict().items()) > 1e-3
+    assert (
+        max((expected[name] - value).abs().max() for name, value in start.state_dict().items())
+        > 1e-3
+    )
 
 
-def test_delete_follows_the_originals_answers_without_the_true_class(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delete_follows_the_originals_answers_without_the_true_class(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As method/delete.py of its authors: KL to the softmax of logits whose true class is at -1e10."""
     plain_descent(monkeypatch, "munkey.unlearn.finetune")
-    (images, labels), teacher, student = whole("forget"), *(original("cf").copy_of_model() for _ in range(2))
+    (images, labels), teacher, student = (
+        whole("forget"),
+        *(original("cf").copy_of_model() for _ in range(2)),
+    )
     for _ in range(3):
         taught = teacher(images).detach()
         taught[torch.arange(len(labels)), labels] = -1e10
-        descend(student, F.kl_div(F.log_softmax(student(images), 1), F.softmax(taught, 1), reduction="batchmean"))
+        descend(
+            student,
+            F.kl_div(
+                F.log_softmax(student(images), 1), F.softmax(taught, 1), reduction="batchmean"
+            ),
+        )
     system, asked = unlearn("delete", tuned=one_batch(3), changed={"lr_factor": 1.0})
     assert_equal(weights(system), student, teacher)
     correct = (teacher(images).argmax(dim=1) == labels).sum().item()
@@ -57,7 +82,9 @@ def test_jit_adds_up_the_slopes_of_its_batches() -> None:
     for batch in images.split(5):
         answers, loss = model(batch), torch.zeros(())
         for _ in range(3):
-            noisy = (batch + 0.4 * torch.randn(batch.shape, generator=generator)).clamp(batch.min(), batch.max())
+            noisy = (batch + 0.4 * torch.randn(batch.shape, generator=generator)).clamp(
+                batch.min(), batch.max()
+            )
             with torch.no_grad():
                 others = model(noisy)
             lengths = torch.linalg.vector_norm((batch - noisy).flatten(1), dim=1)
@@ -69,26 +96,40 @@ def test_jit_adds_up_the_slopes_of_its_batches() -> None:
     assert_equal(weights(system), model, start)
 
 
-def test_lotus_blurs_by_the_excess_of_forget_over_validation_accuracy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lotus_blurs_by_the_excess_of_forget_over_validation_accuracy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As lotus_class.py of its authors; F.gumbel_softmax is softmax((logits + noise) / tau)."""
     plain_descent(monkeypatch, "munkey.unlearn.finetune")
     measured = iter([60.0, 100.0])  # validation once, then the forget set
     monkeypatch.setattr("munkey.unlearn.finetune.accuracy", lambda *_: next(measured))
-    generator, teacher, student = request("lotus").generator, *(original("cf").copy_of_model() for _ in range(2))
+    generator, teacher, student = (
+        request("lotus").generator,
+        *(original("cf").copy_of_model() for _ in range(2)),
+    )
     retain, gone = (pixels(part) for part in ("retain", "forget"))
     kept = retain[torch.randperm(60, generator=generator)]
     order = torch.randperm(73, generator=generator)
-    images, is_gone = WHOLE(torch.cat([kept, gone])[order], generator), (torch.arange(73) >= 60)[order]
+    images, is_gone = (
+        WHOLE(torch.cat([kept, gone])[order], generator),
+        (torch.arange(73) >= 60)[order],
+    )
     drawn = teacher(images).detach() - torch.rand((73, 10), generator=generator).log().neg().log()
     blur = math.exp(2.0 * 0.4)
-    target = torch.where(is_gone[:, None], F.softmax(drawn / blur, 1), F.one_hot(drawn.argmax(1), 10).float())
+    target = torch.where(
+        is_gone[:, None], F.softmax(drawn / blur, 1), F.one_hot(drawn.argmax(1), 10).float()
+    )
     descend(student, -(target * F.log_softmax(student(images), 1)).sum(dim=1).mean())
-    system, asked = unlearn("lotus", tuned=one_batch(1), changed={"lr_factor": 1.0, "alpha": 2.0, "retain_share": 1.0})
+    system, asked = unlearn(
+        "lotus", tuned=one_batch(1), changed={"lr_factor": 1.0, "alpha": 2.0, "retain_share": 1.0}
+    )
     assert asked.history[0]["temperature"] == pytest.approx(blur)
     assert_equal(weights(system), student, teacher)
 
 
-def test_lotus_stops_once_the_forget_set_is_answered_as_unsurely_as_new_data(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lotus_stops_once_the_forget_set_is_answered_as_unsurely_as_new_data(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     measured = iter([90.0, 95.0, 89.0])
     monkeypatch.setattr("munkey.unlearn.finetune.accuracy", lambda *_: next(measured))
     _, asked = unlearn("lotus", tuned=tuning(epochs=5))
@@ -105,10 +146,16 @@ def test_sfron_ascends_with_a_mask_before_a_retain_step(
     start, model = (original("cf").copy_of_model() for _ in range(2))
 
     def squared(images: torch.Tensor, targets: torch.Tensor) -> list[torch.Tensor]:
-        return [g.square() for g in torch.autograd.grad(F.cross_entropy(start(images), targets), start.parameters())]
+        return [
+            g.square()
+            for g in torch.autograd.grad(
+                F.cross_entropy(start(images), targets), start.parameters()
+            )
+        ]
 
     masks = [
-        (f + 1e-15) / (r + 1e-15) >= 1.5 for f, r in zip(squared(dropped, gone), squared(kept, labels), strict=True)
+        (f + 1e-15) / (r + 1e-15) >= 1.5
+        for f, r in zip(squared(dropped, gone), squared(kept, labels), strict=True)
     ]
     for name, mask in zip(dict(start.named_parameters()), masks, strict=True):
         if name.endswith("qkv.bias"):
@@ -118,16 +165,29 @@ def test_sfron_ascends_with_a_mask_before_a_retain_step(
         if step % every == 0:
             losses = F.cross_entropy(model(dropped), gone, reduction="none")
             coefficients = 1 / (losses.detach() ** 0.5 + 1e-15)
-            ascent = -3.0 * share * (coefficients / coefficients.sum() * losses * len(losses)).mean()
+            ascent = (
+                -3.0 * share * (coefficients / coefficients.sum() * losses * len(losses)).mean()
+            )
             climbed = torch.autograd.grad(ascent, tuple(model.parameters()))
             gradients = [g * mask for g, mask in zip(climbed, masks, strict=True)]
             norms.append(torch.stack([g.norm() for g in gradients]).norm().item())
             for parameter, gradient in zip(model.parameters(), gradients, strict=True):
                 parameter.data -= RATE * share * gradient * min(1.0, max_norm / (norms[-1] + 1e-6))
         descend(model, F.cross_entropy(model(kept), labels), RATE * share)
-    changed = {"lr_factor": 1.0, "every": every, "alpha": 3.0, "lam": 0.5, "gamma": 1.5, "max_norm": max_norm}
+    changed = {
+        "lr_factor": 1.0,
+        "every": every,
+        "alpha": 3.0,
+        "lam": 0.5,
+        "gamma": 1.5,
+        "max_norm": max_norm,
+    }
     system, asked = unlearn("sfron", tuned=one_batch(2), changed=changed)
-    assert min(norms) > 0.05 and max(norms) < 100 and asked.facts == {"movable": sum(int(mask.sum()) for mask in masks)}
+    assert (
+        min(norms) > 0.05
+        and max(norms) < 100
+        and asked.facts == {"movable": sum(int(mask.sum()) for mask in masks)}
+    )
     assert_equal(weights(system), model, start)
 
 
@@ -137,7 +197,9 @@ def test_sfron_may_move_key_biases_which_matter_to_neither_set() -> None:
     for gamma in (1.0, 1.0 + 1e-6):
         _, asked = unlearn("sfron", tuned=one_batch(1), changed={"gamma": gamma})
         movable.append(asked.facts["movable"])
-    biases = [value for name, value in weights(original("sfron")).items() if name.endswith("qkv.bias")]
+    biases = [
+        value for name, value in weights(original("sfron")).items() if name.endswith("qkv.bias")
+    ]
     assert movable[0] - movable[1] == sum(len(bias) // 3 for bias in biases) > 0
 
 

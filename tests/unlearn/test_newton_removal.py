@@ -29,7 +29,9 @@ C = math.sqrt(2 * math.log(1.5e5))
 DRAWS = 500
 
 
-def removed(system: System, gone: np.ndarray = GONE, seed: int = 0, **changed: float) -> tuple[System, Request]:
+def removed(
+    system: System, gone: np.ndarray = GONE, seed: int = 0, **changed: float
+) -> tuple[System, Request]:
     method = METHODS["newton"]
     generator = torch.Generator().manual_seed(seed)
     asked = Request(gone, generator, "cpu", print, frozenset(), {})
@@ -63,7 +65,9 @@ def test_one_step_by_hand() -> None:
     weight = head_of(before).weight.numpy()
     for head in range(3):
         p = 1 / (1 + np.exp(-keys @ weight[head]))
-        hessian = sum(q * (1 - q) * np.outer(k, k) for q, k in zip(p, keys, strict=True)) + 0.01 * 32 * np.eye(4)
+        hessian = sum(
+            q * (1 - q) * np.outer(k, k) for q, k in zip(p, keys, strict=True)
+        ) + 0.01 * 32 * np.eye(4)
         gradient = sum((q - (y > 0)) * k for q, y, k in zip(p, signs[:, head], keys, strict=True))
         gradient = gradient + 0.01 * 32 * weight[head]
         stepped = weight[head] - np.linalg.inv(hessian) @ gradient
@@ -74,7 +78,10 @@ def test_one_step_by_hand() -> None:
 def test_what_it_reports_follows_from_the_gradient_of_all_heads_together() -> None:
     left, asked = removed(original(sigma=2.0))
     weight = head_of(left).weight.clone().requires_grad_()
-    keys, signs = torch.from_numpy(KEYS.keys[LEFT]).double(), torch.from_numpy(2 * np.eye(3)[LABELS[LEFT]] - 1)
+    keys, signs = (
+        torch.from_numpy(KEYS.keys[LEFT]).double(),
+        torch.from_numpy(2 * np.eye(3)[LABELS[LEFT]] - 1),
+    )
     loss = -logsigmoid(signs * (keys @ weight.T)).sum() + 0.01 * 32 / 2 * weight.square().sum()
     (gradient,) = torch.autograd.grad(loss, weight)
     residual = math.sqrt(sum(float(number) ** 2 for number in gradient.flatten()))
@@ -84,7 +91,9 @@ def test_what_it_reports_follows_from_the_gradient_of_all_heads_together() -> No
 
 
 def test_it_steps_until_the_budget_is_met_and_refuses_where_it_never_is() -> None:
-    steps = [removed(original(), epsilon=epsilon)[1].facts["steps"] for epsilon in (1.0, 1e-3, 1e-5)]
+    steps = [
+        removed(original(), epsilon=epsilon)[1].facts["steps"] for epsilon in (1.0, 1e-3, 1e-5)
+    ]
     assert steps == sorted(steps) and steps[0] < steps[2]
     with pytest.raises(ValueError, match="over the budget of 1e-09: retrain instead"):
         removed(original(), epsilon=1e-9)
@@ -103,8 +112,12 @@ def digits_by_pixels(count: int) -> tuple[Keys, np.ndarray]:
 
 def digits_by_encoder(count: int) -> tuple[Keys, np.ndarray]:
     """The same, with the keys of the default run, turned so that the rows span as few coordinates as they can."""
-    images = torch.from_numpy(load_digits().images[:count] / 16).float()[:, None].expand(-1, 3, -1, -1)
-    settings = EncoderSettings(encoder="efficientnet-lite0", revision=None, image_size=96, batch_size=64)
+    images = (
+        torch.from_numpy(load_digits().images[:count] / 16).float()[:, None].expand(-1, 3, -1, -1)
+    )
+    settings = EncoderSettings(
+        encoder="efficientnet-lite0", revision=None, image_size=96, batch_size=64
+    )
     encode = ENCODERS["efficientnet-lite0"].build(settings, "cpu")
     with torch.inference_mode():
         features = unit(encode(images).double().numpy())
@@ -138,7 +151,9 @@ def assert_certified(keys: Keys, labels: np.ndarray, gone: np.ndarray, sigma: fl
     """
     classes = int(labels.max()) + 1
     before = fitted("newton", keys, labels, classes, lam=3e-5, sigma=sigma)
-    retrained = head_of(fitted("newton", *without(keys, labels, gone), classes, lam=3e-5, sigma=sigma)).weight
+    retrained = head_of(
+        fitted("newton", *without(keys, labels, gone), classes, lam=3e-5, sigma=sigma)
+    ).weight
     original_weight = head_of(before).weight
     published = []
     weights = []
@@ -162,7 +177,9 @@ def assert_certified(keys: Keys, labels: np.ndarray, gone: np.ndarray, sigma: fl
 
 @pytest.mark.parametrize(("gone", "sigma"), [(2, 0.01), (12, 0.01), (18, 0.01), (18, 1.0)])
 def test_removed_and_retrained_are_as_alike_as_certified(gone: int, sigma: float) -> None:
-    assert_certified(Keys(np.arange(24), unit_rows(24, 6)), np.arange(24) % 3, np.arange(gone), sigma)
+    assert_certified(
+        Keys(np.arange(24), unit_rows(24, 6)), np.arange(24) % 3, np.arange(gone), sigma
+    )
 
 
 @pytest.mark.parametrize(("count", "gone"), [(30, 20), (60, 50)])
@@ -176,7 +193,9 @@ def test_so_they_are_where_a_class_goes() -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("count", "gone"), [(30, 20), (60, 50), (200, 10), (200, 150), (200, "class")])
+@pytest.mark.parametrize(
+    ("count", "gone"), [(30, 20), (60, 50), (200, 10), (200, 150), (200, "class")]
+)
 def test_so_they_are_with_the_keys_of_the_default_run(count: int, gone: int | str) -> None:
     keys, labels = digits_by_encoder(count)
     ids = np.flatnonzero(labels == 3) if gone == "class" else np.arange(int(gone))
@@ -185,7 +204,9 @@ def test_so_they_are_with_the_keys_of_the_default_run(count: int, gone: int | st
 
 @pytest.mark.parametrize("delta", [0.9, 0.1, 1e-2, 1e-5, 1e-9])
 @pytest.mark.parametrize("epsilon", [1.0, 0.5, 1e-3])
-def test_even_at_the_bound_the_log_ratio_leaves_epsilon_with_less_than_delta(epsilon: float, delta: float) -> None:
+def test_even_at_the_bound_the_log_ratio_leaves_epsilon_with_less_than_delta(
+    epsilon: float, delta: float
+) -> None:
     """It is normal, with mean a^2 / 2 and sd a, where weights are a sd of the noise apart."""
     a = epsilon / math.sqrt(2 * math.log(1.5 / delta))
     outside = normal.sf(epsilon, a**2 / 2, a) + normal.cdf(-epsilon, a**2 / 2, a)
@@ -212,7 +233,9 @@ def exact_ratio_with_linear_noise(seed: int, sigma: float) -> tuple[float, float
     """
     keys = torch.from_numpy(unit_rows(24, 6)).double()
     labels = torch.arange(24) % 3
-    noise = sigma * torch.randn(3, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    noise = sigma * torch.randn(
+        3, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
     start = LinearNoise(keys, labels, 3e-5, noise).solved(torch.zeros(3, 6).double())
     share = (keys @ start.T).sigmoid()
     ridge = 3e-5 * 24 * torch.eye(6).double()
@@ -241,7 +264,9 @@ def exact_ratio_with_linear_noise(seed: int, sigma: float) -> tuple[float, float
     return float(ratio), epsilon
 
 
-@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")  # to compare norms, not to differentiate
+@pytest.mark.filterwarnings(
+    "ignore:Converting a tensor with requires_grad"
+)  # to compare norms, not to differentiate
 def test_noise_in_the_objective_would_not_be_certified_by_its_gradient() -> None:
     """Why it is on the weights: most ratios exceed what theorem 3 of Guo et al. certifies."""
     ratios = [exact_ratio_with_linear_noise(seed, 0.1) for seed in range(25)]

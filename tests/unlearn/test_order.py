@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from munkey.unlearn.contract import METHODS
 from tests.unlearn.world import original, request, same, settings, tensors, world
 
-DELETING = [method.name for method in METHODS.values() if not method.needs and method.name != "newton"]  # not exact
+DELETING = [
+    method.name for method in METHODS.values() if not method.needs and method.name != "newton"
+]  # not exact
 
 
 def test_what_deletes_rows_or_parts_needs_no_data():
@@ -26,4 +28,6 @@ def test_requests_in_any_order_and_batches_leave_the_same_bytes(name, order, cut
     for batch in np.split(ids[list(order)], sorted(cuts)):
         left = METHODS[name].run(left, request(name, forget_ids=batch), settings(name))
     at_once = METHODS[name].run(original(name), request(name, forget_ids=ids), settings(name))
-    assert same(tensors(left), tensors(at_once)) and not same(tensors(left), tensors(original(name)))
+    assert same(tensors(left), tensors(at_once)) and not same(
+        tensors(left), tensors(original(name))
+    )

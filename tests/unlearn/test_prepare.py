@@ -23,7 +23,9 @@ SECTION = {"epochs": 3, "batch_size": 7, "betas": [0.5, 0.6], "weight_decay": 0.
 @pytest.mark.parametrize("name", ["cf", "munkey", "sisa", "knn"])
 def test_a_trained_original_is_loaded(name: str, tmp_path: Path) -> None:
     system.save(tmp_path / "original", original(name))
-    loaded = prepare.original(METHODS[name], request(name).recipe, world().dataset, tmp_path / "original", "cpu")
+    loaded = prepare.original(
+        METHODS[name], request(name).recipe, world().dataset, tmp_path / "original", "cpu"
+    )
     assert loaded.family == METHODS[name].family
     assert same(tensors(loaded), tensors(original(name)))
 
@@ -35,7 +37,9 @@ def test_an_original_of_another_architecture_is_refused(tmp_path: Path) -> None:
         prepare.original(METHODS["cf"], wider, world().dataset, tmp_path / "original", "cpu")
 
 
-def test_only_images_that_a_method_declares_are_put_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_images_that_a_method_declares_are_put_on_the_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     uploads: list[np.ndarray] = []
 
     def upload(samples: ImageSet, device: str, share: float) -> ImageSet:
@@ -46,7 +50,12 @@ def test_only_images_that_a_method_declares_are_put_on_the_device(monkeypatch: p
     monkeypatch.setattr(prepare, "resident", upload)
     expected = {part: samples.ids for part, samples in world().parts.items()}
     split = ForgetSplit(retain=expected["retain"], forget=expected["forget"])
-    declared = {"munkey": [], "cf": ["retain"], "ssd": ["retain", "forget"], "scrub": ["retain", "forget", "val"]}
+    declared = {
+        "munkey": [],
+        "cf": ["retain"],
+        "ssd": ["retain", "forget"],
+        "scrub": ["retain", "forget", "val"],
+    }
     for name, parts in declared.items():
         uploads.clear()
         data = prepare.parts(METHODS[name], world().dataset, split, "cuda", 0.4)

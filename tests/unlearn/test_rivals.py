@@ -28,7 +28,11 @@ from tests.unlearn.world import (
 )
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-LINEAR = [f"blocks.{block}.{layer}" for block in (0, 1) for layer in ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")]
+LINEAR = [
+    f"blocks.{block}.{layer}"
+    for block in (0, 1)
+    for layer in ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")
+]
 
 
 def squared_norm(logits: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
@@ -38,10 +42,14 @@ def squared_norm(logits: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
 
 def everything() -> LabeledImages:
     """D: the retain set, then the forget set."""
-    return LabeledImages(*(torch.cat(both) for both in zip(whole("retain"), whole("forget"), strict=True)))
+    return LabeledImages(
+        *(torch.cat(both) for both in zip(whole("retain"), whole("forget"), strict=True))
+    )
 
 
-def mean_size(samples: LabeledImages, batch: int, loss: Loss, power: int) -> dict[str, torch.Tensor]:
+def mean_size(
+    samples: LabeledImages, batch: int, loss: Loss, power: int
+) -> dict[str, torch.Tensor]:
     """By name, the mean over batches of |gradient of a batch's loss|^power, the long way."""
     model = original("cf").copy_of_model()
     total = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
@@ -59,12 +67,17 @@ def mean_size(samples: LabeledImages, batch: int, loss: Loss, power: int) -> dic
 
 @pytest.mark.parametrize("per_sample", [False, True])
 @pytest.mark.parametrize(
-    ("name", "loss", "power"), [("ssd", F.cross_entropy, 2), ("lfssd", squared_norm, 1), ("assd", F.cross_entropy, 2)]
+    ("name", "loss", "power"),
+    [("ssd", F.cross_entropy, 2), ("lfssd", squared_norm, 1), ("assd", F.cross_entropy, 2)],
 )
-def test_ssd_and_its_relatives_dampen_as_direct_loops(name: str, loss: Loss, power: int, per_sample: bool) -> None:
+def test_ssd_and_its_relatives_dampen_as_direct_loops(
+    name: str, loss: Loss, power: int, per_sample: bool
+) -> None:
     """ASSD's alpha as error_unlearning.ipynb of its authors; per sample as ssd_det.py and lfssd_det.py of SUPREME."""
     batch, alpha = 1 if per_sample else BATCH, 1.5
-    gone, all_of_it = (mean_size(samples, batch, loss, power) for samples in (whole("forget"), everything()))
+    gone, all_of_it = (
+        mean_size(samples, batch, loss, power) for samples in (whole("forget"), everything())
+    )
     if name == "assd":
         ratios = torch.cat([(gone[key] / all_of_it[key]).flatten() for key in gone])
         ratios = ratios[ratios.isfinite()].sort().values
@@ -75,27 +88,39 @@ def test_ssd_and_its_relatives_dampen_as_direct_loops(name: str, loss: Loss, pow
     system, asked = unlearn(name, changed=changed)
     assert asked.facts.get("alpha", 1.5) == pytest.approx(alpha, rel=1e-3)
     for key, before in weights(original("cf")).items():
-        factor = (0.5 * all_of_it[key] / gone[key]).clamp(max=1).where(gone[key] > alpha * all_of_it[key], 1)
+        factor = (
+            (0.5 * all_of_it[key] / gone[key])
+            .clamp(max=1)
+            .where(gone[key] > alpha * all_of_it[key], 1)
+        )
         apart = ((gone[key] / all_of_it[key] - alpha).abs() > 1e-3 * alpha) | ~gone[
             key
         ].bool()  # ties may fall either way
         assert apart.float().mean() > 0.9
-        torch.testing.assert_close(weights(system)[key][apart], (before * factor)[apart], rtol=1e-3, atol=1e-6)
+        torch.testing.assert_close(
+            weights(system)[key][apart], (before * factor)[apart], rtol=1e-3, atol=1e-6
+        )
     assert 100 < asked.facts["dampened"] < 5000
 
 
 @pytest.mark.parametrize("name", ["ssd", "lfssd", "assd"])
 def test_per_sample_depends_on_no_batches(name: str) -> None:
     first, second = (
-        unlearn(name, tuned=tuning(batch_size=size), changed={"per_sample": True, "lam": 0.5})[0] for size in (5, 16)
+        unlearn(name, tuned=tuning(batch_size=size), changed={"per_sample": True, "lam": 0.5})[0]
+        for size in (5, 16)
     )
     assert all(torch.equal(weights(first)[key], value) for key, value in weights(second).items())
 
 
-def test_boundary_shrink_takes_labels_from_across_the_boundary(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_boundary_shrink_takes_labels_from_across_the_boundary(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As boundary_unlearning.py and adv_generator.py of its authors: one step of FGSM against the original."""
     plain_descent(monkeypatch, "munkey.unlearn.finetune")
-    (images, labels), teacher, student = whole("forget"), *(original("cf").copy_of_model() for _ in range(2))
+    (images, labels), teacher, student = (
+        whole("forget"),
+        *(original("cf").copy_of_model() for _ in range(2)),
+    )
     leaf = images.clone().requires_grad_()
     F.cross_entropy(teacher(leaf), labels).backward()
     moved = (pixels("forget") + 0.3 * leaf.grad.sign()).clamp(0, 1)
@@ -103,7 +128,9 @@ def test_boundary_shrink_takes_labels_from_across_the_boundary(monkeypatch: pyte
     assert (nearest != labels).sum() > 0
     for _ in range(3):
         descend(student, F.cross_entropy(student(images), nearest))
-    system, _ = unlearn("boundary-shrink", tuned=one_batch(3), changed={"lr_factor": 1.0, "bound": 0.3})
+    system, _ = unlearn(
+        "boundary-shrink", tuned=one_batch(3), changed={"lr_factor": 1.0, "bound": 0.3}
+    )
     assert_equal(weights(system), student, teacher)
 
 
@@ -113,10 +140,16 @@ def test_fcs_spreads_then_contrasts_and_repairs_in_turns(monkeypatch: pytest.Mon
     (kept, labels), (gone, _) = whole("retain"), whole("forget")
     start, model = (original("cf").copy_of_model() for _ in range(2))
     uniform = torch.full((len(gone), 10), 0.1)
-    descend(model, F.kl_div(F.log_softmax(model(gone), dim=1), uniform, reduction="batchmean"), 2.0 * RATE)
+    descend(
+        model,
+        F.kl_div(F.log_softmax(model(gone), dim=1), uniform, reduction="batchmean"),
+        2.0 * RATE,
+    )
     for falling in (1.0, 0.5):
         others = model(kept).detach()
-        descend(model, -F.log_softmax(model(gone) @ others.T / 1.3, dim=1).mean(), 0.5 * falling * RATE)
+        descend(
+            model, -F.log_softmax(model(gone) @ others.T / 1.3, dim=1).mean(), 0.5 * falling * RATE
+        )
         descend(model, F.cross_entropy(model(kept), labels))
     changed = {"lr_factor": 1.0, "first": 2.0, "contrast": 0.5, "temperature": 1.3}
     system, asked = unlearn("fcs", tuned=one_batch(2), changed=changed)
@@ -126,7 +159,10 @@ def test_fcs_spreads_then_contrasts_and_repairs_in_turns(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("msg", "Conv2d in this network$"), ("msg-linear", r"Linear in this network, in a part '\.blocks\.'")],
+    [
+        ("msg", "Conv2d in this network$"),
+        ("msg-linear", r"Linear in this network, in a part '\.blocks\.'"),
+    ],
 )
 def test_msg_refuses_a_network_without_layers_that_it_could_renew(name: str, words: str) -> None:
     other = replace(original(name), model=torch.nn.Sequential(torch.nn.Linear(2, 2)))
@@ -134,32 +170,47 @@ def test_msg_refuses_a_network_without_layers_that_it_could_renew(name: str, wor
         METHODS[name].run(other, request(name), settings(name))
 
 
-@pytest.mark.parametrize(("name", "layers"), [("msg", ["patch_embed.proj"]), ("msg-linear", LINEAR)])
+@pytest.mark.parametrize(
+    ("name", "layers"), [("msg", ["patch_embed.proj"]), ("msg-linear", LINEAR)]
+)
 def test_msg_renews_small_gradients_and_holds_the_rest(
     name: str, layers: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As kgltop2.py of deepunlearn: gradients of kept weights times 0.1, rates of two epochs 1 and 1/2."""
     plain_descent(monkeypatch, "munkey.unlearn.finetune")
-    (kept, labels), (gone, targets), generator = whole("retain"), whole("forget"), request(name).generator
+    (kept, labels), (gone, targets), generator = (
+        whole("retain"),
+        whole("forget"),
+        request(name).generator,
+    )
     start, model = (original("cf").copy_of_model() for _ in range(2))
     drawn = torch.randperm(60, generator=generator)[:13]
-    one, other = drawn[torch.randperm(13, generator=generator)], torch.randperm(13, generator=generator)
+    one, other = (
+        drawn[torch.randperm(13, generator=generator)],
+        torch.randperm(13, generator=generator),
+    )
     F.cross_entropy(model(kept[one]), labels[one]).backward()
     (-F.cross_entropy(model(gone[other]), targets[other])).backward()
     scale = {}
     for layer in layers:
         weight = model.get_parameter(f"{layer}.weight")
         new = torch.zeros_like(weight, dtype=torch.bool)
-        new.view(-1)[weight.grad.abs().flatten().argsort(stable=True)[: int(0.3 * weight.numel())]] = True
+        new.view(-1)[
+            weight.grad.abs().flatten().argsort(stable=True)[: int(0.3 * weight.numel())]
+        ] = True
         fan_out = len(weight) * weight[0, 0].numel()
         fresh = torch.empty(weight.shape).normal_(0, math.sqrt(2 / fan_out), generator=generator)
         weight.data = torch.where(new, fresh, weight.data)
         scale[f"{layer}.weight"] = torch.where(new, 1.0, 0.1)
     for rate in (RATE, RATE / 2):
-        gradients = torch.autograd.grad(F.cross_entropy(model(kept), labels), tuple(model.parameters()))
+        gradients = torch.autograd.grad(
+            F.cross_entropy(model(kept), labels), tuple(model.parameters())
+        )
         for (key, parameter), gradient in zip(model.named_parameters(), gradients, strict=True):
             parameter.data -= rate * scale.get(key, 1.0) * gradient
-    system, _ = unlearn(name, tuned=one_batch(2), changed={"lr_factor": 1.0, "init_rate": 0.3, "held": 0.1})
+    system, _ = unlearn(
+        name, tuned=one_batch(2), changed={"lr_factor": 1.0, "init_rate": 0.3, "held": 0.1}
+    )
     assert_equal(weights(system), model, start)
 
 
@@ -177,7 +228,9 @@ def test_msg_shortens_weight_decay_too() -> None:
     torch.testing.assert_close(model.weight.detach(), 1 - 0.05 * factors)
 
 
-def test_ct_transposes_each_kernel_and_fine_tunes_by_a_cosine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ct_transposes_each_kernel_and_fine_tunes_by_a_cosine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As kgltop5.py of deepunlearn. Two batches an epoch: the rate falls between epochs alone."""
     plain_descent(monkeypatch, "munkey.unlearn.finetune")
     generator, samples = request("ct").generator, world().parts["retain"]
@@ -189,16 +242,22 @@ def test_ct_transposes_each_kernel_and_fine_tunes_by_a_cosine(monkeypatch: pytes
             images, labels = samples.batch(index, "cpu")
             descend(model, F.cross_entropy(model(WHOLE(images, generator)), labels), rate)
     system, asked = unlearn("ct", tuned=tuning(3, 40, WHOLE, RATE), changed={"lr_factor": 1.0})
-    assert [entry["lr"] for entry in asked.history] == pytest.approx([RATE, 0.75 * RATE, 0.25 * RATE])
+    assert [entry["lr"] for entry in asked.history] == pytest.approx(
+        [RATE, 0.75 * RATE, 0.25 * RATE]
+    )
     assert_equal(weights(system), model, start)
 
 
-def test_unsir_learns_noise_as_the_forgotten_classes_then_repairs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsir_learns_noise_as_the_forgotten_classes_then_repairs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As the notebook of its authors, but each class's noise has its own label."""
     plain_descent(monkeypatch, "munkey.unlearn.finetune")
     generator, retain = request("unsir").generator, world().parts["retain"]
     start, model = (original("cf").copy_of_model() for _ in range(2))
-    rows = [row for row, label in enumerate(retain.labels) if (retain.labels[:row] == label).sum() < 3]
+    rows = [
+        row for row, label in enumerate(retain.labels) if (retain.labels[:row] == label).sum() < 3
+    ]
     images, labels = retain.batch(torch.tensor(rows), "cpu")
     noises, named = [], []
     for label in sorted(set(world().parts["forget"].labels.tolist())):
@@ -206,7 +265,9 @@ def test_unsir_learns_noise_as_the_forgotten_classes_then_repairs(monkeypatch: p
         optimizer, target = torch.optim.Adam([noise], lr=0.1), torch.full((16,), label)
         for _ in range(4):
             optimizer.zero_grad()
-            loss = -F.cross_entropy(model(noise), target) + 0.1 * torch.mean(torch.sum(noise**2, [1, 2, 3]))
+            loss = -F.cross_entropy(model(noise), target) + 0.1 * torch.mean(
+                torch.sum(noise**2, [1, 2, 3])
+            )
             loss.backward()
             optimizer.step()
         noises.append(0.5 + 0.5 * noise.detach())
@@ -214,8 +275,16 @@ def test_unsir_learns_noise_as_the_forgotten_classes_then_repairs(monkeypatch: p
     noisy = LabeledImages(torch.cat([images, *noises * 2]), torch.cat([labels, *named * 2]))
     for (pool, targets), rate in ((noisy, RATE), ((images, labels), RATE / 4)):
         for index in torch.randperm(len(pool), generator=generator).split(16):
-            descend(model, F.cross_entropy(model(WHOLE(pool[index], generator)), targets[index]), rate)
-    changed = {"lr_factor": 1.0, "noise_steps": 4, "copies": 2, "retain_per_class": 3, "repair": 0.25}
+            descend(
+                model, F.cross_entropy(model(WHOLE(pool[index], generator)), targets[index]), rate
+            )
+    changed = {
+        "lr_factor": 1.0,
+        "noise_steps": 4,
+        "copies": 2,
+        "retain_per_class": 3,
+        "repair": 0.25,
+    }
     system, _ = unlearn("unsir", tuned=tuning(2, 16, WHOLE, RATE), changed=changed)
     assert_equal(weights(system), model, start)
 
@@ -228,7 +297,9 @@ def test_rum_takes_its_thirds_by_the_originals_confidence(monkeypatch: pytest.Mo
     sure = start(gone).softmax(dim=1)[torch.arange(13), targets]
     least = sure.argsort()[:4]
     descend(model, F.cross_entropy(model(kept), labels), RATE / 2)
-    kept_loss, gone_loss = (F.cross_entropy(model(x), y) for x, y in ((kept, labels), (gone[least], targets[least])))
+    kept_loss, gone_loss = (
+        F.cross_entropy(model(x), y) for x, y in ((kept, labels), (gone[least], targets[least]))
+    )
     descend(model, 0.9 * kept_loss - 0.1 * gone_loss)
     high = {"method": "neggrad-plus", "lr_factor": 1.0, "alpha": 0.9}
     changed = {"low": {"method": "cf", "lr_factor": 0.5}, "mid": None, "high": high}
@@ -238,7 +309,8 @@ def test_rum_takes_its_thirds_by_the_originals_confidence(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    "step", [{"method": "scrub"}, {"lr_factor": 0.1}, {"method": "cf", "lr_factor": 0.1, "alpha": 1.0}]
+    "step",
+    [{"method": "scrub"}, {"lr_factor": 0.1}, {"method": "cf", "lr_factor": 0.1, "alpha": 1.0}],
 )
 def test_rum_refuses_a_method_or_settings_that_there_are_none_of(step: dict[str, object]) -> None:
     with pytest.raises(ValidationError):

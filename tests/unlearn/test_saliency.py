@@ -38,8 +38,12 @@ def test_every_batch_counts_alike_and_the_last_is_kept() -> None:
     """Five equal samples in batches of two: three batches, each with the mean gradient of its samples."""
     samples = pixels(*[[0.5, 0.0, 1.0]] * 5, labels=[0] * 5)
     each = torch.tensor([[-0.25, 0.0, -0.5], [0.25, 0.0, 0.5]])
-    torch.testing.assert_close(summed_gradients(untrained(), samples, asked(2)), {"1.weight": 3 * each})
-    torch.testing.assert_close(importances(untrained(), samples, asked(2)), {"1.weight": each.square()})
+    torch.testing.assert_close(
+        summed_gradients(untrained(), samples, asked(2)), {"1.weight": 3 * each}
+    )
+    torch.testing.assert_close(
+        importances(untrained(), samples, asked(2)), {"1.weight": each.square()}
+    )
 
 
 def test_frozen_weights_have_no_gradient() -> None:
@@ -50,13 +54,17 @@ def test_frozen_weights_have_no_gradient() -> None:
 
 
 def test_top_share_ranks_all_tensors_together() -> None:
-    masks = top_share({"a": torch.tensor([[5.0, 1.0]]), "b": torch.tensor([4.0, 3.0, 3.0, 0.0])}, 0.5)
+    masks = top_share(
+        {"a": torch.tensor([[5.0, 1.0]]), "b": torch.tensor([4.0, 3.0, 3.0, 0.0])}, 0.5
+    )
     assert masks["a"].tolist() == [[True, False]]
     assert masks["b"].tolist() == [True, True, False, False]
 
 
 @pytest.mark.parametrize(("share", "count"), [(0.3, 2), (0.26, 2), (0.34, 3), (1.0, 9)])
-def test_top_share_cuts_off_a_fraction_of_a_weight_as_the_original(share: float, count: int) -> None:
+def test_top_share_cuts_off_a_fraction_of_a_weight_as_the_original(
+    share: float, count: int
+) -> None:
     mask = top_share({"a": torch.arange(9.0)}, share)["a"]
     assert mask.tolist() == [False] * (9 - count) + [True] * count
 

@@ -7,10 +7,25 @@ import torch
 from torch.nn import functional as F
 
 from munkey.unlearn.finetune import distillation
-from tests.unlearn.world import WHOLE, original, plain_descent, recorded, tuning, unlearn, weights, whole
+from tests.unlearn.world import (
+    WHOLE,
+    original,
+    plain_descent,
+    recorded,
+    tuning,
+    unlearn,
+    weights,
+    whole,
+)
 
 RATE, GAMMA, ALPHA, T = 0.2, 0.7, 0.5, 4.0
-CHANGED = {"lr_factor": 1.0, "gamma": GAMMA, "alpha": ALPHA, "temperature": T, "forget_batch_size": 100}
+CHANGED = {
+    "lr_factor": 1.0,
+    "gamma": GAMMA,
+    "alpha": ALPHA,
+    "temperature": T,
+    "forget_batch_size": 100,
+}
 
 
 def divergence(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
@@ -30,7 +45,9 @@ def percent(model: torch.nn.Module, part: str) -> float:
 
 
 @pytest.mark.parametrize("chosen", [1, 2, 3])
-def test_max_and_min_steps_equal_a_direct_loop(monkeypatch: pytest.MonkeyPatch, chosen: int) -> None:
+def test_max_and_min_steps_equal_a_direct_loop(
+    monkeypatch: pytest.MonkeyPatch, chosen: int
+) -> None:
     """Three epochs of one full batch, the second with a max step, seen after each: the rewinding is made to choose it.
 
     The first epoch has no max step: the student still equals its teacher. Were the teacher to share weights with the
@@ -48,15 +65,24 @@ def test_max_and_min_steps_equal_a_direct_loop(monkeypatch: pytest.MonkeyPatch, 
             assert away.item() < -1e-2
             descend(student, away)
         logits = student(kept)
-        descend(student, GAMMA * F.cross_entropy(logits, labels) + ALPHA * divergence(logits, teacher(kept).detach()))
+        descend(
+            student,
+            GAMMA * F.cross_entropy(logits, labels)
+            + ALPHA * divergence(logits, teacher(kept).detach()),
+        )
 
     tuned = tuning(epochs=3, batch_size=100, augment=WHOLE, lr=RATE)
-    system, asked = unlearn("scrub", tuned=tuned, changed=CHANGED | {"max_epochs": 2, "decay_after": []})
+    system, asked = unlearn(
+        "scrub", tuned=tuned, changed=CHANGED | {"max_epochs": 2, "decay_after": []}
+    )
     assert asked.facts == {"chosen_epoch": chosen, "validation_gap": 0}
     expected = student.state_dict()
     for name, value in weights(system).items():
         torch.testing.assert_close(value, expected[name], rtol=0, atol=1e-4)
-    assert max((expected[name] - value).abs().max() for name, value in teacher.state_dict().items()) > 1e-2
+    assert (
+        max((expected[name] - value).abs().max() for name, value in teacher.state_dict().items())
+        > 1e-2
+    )
 
 
 def test_the_epoch_with_the_smallest_validation_gap_comes_back() -> None:
@@ -66,11 +92,17 @@ def test_the_epoch_with_the_smallest_validation_gap_comes_back() -> None:
     assert chosen == 1 + gaps.index(min(gaps))
     assert len(set(gaps)) > 1
     assert percent(system.model, "val") == pytest.approx(asked.history[chosen - 1]["val_accuracy"])
-    assert percent(system.model, "forget") == pytest.approx(asked.history[chosen - 1]["forget_accuracy"])
+    assert percent(system.model, "forget") == pytest.approx(
+        asked.history[chosen - 1]["forget_accuracy"]
+    )
 
 
 def test_the_rate_falls_after_the_epochs_that_are_named() -> None:
-    _, asked = unlearn("scrub", tuned=tuning(epochs=10, lr=1.0), changed={"lr_factor": 0.001, "decay_after": [5, 8, 9]})
+    _, asked = unlearn(
+        "scrub",
+        tuned=tuning(epochs=10, lr=1.0),
+        changed={"lr_factor": 0.001, "decay_after": [5, 8, 9]},
+    )
     expected = [1e-3] * 5 + [1e-4] * 3 + [1e-5, 1e-6]
     assert [entry["lr"] for entry in asked.history] == pytest.approx(expected)
 

@@ -61,7 +61,10 @@ def test_new_weights_equal_a_direct_loop() -> None:
 
 def test_the_key_third_of_each_qkv_bias_has_no_importance_and_stays() -> None:
     """Its gradient is zero in exact arithmetic: what is computed is noise that would pick weights at random."""
-    before, after = weights(original("ssd")), weights(unlearn("ssd", changed={"alpha": 0.01, "lam": 0.001})[0])
+    before, after = (
+        weights(original("ssd")),
+        weights(unlearn("ssd", changed={"alpha": 0.01, "lam": 0.001})[0]),
+    )
     computed = importances(original("ssd").copy_of_model(), everything(), request("ssd"))
     for name in KEYS:
         assert not computed[name][16:32].any()
@@ -71,7 +74,9 @@ def test_the_key_third_of_each_qkv_bias_has_no_importance_and_stays() -> None:
 
 
 def test_a_weight_is_never_amplified() -> None:
-    factor = dampening(torch.tensor([4.0, 4.0, 1.0, 0.0]), torch.tensor([1.0, 3.0, 1.0, 0.0]), alpha=1.0, lam=1.0)
+    factor = dampening(
+        torch.tensor([4.0, 4.0, 1.0, 0.0]), torch.tensor([1.0, 3.0, 1.0, 0.0]), alpha=1.0, lam=1.0
+    )
     assert factor.tolist() == [0.25, 0.75, 1.0, 1.0]
     strong = dampening(torch.tensor([4.0]), torch.tensor([1.0]), alpha=1.0, lam=8.0)
     assert strong.tolist() == [1.0]

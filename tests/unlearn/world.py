@@ -72,11 +72,15 @@ def world() -> World:
     """The experiment. Its originals are trained once in a process, on one thread."""
     torch.set_num_threads(1)
     digits = load_digits()
-    images = np.repeat(np.round(digits.images[:93, :, :, None] * (255 / 16)).astype(np.uint8), 3, axis=-1)
+    images = np.repeat(
+        np.round(digits.images[:93, :, :, None] * (255 / 16)).astype(np.uint8), 3, axis=-1
+    )
     images.flags.writeable = False
     splits = np.array(["train"] * 73 + ["val"] * 20)
     ids = 10 * np.arange(93) + 3  # unlike rows, so that one cannot pass for the other
-    dataset = Dataset(images, ids, digits.target[:93].astype(np.int64), splits, [str(c) for c in range(10)])
+    dataset = Dataset(
+        images, ids, digits.target[:93].astype(np.int64), splits, [str(c) for c in range(10)]
+    )
     members = dataset.ids_of("train")
     samples, forget = image_set(dataset, members), members[::6]
     vectors = images[:73, :, :, 0].reshape(73, 64).astype(np.float32)
@@ -84,7 +88,11 @@ def world() -> World:
     near = MemberKeys(keys.keys, without_self(nearest(keys, keys, 6), members, 5))
 
     def trained(family: str, members: MemberKeys | None = None) -> System:
-        return FAMILIES[family].train(Training(samples, 10, recipe(family), "cpu", quiet, members)).system
+        return (
+            FAMILIES[family]
+            .train(Training(samples, 10, recipe(family), "cpu", quiet, members))
+            .system
+        )
 
     return World(
         dataset=dataset,
@@ -97,7 +105,9 @@ def world() -> World:
         originals={
             "vit": trained("vit"),
             "munkey": trained("munkey", near),
-            **{name: fitted(name, keys, samples.labels) for name in ("knn", "lda", "ncm", "newton")},
+            **{
+                name: fitted(name, keys, samples.labels) for name in ("knn", "lda", "ncm", "newton")
+            },
             **{name: trained(name) for name in ("sisa", "example-tied-dropout")},
         },
     )
@@ -122,9 +132,13 @@ def sisa_recipe(epochs: int = 3) -> Recipe:
     return Recipe(DATA, MODEL, TRAIN.model_copy(update={"epochs": epochs}), SISA, SISA_STAGE)
 
 
-def tuning(epochs: int = EPOCHS, batch_size: int = BATCH, augment: Augmentation = CROPS, lr: float = 1e-3) -> Tuning:
+def tuning(
+    epochs: int = EPOCHS, batch_size: int = BATCH, augment: Augmentation = CROPS, lr: float = 1e-3
+) -> Tuning:
     """How to fine-tune. No epochs at all are allowed here: then a method does only what it begins with."""
-    shared = FinetuneSettings(epochs=max(epochs, 1), batch_size=batch_size, betas=[0.9, 0.99], weight_decay=0.05)
+    shared = FinetuneSettings(
+        epochs=max(epochs, 1), batch_size=batch_size, betas=[0.9, 0.99], weight_decay=0.05
+    )
     return Tuning(shared.model_copy(update={"epochs": epochs}), lr, augment, "float32")
 
 
@@ -155,7 +169,12 @@ def original(name: str) -> System:
 
 
 def unlearn(
-    name: str, *, seed: int = 0, tuned: Tuning | None = None, changed: dict[str, Any] | None = None, **fields: Any
+    name: str,
+    *,
+    seed: int = 0,
+    tuned: Tuning | None = None,
+    changed: dict[str, Any] | None = None,
+    **fields: Any,
 ) -> tuple[System, Request]:
     """Run a method on its original. Returns its system and the request with what it reported."""
     asked = request(name, seed=seed, tuned=tuned, **fields)
@@ -166,7 +185,9 @@ def tensors(system: System) -> Tensors:
     """All weights and the memory, by name."""
     named = {} if system.model is None else dict(system.model.state_dict())
     if system.memory is not None:
-        named |= {f"memory.{name}": getattr(system.memory, name) for name in ("ids", "keys", "tokens")}
+        named |= {
+            f"memory.{name}": getattr(system.memory, name) for name in ("ids", "keys", "tokens")
+        }
     return named
 
 
@@ -213,4 +234,6 @@ def forget() -> LabeledImages:
 def plain_descent(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
     """Replace AdamW by plain gradient descent: then the change of a weight *is* its gradient, times the rate."""
     for module in modules:
-        monkeypatch.setattr(f"{module}.adamw", lambda parameters, *_: torch.optim.SGD(list(parameters), lr=0.0))
+        monkeypatch.setattr(
+            f"{module}.adamw", lambda parameters, *_: torch.optim.SGD(list(parameters), lr=0.0)
+        )

@@ -11,6 +11,11 @@ from munkey.experiment.run import dispatch
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
-names = (dict(part.items()) for part in (snakemake.wildcards, snakemake.input, snakemake.output, snakemake.params))
+names = (
+    dict(part.items())
+    for part in (snakemake.wildcards, snakemake.input, snakemake.output, snakemake.params)
+)
 task = dispatch.Task(snakemake.rule, *names)
-dispatch.run(task, snakemake.log[0], snakemake.threads, snakemake.resources.get("gpu", 0), snakemake.config)
+dispatch.run(
+    task, snakemake.log[0], snakemake.threads, snakemake.resources.get("gpu", 0), snakemake.config
+)

@@ -40,12 +40,16 @@ USE, CHECK, EXPERIMENT = "Use a model", "Check and maintain a model", "Run exper
 class CommandsByGroup(typer.core.TyperGroup):
     """Lists the commands in the help under the heading that each was registered with."""
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # click's types, which typer holds privately
+    def format_commands(
+        self, ctx: Any, formatter: Any
+    ) -> None:  # click's types, which typer holds privately
         """Write a section a heading, in the order in which the commands were registered."""
         listed = [command for command in self.commands.values() if not command.hidden]
         for heading, commands in groupby(listed, attrgetter("rich_help_panel")):
             with formatter.section(heading):
-                formatter.write_dl([(str(command.name), command.get_short_help_str(200)) for command in commands])
+                formatter.write_dl(
+                    [(str(command.name), command.get_short_help_str(200)) for command in commands]
+                )
 
 
 app = typer.Typer(
@@ -61,7 +65,15 @@ app = typer.Typer(
 
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     USE: (use.predict, find.find, forget.forget, use.add, use.export, use.serve),
-    CHECK: (check.list_, check.log, check.inspect, check.verify, check.purge, check.compact, check.certificate),
+    CHECK: (
+        check.list_,
+        check.log,
+        check.inspect,
+        check.verify,
+        check.purge,
+        check.compact,
+        check.certificate,
+    ),
     EXPERIMENT: (
         experiment.plan,
         experiment.job,
@@ -85,7 +97,10 @@ def main() -> None:
     try:
         app()
     except Exception as error:
-        told, missing = error, (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+        told, missing = (
+            error,
+            (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else "",
+        )
         if missing not in ("", "munkey"):
             extra = "service" if missing in ("fastapi", "uvicorn") else "experiment"
             told = ValueError(f"this needs the package {missing}: pip install 'munkey[{extra}]'")

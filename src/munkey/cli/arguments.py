@@ -15,22 +15,45 @@ from munkey.settings import OnBad
 if TYPE_CHECKING:
     from munkey.deploy.predictor import Predictor
 
-Directory = Annotated[Path, typer.Argument(metavar="DIR", help="An exported model.", show_default=False)]
+Directory = Annotated[
+    Path, typer.Argument(metavar="DIR", help="An exported model.", show_default=False)
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Ids = Annotated[str | None, typer.Option("--ids", metavar="1,2,3", help="Ids, separated by commas.")]
+Ids = Annotated[
+    str | None, typer.Option("--ids", metavar="1,2,3", help="Ids, separated by commas.")
+]
 Pictures = Annotated[
-    list[Path], typer.Argument(metavar="PICTURE...", help="Picture files, or folders of them.", show_default=False)
+    list[Path],
+    typer.Argument(
+        metavar="PICTURE...", help="Picture files, or folders of them.", show_default=False
+    ),
 ]
 OnBadPictures = Annotated[
-    OnBad, typer.Option("--on-bad", help="skip: leave out what cannot be read, and name it.", metavar="raise|skip")
+    OnBad,
+    typer.Option(
+        "--on-bad", help="skip: leave out what cannot be read, and name it.", metavar="raise|skip"
+    ),
 ]
-Page = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page that shows pictures.")]
-Wait = Annotated[float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for another writer.")]
+Page = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Write a page that shows pictures.")
+]
+Wait = Annotated[
+    float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for another writer.")
+]
 Names = list[str] | None
-Classes = Annotated[Names, typer.Option("--class", metavar="NAME", help="A class; may be repeated.")]
-Units = Annotated[Names, typer.Option("--unit", metavar="NAME", help="A person, say; may be repeated.")]
-Files = Annotated[Names, typer.Option("--files", metavar="PICTURE...", help="Source files, folders, or 'patterns'.")]
-MoreFiles = Annotated[Names, typer.Argument(metavar="PICTURE", hidden=True)]  # what a shell makes of `--files *`
+Classes = Annotated[
+    Names, typer.Option("--class", metavar="NAME", help="A class; may be repeated.")
+]
+Units = Annotated[
+    Names, typer.Option("--unit", metavar="NAME", help="A person, say; may be repeated.")
+]
+Files = Annotated[
+    Names,
+    typer.Option("--files", metavar="PICTURE...", help="Source files, folders, or 'patterns'."),
+]
+MoreFiles = Annotated[
+    Names, typer.Argument(metavar="PICTURE", hidden=True)
+]  # what a shell makes of `--files *`
 
 # What a spreadsheet begins a formula with, also in full width, and what keeps it from doing so.
 FORMULAS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20'")
@@ -44,7 +67,9 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def model(directory: Path, *, writer: bool = False, wait: float = 0) -> "AbstractContextManager[Predictor]":
+def model(
+    directory: Path, *, writer: bool = False, wait: float = 0
+) -> "AbstractContextManager[Predictor]":
     """Open a model. wait: seconds for another writer to end."""
     from munkey.deploy.predictor import Predictor
 
@@ -63,7 +88,9 @@ def ids_in(where: str, text: str) -> list[int]:
     words = re.split(r"[\s,]+", text.strip(" ,\n\t\r"))
     for word in words:
         if not re.fullmatch("[0-9]{1,19}", word):  # up to 2^63 - 1
-            raise ValueError(f"{where}: {word[:40]!r} is not an id; ids are whole numbers from 0, e.g. 1,2,3")
+            raise ValueError(
+                f"{where}: {word[:40]!r} is not an id; ids are whole numbers from 0, e.g. 1,2,3"
+            )
     return list(map(int, words))
 
 
@@ -78,7 +105,11 @@ def list_in(file: Path, kind: str) -> list[str]:
     text = given_text(file)
     first, _, below = text.partition("\n")
     try:
-        header = [COLUMNS.get(name.strip().lower(), "") for _, cells in cells_of(file, first) for name in cells]
+        header = [
+            COLUMNS.get(name.strip().lower(), "")
+            for _, cells in cells_of(file, first)
+            for name in cells
+        ]
     except TableError:  # a file name with a quote in it
         header = []
     if kind not in header or not below.strip():
@@ -166,16 +197,22 @@ def salt_of(salt: str | None, file: Path | None) -> bytes:
 
     text = (given_text(file) if file else salt or "").strip()
     if (file or salt is not None) and not re.fullmatch("([0-9a-fA-F]{2}){16,}", text):
-        raise ValueError(f"{file or '--salt'}: is no salt, as `forget` prints it: 32 hexadecimal digits or more")
+        raise ValueError(
+            f"{file or '--salt'}: is no salt, as `forget` prints it: 32 hexadecimal digits or more"
+        )
     return bytes.fromhex(text)
 
 
 def require_outside(directory: Path, file: Path) -> None:
     """Raises ValueError for a file in the model's directory, where it could destroy the model, and for a folder."""
     if file.is_dir():
-        raise ValueError(f"{file}: is a folder; give the name of a file in it, outside the model's directory")
+        raise ValueError(
+            f"{file}: is a folder; give the name of a file in it, outside the model's directory"
+        )
     if (file.parent.resolve() / file.name).is_relative_to(directory.resolve()):
-        raise ValueError(f"{file}: lies in the model's directory, where it could destroy the model; write it elsewhere")
+        raise ValueError(
+            f"{file}: lies in the model's directory, where it could destroy the model; write it elsewhere"
+        )
 
 
 def require_page(directory: Path, file: Path | None) -> None:
@@ -186,21 +223,31 @@ def require_page(directory: Path, file: Path | None) -> None:
         return
     require_outside(directory, file)
     if file.exists() and not (file.is_file() and is_page(file)):
-        raise ValueError(f"{file}: exists and was not made by this command, so it is left as it is; choose a new name")
+        raise ValueError(
+            f"{file}: exists and was not made by this command, so it is left as it is; choose a new name"
+        )
 
 
-def require_certificates(directory: Path, files: Collection[Path], salt_files: Collection[Path] = ()) -> None:
+def require_certificates(
+    directory: Path, files: Collection[Path], salt_files: Collection[Path] = ()
+) -> None:
     """Raises ValueError where certificates, their pages and salts cannot be written, each to a file of its own."""
     from munkey.deploy.certificate import page_of
 
     for file in salt_files:
         if os.path.lexists(file):
-            raise ValueError(f"{file}: exists already, and each certificate needs a salt of its own; give a new name")
+            raise ValueError(
+                f"{file}: exists already, and each certificate needs a salt of its own; give a new name"
+            )
     for file in (*files, *salt_files):
         require_outside(directory, file)
         above = next(folder for folder in file.absolute().parents if os.path.lexists(folder))
         if not above.is_dir():
-            raise ValueError(f"{file}: cannot be written, since {above} is not a folder; choose another place")
+            raise ValueError(
+                f"{file}: cannot be written, since {above} is not a folder; choose another place"
+            )
     written = [*files, *map(page_of, files), *salt_files]
     if len(set(written)) < len(written):
-        raise ValueError("each certificate and salt needs a file of its own: put {request} into its name")
+        raise ValueError(
+            "each certificate and salt needs a file of its own: put {request} into its name"
+        )

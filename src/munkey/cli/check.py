@@ -20,7 +20,9 @@ def list_(
     classes: given.Classes = None,
     units: given.Units = None,
     ids: given.Ids = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, which `forget --csv` takes.")] = False,
+    as_csv: Annotated[
+        bool, typer.Option("--csv", help="Print CSV, which `forget --csv` takes.")
+    ] = False,
     as_json: given.AsJson = False,
 ) -> None:
     """List the samples that a memory holds: id, class, source file, unit, and when each was added.
@@ -39,9 +41,14 @@ def list_(
         unknown = [str(one) for one in sorted((wanted or set()).difference(predictor.ids.tolist()))]
         if unknown:
             raise UnknownNamesError(unknown)
-        rows = predictor.rows(labels=classes or [], units=units or [], files=given.named_files(files, more))
+        rows = predictor.rows(
+            labels=classes or [], units=units or [], files=given.named_files(files, more)
+        )
         samples = json_answers.samples(row for row in rows if wanted is None or row.id in wanted)
-    lines = [["id", "class", "file", "unit", "added"], *[list(sample.values()) for sample in samples]]
+    lines = [
+        ["id", "class", "file", "unit", "added"],
+        *[list(sample.values()) for sample in samples],
+    ]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for line in lines:
@@ -77,13 +84,19 @@ def inspect(directory: given.Directory, as_json: given.AsJson = False) -> None:
             "directory": str(directory),
             "bytes": summary["bytes"],
             "classes": manifest.names,
-            "encoder": manifest.encoder.settings.encoder if manifest.encoder else "none: rows are embeddings",
+            "encoder": manifest.encoder.settings.encoder
+            if manifest.encoder
+            else "none: rows are embeddings",
             "architecture": manifest.architecture or manifest.family,
-            "inference": manifest.inference.model_dump() if manifest.inference else manifest.settings,
+            "inference": manifest.inference.model_dump()
+            if manifest.inference
+            else manifest.settings,
             "samples": summary["samples"],
             **predictor.memory_facts(),
             "head": summary["head"],
-            "provenance": manifest.provenance.model_dump() if manifest.provenance else "an estimator",
+            "provenance": manifest.provenance.model_dump()
+            if manifest.provenance
+            else "an estimator",
         }
     say("\n".join(f"{name}: {_worded(value)}" for name, value in facts.items()), facts, as_json)
 
@@ -98,7 +111,10 @@ def verify(
     directory: given.Directory,
     published: Annotated[
         str | None,
-        typer.Option(metavar="HEAD", help="A head that `forget` printed, all 64 digits: it must be in the chain."),
+        typer.Option(
+            metavar="HEAD",
+            help="A head that `forget` printed, all 64 digits: it must be in the chain.",
+        ),
     ] = None,
     as_json: given.AsJson = False,
 ) -> None:
@@ -140,10 +156,14 @@ def _require_nothing_foreign(directory: Path, foreign: Sequence[str]) -> None:
     """Raises NotVerifiedError where files lie in the directory that are not the model's, and that may hold anything."""
     if foreign:
         said = f"{directory}: the model's own files are purged, but nobody looked into {', '.join(foreign)}"
-        raise NotVerifiedError(f"{said}: what was forgotten may be in there. Move them elsewhere, and purge again")
+        raise NotVerifiedError(
+            f"{said}: what was forgotten may be in there. Move them elsewhere, and purge again"
+        )
 
 
-def compact(directory: given.Directory, wait: given.Wait = 0, as_json: given.AsJson = False) -> None:
+def compact(
+    directory: given.Directory, wait: given.Wait = 0, as_json: given.AsJson = False
+) -> None:
     """Purge, and free the space of what was forgotten.
 
     \b
@@ -159,15 +179,25 @@ def compact(directory: given.Directory, wait: given.Wait = 0, as_json: given.AsJ
 
 def certificate(
     directory: given.Directory,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The certificate, JSON.", show_default=False)],
-    check: Annotated[bool, typer.Option("--check", help="Check it: look for its deletion in the chain.")] = False,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The certificate, JSON.", show_default=False)
+    ],
+    check: Annotated[
+        bool, typer.Option("--check", help="Check it: look for its deletion in the chain.")
+    ] = False,
     deletion: Annotated[
         int | None, typer.Option(metavar="N", help="Of the deletion with this sequence number.")
     ] = None,
-    request: Annotated[str | None, typer.Option(metavar="NUMBER", help="Of the deletion for this request.")] = None,
+    request: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="Of the deletion for this request.")
+    ] = None,
     ids: given.Ids = None,
-    salt: Annotated[str | None, typer.Option(metavar="HEX", help="The salt that `forget` printed for the ids.")] = None,
-    salt_file: Annotated[Path | None, typer.Option(metavar="FILE", help="The same, in a file.")] = None,
+    salt: Annotated[
+        str | None, typer.Option(metavar="HEX", help="The salt that `forget` printed for the ids.")
+    ] = None,
+    salt_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The same, in a file.")
+    ] = None,
     as_json: given.AsJson = False,
 ) -> None:
     """Write a certificate of the last deletion, or check one. No file is overwritten.
@@ -185,7 +215,9 @@ def certificate(
     from munkey.deploy import certificate as certificates
 
     if check and (deletion is not None or request is not None):
-        raise ValueError("--deletion and --request do not go with --check: the certificate itself says what it is of")
+        raise ValueError(
+            "--deletion and --request do not go with --check: the certificate itself says what it is of"
+        )
     if (ids is None) != (salt is None and salt_file is None):
         raise ValueError("--ids and --salt go together: a certificate holds one hash of both")
     secret = given.salt_of(salt, salt_file)
@@ -212,12 +244,18 @@ def certificate(
         raise NotVerifiedError(f"{file}: NOT VERIFIED: {'; '.join(faults)}")
     hashed = "; its hash is that of the given ids and salt, as who wrote it chose them"
     meant = hashed if numbers is not None else ""
-    held = f"the deletion of {counted(made.rows, 'sample')} on {made.deleted}, between the same heads"
+    held = (
+        f"the deletion of {counted(made.rows, 'sample')} on {made.deleted}, between the same heads"
+    )
     unconfirmed = certificates.unconfirmed(made, exact)
     if made.exact and "exact" not in unconfirmed:
         held += "; what answered equals, to the bit, a fit to the rows that are left"
-    text = (
-        f"{file}: verified: the chain holds {held}{meant}; the chain cannot confirm: {', '.join(unconfirmed.values())}"
-    )
-    facts = {"sound": True, "said": text, "unconfirmed": list(unconfirmed), "certificate": made.model_dump(mode="json")}
+    doubts = ", ".join(unconfirmed.values())
+    text = f"{file}: verified: the chain holds {held}{meant}; the chain cannot confirm: {doubts}"
+    facts = {
+        "sound": True,
+        "said": text,
+        "unconfirmed": list(unconfirmed),
+        "certificate": made.model_dump(mode="json"),
+    }
     say(text, facts, as_json)

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from munkey.experiment.cost.machines import Machine
     from munkey.experiment.plan.plan import Plan
 
-OVERLAYS = typer.Argument(metavar="OVERLAY", help="Files that change params.yaml, e.g. presets.", show_default=False)
+OVERLAYS = typer.Argument(
+    metavar="OVERLAY", help="Files that change params.yaml, e.g. presets.", show_default=False
+)
 
 
 def plan_of(overlays: list[Path]) -> "Plan":
@@ -40,16 +42,27 @@ def plan(
     ] = "run",
     machine: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="NAME of benchmarks/results/speed-NAME.json; else this machine."),
+        typer.Option(
+            metavar="NAME", help="NAME of benchmarks/results/speed-NAME.json; else this machine."
+        ),
     ] = None,
     tflops: Annotated[
         float | None,
-        typer.Option(metavar="N", min=1e-3, help="Assume N * 10^12 operations per second and GPU, sustained, instead."),
+        typer.Option(
+            metavar="N",
+            min=1e-3,
+            help="Assume N * 10^12 operations per second and GPU, sustained, instead.",
+        ),
     ] = None,
     gpus: Annotated[
-        str, typer.Option(metavar="1,8,64", help="How many GPUs, or machines without one: estimate each.")
+        str,
+        typer.Option(
+            metavar="1,8,64", help="How many GPUs, or machines without one: estimate each."
+        ),
     ] = "1",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: seconds, bytes, operations.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON: seconds, bytes, operations.")
+    ] = False,
 ) -> None:
     """Say what an experiment will cost before its first job: trainings, steps, operations, hours, disk.
 
@@ -70,7 +83,9 @@ def plan(
     on = machines.machine(machine, tflops)
     costs = estimate.estimate(planned, target, on, counts)
     name = planned.params.name
-    output.say("\n".join(estimate.lines(costs, on, name)), {"name": name, **_as_json(costs, on)}, as_json)
+    output.say(
+        "\n".join(estimate.lines(costs, on, name)), {"name": name, **_as_json(costs, on)}, as_json
+    )
     if costs.uncounted:
         raise typer.Exit(output.FAILED)
 
@@ -100,9 +115,13 @@ def _as_json(costs: "CostEstimate", on: "Machine") -> dict[str, object]:
 
 
 def job(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A result, made or not.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A result, made or not.", show_default=False)
+    ],
     overlays: Annotated[list[Path] | None, OVERLAYS] = None,
-    pdb: Annotated[bool, typer.Option("--pdb", help="Start the debugger where the job fails.")] = False,
+    pdb: Annotated[
+        bool, typer.Option("--pdb", help="Start the debugger where the job fails.")
+    ] = False,
 ) -> None:
     """Make one result, even if it is there, by its job in this terminal: what it prints stands here, not in its log.
 
@@ -117,10 +136,23 @@ def job(
     from munkey.experiment.run.job import IN_TERMINAL, POST_MORTEM
 
     result = os.path.relpath(file)
-    environment = os.environ | {IN_TERMINAL: result, SWITCH: "0"} | ({POST_MORTEM: "1"} if pdb else {})
-    command = [sys.executable, "-m", "snakemake", "--cores", "all", "--resources", "gpu=1", "--force"]
+    environment = (
+        os.environ | {IN_TERMINAL: result, SWITCH: "0"} | ({POST_MORTEM: "1"} if pdb else {})
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--cores",
+        "all",
+        "--resources",
+        "gpu=1",
+        "--force",
+    ]
     options = ["--configfile", *map(str, overlays)] if overlays else []
-    raise typer.Exit(subprocess.run([*command, *options, "--", result], env=environment, check=False).returncode)
+    raise typer.Exit(
+        subprocess.run([*command, *options, "--", result], env=environment, check=False).returncode
+    )
 
 
 def preflight(
@@ -139,9 +171,13 @@ def preflight(
 
     planned, on = plan_of(overlays), machines.machine()
     costs = estimate.estimate(planned, "paper", on, [gpus])
-    print(estimate.heading(on, planned.params.name), *estimate.totals(costs, on), sep="\n", flush=True)
+    print(
+        estimate.heading(on, planned.params.name), *estimate.totals(costs, on), sep="\n", flush=True
+    )
     if faults := list(missing(planned, costs)):
-        raise output.NotVerifiedError("this machine is not ready:\n" + "\n".join(f"- {fault}" for fault in faults))
+        raise output.NotVerifiedError(
+            "this machine is not ready:\n" + "\n".join(f"- {fault}" for fault in faults)
+        )
     print("This machine is ready.")
 
 
@@ -164,7 +200,9 @@ def compare_paper(overlays: Annotated[list[Path], OVERLAYS]) -> None:
         both = paper.read(fill(planned.layout.table, table="paper", ending="csv"))
         said = list(paper.statements(Exhibits(planned).compared, seeds))
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"{error.filename} is missing: `make paper` with the same overlays makes it") from None
+        raise FileNotFoundError(
+            f"{error.filename} is missing: `make paper` with the same overlays makes it"
+        ) from None
     print(
         render([*paper.side_by_side(both), paper.counts(both, paper.printed())], "markdown"),
         "If our runs and the paper's were draws from one distribution, about"
@@ -176,12 +214,21 @@ def compare_paper(overlays: Annotated[list[Path], OVERLAYS]) -> None:
 
 
 def search_summary(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The searches of a data set.", show_default=False)],
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="FOLDER", help="The searches of a data set.", show_default=False),
+    ],
     drop: Annotated[
-        float, typer.Option(help="Points of validation accuracy that a setting may lose: `search_drop` of the run.")
+        float,
+        typer.Option(
+            help="Points of validation accuracy that a setting may lose: `search_drop` of the run."
+        ),
     ] = 5.0,
     by_audit: Annotated[
-        bool, typer.Option(help="By what an audit of the search finds left, instead of the gap on validation.")
+        bool,
+        typer.Option(
+            help="By what an audit of the search finds left, instead of the gap on validation."
+        ),
     ] = False,
 ) -> None:
     """List every setting that a search tried, by method, best first over all seeds and rates.
@@ -199,9 +246,15 @@ def search_summary(
 
 
 def search_fitted(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A prepared data set.", show_default=False)],
-    keys: Annotated[Path | None, typer.Option(help="Its keys, if there are some of several encoders.")] = None,
-    count: Annotated[int, typer.Option(min=1, help="How many settings to show of each family.")] = 3,
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="A prepared data set.", show_default=False)
+    ],
+    keys: Annotated[
+        Path | None, typer.Option(help="Its keys, if there are some of several encoders.")
+    ] = None,
+    count: Annotated[
+        int, typer.Option(min=1, help="How many settings to show of each family.")
+    ] = 3,
 ) -> None:
     """Search the constants of KNN, LDA and NCM on validation: `knn`, `lda`, `ncm` of params.yaml.
 
@@ -219,12 +272,21 @@ def search_fitted(
         raise ValueError(f"{folder}: name its keys with --keys; there are: {said}")
     for family in FAMILIES.values():
         if isinstance(family, FittedFamily) and family.tried:
-            print(f"{family.name}:", *lines(search(folder, found[0], family), count), sep="\n", flush=True)
+            print(
+                f"{family.name}:",
+                *lines(search(folder, found[0], family), count),
+                sep="\n",
+                flush=True,
+            )
 
 
 def save_backbone(
-    system: Annotated[Path, typer.Argument(help="The system.safetensors of a trained ViT, e.g. original-t's.")],
-    folder: Annotated[Path, typer.Argument(help="Where timm's files go; params.yaml names it with a slash.")],
+    system: Annotated[
+        Path, typer.Argument(help="The system.safetensors of a trained ViT, e.g. original-t's.")
+    ],
+    folder: Annotated[
+        Path, typer.Argument(help="Where timm's files go; params.yaml names it with a slash.")
+    ],
 ) -> None:
     """Save a trained ViT as timm saves a model, to fine-tune it on other data: `network: pretrained`.
 

@@ -8,7 +8,15 @@ from typing import Annotated
 
 import typer
 
-from munkey.cli.arguments import AsJson, Directory, OnBadPictures, Page, Pictures, model, require_page
+from munkey.cli.arguments import (
+    AsJson,
+    Directory,
+    OnBadPictures,
+    Page,
+    Pictures,
+    model,
+    require_page,
+)
 from munkey.cli.output import say, table, working
 
 HEADER = ("cosine", "id", "class", "unit", "file", "")
@@ -17,8 +25,12 @@ HEADER = ("cosine", "id", "class", "unit", "file", "")
 def find(
     directory: Directory,
     pictures: Pictures,
-    count: Annotated[int, typer.Option(min=1, max=1000, help="How many samples to list for each picture.")] = 10,
-    above: Annotated[float, typer.Option(min=-1, max=1, metavar="COSINE", help="The least cosine.")] = -1,
+    count: Annotated[
+        int, typer.Option(min=1, max=1000, help="How many samples to list for each picture.")
+    ] = 10,
+    above: Annotated[
+        float, typer.Option(min=-1, max=1, metavar="COSINE", help="The least cosine.")
+    ] = -1,
     html: Page = None,
     on_bad: OnBadPictures = "raise",
     as_json: AsJson = False,
@@ -50,10 +62,19 @@ def find(
     rows_of_file: Counter[str | None] = Counter()
     for asked, samples in zip(found.files, found.samples, strict=True):
         lines = [
-            (f"{one.cosine:.3f}", one.id, one.label, one.unit, one.file, "exact copy" if one.copy else "")
+            (
+                f"{one.cosine:.3f}",
+                one.id,
+                one.label,
+                one.unit,
+                one.file,
+                "exact copy" if one.copy else "",
+            )
             for one in samples
         ]
         rows_of_file[asked] += 1
         name = f"{asked}, row {rows_of_file[asked]}" if found.pictures is None else f"{asked}"
-        parts.append(f"{name}:\n{table([HEADER, *lines]) if lines else 'no sample is as near as that'}")
+        parts.append(
+            f"{name}:\n{table([HEADER, *lines]) if lines else 'no sample is as near as that'}"
+        )
     say("\n\n".join(parts), {"pictures": json_answers.near(found)}, as_json)

@@ -21,28 +21,52 @@ def forget(
     directory: given.Directory,
     more: given.MoreFiles = None,
     ids: given.Ids = None,
-    ids_file: Annotated[OneFile, typer.Option(metavar="FILE", help="Ids, one per line; - is standard input.")] = None,
+    ids_file: Annotated[
+        OneFile, typer.Option(metavar="FILE", help="Ids, one per line; - is standard input.")
+    ] = None,
     files: given.Files = None,
-    files_from: Annotated[OneFile, typer.Option(metavar="FILE", help="Source files, one per line; - as above.")] = None,
+    files_from: Annotated[
+        OneFile, typer.Option(metavar="FILE", help="Source files, one per line; - as above.")
+    ] = None,
     classes: given.Classes = None,
     units: given.Units = None,
-    csv: Annotated[OneFile, typer.Option(metavar="FILE", help="Requests: id, file, class, unit, request.")] = None,
-    request: Annotated[str | None, typer.Option(metavar="NUMBER", help="The request's; carried out once.")] = None,
-    ignore_missing: Annotated[bool, typer.Option("--ignore-missing", help="Forget what is there.")] = False,
-    also_identical: Annotated[bool, typer.Option("--also-identical", help="Forget exact copies, too.")] = False,
-    similar: Annotated[
-        float | None, typer.Option(metavar="COSINE", help="List others with a key this near (0.95); 0: do not look.")
+    csv: Annotated[
+        OneFile, typer.Option(metavar="FILE", help="Requests: id, file, class, unit, request.")
     ] = None,
-    also_similar: Annotated[bool, typer.Option("--also-similar", help="Forget them, too; see --dry-run.")] = False,
-    block_return: Annotated[bool, typer.Option("--block-return", help="Let `add` refuse them from now on.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be forgotten; change nothing.")] = False,
+    request: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="The request's; carried out once.")
+    ] = None,
+    ignore_missing: Annotated[
+        bool, typer.Option("--ignore-missing", help="Forget what is there.")
+    ] = False,
+    also_identical: Annotated[
+        bool, typer.Option("--also-identical", help="Forget exact copies, too.")
+    ] = False,
+    similar: Annotated[
+        float | None,
+        typer.Option(
+            metavar="COSINE", help="List others with a key this near (0.95); 0: do not look."
+        ),
+    ] = None,
+    also_similar: Annotated[
+        bool, typer.Option("--also-similar", help="Forget them, too; see --dry-run.")
+    ] = False,
+    block_return: Annotated[
+        bool, typer.Option("--block-return", help="Let `add` refuse them from now on.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be forgotten; change nothing.")
+    ] = False,
     certificate: Annotated[
-        OneFile, typer.Option(metavar="FILE", help="Purge, then write a certificate: JSON and page.")
+        OneFile,
+        typer.Option(metavar="FILE", help="Purge, then write a certificate: JSON and page."),
     ] = None,
     list_ids: Annotated[
         bool, typer.Option("--list-ids", help="Let the certificate be a trace that names the ids.")
     ] = False,
-    salt_file: Annotated[OneFile, typer.Option(metavar="FILE", help="Keep the certificate's salt there.")] = None,
+    salt_file: Annotated[
+        OneFile, typer.Option(metavar="FILE", help="Keep the certificate's salt there.")
+    ] = None,
     wait: given.Wait = 0,
     as_json: given.AsJson = False,
 ) -> None:
@@ -58,20 +82,31 @@ def forget(
     older copy that was put back.
     """
     listed = given.list_in(files_from, "files") if files_from else []
-    texts = {"--ids": ids, str(ids_file): "\n".join(given.list_in(ids_file, "ids")) if ids_file else None}
+    texts = {
+        "--ids": ids,
+        str(ids_file): "\n".join(given.list_in(ids_file, "ids")) if ids_file else None,
+    }
     named = {
-        "ids": [one for where, text in texts.items() if text is not None for one in given.ids_in(where, text)],
+        "ids": [
+            one
+            for where, text in texts.items()
+            if text is not None
+            for one in given.ids_in(where, text)
+        ],
         "files": [*given.named_files(files, more), *filter(str.strip, listed)],
         "labels": classes or [],
         "units": units or [],
     }
     lines = [{kind: names} for kind, names in named.items() if names]
     for sentence, wrong in {
-        "name what to forget: --ids, --ids-file, --files, --files-from, --class, --unit; or a --csv": bool(lines)
+        "name what to forget: --ids, --ids-file, --files, --files-from, --class, --unit; or a --csv": bool(
+            lines
+        )
         == (csv is not None),
         "--class and --unit: both, or either? Name one; or both in a line of a CSV, for what is both": classes
         and units,
-        "--request does not go with --csv, whose column `request` has the numbers": csv and request is not None,
+        "--request does not go with --csv, whose column `request` has the numbers": csv
+        and request is not None,
         "--list-ids and --salt-file need a certificate: --certificate FILE": (list_ids or salt_file)
         and not certificate,
     }.items():
@@ -106,10 +141,16 @@ def forget(
             if dry_run:
                 answers = predictor.preview(plan)
             else:
-                salts = {number: secrets.token_bytes(16) for number in written if len(plan.deletions[number].ids)}
+                salts = {
+                    number: secrets.token_bytes(16)
+                    for number in written
+                    if len(plan.deletions[number].ids)
+                }
                 for number in salts.keys() & salt_files.keys():
                     write_new(salt_files[number], f"{salts[number].hex()}\n", 0o600)
-                order = CertificateOrder(salts, deliver, tell_salts=not salt_file, list_ids=list_ids)
+                order = CertificateOrder(
+                    salts, deliver, tell_salts=not salt_file, list_ids=list_ids
+                )
                 with working("forgetting"):
                     answers = predictor.delete(plan, certificates=order, answers=done)
             for answer in answers:
@@ -120,9 +161,16 @@ def forget(
         if unpurged := answers[0].get("unpurged"):
             print(f"munkey: {unpurged}", file=sys.stderr)
         hint = f"\n{one_line(plan.hint)}" if plan.hint else ""
-        end = [f"not in the memory, {HELD}: {first_ten(plan.missing)}{hint}"] if plan.missing else []
-        if any(answer.get("deleted") and not (answer["purged"] or answer["repeated"] or unpurged) for answer in done):
-            end.append(f"names of source files and units stay in the directory until `munkey purge {directory}`")
+        end = (
+            [f"not in the memory, {HELD}: {first_ten(plan.missing)}{hint}"] if plan.missing else []
+        )
+        if any(
+            answer.get("deleted") and not (answer["purged"] or answer["repeated"] or unpurged)
+            for answer in done
+        ):
+            end.append(
+                f"names of source files and units stay in the directory until `munkey purge {directory}`"
+            )
         end.append("nothing was changed" if dry_run else f"head of the chain: {head}")
         value = answers[0] if csv is None else {"requests": answers, "left": answers[-1]["left"]}
         value |= {"missing": plan.missing, "head": head}
@@ -131,7 +179,11 @@ def forget(
         if not done:
             raise
         later = "`munkey certificate DIR FILE --deletion NUMBER` certifies it later"
-        said = [*(_worded(answer, directory) for answer in done), f"head of the chain: {done[-1]['head']}", later]
+        said = [
+            *(_worded(answer, directory) for answer in done),
+            f"head of the chain: {done[-1]['head']}",
+            later,
+        ]
         raise AfterDeletionError(error, "\n".join(said), done) from error
     _exit_if_one_found_nothing(answers)
 
@@ -183,7 +235,11 @@ def _worded(answer: dict[str, Any], directory: Path) -> str:
 
     name = f"request {one_line(answer['request'])}: " if answer["request"] else ""
     if answer.get("repeated"):
-        certify = f"\nno certificate is there: `{one_line(answer['certify'])}` writes it" if "certify" in answer else ""
+        certify = (
+            f"\nno certificate is there: `{one_line(answer['certify'])}` writes it"
+            if "certify" in answer
+            else ""
+        )
         if answer["found_nothing"]:
             return f"{name}found nothing on {answer['when']}; deleted nothing"
         return f"{name}carried out on {answer['when']}, so nothing was changed{certify}"
@@ -193,27 +249,46 @@ def _worded(answer: dict[str, Any], directory: Path) -> str:
         lines = [f"{name}{said} {answer['left']:,}"]
         lines += [f"ids {first_ten(answer['would_delete'])}"] if answer["would_delete"] else []
     else:
-        numbers = f"; numbers {answer['first']} to {answer['last']} of the chain" if answer["deleted"] else ""
-        lines = [f"{name}forgot {counted(answer['deleted'], 'sample')}, {answer['left']:,} left{numbers}"]
+        numbers = (
+            f"; numbers {answer['first']} to {answer['last']} of the chain"
+            if answer["deleted"]
+            else ""
+        )
+        lines = [
+            f"{name}forgot {counted(answer['deleted'], 'sample')}, {answer['left']:,} left{numbers}"
+        ]
     if answer["found_nothing"]:
         done = "would delete" if dry_run else "deleted"
         why = "nothing that it names is held: forgotten earlier, see `munkey log`, or never in this memory"
         lines = [f"{name}found nothing now; {done} nothing, {answer['left']:,} left", why]
     if copies := answer["copies"]:
-        ids, units = [copy["id"] for copy in copies], sorted({copy["unit"] for copy in copies if copy["unit"]})
+        ids, units = (
+            [copy["id"] for copy in copies],
+            sorted({copy["unit"] for copy in copies if copy["unit"]}),
+        )
         which = f"ids {first_ten(ids)}" + (f", of unit {first_ten(units)}" if units else "")
         request = " --request NEW" if answer["request"] else ""
         again = f"`munkey forget {shlex.quote(str(directory))} --ids {','.join(map(str, ids))}{request}`"
         way = f"{'--also-identical' if dry_run else again} forgets them too"
         stay = f"exact copies of these stay: {which}; {way}"
-        lines.append(stay if answer["identical"] else f"{len(ids):,} of these are exact copies of the named: {which}")
+        lines.append(
+            stay
+            if answer["identical"]
+            else f"{len(ids):,} of these are exact copies of the named: {which}"
+        )
     if (near := answer.get("similar")) and near["samples"]:
         lines.append(_look_alikes(**near))
     if emptied := answer.get("emptied"):
-        lines.append(f"no sample is left of {first_ten(emptied)}; `predict --only-held-classes` never answers it")
+        lines.append(
+            f"no sample is left of {first_ten(emptied)}; `predict --only-held-classes` never answers it"
+        )
     if "certificate" in answer:
         file = answer["certificate"]
-        place = f"would be written to {file}" if dry_run else f"{file}; readable page: {answer.get('page')}"
+        place = (
+            f"would be written to {file}"
+            if dry_run
+            else f"{file}; readable page: {answer.get('page')}"
+        )
         lines.append(f"certificate: {place if file else 'none, since there is nothing to delete'}")
     if "salt" in answer:
         lines.append(f"salt of its ids, stored in no file: {answer['salt']}")

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from munkey.experiment.plan.plan import Plan
     from munkey.experiment.tracking.runs import Results
 
-app = typer.Typer(name="mlflow", help="Results in MLflow: log them again, compare methods.", no_args_is_help=True)
+app = typer.Typer(
+    name="mlflow", help="Results in MLflow: log them again, compare methods.", no_args_is_help=True
+)
 
 Overlays = Annotated[list[Path] | None, OVERLAYS]
 
@@ -47,7 +49,9 @@ def sync(overlays: Overlays = None) -> None:
 @app.command()
 def ui(
     overlays: Overlays = None,
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Where MLflow listens on this machine.")] = 5000,
+    port: Annotated[
+        int, typer.Option(min=1, max=65535, help="Where MLflow listens on this machine.")
+    ] = 5000,
 ) -> None:
     """Print the addresses that compare methods, then start MLflow, unless a server is set.
 
@@ -98,9 +102,14 @@ def results_of(plan: "Plan") -> "Results":
 
     made_with = read_json(plan.layout.settings)
     metrics = read_table(plan.layout.all_metrics)
-    runs = set(zip(metrics["dataset"], metrics["rate"], metrics["seed"], metrics["method"], strict=True))
+    runs = set(
+        zip(metrics["dataset"], metrics["rate"], metrics["seed"], metrics["method"], strict=True)
+    )
     planned = {(run.dataset, float(run.rate), run.seed, run.method) for run in plan.main}
-    changed = any(made_with.get(case) != values_of(plan.export_settings(case)) for case in plan.params.datasets)
+    changed = any(
+        made_with.get(case) != values_of(plan.export_settings(case))
+        for case in plan.params.datasets
+    )
     if changed or runs != planned:
         raise StaleResultsError(
             "the results were not made with the present parameters, params.yaml and its overlays: `make run` first"

@@ -9,7 +9,14 @@ from typing import Any
 
 from munkey.core.console import one_line, printable
 
-FAILED, BAD_INPUT, LOCKED, MACHINE, FOUND_NOTHING, INTERRUPTED = 1, 2, 3, 4, 5, 130  # exit codes, see `munkey --help`
+FAILED, BAD_INPUT, LOCKED, MACHINE, FOUND_NOTHING, INTERRUPTED = (
+    1,
+    2,
+    3,
+    4,
+    5,
+    130,
+)  # exit codes, see `munkey --help`
 
 
 class NotVerifiedError(Exception):
@@ -19,8 +26,14 @@ class NotVerifiedError(Exception):
 class AfterDeletionError(Exception):
     """Samples are forgotten, and what was to follow failed. deletions: those that are on the disk, as JSON."""
 
-    def __init__(self, error: BaseException, text: str, deletions: Sequence[Mapping[str, Any]]) -> None:
-        why = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error) or type(error).__name__
+    def __init__(
+        self, error: BaseException, text: str, deletions: Sequence[Mapping[str, Any]]
+    ) -> None:
+        why = (
+            "interrupted"
+            if isinstance(error, KeyboardInterrupt)
+            else str(error) or type(error).__name__
+        )
         super().__init__(f"{why}. But this is done, and on the disk:\n{text}")
         self.deletions = deletions
 
@@ -28,7 +41,10 @@ class AfterDeletionError(Exception):
 def say(text: str, value: Mapping[str, object], as_json: bool) -> None:
     """Print the text, or the value as JSON; characters that standard output cannot encode are escaped."""
     try:
-        said, encoding = printable(json.dumps(value, indent=2) if as_json else text), sys.stdout.encoding
+        said, encoding = (
+            printable(json.dumps(value, indent=2) if as_json else text),
+            sys.stdout.encoding,
+        )
         print(said.encode(encoding, "backslashreplace").decode(encoding), flush=True)
     except OSError:  # a full disk, or nobody who reads: Python would try again at its end
         with suppress(OSError):  # where standard output is no file
@@ -53,7 +69,10 @@ def code_of(error: BaseException) -> int | None:
         ((KeyboardInterrupt,), INTERRUPTED),
         ((NotVerifiedError,), FAILED),
         ((LockedMemoryError,), LOCKED),
-        ((ValueError, UnknownIdsError, UnknownNamesError, FileNotFoundError, FileExistsError), BAD_INPUT),
+        (
+            (ValueError, UnknownIdsError, UnknownNamesError, FileNotFoundError, FileExistsError),
+            BAD_INPUT,
+        ),
         ((OSError, ClosedMemoryError, AfterDeletionError), MACHINE),
     )
     cause = error.__cause__ if isinstance(error, AfterDeletionError) else None

@@ -8,7 +8,16 @@ from typing import Annotated
 
 import typer
 
-from munkey.cli.arguments import AsJson, Directory, OnBadPictures, Page, Pictures, Wait, model, require_page
+from munkey.cli.arguments import (
+    AsJson,
+    Directory,
+    OnBadPictures,
+    Page,
+    Pictures,
+    Wait,
+    model,
+    require_page,
+)
 from munkey.cli.output import say, working
 from munkey.core.console import counted
 
@@ -18,10 +27,15 @@ PICTURES_AT_ONCE = 64  # pictures that are answered together
 def predict(
     directory: Directory,
     pictures: Pictures,
-    explain: Annotated[bool, typer.Option("--explain", help="List the samples that each answer rests on.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="List the samples that each answer rests on.")
+    ] = False,
     html: Page = None,
     only_held_classes: Annotated[
-        bool, typer.Option("--only-held-classes", help="Never answer a class of which no sample is left.")
+        bool,
+        typer.Option(
+            "--only-held-classes", help="Never answer a class of which no sample is left."
+        ),
     ] = False,
     on_bad: OnBadPictures = "raise",
     as_json: AsJson = False,
@@ -53,11 +67,15 @@ def predict(
         answers = []
         basis = ""
         faults = []
-        for part in track(parts, "answering", console=Console(stderr=True), disable=not sys.stderr.isatty()):
+        for part in track(
+            parts, "answering", console=Console(stderr=True), disable=not sys.stderr.isatty()
+        ):
             try:
                 with warnings.catch_warnings(record=True) as skipped:
                     warnings.simplefilter("always", UserWarning)
-                    prediction = predictor.predict(part, only_held_classes=only_held_classes, on_bad=on_bad)
+                    prediction = predictor.predict(
+                        part, only_held_classes=only_held_classes, on_bad=on_bad
+                    )
             except PictureError as error:
                 faults.append(str(error))  # the next part may have others
                 continue
@@ -76,7 +94,9 @@ def predict(
         lines.append(f"{answer['file']}: {answer['class']} ({answer['probability']:.1%})")
         for near in answer.get("neighbors", []):
             facts = f"id {near['id']}, {near['label']}, cosine {near['cosine']:.3f}"
-            lines.append(f"  {near['weight']:.3f}  {facts}{', ' if near['file'] else ''}{near['file'] or ''}")
+            lines.append(
+                f"  {near['weight']:.3f}  {facts}{', ' if near['file'] else ''}{near['file'] or ''}"
+            )
     if explain:
         lines.append(basis)
     say("\n".join(lines), {"predictions": answers} | ({"basis": basis} if explain else {}), as_json)
@@ -85,20 +105,31 @@ def predict(
 def _refuse_label(value: str | None) -> None:
     """Refuse the former name of an option."""
     if value is not None:
-        raise typer.BadParameter("is called --class, as in `munkey list` and `munkey forget`", param_hint="--label")
+        raise typer.BadParameter(
+            "is called --class, as in `munkey list` and `munkey forget`", param_hint="--label"
+        )
 
 
-RenamedLabel = Annotated[str | None, typer.Option("--label", hidden=True, is_eager=True, callback=_refuse_label)]
+RenamedLabel = Annotated[
+    str | None, typer.Option("--label", hidden=True, is_eager=True, callback=_refuse_label)
+]
 
 
 def add(
     directory: Directory,
     pictures: Pictures,
-    label: Annotated[str, typer.Option("--class", metavar="NAME", help="Their class.", show_default=False)],
+    label: Annotated[
+        str, typer.Option("--class", metavar="NAME", help="Their class.", show_default=False)
+    ],
     _label: RenamedLabel = None,
-    unit: Annotated[str | None, typer.Option(metavar="NAME", help="The person, say, whom all of them show.")] = None,
+    unit: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The person, say, whom all of them show.")
+    ] = None,
     allow_blocked: Annotated[
-        bool, typer.Option("--allow-blocked", help="Even pictures that were forgotten with --block-return.")
+        bool,
+        typer.Option(
+            "--allow-blocked", help="Even pictures that were forgotten with --block-return."
+        ),
     ] = False,
     wait: Wait = 0,
     as_json: AsJson = False,
@@ -117,20 +148,30 @@ def add(
         single = list(each(pictures))
         with working("adding"):
             added = predictor.add(
-                single, [label] * len(single), units=[unit] * len(single), allow_blocked=allow_blocked
+                single,
+                [label] * len(single),
+                units=[unit] * len(single),
+                allow_blocked=allow_blocked,
             )
     value = json_answers.added(added) | {"label": label}
     ids = value["ids"]
     said_ids = f"id {ids[0]}" if len(ids) == 1 else f"ids {ids[0]} to {ids[-1]}"
-    twins = [f"\nid {new} is an exact copy of {first_ten(old)}" for new, old in added.identical.items()]
+    twins = [
+        f"\nid {new} is an exact copy of {first_ten(old)}" for new, old in added.identical.items()
+    ]
     say(f"added {len(ids)} of class {label}: {said_ids}{''.join(twins)}", value, as_json)
 
 
 def export(
     result: Annotated[
-        str, typer.Argument(metavar="RESULT", help="NAME/DATASET/seedS, or a result's folder.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="RESULT", help="NAME/DATASET/seedS, or a result's folder.", show_default=False
+        ),
     ],
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.", show_default=False)],
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A new directory.", show_default=False)
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Export a result of the pipeline as a model.
@@ -152,11 +193,16 @@ def export(
 
 def serve(
     directory: Directory,
-    host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 for every network.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Where to listen; 0.0.0.0 for every network.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free port.")] = 8000,
     token_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="With the token for deleting, which may do all; else it is made up."),
+        typer.Option(
+            metavar="FILE",
+            help="With the token for deleting, which may do all; else it is made up.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -52,7 +52,9 @@ class Stored:
             count = min(step, self.shape[0] - start)
             data = file.read(count * row)
             if len(data) < count * row:
-                raise SourceError(self.name, [f"{self.name}: ends too early for {self.shape} {self.dtype}"])
+                raise SourceError(
+                    self.name, [f"{self.name}: ends too early for {self.shape} {self.dtype}"]
+                )
             yield np.frombuffer(data, self.dtype).reshape(count, *self.shape[1:])
         if file.read(1):
             raise SourceError(self.name, [f"{self.name}: goes on after {self.shape} {self.dtype}"])
@@ -85,7 +87,9 @@ def _length_faults(parts: Sequence[Part]) -> list[str]:
         images = part.images
         labels = part.labels
         if images.shape[0] != labels.shape[0]:
-            faults.append(f"{images.name} {images.shape} and {labels.name} {labels.shape} differ in length")
+            faults.append(
+                f"{images.name} {images.shape} and {labels.name} {labels.shape} differ in length"
+            )
     return faults
 
 
@@ -110,7 +114,9 @@ def _image_faults(images: Stored) -> list[str]:  # noqa: PLR0911  # one for each
     if shape[1] * shape[2] > MOST_PIXELS:
         return [f"{name}: {shape[1]} x {shape[2]} pixels; a picture may have {MOST_PIXELS:,}"]
     if len(shape) == 4 and shape[-1] not in (1, 3):
-        first = "; it has them first: save images.transpose(0, 2, 3, 1)" if shape[1] in (1, 3) else ""
+        first = (
+            "; it has them first: save images.transpose(0, 2, 3, 1)" if shape[1] in (1, 3) else ""
+        )
         return [f"{name}: must be (N, H, W, channels) with 1 or 3 channels, not {shape}{first}"]
     if images.dtype != np.uint8 and not np.issubdtype(images.dtype, np.floating):
         return [f"{name}: pixels must be uint8, or floats in [0, 1], not {images.dtype}"]
@@ -122,8 +128,14 @@ def _image_faults(images: Stored) -> list[str]:  # noqa: PLR0911  # one for each
 def _label_faults(labels: Stored) -> list[str]:
     name = labels.name
     shape = labels.shape
-    if len(shape) not in (1, 2) or shape[1:] not in ((), (1,)) or not np.issubdtype(labels.dtype, np.integer):
-        return [f"{name}: labels must be integers, one per image: (N,) or (N, 1), not {shape} {labels.dtype}"]
+    if (
+        len(shape) not in (1, 2)
+        or shape[1:] not in ((), (1,))
+        or not np.issubdtype(labels.dtype, np.integer)
+    ):
+        return [
+            f"{name}: labels must be integers, one per image: (N,) or (N, 1), not {shape} {labels.dtype}"
+        ]
     return []
 
 

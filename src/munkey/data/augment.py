@@ -25,14 +25,18 @@ class Augmentation:
 
     @classmethod
     def of(cls, data: DataSettings, train: TrainSettings) -> "Augmentation":
-        return cls(data.image_size, train.crop_scale, train.crop_ratio, data.pixel_mean, data.pixel_std)
+        return cls(
+            data.image_size, train.crop_scale, train.crop_ratio, data.pixel_mean, data.pixel_std
+        )
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """Images (B, 3, H, W) in [0, 1] as a model sees them in training: (B, 3, size, size).
 
         Differentiable.
         """
-        boxes = random_boxes(len(images), images.shape[2], images.shape[3], self.scale, self.ratio, generator)
+        boxes = random_boxes(
+            len(images), images.shape[2], images.shape[3], self.scale, self.ratio, generator
+        )
         return normalize(crop_resize(images, boxes, self.size), self.mean, self.std)
 
     def plain(self, images: Tensor) -> Tensor:

@@ -78,7 +78,9 @@ class PublishedFile:
             return 0
         from torchvision.datasets.utils import USER_AGENT
 
-        head_request = urllib.request.Request(self.url, method="HEAD", headers={"User-Agent": USER_AGENT})
+        head_request = urllib.request.Request(
+            self.url, method="HEAD", headers={"User-Agent": USER_AGENT}
+        )
         try:
             with urllib.request.urlopen(head_request, timeout=PATIENCE_S) as answer:
                 return int(answer.headers["Content-Length"] or 0)

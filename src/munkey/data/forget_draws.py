@@ -28,7 +28,9 @@ MOST_APART = 0.005  # by which the share of a list may differ from the rate that
 KNOBS = "forget.rates (of an audit's pool, audit.pool)"
 
 
-def draw(ids: np.ndarray, labels: np.ndarray, rate: float, sampling: str, generator: np.random.Generator) -> np.ndarray:
+def draw(
+    ids: np.ndarray, labels: np.ndarray, rate: float, sampling: str, generator: np.random.Generator
+) -> np.ndarray:
     """Sorted ids of round(rate * N) samples to forget. ids, labels: (N,).
 
     sampling: `uniform`, or `stratified` by class (proportional, largest remainder; ties go to the
@@ -37,7 +39,9 @@ def draw(ids: np.ndarray, labels: np.ndarray, rate: float, sampling: str, genera
     """
     count = round(rate * len(ids))
     if not 0 < count < len(ids):
-        raise ValueError(f"{rate} of {len(ids)} training samples is {count}: change {KNOBS} or add data")
+        raise ValueError(
+            f"{rate} of {len(ids)} training samples is {count}: change {KNOBS} or add data"
+        )
     if sampling == "uniform":
         forget_ids = generator.choice(ids, size=count, replace=False)
     else:
@@ -49,7 +53,9 @@ def draw(ids: np.ndarray, labels: np.ndarray, rate: float, sampling: str, genera
         forget_ids = np.concatenate(ids_by_class)
     emptied = set(labels.tolist()) - set(labels[~np.isin(ids, forget_ids)].tolist())
     if emptied:
-        raise ValueError(f"{rate} of the samples leaves none of class {sorted(emptied)} to retain: lower {KNOBS}")
+        raise ValueError(
+            f"{rate} of the samples leaves none of class {sorted(emptied)} to retain: lower {KNOBS}"
+        )
     return np.sort(forget_ids)
 
 
@@ -99,12 +105,18 @@ def existing(groups: Groups, names: Sequence[str]) -> list[str]:
         listed = ", ".join(map(repr, group_names[:20]))
         if len(group_names) > 20:
             listed += f" and {len(group_names) - 20} more"
-        raise ValueError(f"forget.names: no sample is of {name!r}{meant(name, group_names)} There are {listed}")
+        raise ValueError(
+            f"forget.names: no sample is of {name!r}{meant(name, group_names)} There are {listed}"
+        )
     return group_names
 
 
 def draw_groups(
-    groups: Groups, labels: np.ndarray, rate: float, names: Sequence[str] | None, generator: np.random.Generator
+    groups: Groups,
+    labels: np.ndarray,
+    rate: float,
+    names: Sequence[str] | None,
+    generator: np.random.Generator,
 ) -> np.ndarray:
     """Sorted ids of whole groups: the named ones, or random ones of about rate * N samples.
 
@@ -146,7 +158,9 @@ def first_of_each(groups: Groups, ids: np.ndarray) -> np.ndarray:
     return np.sort(groups.ids[inside][first_positions])
 
 
-def known_share(groups: Groups, names: Sequence[str], share: float, generator: np.random.Generator) -> np.ndarray:
+def known_share(
+    groups: Groups, names: Sequence[str], share: float, generator: np.random.Generator
+) -> np.ndarray:
     """Sorted ids of a random share of the samples of these groups.
 
     Raises ValueError for none, or an unknown group.
@@ -155,7 +169,9 @@ def known_share(groups: Groups, names: Sequence[str], share: float, generator: n
     candidate_ids = groups.ids[np.isin(groups.of, list(names))]
     count = round(share * len(candidate_ids))
     if count == 0:
-        raise ValueError(f"forget.rates: {share} of {len(candidate_ids)} samples of {', '.join(names)} is none")
+        raise ValueError(
+            f"forget.rates: {share} of {len(candidate_ids)} samples of {', '.join(names)} is none"
+        )
     return np.sort(generator.choice(candidate_ids, size=count, replace=False))
 
 
@@ -174,7 +190,9 @@ def vote_shares(members: Members, neighbors: np.ndarray) -> np.ndarray:
     present = neighbors != NOBODY
     voted = np.full(neighbors.shape, -1)
     voted[present] = members.labels[rows_of(members.ids, neighbors[present])]
-    return np.asarray((voted == members.labels[:, None]).sum(axis=1) / present.sum(axis=1).clip(min=1))
+    return np.asarray(
+        (voted == members.labels[:, None]).sum(axis=1) / present.sum(axis=1).clip(min=1)
+    )
 
 
 def ranked(
@@ -187,7 +205,9 @@ def ranked(
     """
     count = round(rate * len(ids))
     if not 0 < count < len(ids):
-        raise ValueError(f"{rate} of {len(ids)} training samples is {count}: change {KNOBS} or add data")
+        raise ValueError(
+            f"{rate} of {len(ids)} training samples is {count}: change {KNOBS} or add data"
+        )
     order = ids[np.lexsort((generator.random(len(votes)), votes))]
     start = {"hard": 0, "medium": (len(ids) - count) // 2, "easy": len(ids) - count}[sampling]
     return np.sort(order[start : start + count])
@@ -260,13 +280,17 @@ def read_list(path: Path) -> list[int] | list[str]:
         raise ValueError(f"{path}: lists nothing")
     repeated = sorted(entry for entry, count in Counter(entries).items() if count > 1)
     if repeated:
-        raise ValueError(f"{path}: lists {len(repeated)} entries twice, e.g. {repeated[0]}; list each once")
+        raise ValueError(
+            f"{path}: lists {len(repeated)} entries twice, e.g. {repeated[0]}; list each once"
+        )
     if all(entry.isdecimal() for entry in entries):
         return [int(entry) for entry in entries]
     return entries
 
 
-def listed_ids(listed: list[int] | list[str], samples: Iterable[Mapping[str, str]], path: Path) -> np.ndarray:
+def listed_ids(
+    listed: list[int] | list[str], samples: Iterable[Mapping[str, str]], path: Path
+) -> np.ndarray:
     """Sorted ids of the listed samples, all of which must be in training.
 
     samples: lines of samples.csv: id, split and, for picture files, name. A listed file may omit
@@ -277,14 +301,18 @@ def listed_ids(listed: list[int] | list[str], samples: Iterable[Mapping[str, str
     splits = {int(line["id"]): line["split"] for line in lines}
     if isinstance(listed[0], int):
         ids = [int(entry) for entry in listed]
-        _require_none(path, "ids that no sample has", [entry for entry in ids if entry not in splits])
+        _require_none(
+            path, "ids that no sample has", [entry for entry in ids if entry not in splits]
+        )
     else:
         ids = _ids_of_files([str(entry) for entry in listed], lines, path)
     not_in_training = []
     for entry, sample_id in zip(listed, ids, strict=True):
         if splits[sample_id] != "train":
             not_in_training.append(entry)
-    _require_none(path, "samples that are not in training, so that no model learns them", not_in_training)
+    _require_none(
+        path, "samples that are not in training, so that no model learns them", not_in_training
+    )
     return np.sort(np.array(ids, dtype=np.int64))
 
 
@@ -300,7 +328,9 @@ def require_listed_share(path: Path, count: int, training: int, rate: float) -> 
 
 def _ids_of_files(files: list[str], samples: list[Mapping[str, str]], path: Path) -> list[int]:
     if "name" not in samples[0]:
-        raise ValueError(f"{path}: lists names of files, but the samples of this data set are no files; list ids")
+        raise ValueError(
+            f"{path}: lists names of files, but the samples of this data set are no files; list ids"
+        )
     by_end: dict[str, list[int]] = {}
     for line in samples:
         parts = Path(line["name"]).parts
@@ -325,7 +355,9 @@ def _ids_of_files(files: list[str], samples: list[Mapping[str, str]], path: Path
 def _require_none(path: Path, what: str, entries: Sequence[object]) -> None:
     if entries:
         examples = ", ".join(map(repr, entries[:SHOWN]))
-        raise ValueError(f"{path}: lists {len(entries):,} {what}, e.g. {examples}; correct the list")
+        raise ValueError(
+            f"{path}: lists {len(entries):,} {what}, e.g. {examples}; correct the list"
+        )
 
 
 def _read_text(path: Path) -> str:

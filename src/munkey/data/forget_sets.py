@@ -57,7 +57,9 @@ def read(path: str | Path | None) -> np.ndarray:
     return ids
 
 
-def split(dataset: Dataset, path: str | Path | None, absent: str | Path | None = None) -> ForgetSplit:
+def split(
+    dataset: Dataset, path: str | Path | None, absent: str | Path | None = None
+) -> ForgetSplit:
     """The training split of a data set, divided by a forget set.
 
     Without a file, all samples are retained.

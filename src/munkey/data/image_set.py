@@ -53,7 +53,9 @@ class ImageSet:
         rows = self.rows[positions]
         labels = to_device(torch.from_numpy(self.labels[positions]), device)
         if isinstance(self.images, Tensor):
-            return LabeledImages(to_unit(self.images[to_device(torch.from_numpy(rows), device)]), labels)
+            return LabeledImages(
+                to_unit(self.images[to_device(torch.from_numpy(rows), device)]), labels
+            )
         images = torch.from_numpy(np.ascontiguousarray(self.images[rows]))
         return LabeledImages(to_unit(to_device(images, device)), labels)
 
@@ -73,7 +75,9 @@ class TensorSet:
 
     def batch(self, index: Tensor, device: str) -> LabeledImages:
         """The images at the positions `index` (B,), on the device."""
-        return LabeledImages(to_device(self.images[index], device), to_device(self.labels[index], device))
+        return LabeledImages(
+            to_device(self.images[index], device), to_device(self.labels[index], device)
+        )
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,9 @@ def resident(samples: ImageSet, device: str, share: float) -> ImageSet:
     needed = len(samples) * samples.images[0].nbytes
     free = gpu.free_bytes()
     if needed > share * free:
-        print(f"{needed / 1e9:.1f} GB of images do not fit in {share:.0%} of {free / 1e9:.1f} GB: they are streamed")
+        print(
+            f"{needed / 1e9:.1f} GB of images do not fit in {share:.0%} of {free / 1e9:.1f} GB: they are streamed"
+        )
         return samples
     return uploaded(samples, device)
 
@@ -135,7 +141,9 @@ def uploaded(samples: ImageSet, device: str, block: int = 4096) -> ImageSet:
     images = torch.empty(len(samples), *samples.images.shape[1:], dtype=torch.uint8, device=device)
     for start in range(0, len(samples), block):
         rows = samples.rows[start : start + block]
-        images[start : start + len(rows)] = torch.from_numpy(np.ascontiguousarray(samples.images[rows]))
+        images[start : start + len(rows)] = torch.from_numpy(
+            np.ascontiguousarray(samples.images[rows])
+        )
     return replace(samples, images=images, rows=np.arange(len(samples)))
 
 

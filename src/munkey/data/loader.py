@@ -50,7 +50,9 @@ class Loader:
     def _copied_ahead(self) -> Iterator[Batch]:
         """The batches, each copied to the GPU on its own stream while earlier ones are computed."""
         stream = gpu.CopyStream()
-        copies = ahead(lambda index: stream.started(lambda: self._batch(index)), self.indices, self.AHEAD)
+        copies = ahead(
+            lambda index: stream.started(lambda: self._batch(index)), self.indices, self.AHEAD
+        )
         for batch, arrived in copies:
             stream.hand_over((batch.images, batch.labels), arrived)
             yield batch

@@ -30,7 +30,10 @@ BESIDE = ("@eaDir", "__MACOSX")
 
 
 def decode(
-    names: list[str], open_file: Callable[[str], IO[bytes]], size: int | None, white: int | None = None
+    names: list[str],
+    open_file: Callable[[str], IO[bytes]],
+    size: int | None,
+    white: int | None = None,
 ) -> Iterator[np.ndarray]:
     """Blocks of (n, H, W, 3) uint8 from picture files, in order.
 
@@ -52,7 +55,9 @@ def decode(
         brightest.append(decoded_picture.brightest)
         first = first or picture.shape
         if picture.shape != first:
-            faults.append(f"{name}: {picture.shape[:2]} px, the first is {first[:2]}; set source.storage_size")
+            faults.append(
+                f"{name}: {picture.shape[:2]} px, the first is {first[:2]}; set source.storage_size"
+            )
         elif not faults:
             block.append(picture)
             if len(block) * picture.nbytes >= BLOCK:
@@ -68,7 +73,9 @@ def decode(
             warn(f"WARNING: {warning}")
 
 
-def usable(names: list[str], open_file: Callable[[str], IO[bytes]], white: int | None) -> list[bool]:
+def usable(
+    names: list[str], open_file: Callable[[str], IO[bytes]], white: int | None
+) -> list[bool]:
     """Which picture files can be read.
 
     Each is decoded. Warns of those that cannot, all by name and reason.
@@ -79,12 +86,21 @@ def usable(names: list[str], open_file: Callable[[str], IO[bytes]], white: int |
         is_usable.append(_read(name, open_file, None, white, faults) is not None)
     if faults:
         bad = counted(len(faults), "picture")
-        warn(printable(f"WARNING: skipped {bad} that cannot be used:\n" + "\n".join(f"  - {each}" for each in faults)))
+        warn(
+            printable(
+                f"WARNING: skipped {bad} that cannot be used:\n"
+                + "\n".join(f"  - {each}" for each in faults)
+            )
+        )
     return is_usable
 
 
 def _read(
-    name: str, open_file: Callable[[str], IO[bytes]], size: int | None, white: int | None, faults: list[str]
+    name: str,
+    open_file: Callable[[str], IO[bytes]],
+    size: int | None,
+    white: int | None,
+    faults: list[str],
 ) -> DecodedPicture | None:
     """A picture. If it cannot be read, None, and `faults` says why."""
     try:
@@ -97,7 +113,9 @@ def _read(
 
 def _decoded(name: str, file: IO[bytes], size: int | None, white: int | None) -> DecodedPicture:
     try:
-        (picture,) = decoded([file], replace(LIMITS, white=white), None if size is None else (size, size))
+        (picture,) = decoded(
+            [file], replace(LIMITS, white=white), None if size is None else (size, size)
+        )
     except RefusedPictureError as error:
         raise SourceError(name, [f"{name}: {error}"]) from error
     return picture
@@ -153,7 +171,9 @@ def left_out(paths: Sequence[Path]) -> str:
     """The warning about files that are not pictures: how many of each extension."""
     kinds = Counter(_kind(path) for path in paths)
     counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
-    skipped = f"left out {counted(len(paths), 'file')} beside the pictures: {counts}; e.g. {paths[0]}"
+    skipped = (
+        f"left out {counted(len(paths), 'file')} beside the pictures: {counts}; e.g. {paths[0]}"
+    )
     return printable(f"{skipped}. Pictures may be {', '.join(FORMATS)}")
 
 

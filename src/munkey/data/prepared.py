@@ -14,7 +14,15 @@ import numpy as np
 
 from munkey.core.console import Report, counted
 from munkey.core.copies import copies_apart
-from munkey.core.files import DamagedFileError, map_npy, read_csv, read_json, sealed, write_csv, write_json
+from munkey.core.files import (
+    DamagedFileError,
+    map_npy,
+    read_csv,
+    read_json,
+    sealed,
+    write_csv,
+    write_json,
+)
 from munkey.core.ids import rows_of
 from munkey.core.unit_names import large_units, unit_names
 from munkey.data.source import SPLITS, Source, SourceError, image_faults
@@ -66,7 +74,9 @@ def prepare(source: Source, folder: str | Path, report: Report = print, *, least
     if faults:
         raise SourceError("the data set cannot be used", faults + image_faults(source.blocks()))
     folder = Path(folder)
-    for leftover in folder.glob(".images.npy.*.npy"):  # of a preparation that was killed; up to 15 GB each
+    for leftover in folder.glob(
+        ".images.npy.*.npy"
+    ):  # of a preparation that was killed; up to 15 GB each
         leftover.unlink()
     with sealed(folder / "images.npy") as temporary:
         digests = _write_images(source, temporary)
@@ -93,7 +103,11 @@ def _sample_rows(source: Source) -> list[dict[str, object]]:
     """The rows of samples.csv."""
     rows = []
     for position, label in enumerate(source.labels.tolist()):
-        row: dict[str, object] = {"id": position, "split": str(source.splits[position]), "label": label}
+        row: dict[str, object] = {
+            "id": position,
+            "split": str(source.splits[position]),
+            "label": label,
+        }
         if source.names is not None:
             row["name"] = source.names[position]
         if source.units is not None:
@@ -111,7 +125,9 @@ def load(folder: str | Path) -> Dataset:
     samples = read_csv(folder / "samples.csv")
     images = map_npy(folder / "images.npy")
     if len(images) != len(samples):
-        raise DamagedFileError(folder / "images.npy", f"holds {len(images)} images, samples.csv {len(samples)}")
+        raise DamagedFileError(
+            folder / "images.npy", f"holds {len(images)} images, samples.csv {len(samples)}"
+        )
     units = None
     if "unit" in samples[0]:
         units = tuple(sample["unit"] or None for sample in samples)
@@ -133,12 +149,18 @@ def _label_faults(source: Source, least: int) -> list[str]:
     if len(labels) != len(splits):
         raise ValueError(f"{len(labels)} labels and {len(splits)} splits: must be equal in number")
     if len(classes) > MOST_CLASSES:
-        return [f"{len(classes):,} classes are too many, {MOST_CLASSES:,} may be: are the labels classes at all?"]
+        return [
+            f"{len(classes):,} classes are too many, {MOST_CLASSES:,} may be: are the labels classes at all?"
+        ]
     if len(classes) == 1:
-        return [f"one class, {classes[0]!r}, is nothing to learn: is source.path the folder of the classes' folders?"]
+        return [
+            f"one class, {classes[0]!r}, is nothing to learn: is source.path the folder of the classes' folders?"
+        ]
     faults = []
     if not set(splits.tolist()) <= set(SPLITS):
-        faults.append(f"splits must be {', '.join(SPLITS)}, not {', '.join(sorted(set(splits.tolist())))}")
+        faults.append(
+            f"splits must be {', '.join(SPLITS)}, not {', '.join(sorted(set(splits.tolist())))}"
+        )
     if len(labels) and not 0 <= labels.min() <= labels.max() < len(classes):
         faults.append(
             f"labels run from {labels.min()} to {labels.max()}, but there are {len(classes)} classes: they must be"
@@ -147,10 +169,14 @@ def _label_faults(source: Source, least: int) -> list[str]:
     if not faults:
         faults += _absences(labels, splits, classes)
     if not faults and np.bincount(labels[splits == "test"]).max() < 2:
-        faults.append("split 'test' has one image of each class: the membership attack needs two of at least one class")
+        faults.append(
+            "split 'test' has one image of each class: the membership attack needs two of at least one class"
+        )
     count = int((splits == "train").sum())
     if count < least:
-        faults.append(f"{count} training samples; keys.depth and forget.rates need at least {least}")
+        faults.append(
+            f"{count} training samples; keys.depth and forget.rates need at least {least}"
+        )
     return faults
 
 
@@ -164,7 +190,9 @@ def _absences(labels: np.ndarray, splits: np.ndarray, classes: list[str]) -> lis
             faults.append(f"class {name!r} has no image")
         elif absent:
             count = counted(len(splits_of_class), "image")
-            faults.append(f"no image of class {name!r} in split {' and '.join(absent)}: it has {count} in all")
+            faults.append(
+                f"no image of class {name!r} in split {' and '.join(absent)}: it has {count} in all"
+            )
     if faults:
         faults[0] += f". {WAYS_OUT}"
     return faults
@@ -186,8 +214,15 @@ def _written(source: Source, count: int, file: IO[bytes]) -> Iterator[bytes]:
     """Write an .npy file of `count` images. Yields the digest of each image."""
     shape: tuple[int, ...] | None = None
     for block in source.blocks():
-        if block.dtype != np.uint8 or block.ndim != 4 or block.shape[-1] != 3 or shape not in (None, block.shape[1:]):
-            raise ValueError(f"images must be (N, H, W, 3) uint8, not {block.shape} {block.dtype}; all alike")
+        if (
+            block.dtype != np.uint8
+            or block.ndim != 4
+            or block.shape[-1] != 3
+            or shape not in (None, block.shape[1:])
+        ):
+            raise ValueError(
+                f"images must be (N, H, W, 3) uint8, not {block.shape} {block.dtype}; all alike"
+            )
         if shape is None:
             shape = block.shape[1:]
             header = {"descr": "|u1", "fortran_order": False, "shape": (count, *shape)}

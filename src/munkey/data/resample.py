@@ -42,7 +42,12 @@ def normalize(images: Tensor, mean: float, std: float) -> Tensor:
 
 
 def random_boxes(
-    count: int, height: int, width: int, scale: list[float], ratio: list[float], generator: torch.Generator
+    count: int,
+    height: int,
+    width: int,
+    scale: list[float],
+    ratio: list[float],
+    generator: torch.Generator,
 ) -> Tensor:
     """Crop boxes of random-resized-crop, distributed as torchvision's `RandomResizedCrop`.
 
@@ -52,7 +57,11 @@ def random_boxes(
     Returns (count, 4) int64: top, left, height, width.
     """
     area = height * width * torch.empty(count, DRAWS).uniform_(*scale, generator=generator)
-    aspect = torch.empty(count, DRAWS).uniform_(math.log(ratio[0]), math.log(ratio[1]), generator=generator).exp()
+    aspect = (
+        torch.empty(count, DRAWS)
+        .uniform_(math.log(ratio[0]), math.log(ratio[1]), generator=generator)
+        .exp()
+    )
     w = (area * aspect).sqrt().round().long()  # (count, DRAWS)
     h = (area / aspect).sqrt().round().long()
     fits = (w > 0) & (w <= width) & (h > 0) & (h <= height)

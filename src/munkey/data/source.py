@@ -42,7 +42,9 @@ def readable(name: str) -> Iterator[None]:
     except SourceError:
         raise
     except Exception as error:
-        raise SourceError(name, [f"{name}: cannot be read ({type(error).__name__}: {error})"]) from error
+        raise SourceError(
+            name, [f"{name}: cannot be read ({type(error).__name__}: {error})"]
+        ) from error
 
 
 def numbered(labels: np.ndarray) -> list[str]:

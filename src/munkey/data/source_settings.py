@@ -32,7 +32,10 @@ def shaped(source: Source, settings: SourceSettings) -> Source:
     if settings.only is not None:
         source = of_classes(source, settings.only)
     if settings.units is not None and source.units is None:
-        raise SourceError("source.units", ["is for folders of pictures alone: this data set has no paths to look in"])
+        raise SourceError(
+            "source.units",
+            ["is for folders of pictures alone: this data set has no paths to look in"],
+        )
     if settings.limit_per_class is not None:
         source = limited(source, settings.limit_per_class)
     if settings.storage_size is not None:
@@ -43,9 +46,13 @@ def shaped(source: Source, settings: SourceSettings) -> Source:
 def _names_for(numbers: list[str], names: list[str]) -> list[str]:
     """The names, if they stand for as many classes that are numbers."""
     if not all(number.isdecimal() for number in numbers):
-        raise SourceError("source.classes", [f"must be null, the classes have names: {', '.join(numbers[:20])}"])
+        raise SourceError(
+            "source.classes", [f"must be null, the classes have names: {', '.join(numbers[:20])}"]
+        )
     if len(numbers) != len(names):
-        raise SourceError("source.classes", [f"names {len(names)} classes, but there are {len(numbers)} labels"])
+        raise SourceError(
+            "source.classes", [f"names {len(names)} classes, but there are {len(numbers)} labels"]
+        )
     return list(names)
 
 
@@ -145,7 +152,9 @@ def _drawn(among: np.ndarray, share: float, generator: np.random.Generator) -> n
     """A random share of the samples in `among`. Both are (N,) bool."""
     rows = np.flatnonzero(among)
     if not round(share * len(rows)):
-        raise SourceError("source.alter.share", [f"{share} of {len(rows)} samples that may be altered is none"])
+        raise SourceError(
+            "source.alter.share", [f"{share} of {len(rows)} samples that may be altered is none"]
+        )
     drawn = np.zeros(len(among), dtype=bool)
     drawn[generator.choice(rows, size=round(share * len(rows)), replace=False)] = True
     return drawn

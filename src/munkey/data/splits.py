@@ -22,7 +22,11 @@ def held_out(name: str, count: int, val: int | None = None) -> np.ndarray:
 
 
 def completed(
-    name: str, named: Sequence[str], labels: np.ndarray, shares: list[float], units: Sequence[str | None] | None = None
+    name: str,
+    named: Sequence[str],
+    labels: np.ndarray,
+    shares: list[float],
+    units: Sequence[str | None] | None = None,
 ) -> np.ndarray:
     """The split of each sample: (N,) names.
 
@@ -63,7 +67,9 @@ def expect(name: str, splits: np.ndarray) -> None:
     counts = {"train": size.train, "val": size.val, "test": size.test}
     present = {split: int((splits == split).sum()) for split in counts}
     if present != counts:
-        raise ValueError(f"{name} should have {counts} images, but the files here hold {present}: get them anew")
+        raise ValueError(
+            f"{name} should have {counts} images, but the files here hold {present}: get them anew"
+        )
 
 
 def apportion(sizes: np.ndarray, count: int) -> np.ndarray:

@@ -157,7 +157,9 @@ def receipt_of(store: Store, sequence: int | None = None, request: str | None = 
 
     Raises CertificateError where there is none.
     """
-    entries = [entry for entry in store.log() if entry.sequences and request in (None, entry.request)]
+    entries = [
+        entry for entry in store.log() if entry.sequences and request in (None, entry.request)
+    ]
     if request is None and sequence is not None:
         entries = [entry for entry in entries if sequence in entry.sequences]
     if not entries:
@@ -168,7 +170,12 @@ def receipt_of(store: Store, sequence: int | None = None, request: str | None = 
 
 
 def naming(
-    certificate: Certificate, ids: Iterable[int], salt: bytes, *, listed: bool = False, later: bool = False
+    certificate: Certificate,
+    ids: Iterable[int],
+    salt: bytes,
+    *,
+    listed: bool = False,
+    later: bool = False,
 ) -> Certificate:
     """The same, with the salted hash of the ids that were deleted.
 
@@ -213,7 +220,10 @@ def faults(
             " few, or was altered (weights alone also differ between processors and versions of torch)"
         )
     if certificate.memory != name.hex():
-        return [*found, f"the certificate is of the memory {certificate.memory}, but this is {name.hex()}"]
+        return [
+            *found,
+            f"the certificate is of the memory {certificate.memory}, but this is {name.hex()}",
+        ]
     if certificate.ids is not None and len(set(certificate.ids)) != certificate.rows:
         found.append(f"it says {counted(certificate.rows, 'row')}, and its ids say otherwise")
     found += store.breaks()
@@ -227,10 +237,18 @@ def faults(
             " is an older copy, e.g. a restored backup, and what it shows as deleted may be back",
         ]
     there = receipt_of(store, last)
-    said = certificate.sequences, certificate.before, certificate.head, certificate.request, certificate.deleted
+    said = (
+        certificate.sequences,
+        certificate.before,
+        certificate.head,
+        certificate.request,
+        certificate.deleted,
+    )
     at = there.when.isoformat(timespec="microseconds")
     if said != (there.sequences, there.before, there.after, there.request, at):
-        found.append("the chain of this memory has another deletion in its place: its history is not the certificate's")
+        found.append(
+            "the chain of this memory has another deletion in its place: its history is not the certificate's"
+        )
     return found + _moment_faults(certificate, store)
 
 
@@ -238,11 +256,15 @@ def _ids_faults(certificate: Certificate, store: Store, ids: list[int]) -> list[
     """Why these ids cannot be those of the deletion. The chain has none; what the memory holds contradicts some."""
     faults: list[str] = []
     if len(set(ids)) != certificate.rows:
-        faults.append(f"it says {counted(certificate.rows, 'row')}, and {len(set(ids))} ids were given")
+        faults.append(
+            f"it says {counted(certificate.rows, 'row')}, and {len(set(ids))} ids were given"
+        )
     view = store.view
     deleted = _microseconds(certificate.deleted)
     # An id that came back under its number is another row.
-    were_there = view.live & np.isin(view.ids, checked_ids(ids)) & (view.records["added"] <= deleted)
+    were_there = (
+        view.live & np.isin(view.ids, checked_ids(ids)) & (view.records["added"] <= deleted)
+    )
     if were_there.any():
         kept = ", ".join(map(str, view.ids[were_there][:10]))
         faults.append(f"the memory holds samples of the given ids: {kept}")
@@ -265,7 +287,9 @@ def _moment_faults(certificate: Certificate, store: Store) -> list[str]:
     possible = {int(count) for count in np.searchsorted(added, added, side="left")} | {len(added)}
     least = int(np.searchsorted(added, _microseconds(certificate.deleted), side="right"))
     if not live.isdecimal() or int(live) not in possible or int(live) < least:
-        return [f"its digests of what answered are of {live} rows, which the memory did not hold at that head"]
+        return [
+            f"its digests of what answered are of {live} rows, which the memory did not hold at that head"
+        ]
     return []
 
 
@@ -295,10 +319,16 @@ def read_certificate(path: str | Path) -> Certificate:
     try:
         certificate = Certificate.model_validate_json(Path(path).read_bytes())
     except (OSError, ValidationError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not what `munkey` writes as one"
+        why = (
+            error.strerror
+            if isinstance(error, OSError)
+            else "it is not what `munkey` writes as one"
+        )
         raise CertificateError(f"{path}: not a certificate ({why})") from error
     if certificate.sha256 != self_digest(certificate):
-        raise CertificateError(f"{path}: was changed after it was written: its SHA-256 is not the one in it")
+        raise CertificateError(
+            f"{path}: was changed after it was written: its SHA-256 is not the one in it"
+        )
     return certificate
 
 
@@ -332,9 +362,13 @@ def write_new(path: Path, text: str, mode: int = 0o666) -> None:
             file.write(text)
             file.flush()
             os.fsync(handle)
-            os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle)  # which follows the link, given any folder
+            os.link(
+                f"/proc/self/fd/{handle}", path, src_dir_fd=handle
+            )  # which follows the link, given any folder
     except OSError as error:
-        raise UnwritableFileError(error.errno, f"cannot be written ({error.strerror})", str(path)) from error
+        raise UnwritableFileError(
+            error.errno, f"cannot be written ({error.strerror})", str(path)
+        ) from error
 
 
 def page_of(path: str | Path) -> Path:
@@ -345,10 +379,14 @@ def page_of(path: str | Path) -> Path:
     """
     page = Path(path).with_suffix(".html")
     if page == Path(path):
-        raise CertificateError(f"{path}: give the name of the JSON file; the page is written beside it, as .html")
+        raise CertificateError(
+            f"{path}: give the name of the JSON file; the page is written beside it, as .html"
+        )
     for file in (Path(path), page):
         if os.path.lexists(file):
-            raise CertificateError(f"{file}: exists already, and no certificate is overwritten; give a new name")
+            raise CertificateError(
+                f"{file}: exists already, and no certificate is overwritten; give a new name"
+            )
     return page
 
 

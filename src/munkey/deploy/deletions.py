@@ -15,7 +15,9 @@ from munkey.deploy.model.samples import MOST_ASKED, SIMILAR, Samples
 from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.store import Store
 
-Line = Mapping[str, Any]  # names of samples, as `Predictor.select` takes them; meant are those with all of them
+Line = Mapping[
+    str, Any
+]  # names of samples, as `Predictor.select` takes them; meant are those with all of them
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,9 @@ def planned(store: Store, samples: Samples, request: DeletionRequest) -> Deletio
     if refused and not request.ignore_missing:
         raise UnknownNamesError(refused, hint)
     if request.similar != 0 or request.also_similar:
-        plans = {number: _with_look_alikes(samples, plan, request) for number, plan in plans.items()}
+        plans = {
+            number: _with_look_alikes(samples, plan, request) for number, plan in plans.items()
+        }
     return DeletionPlan(request, plans, missing, hint)
 
 
@@ -128,21 +132,32 @@ def _meant(samples: Samples, lines: Sequence[Line]) -> tuple[np.ndarray, list[st
     return np.unique(np.concatenate([*found, selection.ids])), [*selection.missing, *missing], hint
 
 
-def _with_look_alikes(samples: Samples, plan: PlannedDeletion, request: DeletionRequest) -> PlannedDeletion:
+def _with_look_alikes(
+    samples: Samples, plan: PlannedDeletion, request: DeletionRequest
+) -> PlannedDeletion:
     """The plan with the other samples that look like one of its own, which it means too where they go as well.
 
     Of a request that was carried out before or means more than 1,000 samples there are none. Raises ValueError for so
     many where they were to go, and for what is not a cosine.
     """
-    if plan.earlier or not len(plan.ids) or (len(plan.ids) > MOST_ASKED and not request.also_similar):
+    if (
+        plan.earlier
+        or not len(plan.ids)
+        or (len(plan.ids) > MOST_ASKED and not request.also_similar)
+    ):
         return plan
     above = SIMILAR if request.similar is None else request.similar
     cosines = samples.similar(plan.ids, above)
     similar_ids = np.array(list(cosines), dtype=np.int64)
     units = samples.units_of(similar_ids)
-    near = [{"id": one, "cosine": round(cosine, 4), "unit": units.get(one)} for one, cosine in cosines.items()]
+    near = [
+        {"id": one, "cosine": round(cosine, 4), "unit": units.get(one)}
+        for one, cosine in cosines.items()
+    ]
     ids = np.union1d(plan.ids, similar_ids) if request.also_similar else plan.ids
-    return PlannedDeletion(ids, None, {"similar": {"above": above, "also": request.also_similar, "samples": near}})
+    return PlannedDeletion(
+        ids, None, {"similar": {"above": above, "also": request.also_similar, "samples": near}}
+    )
 
 
 def previewed(samples: Samples, plan: DeletionPlan) -> list[Json]:
@@ -156,8 +171,14 @@ def previewed(samples: Samples, plan: DeletionPlan) -> list[Json]:
         if plan.request.also_identical:
             ids, twins = np.union1d(ids, twins), twins[:0]
         left = np.setdiff1d(left, ids)
-        answer = {"request": number, "would_delete": ids.tolist(), "classes": samples.select(ids=ids).classes}
+        answer = {
+            "request": number,
+            "would_delete": ids.tolist(),
+            "classes": samples.select(ids=ids).classes,
+        }
         answer |= {"identical": twins.tolist(), "copies": copies, "left": len(left)}
         answer["found_nothing"] = not len(ids)
-        answers.append(answer | json_answers.forgotten(deletion.earlier) if deletion.earlier else answer)
+        answers.append(
+            answer | json_answers.forgotten(deletion.earlier) if deletion.earlier else answer
+        )
     return answers

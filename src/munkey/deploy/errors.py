@@ -22,7 +22,9 @@ def first_ten(values: Sequence[object]) -> str:
 class UnreadableModelError(ValueError):
     """The directory is not a model that this version can read; nothing in it was changed. path: of what is wrong."""
 
-    def __init__(self, path: Path, why: str, what_to_do: str = "put an undamaged copy there") -> None:
+    def __init__(
+        self, path: Path, why: str, what_to_do: str = "put an undamaged copy there"
+    ) -> None:
         super().__init__(f"{path}: {why}. Nothing was changed; {what_to_do}")
 
 
@@ -36,7 +38,9 @@ class EmptyModelError(ValueError):
     def __init__(self, directory: Path, is_fitted: bool) -> None:
         # A sample that is added to a MUNKEY borrows a trained one's token.
         to_do = "add samples first" if is_fitted else "train anew"
-        super().__init__(f"{directory}: every sample was forgotten, so there is nothing to answer from; {to_do}")
+        super().__init__(
+            f"{directory}: every sample was forgotten, so there is nothing to answer from; {to_do}"
+        )
 
 
 class UnknownNamesError(KeyError):
@@ -60,7 +64,9 @@ class AmbiguousFileError(ValueError):
 
     def __init__(self, ids: Mapping[str, Collection[int]]) -> None:
         meant = " or ".join(f"{file} (ids {first_ten(sorted(own))})" for file, own in ids.items())
-        super().__init__(f"this can be {meant}, so nothing was done; name ids, or the file by its absolute path")
+        super().__init__(
+            f"this can be {meant}, so nothing was done; name ids, or the file by its absolute path"
+        )
 
 
 class ExportError(ValueError):
@@ -75,4 +81,6 @@ def understood(path: Path) -> Iterator[None]:
     except UnreadableModelError:
         raise
     except Exception as error:
-        raise UnreadableModelError(path, f"cannot be read ({type(error).__name__}: {error})") from error
+        raise UnreadableModelError(
+            path, f"cannot be read ({type(error).__name__}: {error})"
+        ) from error

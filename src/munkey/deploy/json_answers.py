@@ -30,7 +30,9 @@ def predicted(prediction: Prediction, *, explain: bool) -> Json:
         for answer in answers:
             answer["neighbors"] = []
         for row in prediction.explained():
-            neighbor = {name: getattr(row, name) for name in ("id", "label", "weight", "cosine", "file")}
+            neighbor = {
+                name: getattr(row, name) for name in ("id", "label", "weight", "cosine", "file")
+            }
             answers[row.picture]["neighbors"].append(neighbor)
         return {"predictions": answers, "basis": prediction.basis}
     return {"predictions": answers}
@@ -83,13 +85,22 @@ def forgotten(receipt: Receipt) -> Json:
 
 def added(samples: Added) -> Json:
     """New samples. identical: by new id, the ids of exact copies that were there before."""
-    return {"ids": samples.ids.tolist(), "identical": {str(new): list(old) for new, old in samples.identical.items()}}
+    return {
+        "ids": samples.ids.tolist(),
+        "identical": {str(new): list(old) for new, old in samples.identical.items()},
+    }
 
 
 def samples(rows: Iterable[MemoryRow]) -> list[Json]:
     """Samples of a memory."""
     return [
-        {"id": id, "class": label, "file": file, "unit": unit, "added": added.isoformat(timespec="seconds")}
+        {
+            "id": id,
+            "class": label,
+            "file": file,
+            "unit": unit,
+            "added": added.isoformat(timespec="seconds"),
+        }
         for id, label, file, unit, added in rows
     ]
 

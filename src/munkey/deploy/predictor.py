@@ -52,7 +52,13 @@ class Predictor(AbstractContextManager["Predictor"]):
     """
 
     def __init__(  # what `load` was asked for, and what it has read
-        self, directory: Path, manifest: Manifest, stamp: "_Stamp", writer: bool, device: Device, wait: float
+        self,
+        directory: Path,
+        manifest: Manifest,
+        stamp: "_Stamp",
+        writer: bool,
+        device: Device,
+        wait: float,
     ) -> None:
         """Use `Predictor.load`. stamp: of the manifest, from before it was read."""
         self.directory = directory
@@ -66,7 +72,12 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     @classmethod
     def load(
-        cls, directory: str | Path, *, writer: bool = False, device: Device = "auto", wait: float = 0.0
+        cls,
+        directory: str | Path,
+        *,
+        writer: bool = False,
+        device: Device = "auto",
+        wait: float = 0.0,
     ) -> "Predictor":
         """Open an exported model; what a killed writer left half done is finished first.
 
@@ -111,7 +122,9 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     # Answering
 
-    def predict(self, images: Images, *, only_held_classes: bool = False, on_bad: OnBad = "raise") -> Prediction:
+    def predict(
+        self, images: Images, *, only_held_classes: bool = False, on_bad: OnBad = "raise"
+    ) -> Prediction:
         """Classify pictures: a file, a folder, a picture of Pillow, an array (N, H, W, 3) uint8, or a list of these.
 
         Of a model of embeddings: rows, an array (N, d) or a file of them (.npy, or .csv, also as pandas writes it).
@@ -144,9 +157,21 @@ class Predictor(AbstractContextManager["Predictor"]):
         answers = tuple(names[label] for label in labels)
         pictures = given.images if manifest.stored is not None else None
         basis = basis_of(manifest, len(self.ids))
-        return Prediction(logits, softmax(answered), labels, answers, evidence, names, pictures, given.files, basis)
+        return Prediction(
+            logits,
+            softmax(answered),
+            labels,
+            answers,
+            evidence,
+            names,
+            pictures,
+            given.files,
+            basis,
+        )
 
-    def find(self, images: Images, *, count: int = COUNT, above: float = -1.0, on_bad: OnBad = "raise") -> NearSamples:
+    def find(
+        self, images: Images, *, count: int = COUNT, above: float = -1.0, on_bad: OnBad = "raise"
+    ) -> NearSamples:
         """Look samples up by a picture, or a row of numbers: the nearest ones, and whose they are.
 
         Parameters
@@ -217,7 +242,9 @@ class Predictor(AbstractContextManager["Predictor"]):
         features = described.features if described else None
         bound = described.bound if described else None
         keys, files = embeddings(images, self._store.state.key_width, features, bound)
-        return Pixels(np.zeros((len(keys), 1, 1, 3), dtype=np.uint8), files, np.arange(len(keys))), keys
+        return Pixels(
+            np.zeros((len(keys), 1, 1, 3), dtype=np.uint8), files, np.arange(len(keys))
+        ), keys
 
     def logits_of(self, keys: np.ndarray) -> tuple[list[Any], np.ndarray]:
         """For an estimator of a family that is fitted: the classes that have rows, ascending, and
@@ -296,7 +323,9 @@ class Predictor(AbstractContextManager["Predictor"]):
             logits = fitted.logits(keys, retrieved)
         else:
             retrieved = self._retrieved(keys)
-            logits = self._network.logits(images, retrieved.memory(self._network.device), retrieved.neighbors)
+            logits = self._network.logits(
+                images, retrieved.memory(self._network.device), retrieved.neighbors
+            )
             if self._head:
                 logits = logits + self._head.logits(keys, no_rows(len(keys)))
         return logits, self._evidence(retrieved)
@@ -307,22 +336,36 @@ class Predictor(AbstractContextManager["Predictor"]):
         every = self._fitted is not None or self._tokens_are_keys
         asked = self.manifest.inference
         if asked is None:
-            asked = InferenceSettings(k=self._fitted.k if self._fitted else 1, fusion="ensemble", temperature=1.0)
-        return Retriever(self._store, asked, None if every else self.manifest.memory.first_new_id).retrieve(keys)
+            asked = InferenceSettings(
+                k=self._fitted.k if self._fitted else 1, fusion="ensemble", temperature=1.0
+            )
+        return Retriever(
+            self._store, asked, None if every else self.manifest.memory.first_new_id
+        ).retrieve(keys)
 
     def _evidence(self, retrieved: "RetrievedRows") -> Evidence:
         near = retrieved.neighbors
         if retrieved.labels.max(initial=0) >= len(self.manifest.classes):
-            raise UnreadableModelError(self.directory, "its memory holds labels that are not among its classes")
+            raise UnreadableModelError(
+                self.directory, "its memory holds labels that are not among its classes"
+            )
         files = tuple(tuple(map(self._samples.sources.place, line)) for line in retrieved.files)
-        return Evidence(near.ids, near.cosines, (self._fitted or self._network).weights(near), retrieved.labels, files)
+        return Evidence(
+            near.ids,
+            near.cosines,
+            (self._fitted or self._network).weights(near),
+            retrieved.labels,
+            files,
+        )
 
     @cached_property
     def _fitted(self) -> "FittedModel | None":
         """What answers, where the model is of a family that is fitted."""
         from munkey.deploy.model.fitted import FittedModel
 
-        return FittedModel(self.manifest, self._store) if self.manifest.settings is not None else None
+        return (
+            FittedModel(self.manifest, self._store) if self.manifest.settings is not None else None
+        )
 
     @cached_property
     def _head(self) -> "FittedModel | None":
@@ -331,7 +374,9 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         if (head := self.manifest.head) is None:
             return None
-        return FittedModel(self.manifest.model_copy(update={"family": "lda", "settings": head}), self._store)
+        return FittedModel(
+            self.manifest.model_copy(update={"family": "lda", "settings": head}), self._store
+        )
 
     @cached_property
     def _network(self) -> "LoadedNetwork":
@@ -350,7 +395,9 @@ class Predictor(AbstractContextManager["Predictor"]):
         stored, width = self.manifest.stored, self._store.state.key_width
         if not self._store.view.live.any():
             return  # it refuses to answer until something is added
-        self.predict(np.zeros((stored.height, stored.width, 3) if stored else (1, width), dtype=np.uint8))
+        self.predict(
+            np.zeros((stored.height, stored.width, 3) if stored else (1, width), dtype=np.uint8)
+        )
 
     # The memory
 
@@ -370,7 +417,11 @@ class Predictor(AbstractContextManager["Predictor"]):
         return self._store.deletions
 
     def rows(
-        self, *, labels: Iterable[int | str] = (), units: Iterable[str] = (), files: Iterable[str | Path] = ()
+        self,
+        *,
+        labels: Iterable[int | str] = (),
+        units: Iterable[str] = (),
+        files: Iterable[str | Path] = (),
     ) -> list[MemoryRow]:
         """The samples that the memory holds, by ascending id: all, or those of these classes, units and source files.
 
@@ -397,10 +448,17 @@ class Predictor(AbstractContextManager["Predictor"]):
         `ignore_missing`; AmbiguousFileError; ValueError for what is not an id or a class.
         """
         return self._samples.select(
-            ids=ids, files=files, labels=labels, units=units, ignore_missing=ignore_missing, request=request
+            ids=ids,
+            files=files,
+            labels=labels,
+            units=units,
+            ignore_missing=ignore_missing,
+            request=request,
         )
 
-    def similar(self, ids: ArrayLike | Iterable[int], *, above: float = SIMILAR) -> dict[int, float]:
+    def similar(
+        self, ids: ArrayLike | Iterable[int], *, above: float = SIMILAR
+    ) -> dict[int, float]:
         """The other samples whose key has at least this cosine with the key of one of these: by id, the nearest first.
 
         Deleting a sample says nothing of its look-alikes: whoever asked may want them gone, too. Exact copies, which
@@ -485,7 +543,9 @@ class Predictor(AbstractContextManager["Predictor"]):
             answer = json_answers.forgotten(receipt) | {"copies": done.copies, "left": done.left}
             answers.append(answer)
             if not receipt.sequences:
-                held_none = "the memory held none of these samples (any more): `log` lists earlier requests"
+                held_none = (
+                    "the memory held none of these samples (any more): `log` lists earlier requests"
+                )
                 answer["why"] = f"found nothing; deleted nothing: {held_none}"
             if certificates and number in salts and receipt.sequences and not receipt.repeated:
                 if certificates.tell_salts:
@@ -499,10 +559,16 @@ class Predictor(AbstractContextManager["Predictor"]):
             exact = self.digests()
             for answer, done in certified:
                 made = certificate.certify(
-                    self._store, done.receipt, live=answer["left"], purged=answer["purged"], exact=exact
+                    self._store,
+                    done.receipt,
+                    live=answer["left"],
+                    purged=answer["purged"],
+                    exact=exact,
                 )
                 salt = salts[done.receipt.request]
-                named = certificate.naming(made, done.ids.tolist(), salt, listed=certificates.list_ids)
+                named = certificate.naming(
+                    made, done.ids.tolist(), salt, listed=certificates.list_ids
+                )
                 certificates.deliver(answer, named)
         return answers
 
@@ -520,10 +586,19 @@ class Predictor(AbstractContextManager["Predictor"]):
             if must:
                 raise
             return f"{error}; until then, names of source files and units may be left in it"
-        return f"purged, but not part of the memory, so not looked at: {', '.join(foreign)}" if foreign else ""
+        return (
+            f"purged, but not part of the memory, so not looked at: {', '.join(foreign)}"
+            if foreign
+            else ""
+        )
 
     def _forget(
-        self, ids: ArrayLike | Iterable[int], number: str | None, how: DeletionRequest, *, planned: bool = False
+        self,
+        ids: ArrayLike | Iterable[int],
+        number: str | None,
+        how: DeletionRequest,
+        *,
+        planned: bool = False,
     ) -> "_Forgotten":
         """One deletion, under the number of its request.
 
@@ -534,7 +609,11 @@ class Predictor(AbstractContextManager["Predictor"]):
         with self._alone():
             found = self._store.known_rows(wanted)
             unknown = wanted[found < 0]
-            if len(unknown) and not how.ignore_missing and (number is None or self._store.receipt(number) is None):
+            if (
+                len(unknown)
+                and not how.ignore_missing
+                and (number is None or self._store.receipt(number) is None)
+            ):
                 raise UnknownIdsError(unknown.tolist())
             rows = found[found >= 0]
             twins = self._store.twins_of(rows)
@@ -554,7 +633,9 @@ class Predictor(AbstractContextManager["Predictor"]):
             held_labels = self._samples.held()[1]
         if not receipt.repeated:
             emptied_labels = np.setdiff1d(labels, held_labels)
-            emptied = tuple(name for label, name in self._samples.classes.items() if label in emptied_labels)
+            emptied = tuple(
+                name for label, name in self._samples.classes.items() if label in emptied_labels
+            )
             receipt = replace(receipt, identical=identical, emptied=emptied)
         return _Forgotten(receipt, gone_ids, copies, len(held_labels))
 
@@ -598,27 +679,41 @@ class Predictor(AbstractContextManager["Predictor"]):
         were forgotten with `block_return`, unless `allow_blocked`.
         """
         if not self.writer:
-            raise ClosedMemoryError(f"{self.directory}: open for reading only; load it with writer=True")
+            raise ClosedMemoryError(
+                f"{self.directory}: open for reading only; load it with writer=True"
+            )
         if units is not None and not isinstance(units, str):
             units = unit_names(units)
         given, rows = self._read(images)
         numbers = self._samples.numbers(labels)
         if len(numbers) != len(given.images):
-            raise ValueError(f"{counted(len(numbers), 'label')} for {counted(len(given.images), 'picture')}")
+            raise ValueError(
+                f"{counted(len(numbers), 'label')} for {counted(len(given.images), 'picture')}"
+            )
         contents = self._contents(given, rows)
-        blocked = np.flatnonzero(self._store.blocked(contents))  # refused in a forked child, before torch is touched
+        blocked = np.flatnonzero(
+            self._store.blocked(contents)
+        )  # refused in a forked child, before torch is touched
         if blocked.size and not allow_blocked:
             named = [given.files[one] or f"number {one}" for one in blocked.tolist()]
             said = f"forgotten with block_return, so nothing was added: {first_ten(named)}"
-            raise PictureError(f"{said}; --allow-blocked (in Python, allow_blocked=True) adds them all the same")
+            raise PictureError(
+                f"{said}; --allow-blocked (in Python, allow_blocked=True) adds them all the same"
+            )
         keys = self._encoder.keys(given.images) if rows is None else rows
-        tokens = keys if self._tokens_are_keys else np.zeros((len(keys), self.manifest.token_dim), dtype=np.float32)
+        tokens = (
+            keys
+            if self._tokens_are_keys
+            else np.zeros((len(keys), self.manifest.token_dim), dtype=np.float32)
+        )
         if self._fitted:
             keys, tokens = self._fitted.family.stored(keys), numbers[:, None].astype(np.float32)
         with self._alone():
             first = self.next_id
             ids = np.arange(first, first + len(keys))
-            return self._enter(_NewRows(ids, keys, tokens, numbers, given.files, units, contents), allow_blocked)
+            return self._enter(
+                _NewRows(ids, keys, tokens, numbers, given.files, units, contents), allow_blocked
+            )
 
     def add_keys(
         self,
@@ -672,7 +767,9 @@ class Predictor(AbstractContextManager["Predictor"]):
         if summed := self._fitted or self._head:
             summed.require_room(len(new.ids))
         if not self._fitted and not (view.ids[view.live] < self.manifest.memory.first_new_id).any():
-            raise ValueError(f"{self.directory}: holds no trained sample any more, so none can lend its token")
+            raise ValueError(
+                f"{self.directory}: holds no trained sample any more, so none can lend its token"
+            )
         same = np.sort(self._store.ids_with(new.contents))
         held = view.records["content"][self._store.rows_of(same)]
         self._store.add(*new, allow_blocked=allow_blocked)
@@ -717,7 +814,9 @@ class Predictor(AbstractContextManager["Predictor"]):
         problems = [*report.problems]
         try:
             if (summed := self._summed()) and summed.digests() != summed.digests(anew=True):
-                problems.append("what answers in this process is not what the rows that are left give: start it again")
+                problems.append(
+                    "what answers in this process is not what the rows that are left give: start it again"
+                )
         except UnreadableModelError as error:
             problems.append(str(error))
         for name in self.manifest.static:
@@ -744,9 +843,16 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         Raises LockedMemoryError where a reader prevents it.
         """
-        if self.writer and self.manifest.encoder is None:  # its class may be a person, so it goes with its last row
-            manifest, held = manifests.read_manifest(self.directory), set(self._samples.held()[1].tolist())
-            kept = [name if number in held else None for number, name in enumerate(manifest.classes)]
+        if (
+            self.writer and self.manifest.encoder is None
+        ):  # its class may be a person, so it goes with its last row
+            manifest, held = (
+                manifests.read_manifest(self.directory),
+                set(self._samples.held()[1].tolist()),
+            )
+            kept = [
+                name if number in held else None for number, name in enumerate(manifest.classes)
+            ]
             self._describe(manifest.model_copy(update={"classes": kept}))
         return self._foreign(self._store.purge())
 
@@ -828,7 +934,12 @@ class Predictor(AbstractContextManager["Predictor"]):
         """Release the memory. Closing twice is no error."""
         self._store.close()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         self.close()
 
 
@@ -878,5 +989,7 @@ def _store(directory: Path, manifest: Manifest, writer: bool, wait: float) -> St
     width = len(manifest.encoder.probe) if manifest.encoder else state.key_width
     if (state.key_width, state.token_width) != (width, manifest.token_dim):
         store.close()
-        raise UnreadableModelError(folder, "holds keys or tokens of a size that does not fit its model")
+        raise UnreadableModelError(
+            folder, "holds keys or tokens of a size that does not fit its model"
+        )
     return store

@@ -18,9 +18,13 @@ from munkey.settings import EncoderSettings
 def folder(settings: EncoderSettings, device: str) -> Encoder:
     path = Path(settings.encoder)
     if not (path / "config.json").exists():
-        raise MissingEncoderError(f"keys.encoder = {settings.encoder}: no config.json there; a saved model has one")
+        raise MissingEncoderError(
+            f"keys.encoder = {settings.encoder}: no config.json there; a saved model has one"
+        )
     if is_transformers(path):
         return from_transformers(str(path), None, device)
     if "architecture" not in read_json(path / "config.json"):
-        raise ValueError(f"keys.encoder = {settings.encoder}: config.json names no model; {SUPPORTED}")
+        raise ValueError(
+            f"keys.encoder = {settings.encoder}: config.json names no model; {SUPPORTED}"
+        )
     return from_timm(f"local-dir:{path}", device)

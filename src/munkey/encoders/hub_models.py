@@ -28,7 +28,9 @@ class ModelType:
 _CLIP = ModelType("CLIPVisionModelWithProjection", {}, lambda output: output.image_embeds)
 # The paper's, by config.json's model_type. How a feature is taken from others: `_pooled`.
 MODEL_TYPES = {
-    "vit": ModelType("ViTModel", {"add_pooling_layer": False}, lambda output: output.last_hidden_state[:, 0]),
+    "vit": ModelType(
+        "ViTModel", {"add_pooling_layer": False}, lambda output: output.last_hidden_state[:, 0]
+    ),
     "dinov2": ModelType("Dinov2Model", {}, lambda output: output.pooler_output),
     "clip": _CLIP,
     "clip_vision_model": _CLIP,
@@ -55,7 +57,12 @@ _published(
     "final [CLS] before the classifier, d = 768 (the paper's)",
     "3f49326eb077187dfe1c2a2bb15fbd74e6ab91e3",
 )
-_published("dinov2", "facebook/dinov2-base", "pooled [CLS], d = 768", "f9e44c814b77203eaa57a6bdbbd535f21ede1415")
+_published(
+    "dinov2",
+    "facebook/dinov2-base",
+    "pooled [CLS], d = 768",
+    "f9e44c814b77203eaa57a6bdbbd535f21ede1415",
+)
 _published(
     "clip",
     "openai/clip-vit-base-patch32",
@@ -95,7 +102,9 @@ def from_transformers(name: str, revision: str | None, device: str) -> Encoder:
         kind = MODEL_TYPES.get(config.model_type)
         if kind is None:
             return _pooled(name, config.model_type, revision, device)
-        model = getattr(transformers, kind.class_name).from_pretrained(name, revision=revision, **kind.arguments)
+        model = getattr(transformers, kind.class_name).from_pretrained(
+            name, revision=revision, **kind.arguments
+        )
         processor = transformers.AutoImageProcessor.from_pretrained(name, revision=revision)
     except OSError as error:
         raise _missing(name, revision) from error
@@ -110,7 +119,9 @@ def _pooled(name: str, model_type: str, revision: str | None, device: str) -> En
     import transformers
 
     processor = transformers.AutoImageProcessor.from_pretrained(name, revision=revision)
-    model, loading = transformers.AutoModel.from_pretrained(name, revision=revision, output_loading_info=True)
+    model, loading = transformers.AutoModel.from_pretrained(
+        name, revision=revision, output_loading_info=True
+    )
     missing = sorted(loading["missing_keys"])
     missing_elsewhere = [key for key in missing if not key.startswith("pooler.")]
     if missing_elsewhere:
@@ -134,14 +145,20 @@ def _pooled(name: str, model_type: str, revision: str | None, device: str) -> En
         with torch.no_grad():
             features = encode(torch.zeros(2, 3, 64, 64, device=device))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{_unsupported(name, model_type)} ({type(error).__name__}: {error})") from error
+        raise ValueError(
+            f"{_unsupported(name, model_type)} ({type(error).__name__}: {error})"
+        ) from error
     if features.ndim != 2 or len(features) != 2:
-        raise ValueError(f"{_unsupported(name, model_type)} (it answers 2 pictures with {tuple(features.shape)})")
+        raise ValueError(
+            f"{_unsupported(name, model_type)} (it answers 2 pictures with {tuple(features.shape)})"
+        )
     return encode
 
 
 def _unsupported(name: str, model_type: str) -> str:
-    return f"{name}: a model of type {model_type} gives no pooled features of a picture; {SUPPORTED}"
+    return (
+        f"{name}: a model of type {model_type} gives no pooled features of a picture; {SUPPORTED}"
+    )
 
 
 def _missing(name: str, revision: str | None) -> MissingEncoderError:
@@ -159,13 +176,23 @@ def from_processor(saved: Mapping[str, Any]) -> Preprocess:
     from PIL.Image import Resampling
 
     # The configuration has Pillow's number of the resampling, torchvision its name.
-    names = {Resampling.NEAREST: "nearest", Resampling.BILINEAR: "bilinear", Resampling.BICUBIC: "bicubic"}
+    names = {
+        Resampling.NEAREST: "nearest",
+        Resampling.BILINEAR: "bilinear",
+        Resampling.BICUBIC: "bicubic",
+    }
     size, crop = saved.get("size") or {}, saved.get("crop_size") or {}
-    resize = PixelSize(size["height"], size["width"]) if size.get("height") else size.get("shortest_edge")
+    resize = (
+        PixelSize(size["height"], size["width"])
+        if size.get("height")
+        else size.get("shortest_edge")
+    )
     normalized = saved.get("do_normalize", True)
     return Preprocess(
         resize=resize if saved.get("do_resize", True) else None,
-        crop=PixelSize(crop["height"], crop["width"]) if saved.get("do_center_crop") and crop else None,
+        crop=PixelSize(crop["height"], crop["width"])
+        if saved.get("do_center_crop") and crop
+        else None,
         mean=list(saved["image_mean"]) if normalized else [0.0] * 3,
         std=list(saved["image_std"]) if normalized else [1.0] * 3,
         interpolation=names[Resampling(saved.get("resample", Resampling.BILINEAR))],

@@ -32,7 +32,9 @@ def read_json(path: Path) -> Mapping[str, Any]:
     try:
         content = json.loads(path.read_text())
     except ValueError as error:
-        raise ValueError(f"{path}: is not valid JSON ({error}); save the encoder there again") from error
+        raise ValueError(
+            f"{path}: is not valid JSON ({error}); save the encoder there again"
+        ) from error
     if not isinstance(content, Mapping):
         raise ValueError(f"{path}: is no configuration of an encoder; save the encoder there again")
     return content

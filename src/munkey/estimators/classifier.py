@@ -91,7 +91,9 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         kind = cast(FittedFamily, FAMILIES[self.family])
         settings = kind.section({self.family: self._settings()})
         own_params = self._own_params()
-        self._held = RowsInMemory(self.family, settings, self._labeled(X, y, ids, units, 0), own_params)
+        self._held = RowsInMemory(
+            self.family, settings, self._labeled(X, y, ids, units, 0), own_params
+        )
         if save_to is not None:
             self.save(save_to)
         return self
@@ -126,7 +128,9 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 _require_unused(new.ids, held)
             classes = held.classes
             if classes.size and classes.dtype.kind != new.labels.dtype.kind:
-                raise ValueError(f"classes were {classes.dtype} so far, and are {new.labels.dtype} in these rows")
+                raise ValueError(
+                    f"classes were {classes.dtype} so far, and are {new.labels.dtype} in these rows"
+                )
             held.add(new, own_ids=own_ids)
         return new.ids
 
@@ -252,7 +256,9 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         check_is_fitted(self)
         keys = self._keys(validate_data(self, X, dtype=np.float64, reset=False))
         if not len(self._held.classes):
-            raise ValueError("every row was forgotten, so there is nothing to predict from; add rows first")
+            raise ValueError(
+                "every row was forgotten, so there is nothing to predict from; add rows first"
+            )
         classes, logits = self._held.logits(keys)
         logits = logits.astype(np.float64)
         shares = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -314,7 +320,9 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         UnreadableModelError
             If it is no model of this family, or damaged.
         """
-        manifest = read_manifest(Path(directory), cls.family)  # says what is wrong where there is no memory either
+        manifest = read_manifest(
+            Path(directory), cls.family
+        )  # says what is wrong where there is no memory either
         made = cls()
         held = RowsInDirectory(Path(directory))
         _ = held.classes  # of a row that has none, it is said now
@@ -390,23 +398,31 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 def _require_unused(ids: np.ndarray, held: RowsInMemory | RowsInDirectory) -> None:
     """Raises UsedIdError for ids that are in use, or may have been those of forgotten rows."""
     if held.gives_ids:
-        raise InvalidRequestError("an exported model numbers its rows itself: leave out ids, and reset_index")
+        raise InvalidRequestError(
+            "an exported model numbers its rows itself: leave out ids, and reset_index"
+        )
     taken = np.intersect1d(ids, held.ids)
     if taken.size:
         raise UsedIdError(f"rows with these ids are here already: {first_ten(taken.tolist())}")
     doubtful = ids[ids < held.next_id]
     if held.has_forgotten and doubtful.size:
         why = "may be those of rows that were forgotten, whose ids are not kept"
-        raise UsedIdError(f"these ids {why}: {first_ten(doubtful.tolist())}; take {held.next_id} and above, or none")
+        raise UsedIdError(
+            f"these ids {why}: {first_ten(doubtful.tolist())}; take {held.next_id} and above, or none"
+        )
 
 
 def warn_of_earlier(directory: Path, stacklevel: int) -> None:
     """Say that an earlier directory is not followed any more."""
     to_do = f"to forget there too, load it, or use `munkey forget {directory}`"
-    warnings.warn(f"{directory} is no longer changed by this estimator; {to_do}", stacklevel=stacklevel + 1)
+    warnings.warn(
+        f"{directory} is no longer changed by this estimator; {to_do}", stacklevel=stacklevel + 1
+    )
 
 
-def warn_of_copies(rows: np.ndarray, labels: np.ndarray, units: Sequence[str | None], ids: np.ndarray) -> None:
+def warn_of_copies(
+    rows: np.ndarray, labels: np.ndarray, units: Sequence[str | None], ids: np.ndarray
+) -> None:
     """Warn of equal rows (N, d) of two classes or of two units."""
     # Rows of equal sums are few, unless they are copies: only these are compared byte by byte.
     _, places, counts = np.unique(rows.sum(axis=1), return_inverse=True, return_counts=True)

@@ -20,7 +20,9 @@ class UnknownRowsError(RequestError, UnknownNamesError):
 
     def __str__(self) -> str:
         to_do = "correct them, or pass ignore_missing=True to forget the others"
-        words = f"no row has these names, so nothing was forgotten: {first_ten(self.missing)}; {to_do}"
+        words = (
+            f"no row has these names, so nothing was forgotten: {first_ten(self.missing)}; {to_do}"
+        )
         return f"{words}. {self.hint}" if self.hint else words
 
 

@@ -157,7 +157,9 @@ def meant(
     missing_units = [unit for unit in dict.fromkeys(request.units) if unit not in held_units]
     missing += [f"unit {unit!r}" for unit in missing_units]
     held_classes = set(rows.labels)
-    missing += [f"class {label!r}" for label in dict.fromkeys(request.labels) if label not in held_classes]
+    missing += [
+        f"class {label!r}" for label in dict.fromkeys(request.labels) if label not in held_classes
+    ]
     missing += [f"file {file!r}" for file in by_file.missing]
     chosen = np.isin(rows.ids, np.union1d(request.ids, by_file.ids))
     chosen |= np.array([unit in requested_units for unit in units], dtype=bool)
@@ -168,7 +170,9 @@ def meant(
     return rows.ids[chosen], missing
 
 
-def answer_in_memory(rows: NamedRows, keys: np.ndarray, ids: np.ndarray, *, dry_run: bool) -> dict[str, Any]:
+def answer_in_memory(
+    rows: NamedRows, keys: np.ndarray, ids: np.ndarray, *, dry_run: bool
+) -> dict[str, Any]:
     """What the command would answer of a deletion of rows that lie in no directory. keys: (N, d) of the rows."""
     gone = np.isin(rows.ids, ids)
     # Rows of equal sums are few, unless they are copies: only these are compared byte by byte.
@@ -218,11 +222,15 @@ def delete(model: Predictor, ids: np.ndarray, *, dry_run: bool) -> dict[str, Any
     try:
         model.delete(request, purge=True, answers=answers)
     except LockedMemoryError as error:
-        answers[0]["unpurged"] = f"{error}; until then, names of source files and units may be left in it"
+        answers[0]["unpurged"] = (
+            f"{error}; until then, names of source files and units may be left in it"
+        )
     return answers[0]
 
 
-def told(ids: np.ndarray, answer: dict[str, Any], missing: list[str], *, dry_run: bool, stacklevel: int) -> Forgotten:
+def told(
+    ids: np.ndarray, answer: dict[str, Any], missing: list[str], *, dry_run: bool, stacklevel: int
+) -> Forgotten:
     """The receipt. Warns of exact copies that stay, and of what a purge left. stacklevel: of the user's call."""
     receipt = Forgotten(ids, answer | {"missing": missing}, dry_run)
     if not dry_run and receipt.copies:

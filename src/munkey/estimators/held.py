@@ -15,7 +15,14 @@ from munkey.deploy.model.export import EstimatorRows, write_rows
 from munkey.deploy.model.manifest import EstimatorReference
 from munkey.deploy.predictor import Predictor
 from munkey.encoders.keys import Keys
-from munkey.estimators.forgotten import NamedByFile, NamedRows, answer_in_memory, delete, named_by_file, rows_of
+from munkey.estimators.forgotten import (
+    NamedByFile,
+    NamedRows,
+    answer_in_memory,
+    delete,
+    named_by_file,
+    rows_of,
+)
 from munkey.estimators.handle import Handle
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.memory.neighbors import nearest
@@ -51,7 +58,9 @@ class RowsInMemory:
     directory: Path | None = None
     gives_ids = False
 
-    def __init__(self, family: str, settings: Section, rows: LabeledRows, params: dict[str, Any]) -> None:
+    def __init__(
+        self, family: str, settings: Section, rows: LabeledRows, params: dict[str, Any]
+    ) -> None:
         """params: of the estimator, those that are no setting of the family."""
         self._family = family
         self._params = params
@@ -91,7 +100,9 @@ class RowsInMemory:
         return NamedByFile(self.ids[:0], files)
 
     def _rows(self) -> LabeledRows:
-        return LabeledRows(self.ids, self._memory.keys.numpy(), self.classes[self._places], self.units)
+        return LabeledRows(
+            self.ids, self._memory.keys.numpy(), self.classes[self._places], self.units
+        )
 
     @contextmanager
     def changing(self) -> Iterator[Self]:
@@ -105,7 +116,9 @@ class RowsInMemory:
 
     def forget(self, ids: np.ndarray, *, dry_run: bool = False) -> dict[str, Any]:
         """Forget rows; what the command would answer."""
-        answer = answer_in_memory(self.named_rows(), self._memory.keys.numpy(), ids, dry_run=dry_run)
+        answer = answer_in_memory(
+            self.named_rows(), self._memory.keys.numpy(), ids, dry_run=dry_run
+        )
         if dry_run or not len(ids):
             return answer
         self.has_forgotten = True
@@ -143,10 +156,13 @@ class RowsInMemory:
             ids=self.ids,
             keys=self._memory.keys.numpy(),
             labels=self._places,
-            classes=self.classes.tolist() or [None],  # of no row: as a directory says that a class is gone
+            classes=self.classes.tolist()
+            or [None],  # of no row: as a directory says that a class is gone
             units=self.units.tolist(),
             next_id=self.next_id,
-            estimator=EstimatorReference(dtype=dtype_of(self.classes), features=features, params=self._params),
+            estimator=EstimatorReference(
+                dtype=dtype_of(self.classes), features=features, params=self._params
+            ),
         )
         write_rows(folder, rows)
 
@@ -220,7 +236,9 @@ class RowsInDirectory:
         if new.labels.dtype.kind != "U":
             dtype = np.result_type(np.dtype(dtype), new.labels.dtype).str
         ids = new.ids if own_ids else None
-        self.model.add_keys(new.keys, new.labels.tolist(), dtype=dtype, ids=ids, units=new.units.tolist())
+        self.model.add_keys(
+            new.keys, new.labels.tolist(), dtype=dtype, ids=ids, units=new.units.tolist()
+        )
 
     def forget(self, ids: np.ndarray, *, dry_run: bool = False) -> dict[str, Any]:
         """Forget rows; what the command answers."""

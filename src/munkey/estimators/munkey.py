@@ -35,7 +35,15 @@ from munkey.estimators.forgotten import Forgotten, delete, meant, named_by_file,
 from munkey.estimators.handle import Handle
 from munkey.estimators.held import dtype_of
 from munkey.estimators.names import ids_of_rows, read_request, unit_names_of
-from munkey.estimators.pictures import OWN, encoder_of, pictures_in, progressing, read_in, require_on_bad, shown
+from munkey.estimators.pictures import (
+    OWN,
+    encoder_of,
+    pictures_in,
+    progressing,
+    read_in,
+    require_on_bad,
+    shown,
+)
 from munkey.memory.neighbors import nearest, without_self
 from munkey.models.family import FAMILIES, FittedFamily, MemberKeys, Training
 from munkey.settings import DataSettings, EncoderSettings, OnBad
@@ -78,7 +86,9 @@ def watched_folder(process: int) -> str:
     """
     folder = tempfile.mkdtemp(prefix="munkey-")
     command = [sys.executable, "-I", "-c", WATCH, folder]
-    watching = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)  # Ctrl-C is not for it
+    watching = subprocess.Popen(
+        command, stdin=subprocess.PIPE, start_new_session=True
+    )  # Ctrl-C is not for it
     atexit.register(watching.communicate)
     return folder
 
@@ -172,7 +182,13 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     _handle: Handle = field(init=False)
 
     def fit(
-        self, X: Any, y: ArrayLike, *, ids: Any = None, units: Any = None, save_to: str | Path | None = None
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        ids: Any = None,
+        units: Any = None,
+        save_to: str | Path | None = None,
     ) -> Self:
         """Train on pictures and their classes.
 
@@ -209,9 +225,13 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             raise ValueError(f"family is {self.family!r}; it must be one of {', '.join(EXPORTED)}")
         kind = FAMILIES[self.family]
         fitted = kind.section(sections) if isinstance(kind, FittedFamily) else None
-        recipe = None if fitted else kind.recipe(sections, kind.stage(params["seed"], "own", "full"))
+        recipe = (
+            None if fitted else kind.recipe(sections, kind.stage(params["seed"], "own", "full"))
+        )
         check_classification_targets(labels)
-        settings = EncoderSettings(**{name: sections["keys"][name] for name in EncoderSettings.model_fields})
+        settings = EncoderSettings(
+            **{name: sections["keys"][name] for name in EncoderSettings.model_fields}
+        )
         side = max(settings.image_size or OWN, DataSettings(**sections["data"]).image_size)
         device = device_for(self.device)
         pictures = list(read_in(X))
@@ -233,20 +253,36 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         order = np.argsort(numbers)
         numbers, images = numbers[order], given.images[order]
         classes, codes = np.unique(labels[order], return_inverse=True)
-        keys = Keys(numbers, extract(encoder_of(settings, device), images, settings.batch_size, device, shown))
+        keys = Keys(
+            numbers,
+            extract(encoder_of(settings, device), images, settings.batch_size, device, shown),
+        )
         if isinstance(kind, FittedFamily) and fitted:
             trained = kind.fitted(keys, codes, len(classes), fitted)
         elif recipe:
             depth = sections["munkey"]["neighbors"][1]
-            members = MemberKeys(keys.keys, without_self(nearest(keys, keys, depth + 1), numbers, depth))
+            members = MemberKeys(
+                keys.keys, without_self(nearest(keys, keys, depth + 1), numbers, depth)
+            )
             samples = ImageSet(images, np.arange(count), numbers, codes)
             report = print if self.verbose else lambda _: None
-            trained = kind.train(Training(samples, len(classes), recipe, device, report, members)).system
+            trained = kind.train(
+                Training(samples, len(classes), recipe, device, report, members)
+            ).system
 
         data = Dataset(
-            images, numbers, codes, np.full(count, "train"), classes.tolist(), tuple(names[row] for row in order)
+            images,
+            numbers,
+            codes,
+            np.full(count, "train"),
+            classes.tolist(),
+            tuple(names[row] for row in order),
         )
-        files = {one: file for one, row in zip(numbers.tolist(), order, strict=True) if (file := given.files[row])}
+        files = {
+            one: file
+            for one, row in zip(numbers.tolist(), order, strict=True)
+            if (file := given.files[row])
+        }
         own = EstimatorReference(dtype=dtype_of(classes), params=params)
         temporary = tempfile.TemporaryDirectory(dir=watched_folder(os.getpid()))
         write(OwnSystem(trained, data, files, sections, device, own), Path(temporary.name))
@@ -430,13 +466,17 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         made, manifest = cls(), read_manifest(Path(directory))
         if manifest.stored is None:
             what_to_do = "load it with ForgettingLDA, ForgettingNCM or ForgettingKNN"
-            raise UnreadableModelError(Path(directory), "holds embeddings, not pictures", what_to_do)
+            raise UnreadableModelError(
+                Path(directory), "holds embeddings, not pictures", what_to_do
+            )
         own = manifest.estimator or EstimatorReference(dtype=np.array(manifest.names).dtype.str)
         made.set_params(**{"family": manifest.family, **own.params})
         made._at(Path(directory))
         return made
 
-    def _at(self, folder: Path, temporary: "tempfile.TemporaryDirectory[str] | None" = None) -> None:
+    def _at(
+        self, folder: Path, temporary: "tempfile.TemporaryDirectory[str] | None" = None
+    ) -> None:
         """Be what lies there. What lay in a temporary directory is gone: it would keep what is forgotten from now."""
         if hasattr(self, "_handle"):
             self._handle.close()
@@ -467,7 +507,9 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def __getstate__(self) -> dict[str, Any]:
         if hasattr(self, "_handle"):
-            raise TypeError("a fitted MunkeyClassifier lies in a directory: `save` it, and `load` it elsewhere")
+            raise TypeError(
+                "a fitted MunkeyClassifier lies in a directory: `save` it, and `load` it elsewhere"
+            )
         return cast(dict[str, Any], super().__getstate__())
 
     def __sklearn_tags__(self) -> Any:

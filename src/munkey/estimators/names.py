@@ -26,7 +26,9 @@ def read_request(ids: Any, units: Any, labels: Any, files: Any) -> RowRequest:
     if ids is None and units is None and labels is None and files is None:
         raise InvalidRequestError("name what is to be forgotten: ids, units, labels or files")
     if units is not None and labels is not None:
-        raise InvalidRequestError("units and labels: both, or either? Name one, or the ids of the rows")
+        raise InvalidRequestError(
+            "units and labels: both, or either? Name one, or the ids of the rows"
+        )
     return RowRequest(
         read_ids(ids, "ids"),
         _without_gaps("units", [unit_name(unit) for unit in values_of(units)]),
@@ -52,7 +54,9 @@ def _without_gaps(what: str, names: list[str | None]) -> list[str]:
     present = [name for name in names if name is not None]
     if len(present) < len(names):
         gaps = len(names) - len(present)
-        raise InvalidRequestError(f"{what}: {gaps} of {len(names)} are missing values, which name nobody; drop them")
+        raise InvalidRequestError(
+            f"{what}: {gaps} of {len(names)} are missing values, which name nobody; drop them"
+        )
     return present
 
 
@@ -64,7 +68,9 @@ def read_ids(given: Any, what: str) -> np.ndarray:
     numbers: list[Any] = []
     for value in values_of(given):
         if isinstance(value, bool):
-            raise InvalidRequestError(f"{what} must be numbers of rows, not a mask of booleans; pass `ids_[mask]`")
+            raise InvalidRequestError(
+                f"{what} must be numbers of rows, not a mask of booleans; pass `ids_[mask]`"
+            )
         is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
         if not is_whole and not (isinstance(value, str) and value.strip().isdecimal()):
             raise InvalidRequestError(f"{what} must be whole numbers from 0 on, not {value!r}")
@@ -75,7 +81,9 @@ def read_ids(given: Any, what: str) -> np.ndarray:
         raise InvalidRequestError(str(error).replace("ids", what, 1)) from error
 
 
-def ids_of_rows(ids: Any, tables: dict[str, Any], count: int, start: int, stacklevel: int) -> np.ndarray:
+def ids_of_rows(
+    ids: Any, tables: dict[str, Any], count: int, start: int, stacklevel: int
+) -> np.ndarray:
     """The ids that were given; else those of an index; else numbers from `start` on. As for `ids_of_index`."""
     if ids is not None:
         return read_ids(ids, "ids")

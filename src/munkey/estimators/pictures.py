@@ -104,7 +104,9 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         given = list(read_in(X))
         stored = PictureSize(height=side, width=side, white=self.white)
         read = pixels(progressing(given), stored, require_on_bad(self.on_bad), many=True)
-        keys = extract(encoder_of(settings, device), read.images, settings.batch_size, device, shown)
+        keys = extract(
+            encoder_of(settings, device), read.images, settings.batch_size, device, shown
+        )
         rows = np.full((len(given), keys.shape[1]), np.nan, dtype=keys.dtype)
         rows[read.taken] = keys
         return rows
@@ -117,7 +119,9 @@ def shown(starts: Sequence[int]) -> Iterable[int]:
 
 def progressing(pictures: Sequence[One]) -> Iterable[One]:
     """Pictures, with progress while they are read where there are many."""
-    return progress(pictures, "pictures", "pictures") if len(pictures) >= MANY_PICTURES else pictures
+    return (
+        progress(pictures, "pictures", "pictures") if len(pictures) >= MANY_PICTURES else pictures
+    )
 
 
 def require_on_bad(on_bad: str) -> OnBad:

@@ -81,7 +81,9 @@ def audit_grid(
     theme.save(grid_plot(grid), svg.with_suffix(""))
 
 
-def attacks(runs: list[Evaluation], rows: list[Row], metrics: Path, table: Path, markdown: Path) -> None:
+def attacks(
+    runs: list[Evaluation], rows: list[Row], metrics: Path, table: Path, markdown: Path
+) -> None:
     """Attack every system of the main run by its own answers, and show the attacks beside the paper's MIA."""
     lines: list[dict[str, object]] = []
     for run in progress(runs, "system", "systems"):
@@ -126,9 +128,13 @@ def differencing(
     stage = Stage(dataset, "differencing")
     holder = Holder(data, members, near, public, stage, device)
     lines: list[dict[str, object]] = []
-    for original, name in progress(list(zip(originals, settings, strict=True)), "system", "systems"):
+    for original, name in progress(
+        list(zip(originals, settings, strict=True)), "system", "systems"
+    ):
         try:
-            lines += list(holder.lines(METHODS[name], systems.load(original, device=device), settings[name]))
+            lines += list(
+                holder.lines(METHODS[name], systems.load(original, device=device), settings[name])
+            )
         except DivergedError as error:
             warn(f"{METHODS[name].title} is left out, since it or its original diverged: {error}")
     precisions = pd.DataFrame(lines)

@@ -18,5 +18,10 @@ def data(images: Path, dataset: str, source: SourceSettings, config: Mapping[str
     loaded = shaped(reader_of(dataset, source).load(source), source)
     if source.alter:
         loaded = altered(loaded, source.alter, Stage(dataset, "altered"))
-    prepare(loaded.with_progress(), images.parent, report=warn, least=load(config).for_case(dataset).least_samples)
+    prepare(
+        loaded.with_progress(),
+        images.parent,
+        report=warn,
+        least=load(config).for_case(dataset).least_samples,
+    )
     print(f"{len(loaded.labels)} images, {len(loaded.classes)} classes -> {images.parent}")

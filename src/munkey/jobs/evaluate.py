@@ -55,7 +55,9 @@ def unlearn_audited(
     around: Surroundings,
 ) -> None:
     """Apply a method in an audit and keep only its answers on the pool, `forget` and `absent`."""
-    assert files.forget and files.absent, "a model of an audit forgets one half of a pool and never sees the other"
+    assert files.forget and files.absent, (
+        "a model of an audit forgets one half of a pool and never sees the other"
+    )
     pool = [files.forget, files.absent]
     unlearned = unlearn(files, original, record, method, dataset, seed, rate, settings, around)
     if unlearned is None:
@@ -65,7 +67,12 @@ def unlearn_audited(
 
 
 def _answer(
-    system: System, files: SampleFiles, logits: Path, settings: Sections, around: Surroundings, pool: list[Path]
+    system: System,
+    files: SampleFiles,
+    logits: Path,
+    settings: Sections,
+    around: Surroundings,
+    pool: list[Path],
 ) -> None:
     dataset = prepared.load(files.images.parent)
     ids = _asked_about(dataset, pool)
@@ -80,7 +87,9 @@ def _answer(
         family = FAMILIES[system.family]
         retrieval = family.retrieval(near, settings["inference"], query_keys)
         if "audit" in settings:
-            inference = InferenceSettings.model_validate({**dict(settings["inference"]), **dict(settings["audit"])})
+            inference = InferenceSettings.model_validate(
+                {**dict(settings["inference"]), **dict(settings["audit"])}
+            )
             audit_retrieval = family.retrieval(near, inference, query_keys)
     data_settings = DataSettings.typed(settings["data"])
     queries = Asked(ids, retrieval, audit_retrieval)
@@ -96,7 +105,9 @@ def _asked_about(dataset: Dataset, pool: list[Path]) -> np.ndarray:
     """Sorted ids: of all samples, or, of the training set, of a pool alone."""
     if not pool:
         return dataset.ids
-    return np.sort(np.concatenate([dataset.ids[dataset.splits != "train"], *map(forget_sets.read, pool)]))
+    return np.sort(
+        np.concatenate([dataset.ids[dataset.splits != "train"], *map(forget_sets.read, pool)])
+    )
 
 
 def _answer_nothing(images: Path, logits: Path, pool: list[Path], why: str) -> None:

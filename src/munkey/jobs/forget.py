@@ -52,10 +52,14 @@ def forget(
     generator = stage.numpy_generator()
     if listed:
         entries = forget_draws.read_list(listed)
-        forget_ids = forget_draws.listed_ids(entries, read_csv(images.parent / "samples.csv"), listed)
+        forget_ids = forget_draws.listed_ids(
+            entries, read_csv(images.parent / "samples.csv"), listed
+        )
         forget_draws.require_listed_share(listed, len(forget_ids), len(members), float(rate))
         if len(set(labels[~np.isin(members, forget_ids)].tolist())) < 2:
-            raise ValueError(f"{listed}: forgetting all that it lists leaves fewer than two classes; list less")
+            raise ValueError(
+                f"{listed}: forgetting all that it lists leaves fewer than two classes; list less"
+            )
     elif sampling in ("class", "unit", "one-of-unit", "cluster"):
         groups = groups_of(prepared, sampling, stage / "clusters", keyfile)
         forget_ids = forget_draws.draw_groups(groups, labels, float(rate), names, generator)
@@ -71,7 +75,9 @@ def forget(
         near = read(neighbors, queries)
         forget_ids = np.unique(near.first(k).ids)
     elif neighbors:
-        votes = vote_shares(Members(members, labels), read_others(neighbors, members, depth - 1).ids)
+        votes = vote_shares(
+            Members(members, labels), read_others(neighbors, members, depth - 1).ids
+        )
         forget_ids = forget_draws.ranked(members, votes, float(rate), sampling, generator)
     else:
         forget_ids = forget_draws.draw(members, labels, float(rate), sampling, generator)

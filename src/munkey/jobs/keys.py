@@ -25,7 +25,12 @@ ORIGIN = ".made-from.json"  # beside the keys
 
 
 def keys(
-    images: Path, keyfile: Path, settings: EncoderSettings, device: str, code: str = "", weights: str | None = None
+    images: Path,
+    keyfile: Path,
+    settings: EncoderSettings,
+    device: str,
+    code: str = "",
+    weights: str | None = None,
 ) -> None:
     """Extract the key of every sample with the frozen encoder. A job that was killed goes on from its finished blocks.
 
@@ -41,13 +46,21 @@ def keys(
     else:
         encode = find(settings.encoder).build(settings, device)
         show_progress = partial(progress, what="batch", unit="images", each=size)
-        blocks = Path("cache") / "keys" / hashlib.sha256(f"{origin} {keyfile}".encode()).hexdigest()[:16]
-        write(keyfile, dataset.ids, extract(encode, dataset.images, size, device, show_progress, blocks))
+        blocks = (
+            Path("cache") / "keys" / hashlib.sha256(f"{origin} {keyfile}".encode()).hexdigest()[:16]
+        )
+        write(
+            keyfile,
+            dataset.ids,
+            extract(encode, dataset.images, size, device, show_progress, blocks),
+        )
         shutil.rmtree(blocks)
     write_json(keyfile.with_name(ORIGIN), origin | {"keys": _sum(keyfile)})
 
 
-def _origin(images: Path, ids: np.ndarray, settings: EncoderSettings, device: str) -> dict[str, Any]:
+def _origin(
+    images: Path, ids: np.ndarray, settings: EncoderSettings, device: str
+) -> dict[str, Any]:
     """What keys are made from, besides code and weights: down to the last bit, also libraries and the processor."""
     import torch
 
@@ -68,7 +81,9 @@ def _same_elsewhere(keyfile: Path, origin: dict[str, Any]) -> Keys | None:
     """The keys of another configuration beside this one, of any data set, that were made from the same."""
     for file in sorted(keyfile.parents[4].glob(f"*/keys/*/*/{ORIGIN}")):
         other = file.with_name(keyfile.name)
-        with suppress(OSError, DamagedFileError):  # just being made anew, or damaged: then of no use here
+        with suppress(
+            OSError, DamagedFileError
+        ):  # just being made anew, or damaged: then of no use here
             if read_json(file) == origin | {"keys": _sum(other)}:
                 keys = read(other)
                 print(f"the same keys as in {other}, made from the same: taken from there")
@@ -82,12 +97,19 @@ def _sum(file: Path) -> str:
 
 
 def neighbors(
-    images: Path, keyfile: Path, neighbors: Path, depth: int, forget: Path | None = None, absent: Path | None = None
+    images: Path,
+    keyfile: Path,
+    neighbors: Path,
+    depth: int,
+    forget: Path | None = None,
+    absent: Path | None = None,
 ) -> None:
     """Look up the nearest neighbors of every sample in a memory: of all training samples, or of the retain set."""
     members = forget_sets.split(prepared.load(images.parent), forget, absent).retain
     if len(members) < depth:
-        raise SourceError("too little data", [f"{len(members)} samples to retain; keys.depth wants {depth}"])
+        raise SourceError(
+            "too little data", [f"{len(members)} samples to retain; keys.depth wants {depth}"]
+        )
     queries = read(keyfile)
     memory = Keys(members, queries.keys[rows_of(queries.ids, members)])
     write_neighbors(neighbors, queries.ids, nearest(queries, memory, depth))

@@ -13,7 +13,9 @@ def metrics(runs: list[Evaluation], metrics: Path) -> None:
     trained = {(run.case, run.record): run.logits for run in runs if run.record == run.training}
     lines: list[dict[str, object]] = []
     for run in progress(runs, "system", "systems"):
-        lines += measured(run, None if run.record == run.training else trained.get((run.case, run.training)))
+        lines += measured(
+            run, None if run.record == run.training else trained.get((run.case, run.training))
+        )
     if any("why" in line for line in lines):  # a column that is there only where something diverged
         lines = [{**line, "why": line.get("why", "")} for line in lines]
     write_csv(metrics, lines)

@@ -57,7 +57,9 @@ def half(
     forget_sets.write(half, both[number], units)
 
 
-def hardest_half(images: Path, neighbors: Path, half: Path, dataset: str, seed: int, pool: float, depth: int) -> None:
+def hardest_half(
+    images: Path, neighbors: Path, half: Path, dataset: str, seed: int, pool: float, depth: int
+) -> None:
     """Draw it from the samples whose labels their neighbors vote for least: all but one of `depth` vote."""
     prepared = load(images.parent)
     stage = Stage(dataset, "audit")
@@ -72,7 +74,9 @@ def hardest_half(images: Path, neighbors: Path, half: Path, dataset: str, seed: 
     print(f"{len(hardest)} samples; their label has {share:.0%} of their neighbors' votes")
 
 
-def mislabel(source: Path, pool: list[Path], images: Path, samples: Path, classes: Path, dataset: str) -> None:
+def mislabel(
+    source: Path, pool: list[Path], images: Path, samples: Path, classes: Path, dataset: str
+) -> None:
     """Write a prepared data set once more for an audit, with a wrong label for every sample of its pool.
 
     Test samples have one, too: margins are ranked among theirs, and those of right labels would all be larger.

@@ -57,7 +57,9 @@ def relearn(
     stage = Stage(seed, dataset, "relearn", family.name)
     recipe = family.recipe(settings, stage, training_inputs.selected(files.selected))
     samples = resident(image_set(data, split.retain), device, around.resident_share)
-    members = training_inputs.member_keys(family, recipe, samples.ids, files.keyfile, files.neighbors)
+    members = training_inputs.member_keys(
+        family, recipe, samples.ids, files.keyfile, files.neighbors
+    )
     queries = image_set(data, np.union1d(split.forget, data.ids_of("test")))
     retrieval = None
     if family.has_memory and retrieved:
@@ -68,7 +70,9 @@ def relearn(
     questions = Questions(queries, is_forgotten, recipe.data, device, retrieval)
     training = Training(samples, len(data.classes), recipe, device, members=members)
     try:
-        lines = trained_further(loaded, training, RelearnSettings.typed(settings["relearn"]), questions)
+        lines = trained_further(
+            loaded, training, RelearnSettings.typed(settings["relearn"]), questions
+        )
     except DivergedError as error:
         why = error.reason(around.log)
         warn(f"diverged: {why}")
@@ -93,10 +97,14 @@ def trace(
     samples = resident(image_set(data, data.ids_of("train")), device, around.resident_share)
     stage = model_family.stage(seed, dataset, "full")  # the original's: the same to the bit
     recipe = model_family.recipe(settings, stage, training_inputs.selected(files.selected))
-    members = training_inputs.member_keys(model_family, recipe, samples.ids, files.keyfile, files.neighbors)
+    members = training_inputs.member_keys(
+        model_family, recipe, samples.ids, files.keyfile, files.neighbors
+    )
     watched = Trace(samples, recipe, device)
     try:
-        training = Training(samples, len(data.classes), recipe, device, members=members, watch=watched.watch)
+        training = Training(
+            samples, len(data.classes), recipe, device, members=members, watch=watched.watch
+        )
         model_family.train(training)
     except DivergedError as error:
         why = error.reason(around.log)
@@ -127,7 +135,9 @@ def stream(
     forgets a sample, 0 for all others; record: seconds, RA and TA. additions: requests after which samples of the
     validation set come with their labels. Of what diverges on the way, the reason alone is written.
     """
-    assert files.forget and files.absent, "a stream forgets one half of a pool and never sees the other"
+    assert files.forget and files.absent, (
+        "a stream forgets one half of a pool and never sees the other"
+    )
     start_time = now()
     data = prepared.load(files.images.parent)
     device = around.device
@@ -140,7 +150,9 @@ def stream(
         if method in METHODS:
             assert original
             applied = prepare.applied(method, settings)
-            answers = _unlearned(order, ask, applied, original, dataset, seed, around.resident_share)
+            answers = _unlearned(
+                order, ask, applied, original, dataset, seed, around.resident_share
+            )
         else:
             answers = list(_retrained(order, ask, method, dataset, seed))
     except DivergedError as error:
@@ -164,7 +176,13 @@ def stream(
 
 
 def _unlearned(
-    order: Stream, ask: Asker, applied: Method, original: Path, dataset: str, seed: int, resident_share: float
+    order: Stream,
+    ask: Asker,
+    applied: Method,
+    original: Path,
+    dataset: str,
+    seed: int,
+    resident_share: float,
 ) -> list[Answered]:
     settings = ask.settings
     device = ask.device
@@ -173,17 +191,27 @@ def _unlearned(
 
     def forget(system: System, split: forget_sets.ForgetSplit, number: int) -> tuple[System, float]:
         parts = prepare.parts(applied, ask.dataset, split, device, resident_share)
-        generator = Stage(seed, dataset, "unlearn", f"request {number}", applied.name).torch_generator()
-        request = Request(split.forget, generator, device, print, applied.needs, parts, recipe, tuning)
+        generator = Stage(
+            seed, dataset, "unlearn", f"request {number}", applied.name
+        ).torch_generator()
+        request = Request(
+            split.forget, generator, device, print, applied.needs, parts, recipe, tuning
+        )
         with Stopwatch(device) as watch:
-            unlearned = systems.require_finite(applied.forgotten(system, request, settings["method"]))
+            unlearned = systems.require_finite(
+                applied.forgotten(system, request, settings["method"])
+            )
         print(f"request {number} of {len(order.requests)}: {watch.seconds:.2g} s")
         return unlearned, watch.seconds
 
-    return moments(order, prepare.original(applied, recipe, ask.dataset, original, device), forget, ask)
+    return moments(
+        order, prepare.original(applied, recipe, ask.dataset, original, device), forget, ask
+    )
 
 
-def _retrained(order: Stream, ask: Asker, oracle: str, dataset: str, seed: int) -> Iterator[Answered]:
+def _retrained(
+    order: Stream, ask: Asker, oracle: str, dataset: str, seed: int
+) -> Iterator[Answered]:
     """Yield the oracle, retrained on the remaining samples, after the first, the middle and the last request."""
     family = next(each for each in FAMILIES.values() if each.oracle == oracle)
     last = len(order.requests)

@@ -53,7 +53,9 @@ def retrieval(
     answers = [read_npz(path) for path in (before, after)]
     why = why_diverged(answers[0]) or why_diverged(answers[1])
     if why:
-        theme.save(theme.words_alone(f"Nothing to retrieve: {DIVERGED}, {why}"), svg.with_suffix(""))
+        theme.save(
+            theme.words_alone(f"Nothing to retrieve: {DIVERGED}, {why}"), svg.with_suffix("")
+        )
         return
     original = Snapshot(neighbors.read(full, dataset.ids), answers[0]["logits"])
     unlearned = Snapshot(neighbors.read(left, dataset.ids), answers[1]["logits"])
@@ -62,7 +64,13 @@ def retrieval(
 
 
 def frontier(
-    main_table: Path, audit_table: Path, dataset: str, designs: list[Design], csv: Path, markdown: Path, svg: Path
+    main_table: Path,
+    audit_table: Path,
+    dataset: str,
+    designs: list[Design],
+    csv: Path,
+    markdown: Path,
+    svg: Path,
 ) -> None:
     """Which design leaves how little at which accuracy, in which time: a sentence, a table, a figure."""
     main = read_table(main_table)
@@ -150,11 +158,15 @@ def page(page: Path, template: Path, files: PageFiles, shown: Shown) -> None:
         said=[f"{dataset}: {frontiers.sentence(part)}" for dataset, part in points.items()],
         story=pages.story(points, main),
         frontiers=[pages.frontier(folder, points[folder.name]) for folder in audits],
-        audits=[pages.audit_chapter(folder, audit, tidy, shown.rows) for folder, audit in audits.items()],
+        audits=[
+            pages.audit_chapter(folder, audit, tidy, shown.rows) for folder, audit in audits.items()
+        ],
         chapters=pages.chapters(results),
         figures=[pages.figure(path, main) for path in files.figures],
         origin=pages.origin([read_json(path) for path in files.records], now()),
-        runs=[run for run in read_json(files.tracking)["runs"] if run["page"]],  # those that MLflow has
+        runs=[
+            run for run in read_json(files.tracking)["runs"] if run["page"]
+        ],  # those that MLflow has
         params=yaml.safe_dump(dict(shown.config), sort_keys=False),
     )
     write_text(page, text)

@@ -35,7 +35,9 @@ def search(
     finite = [number for number, each in enumerate(candidate_records) if DIVERGED not in each]
     score = scorer(prepared.load(images.parent), forget, data, device)
     with Stopwatch(device) as watch:
-        candidates = [score(systems[number]) for number in progress(finite, "candidate", "candidates")]
+        candidates = [
+            score(systems[number]) for number in progress(finite, "candidate", "candidates")
+        ]
     before = score(original).val_accuracy if finite else None
     best = finite[choose(candidates, before, drop)] if before is not None else 0
     scores_by_number = dict(zip(finite, candidates, strict=True))

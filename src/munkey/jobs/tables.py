@@ -28,24 +28,35 @@ def tables(metrics: list[Path], rows: list[Row], outputs: Mapping[str, Path]) ->
         write_text(outputs[output], text)
 
 
-def main_audited(main_table: Path, audit_tables: list[Path], rows: list[Row], outputs: Mapping[str, Path]) -> None:
+def main_audited(
+    main_table: Path, audit_tables: list[Path], rows: list[Row], outputs: Mapping[str, Path]
+) -> None:
     """Make the main table once more, with what the audits found. audit_tables: in the audits' folders."""
     residue = residue_of({path.parent: read_table(path) for path in audit_tables})
     for path in outputs.values():
         write_text(path, main.main_table(read_table(main_table), rows, markup_of(path), residue))
 
 
-def ablation_tables(metrics: list[Path], summary: Path, tables: list[Path], rows: list[Row]) -> None:
+def ablation_tables(
+    metrics: list[Path], summary: Path, tables: list[Path], rows: list[Row]
+) -> None:
     """Make the tables of the ablations, and one CSV of their numbers. tables: named as in `ablations.TABLES`."""
     cases = of_ablations.summarize_cases(read_metrics(metrics), rows)
     write_text(summary, cases.to_csv(index=False))
     for path in tables:
         markup = markup_of(path)
-        write_text(path, render_or_say(list(of_ablations.TABLES[path.stem](cases, rows, markup)), markup))
+        write_text(
+            path, render_or_say(list(of_ablations.TABLES[path.stem](cases, rows, markup)), markup)
+        )
 
 
 def scenario_tables(
-    metrics: Path, requests: Mapping[str, str], rows: list[Row], csv: Path, markdown: Path, svg: Path
+    metrics: Path,
+    requests: Mapping[str, str],
+    rows: list[Row],
+    csv: Path,
+    markdown: Path,
+    svg: Path,
 ) -> None:
     """Make tables, a figure and a CSV of the scenarios of a data set. requests: in words, by case."""
     numbers = scenarios.summarize_scenarios(read_metrics([metrics]), rows)
@@ -75,7 +86,11 @@ def stream_tables(
 def selection_tables(table: Path, dataset: str, markdown: Path) -> None:
     """Make the table of why each (p_image, p_token) was chosen or not. table: as `select` wrote it."""
     grid = read_table(table)
-    titled = [main.selection_table(grid, f"{dataset}: means over {seeds_in_words(int(grid['n'].iloc[0]))}")]
+    titled = [
+        main.selection_table(
+            grid, f"{dataset}: means over {seeds_in_words(int(grid['n'].iloc[0]))}"
+        )
+    ]
     write_text(markdown, render(titled, "markdown"))
 
 

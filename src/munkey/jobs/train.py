@@ -52,16 +52,24 @@ def train(
         with Stopwatch(device) as watch:
             labels = data.labels[data.rows(retain)]
             stage = model_family.stage(seed, dataset, subset)
-            fitted = model_family.fitted(retain_keys, labels, len(data.classes), family_settings, stage)
+            fitted = model_family.fitted(
+                retain_keys, labels, len(data.classes), family_settings, stage
+            )
         systems.save(system, fitted)
         write_record(record, settings, device, start_time, [], {"train_epoch_s": watch.seconds})
         return
     selected = training_inputs.selected(files.selected)
     recipe = model_family.recipe(settings, model_family.stage(seed, dataset, subset), selected)
     samples = resident(image_set(data, retain), device, around.resident_share)
-    members = training_inputs.member_keys(model_family, recipe, samples.ids, files.keyfile, files.neighbors)
-    checkpoint = CheckpointFile.of([code, settings, recipe.stage, device, system], files.there(), around.checkpoint_s)
-    training = Training(samples, len(data.classes), recipe, device, members=members, checkpoint=checkpoint)
+    members = training_inputs.member_keys(
+        model_family, recipe, samples.ids, files.keyfile, files.neighbors
+    )
+    checkpoint = CheckpointFile.of(
+        [code, settings, recipe.stage, device, system], files.there(), around.checkpoint_s
+    )
+    training = Training(
+        samples, len(data.classes), recipe, device, members=members, checkpoint=checkpoint
+    )
     facts: dict[str, object] = {"selected": selected} if selected else {}
     try:
         trained = model_family.train(training)

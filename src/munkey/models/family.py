@@ -86,7 +86,9 @@ class System:
         """The same on a device."""
         memory = self.memory
         if memory is not None:
-            memory = replace(memory, keys=to_device(memory.keys, device), tokens=to_device(memory.tokens, device))
+            memory = replace(
+                memory, keys=to_device(memory.keys, device), tokens=to_device(memory.tokens, device)
+            )
         return replace(self, memory=memory, model=self.model and self.model.to(device))
 
 
@@ -228,7 +230,10 @@ class Family(ABC, Generic[Settings]):
     @property
     def sections(self) -> list[str]:
         """The sections of params.yaml that its training depends on."""
-        return [*(["data", "model", "train"] if self.learns else []), *([self.name] if self.settings else [])]
+        return [
+            *(["data", "model", "train"] if self.learns else []),
+            *([self.name] if self.settings else []),
+        ]
 
     def section(self, sections: Mapping[str, object]) -> Settings:
         """The family's own section of params.yaml; None for a family without one."""
@@ -240,7 +245,10 @@ class Family(ABC, Generic[Settings]):
         return self.settings.typed(section)
 
     def recipe(
-        self, sections: Mapping[str, object], stage: Stage, selected: Mapping[str, float] | None = None
+        self,
+        sections: Mapping[str, object],
+        stage: Stage,
+        selected: Mapping[str, float] | None = None,
     ) -> Recipe[Settings]:
         """A recipe from the sections of params.yaml named by `sections`.
 
@@ -277,7 +285,9 @@ class Family(ABC, Generic[Settings]):
         """Sections of other families that a training with these settings depends on. Its answers then need keys."""
         return ()
 
-    def retrieval(self, neighbors: Neighbors, inference: object, keys: np.ndarray | None = None) -> Retrieval:
+    def retrieval(
+        self, neighbors: Neighbors, inference: object, keys: np.ndarray | None = None
+    ) -> Retrieval:
         """How its memory is asked. inference: the section, of which only some families read anything."""
         settings = InferenceSettings.typed(inference) if self.reads_inference else None
         return Retrieval(neighbors, settings, keys)
@@ -287,7 +297,9 @@ class Family(ABC, Generic[Settings]):
         return median(epoch["seconds"] for epoch in history)
 
     @abstractmethod
-    def architecture(self, recipe: Recipe[Settings], classes: int, key_dim: int | None = None) -> Architecture:
+    def architecture(
+        self, recipe: Recipe[Settings], classes: int, key_dim: int | None = None
+    ) -> Architecture:
         """What a model trained by this recipe is built from. key_dim: length of a key, where it is known."""
 
     @abstractmethod
@@ -307,7 +319,9 @@ class Family(ABC, Generic[Settings]):
         model = system.copy_of_model()
         return Learner(replace(system, model=model), lambda images, _: model(images))
 
-    def extended(self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None) -> System:
+    def extended(
+        self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None
+    ) -> System:
         """The system with new samples in its memory, without training; as it is, for a family without a memory.
 
         added: their keys; labels: (n,); inference: how a memory is asked.
@@ -316,23 +330,39 @@ class Family(ABC, Generic[Settings]):
 
     @abstractmethod
     def logits(
-        self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval | None
+        self,
+        system: System,
+        samples: ImageSet,
+        data: DataSettings,
+        device: str,
+        retrieval: Retrieval | None,
     ) -> np.ndarray:
         """Logits (S, C) float32 of the samples. retrieval: for a family with a memory."""
 
-    def cut_logits(self, system: System, samples: ImageSet, data: DataSettings, device: str) -> dict[str, np.ndarray]:
+    def cut_logits(
+        self, system: System, samples: ImageSet, data: DataSettings, device: str
+    ) -> dict[str, np.ndarray]:
         """For a family with pathways, logits (N, C) of the memory's members: `image`, `token` or `both` at work."""
         return {}
 
     def path_logits(
-        self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval
+        self,
+        system: System,
+        samples: ImageSet,
+        data: DataSettings,
+        device: str,
+        retrieval: Retrieval,
     ) -> dict[str, np.ndarray]:
         """For a family with pathways, logits (S, C) of any samples asked in other ways than it is deployed, by name."""
         return {}
 
-    def features(self, system: System, samples: ImageSet, data: DataSettings, device: str) -> np.ndarray:
+    def features(
+        self, system: System, samples: ImageSet, data: DataSettings, device: str
+    ) -> np.ndarray:
         """For a family with pathways, [CLS] before the head (N, width) of the memory's members."""
-        raise TypeError(f"a model of the family {self.name} has no memory whose members could be read")
+        raise TypeError(
+            f"a model of the family {self.name} has no memory whose members could be read"
+        )
 
 
 class FittedFamily(Family[Settings]):
@@ -349,7 +379,12 @@ class FittedFamily(Family[Settings]):
     tried: Sequence[tuple[str, Sequence[object]]] = ()
 
     def fitted(
-        self, members: Keys, labels: np.ndarray, classes: int, settings: Settings, stage: Stage | None = None
+        self,
+        members: Keys,
+        labels: np.ndarray,
+        classes: int,
+        settings: Settings,
+        stage: Stage | None = None,
     ) -> System:
         """A system of the training samples' keys and labels (N,). stage: for a family that draws."""
         import torch
@@ -358,7 +393,9 @@ class FittedFamily(Family[Settings]):
 
         architecture = FittedArchitecture(classes, members.keys.shape[1], settings.model_dump())
         tokens = torch.from_numpy(labels).float()[:, None]
-        memory = ExemplarMemory(torch.from_numpy(members.ids), torch.from_numpy(self.stored(members.keys)), tokens)
+        memory = ExemplarMemory(
+            torch.from_numpy(members.ids), torch.from_numpy(self.stored(members.keys)), tokens
+        )
         return System(self.name, architecture, self.head(architecture, memory), memory)
 
     def forget(self, system: System, ids: np.ndarray) -> System:
@@ -366,26 +403,40 @@ class FittedFamily(Family[Settings]):
         remaining = system.rows().forget(ids)
         return replace(system, memory=remaining, model=self.head_without(system, ids, remaining))
 
-    def head_without(self, system: System, ids: np.ndarray, remaining: ExemplarMemory) -> nn.Module | None:
+    def head_without(
+        self, system: System, ids: np.ndarray, remaining: ExemplarMemory
+    ) -> nn.Module | None:
         """The weights that follow from the rows that remain when those of `ids` have left a system."""
         return self.head(self.shape(system), remaining)
 
-    def extended(self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None) -> System:
+    def extended(
+        self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None
+    ) -> System:
         """As a fit on all of them."""
         import torch
 
-        keys, tokens = torch.from_numpy(self.stored(added.keys)), torch.from_numpy(labels).float()[:, None]
+        keys, tokens = (
+            torch.from_numpy(self.stored(added.keys)),
+            torch.from_numpy(labels).float()[:, None],
+        )
         memory = system.rows().extended(added.ids, keys, tokens)
         return replace(system, memory=memory, model=self.head(self.shape(system), memory))
 
     def logits(
-        self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval | None
+        self,
+        system: System,
+        samples: ImageSet,
+        data: DataSettings,
+        device: str,
+        retrieval: Retrieval | None,
     ) -> np.ndarray:
         """Answers of its weights to keys, for a family that asks for these; others answer by their rows."""
         import torch
 
         assert retrieval is not None and retrieval.keys is not None
-        return to_host(system.weights()(to_device(torch.from_numpy(retrieval.keys), device))).numpy()
+        return to_host(
+            system.weights()(to_device(torch.from_numpy(retrieval.keys), device))
+        ).numpy()
 
     def stored(self, keys: np.ndarray) -> np.ndarray:
         """Keys (N, d) float32 as its memory holds them."""
@@ -403,7 +454,9 @@ class FittedFamily(Family[Settings]):
         """Whether one of its constants follows from the rows themselves, and not from their sums alone."""
         return False
 
-    def calibrated(self, settings: Settings, sums: Sums, keys: np.ndarray, labels: np.ndarray) -> Settings:
+    def calibrated(
+        self, settings: Settings, sums: Sums, keys: np.ndarray, labels: np.ndarray
+    ) -> Settings:
         """The settings with the constants that follow from the rows: keys (N, d), labels (N,), by ascending id."""
         return settings
 
@@ -411,7 +464,9 @@ class FittedFamily(Family[Settings]):
         """The weights that follow from these sums. settings: `calibrated`."""
         raise TypeError(f"{self.title} has no weights")
 
-    def vote_weights(self, settings: Settings, present: torch.Tensor, cosines: torch.Tensor) -> torch.Tensor:
+    def vote_weights(
+        self, settings: Settings, present: torch.Tensor, cosines: torch.Tensor
+    ) -> torch.Tensor:
         """How much each neighbor counts (B, K), for a family that asks its neighbors. Ones where all count alike."""
         return present.float()
 
@@ -426,7 +481,9 @@ class FittedFamily(Family[Settings]):
     def stored_architecture(self, stored: Mapping[str, object]) -> Architecture:
         return FittedArchitecture(**stored)  # type: ignore[arg-type]  # checked when it was made
 
-    def architecture(self, recipe: Recipe[Settings], classes: int, key_dim: int | None = None) -> NoReturn:
+    def architecture(
+        self, recipe: Recipe[Settings], classes: int, key_dim: int | None = None
+    ) -> NoReturn:
         raise TypeError(f"{self.title} has no recipe: it is fitted")
 
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
@@ -444,7 +501,9 @@ def family(kind: type[SomeFamily]) -> type[SomeFamily]:
     """Register a family under its name. Raises ValueError where another family has its letter."""
     for other in FAMILIES.so_far():
         if kind.letter == other.letter and kind.name != other.name:
-            raise ValueError(f"the families {other.name!r} and {kind.name!r} have the same letter, {kind.letter!r}")
+            raise ValueError(
+                f"the families {other.name!r} and {kind.name!r} have the same letter, {kind.letter!r}"
+            )
     FAMILIES.add(kind.name, kind())
     return kind
 

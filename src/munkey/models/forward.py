@@ -89,7 +89,9 @@ class ImageBlock(NamedTuple):
     images: Tensor
 
 
-def blocks(samples: ImageSet, data: DataSettings, device: str, passes: int = 1) -> Iterator[ImageBlock]:
+def blocks(
+    samples: ImageSet, data: DataSettings, device: str, passes: int = 1
+) -> Iterator[ImageBlock]:
     """All samples in order, resized and normalized. passes: forward passes for each of them."""
     start = 0
     positions = torch.arange(len(samples)).split(max(1, PASSES // passes))

@@ -15,12 +15,16 @@ Q = np.array([[1.0 - 1e-12, 1e-12], [0.9, 0.1]])
 def test_a_divergence_by_hand():
     """(1/2, 1/2) and (1, 0) have the mean (3/4, 1/4)."""
     half = 0.5 * np.log(0.5 / 0.75) + 0.5 * np.log(0.5 / 0.25)
-    np.testing.assert_allclose(jensen_shannon(np.log(P), np.log(Q)), [(half + np.log(4 / 3)) / 2, 0], atol=1e-9)
+    np.testing.assert_allclose(
+        jensen_shannon(np.log(P), np.log(Q)), [(half + np.log(4 / 3)) / 2, 0], atol=1e-9
+    )
 
 
 def test_divergences_are_scipys_squared_and_at_most_log_2():
     p, q = np.random.default_rng(0).dirichlet(np.ones(4), (2, 5))
-    np.testing.assert_allclose(jensen_shannon(np.log(p), np.log(q)), jensenshannon(p, q, axis=1) ** 2)
+    np.testing.assert_allclose(
+        jensen_shannon(np.log(p), np.log(q)), jensenshannon(p, q, axis=1) ** 2
+    )
     certain = np.array([[0.0, -800.0]])
     assert jensen_shannon(certain, certain[:, ::-1]) == pytest.approx(np.log(2))
 

@@ -24,7 +24,9 @@ def answers(forget_shift=0.0, retain_shift=2.0, test=240, seed=0):
 def test_loss_by_hand():
     """Two forget samples of loss log 1.5 and log 3 against test samples of log 2 and log 4: 3 of 4 are lower."""
     p = np.array([2 / 3, 1 / 3, 1 / 2, 1 / 4])
-    made = Answers(np.log(np.stack([p, 1 - p], axis=1)), np.zeros(4, int), *np.eye(3, 4, dtype=bool))
+    made = Answers(
+        np.log(np.stack([p, 1 - p], axis=1)), np.zeros(4, int), *np.eye(3, 4, dtype=bool)
+    )
     forget, test = np.array([1, 1, 0, 0], bool), np.array([0, 0, 1, 1], bool)
     made = Answers(made.logits, made.labels, np.zeros(4, bool), forget, test)
     assert loss(made, np.random.default_rng(0)).auroc.value == pytest.approx(75)
@@ -35,7 +37,9 @@ def test_margin_is_the_gap_between_the_two_likeliest_classes_and_asks_for_no_lab
     forget, test = np.array([1, 1, 0, 0], bool), np.array([0, 0, 1, 1], bool)
     for labels in (np.zeros(4, int), np.full(4, 2)):
         made = Answers(np.log(p), labels, np.zeros(4, bool), forget, test)
-        assert margin(made, np.random.default_rng(0)).auroc.value == pytest.approx(50)  # 0.3, 0.1 against 0.4, 0
+        assert margin(made, np.random.default_rng(0)).auroc.value == pytest.approx(
+            50
+        )  # 0.3, 0.1 against 0.4, 0
 
 
 @pytest.mark.parametrize("attack", [loss, margin, logistic])
@@ -50,7 +54,9 @@ def test_forget_is_held_against_all_test_samples_and_no_others():
     made = answers(forget_shift=1.0)
     phi = margins(made.logits, made.labels)
     expected = auroc(phi[200:300], phi[300:540])
-    assert loss(made, np.random.default_rng(0)).auroc.value == pytest.approx(100 * expected, abs=1e-6)
+    assert loss(made, np.random.default_rng(0)).auroc.value == pytest.approx(
+        100 * expected, abs=1e-6
+    )
 
 
 def test_the_logistic_attack_is_the_metric_with_an_interval():
@@ -67,14 +73,19 @@ def test_the_logistic_attack_is_the_metric_with_an_interval():
 def test_the_logistic_attack_scores_no_sample_that_it_was_fitted_to(monkeypatch):
     made, fed = answers(), []
     monkeypatch.setattr(
-        "munkey.evaluation.metrics.attack_features", lambda logits, _: np.arange(len(logits), dtype=float)[:, None]
+        "munkey.evaluation.metrics.attack_features",
+        lambda logits, _: np.arange(len(logits), dtype=float)[:, None],
     )
     monkeypatch.setattr(
         "munkey.evaluation.metrics.fitted_attack",
-        lambda members, outsiders: fed.append((members, outsiders)) or (lambda features: features[:, 0]),
+        lambda members, outsiders: (
+            fed.append((members, outsiders)) or (lambda features: features[:, 0])
+        ),
     )
     seen = []
-    monkeypatch.setattr("munkey.audits.attacks.population.population", lambda scores, rows, *_: seen.append(rows))
+    monkeypatch.setattr(
+        "munkey.audits.attacks.population.population", lambda scores, rows, *_: seen.append(rows)
+    )
     logistic(made, np.random.default_rng(0))
     for (members, outsiders), scored in zip(fed, seen[0], strict=True):
         assert not set(outsiders[:, 0]) & set(scored)
@@ -82,7 +93,9 @@ def test_the_logistic_attack_scores_no_sample_that_it_was_fitted_to(monkeypatch)
     assert sorted(np.concatenate(seen[0])) == list(range(300, 540))
 
 
-@pytest.mark.parametrize(("attack", "test", "refused"), [(loss, 99, True), (loss, 100, False), (logistic, 198, True)])
+@pytest.mark.parametrize(
+    ("attack", "test", "refused"), [(loss, 99, True), (loss, 100, False), (logistic, 198, True)]
+)
 def test_a_rate_at_1_percent_is_refused_where_test_is_too_small(attack, test, refused):
     found = attack(answers(test=test), np.random.default_rng(0))
     assert isinstance(found.tpr_1, Refused if refused else Estimate)

@@ -42,13 +42,17 @@ def own(pairs):
 
 
 def test_a_contrast_is_deleted_less_never_seen_and_neither_difficulty_nor_level_is_in_it():
-    np.testing.assert_allclose(contrasts(differences_of(by_hand([2.0, 3.0]), FIRST), FIRST), [2, 3], rtol=1e-12)
+    np.testing.assert_allclose(
+        contrasts(differences_of(by_hand([2.0, 3.0]), FIRST), FIRST), [2, 3], rtol=1e-12
+    )
 
 
 def test_the_share_is_in_percent_of_the_mean_contrast_of_doing_nothing():
     pairs = population(4, 0.5, np.random.default_rng(0))
     found = residual_share(pairs)
-    assert found.contrasts == pytest.approx(own(pairs)) and found.contrast == pytest.approx(own(pairs).mean())
+    assert found.contrasts == pytest.approx(own(pairs)) and found.contrast == pytest.approx(
+        own(pairs).mean()
+    )
     assert found.share.value == pytest.approx(100 * own(pairs).mean() / own(pairs.nothing).mean())
     assert found.unit == pytest.approx(
         np.mean([row[pairs.halves.test].std(ddof=1) for row in pairs.margins])
@@ -69,7 +73,9 @@ def test_halves_of_unequal_size_count_alike():
 
 
 def test_no_bound_holds_where_doing_nothing_cannot_be_told_from_zero():
-    share = ratio(np.array([2.0, 3.0]), np.array([2.0, 3.0]), paired=True)  # t = 5 with 1 df: p is over 5 %
+    share = ratio(
+        np.array([2.0, 3.0]), np.array([2.0, 3.0]), paired=True
+    )  # t = 5 with 1 df: p is over 5 %
     assert (share.value, share.low, share.high) == (pytest.approx(100), -np.inf, np.inf)
 
 
@@ -108,8 +114,17 @@ def test_of_unequal_numbers_of_pairs_the_fewer_give_the_degrees_of_freedom():
 
 def test_a_spread_over_samples_adds_to_that_over_pairs_as_a_normal_one():
     """Fieller with t² / n of the pairs, and z² of the samples."""
-    own, nothing, t, z = np.array([0.95, 1.05]), np.array([3.95, 4.05]), student.ppf(0.975, 1), norm.ppf(0.975)
-    a, b, c = 16 - t**2 * 0.0025 - z**2 * 0.04, 4 - t**2 * 0.0025 - z**2 * 0.02, 1 - t**2 * 0.0025 - z**2 * 0.03
+    own, nothing, t, z = (
+        np.array([0.95, 1.05]),
+        np.array([3.95, 4.05]),
+        student.ppf(0.975, 1),
+        norm.ppf(0.975),
+    )
+    a, b, c = (
+        16 - t**2 * 0.0025 - z**2 * 0.04,
+        4 - t**2 * 0.0025 - z**2 * 0.02,
+        1 - t**2 * 0.0025 - z**2 * 0.03,
+    )
     estimate = ratio(own, nothing, paired=True, over_samples=np.array([[0.03, 0.02], [0.02, 0.04]]))
     roots = [100 * (b + sign * np.sqrt(b**2 - a * c)) / a for sign in (-1, 1)]
     assert (estimate.value, estimate.low, estimate.high) == pytest.approx((25, *roots))
@@ -127,9 +142,15 @@ def test_other_pairs_than_those_of_doing_nothing_count_as_independent():
     pairs = population(6, 0.5, np.random.default_rng(0))
     other = population(6, 0.5, np.random.default_rng(1)).nothing
     apart = residual_share(replace(pairs, nothing=other)).share
-    assert apart == ratio(own(pairs), own(other), paired=False) != ratio(own(pairs), own(other), paired=True)
+    assert (
+        apart
+        == ratio(own(pairs), own(other), paired=False)
+        != ratio(own(pairs), own(other), paired=True)
+    )
     fewer = population(3, 0.5, np.random.default_rng(1)).nothing
-    assert residual_share(replace(pairs, nothing=fewer)).share == ratio(own(pairs), own(fewer), paired=False)
+    assert residual_share(replace(pairs, nothing=fewer)).share == ratio(
+        own(pairs), own(fewer), paired=False
+    )
 
 
 def test_p_of_pairs_and_chance_by_hand():
@@ -144,7 +165,9 @@ def test_p_of_pairs_and_chance_by_hand():
 
 def test_swapping_the_labels_within_pairs_changes_the_sign():
     pairs = population(4, 0.5, np.random.default_rng(0))
-    turned = replace(pairs, halves=Halves(pairs.halves.absent, pairs.halves.deleted, pairs.halves.test))
+    turned = replace(
+        pairs, halves=Halves(pairs.halves.absent, pairs.halves.deleted, pairs.halves.test)
+    )
     np.testing.assert_allclose(own(turned), -own(pairs), rtol=1e-12)
     assert residual_share(turned).share.value == pytest.approx(-residual_share(pairs).share.value)
 
@@ -162,7 +185,9 @@ def test_the_sd_by_chance_is_that_of_contrasts_with_other_halves_of_the_same_poo
 
 def test_what_is_left_does_not_count_as_luck():
     """It widens the differences of the pool three times, but hardly those within a half."""
-    nothing, all_left = (population(3, left, np.random.default_rng(0), effect=5.0, spread=0.0) for left in (0.0, 1.0))
+    nothing, all_left = (
+        population(3, left, np.random.default_rng(0), effect=5.0, spread=0.0) for left in (0.0, 1.0)
+    )
     assert chance_sd(all_left) < 1.3 * chance_sd(nothing)
     assert all_left.apart.std() > 2 * nothing.apart.std()
 
@@ -170,7 +195,9 @@ def test_what_is_left_does_not_count_as_luck():
 def test_what_is_tested_is_the_contrast_whatever_its_sign():
     for left in (0.5, -0.5):
         pairs = population(4, left, np.random.default_rng(0))
-        assert statistics(pairs)(pairs.halves.first)["share"] == pytest.approx(abs(own(pairs).mean()))
+        assert statistics(pairs)(pairs.halves.first)["share"] == pytest.approx(
+            abs(own(pairs).mean())
+        )
 
 
 def test_one_pair_is_refused():
@@ -198,10 +225,17 @@ def test_a_sham_is_rejected_at_its_level_though_all_was_left():
 @pytest.mark.parametrize("pairs", [4, 8])
 def test_the_interval_covers_the_truth_at_its_level(pairs, left):
     random = np.random.default_rng(0)
-    large = [residual_share(population(40, left, random, spread=0.3)).share.value for _ in range(20)]
-    truth = np.mean(large)  # not quite `left`: unlearning adds noise, and ranks end at the last test sample
+    large = [
+        residual_share(population(40, left, random, spread=0.3)).share.value for _ in range(20)
+    ]
+    truth = np.mean(
+        large
+    )  # not quite `left`: unlearning adds noise, and ranks end at the last test sample
     assert truth == pytest.approx(100 * left, abs=6)
-    shares = [residual_share(population(pairs, left, random, spread=0.3)).share for _ in range(SIMULATIONS)]
+    shares = [
+        residual_share(population(pairs, left, random, spread=0.3)).share
+        for _ in range(SIMULATIONS)
+    ]
     missed = sum(not share.low <= truth <= share.high for share in shares)
     assert missed <= ALLOWED[1]
     assert all(np.isfinite([share.low, share.high]).all() for share in shares)

@@ -13,9 +13,15 @@ from tests.audits.inputs import population
 
 def by_loops(pairs, gamma, slope):
     """The scores of samples that their model deleted, and that it never saw."""
-    pool, test, found = np.flatnonzero(pairs.halves.pool), np.flatnonzero(pairs.halves.test), ([], [])
+    pool, test, found = (
+        np.flatnonzero(pairs.halves.pool),
+        np.flatnonzero(pairs.halves.test),
+        ([], []),
+    )
     own = pairs.margins[:, None, test]
-    smaller, equal = ((np.sign(own - pairs.margins[:, :, None]) == sign).sum(axis=2) for sign in (-1, 0))
+    smaller, equal = (
+        (np.sign(own - pairs.margins[:, :, None]) == sign).sum(axis=2) for sign in (-1, 0)
+    )
     confidence = (smaller + equal / 2 + 0.5) / (len(test) + 1)
 
     def ratio(target, sample):
@@ -37,13 +43,20 @@ def small(pairs=3):
     deleted = np.zeros((2 * pairs, 10), bool)
     deleted[::2, :2] = deleted[1::2, 2:4] = True
     margins = np.random.default_rng(0).normal(size=deleted.shape) + deleted
-    return Pairs(margins, Halves(deleted, deleted.reshape(pairs, 2, 10)[:, ::-1].reshape(-1, 10), np.arange(10) > 4))
+    return Pairs(
+        margins,
+        Halves(deleted, deleted.reshape(pairs, 2, 10)[:, ::-1].reshape(-1, 10), np.arange(10) > 4),
+    )
 
 
 def test_a_ratio_by_hand():
     """Confidence 0.8 and 0.4 of two partners, 0.5 elsewhere: p(x) = (1.3 * 0.5 + 0.7) / 2."""
-    np.testing.assert_allclose(ratios(np.array([[0.8], [0.4]]), np.array([[0.5]]), 0.3), [[0.8 / 0.675], [0.4 / 0.675]])
-    np.testing.assert_allclose(ratios(np.array([[0.8], [0.4]]), np.array([[0.5]]), 1.0), [[1.6], [0.8]])
+    np.testing.assert_allclose(
+        ratios(np.array([[0.8], [0.4]]), np.array([[0.5]]), 0.3), [[0.8 / 0.675], [0.4 / 0.675]]
+    )
+    np.testing.assert_allclose(
+        ratios(np.array([[0.8], [0.4]]), np.array([[0.5]]), 1.0), [[1.6], [0.8]]
+    )
 
 
 @pytest.mark.parametrize(("gamma", "slope"), [(1.0, 0.3), (2.0, 1.0), (1.23, 0.6)])
@@ -57,7 +70,9 @@ def test_scores_are_shares_of_test_samples_that_are_beaten(gamma, slope):
 
 
 def test_a_tie_with_a_test_sample_counts_as_beaten():
-    margins = np.tile([0.7] * 5 + [0.7, 0.7, 0.7, 0.7, 0.9], (6, 1))  # 4 of 5 test samples are as sure as the pool
+    margins = np.tile(
+        [0.7] * 5 + [0.7, 0.7, 0.7, 0.7, 0.9], (6, 1)
+    )  # 4 of 5 test samples are as sure as the pool
     pairs = replace(small(), margins=margins)
     np.testing.assert_allclose(scores(pairs)(pairs.halves.first).deleted, 0.8)
     assert (scores(pairs, gamma=2)(pairs.halves.first).deleted == 0).all()
@@ -66,7 +81,10 @@ def test_a_tie_with_a_test_sample_counts_as_beaten():
 def test_what_is_left_is_found_and_over_forgetting_is_under_50():
     found = rmia(population(6, 1.0, np.random.default_rng(0)), np.random.default_rng(1))
     assert found.auroc.low > 55
-    assert rmia(population(6, -1.0, np.random.default_rng(0)), np.random.default_rng(1)).auroc.high < 45
+    assert (
+        rmia(population(6, -1.0, np.random.default_rng(0)), np.random.default_rng(1)).auroc.high
+        < 45
+    )
 
 
 def test_one_pair_is_refused():

@@ -50,12 +50,17 @@ def bfloat16(rows: np.ndarray) -> np.ndarray:
 
 
 CUT = ROWS.view("<u4") >> 16  # bfloat16, not rounded
-FORMS = {name: ROWS.astype(name) for name in ("<f2", "<f4", "<f8")} | {"bf": bfloat16(ROWS), "cut": CUT.astype("<u2")}
+FORMS = {name: ROWS.astype(name) for name in ("<f2", "<f4", "<f8")} | {
+    "bf": bfloat16(ROWS),
+    "cut": CUT.astype("<u2"),
+}
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("offset", [0, 7])
-def test_a_deleted_row_is_found_in_every_precision_by_row_and_by_column(shipped, form, offset, tmp_path):
+def test_a_deleted_row_is_found_in_every_precision_by_row_and_by_column(
+    shipped, form, offset, tmp_path
+):
     for rows, matrix in ((2, form[[3, 7]]), (10, form[:10].T), (40, form.T)):
         (tmp_path / "leak").write_bytes(b"x" * offset + matrix.tobytes() + b"tail")
         assert storage(shipped).rows == min(rows, 10)
@@ -80,7 +85,9 @@ PACKED = [
 def test_a_deleted_row_is_found_in_what_is_packed(shipped, pack, tmp_path):
     (tmp_path / "deep" / "leak").write_bytes(pack(ROWS[3].tobytes()))
     assert storage(shipped).rows == 1
-    (tmp_path / "deep" / "leak").write_bytes(gzip.compress(pack(b"x" * 99 + FORMS["bf"][3:8].tobytes())))
+    (tmp_path / "deep" / "leak").write_bytes(
+        gzip.compress(pack(b"x" * 99 + FORMS["bf"][3:8].tobytes()))
+    )
     found = storage(shipped)
     assert (found.rows, found.places) == (5, (str(tmp_path / "deep" / "leak"),))
 
@@ -93,7 +100,9 @@ def test_rows_are_found_in_compressed_arrays_and_a_packed_memory_is_searched(shi
     assert storage(shipped).rows == 10
 
 
-def test_what_cannot_be_unpacked_is_named_and_what_only_looks_packed_is_searched_as_it_is(shipped, tmp_path):
+def test_what_cannot_be_unpacked_is_named_and_what_only_looks_packed_is_searched_as_it_is(
+    shipped, tmp_path
+):
     (tmp_path / "leak").write_bytes(b"x^2 is no zlib" + ROWS[3].tobytes())
     assert storage(shipped).rows == 1
     (tmp_path / "leak").write_bytes(gzip.compress(ROWS[3].tobytes())[:-9])
@@ -146,7 +155,10 @@ def test_ids_that_the_memory_still_lists_are_named(shipped):
 def test_single_files_are_searched_too(shipped, tmp_path):
     (tmp_path / "leak").write_bytes(ROWS[3].tobytes())
     assert storage(replace(shipped, files=(tmp_path / "memory.safetensors",))).rows == 0
-    assert storage(replace(shipped, files=(tmp_path / "memory.safetensors", tmp_path / "leak"))).rows == 1
+    assert (
+        storage(replace(shipped, files=(tmp_path / "memory.safetensors", tmp_path / "leak"))).rows
+        == 1
+    )
 
 
 def test_where_kept_rows_are_not_found_nothing_is_said(shipped, tmp_path):
@@ -164,9 +176,14 @@ def test_files_that_are_not_there_are_named(shipped, tmp_path):
 def test_a_trace_could_not_stand_anywhere():
     row = np.array([0, 0, 1, 1, 1, 1, 1, 1, 1, 2, 3, 4, 5], dtype=np.float32)
     told = row[5:]  # 1, 1, 1, 1, 2, 3, 4, 5: five differ
-    assert traces(row)[:3] == [each.tobytes() for each in (told, told.astype(float), told.astype(np.float16))]
+    assert traces(row)[:3] == [
+        each.tobytes() for each in (told, told.astype(float), told.astype(np.float16))
+    ]
     row[-1] = 4
-    assert traces(row) == [row[4:12].tobytes(), row[4:12].astype(float).tobytes()]  # four: too few in half precision
+    assert traces(row) == [
+        row[4:12].tobytes(),
+        row[4:12].astype(float).tobytes(),
+    ]  # four: too few in half precision
     for hopeless in (np.zeros(20), np.ones(20), np.arange(7.0)):
         with pytest.raises(ValueError, match="recognized"):
             traces(hopeless)

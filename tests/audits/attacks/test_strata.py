@@ -12,7 +12,9 @@ from tests.audits.inputs import halves, population
 
 
 def _worlds(seeds: int, left: float = 0.0, effect: float = 1.0) -> list[Strata]:
-    return [strata(population(8, left, np.random.default_rng(seed), effect)) for seed in range(seeds)]
+    return [
+        strata(population(8, left, np.random.default_rng(seed), effect)) for seed in range(seeds)
+    ]
 
 
 def test_samples_are_sorted_by_what_the_other_fold_says():
@@ -25,7 +27,9 @@ def test_where_all_samples_are_alike_noise_makes_no_trend():
     """All keep 30 % of one effect. Sorted by the pair's own noise, the thirds would differ tenfold in what was put."""
     found = _worlds(30, left=0.3)
     puts = {name: np.mean([each.put[name] for each in found]) for name in found[0].put}
-    shares = {name: np.mean([each.shares[name].value for each in found]) for name in found[0].shares}
+    shares = {
+        name: np.mean([each.shares[name].value for each in found]) for name in found[0].shares
+    }
     assert max(puts.values()) == pytest.approx(min(puts.values()), rel=0.15)
     assert max(shares.values()) == pytest.approx(min(shares.values()), abs=6)
     low, high = ([each.shares[name].value for each in found] for name in ("low", "high"))
@@ -46,7 +50,11 @@ def test_what_only_the_memorized_keep_is_in_their_stratum():
     gain = np.where(few, 2.0, 0.3) * made.deleted
     found = strata(Pairs(base + gain * few, made, Pairs(base + gain, made)))
     assert found.put["high"] > 2 * found.put["low"]
-    assert found.shares["high"].low > 70 and found.shares["top"].low > 60 and found.shares["low"].value < 50
+    assert (
+        found.shares["high"].low > 70
+        and found.shares["top"].low > 60
+        and found.shares["low"].value < 50
+    )
 
 
 def test_a_control_with_fewer_pairs_is_sorted_by_all_pairs_of_doing_nothing():
@@ -54,7 +62,9 @@ def test_a_control_with_fewer_pairs_is_sorted_by_all_pairs_of_doing_nothing():
     part = replace(
         pairs,
         margins=pairs.margins[:8],
-        halves=replace(pairs.halves, deleted=pairs.halves.deleted[:8], absent=pairs.halves.absent[:8]),
+        halves=replace(
+            pairs.halves, deleted=pairs.halves.deleted[:8], absent=pairs.halves.absent[:8]
+        ),
     )
     whole, few = strata(pairs), strata(part)
     assert few.put["high"] == pytest.approx(whole.put["high"], abs=0.3)

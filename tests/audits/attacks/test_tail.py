@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from munkey.audits.attacks import residual_share
-from munkey.audits.attacks.tail import distances, memory_statistic, most, scatter, signs, statistics, tail
+from munkey.audits.attacks.tail import (
+    distances,
+    memory_statistic,
+    most,
+    scatter,
+    signs,
+    statistics,
+    tail,
+)
 from munkey.audits.evidence import Halves, Pairs, sham
 from munkey.audits.redraws import corrected
 from munkey.audits.registry import Refused
@@ -19,7 +27,9 @@ def test_where_nothing_is_left_samples_differ_and_scatter_as_by_chance():
     squares, tenths, scattered = (
         np.mean([getattr(each, name) for each in found]) for name in ("square", "tenth", "scatter")
     )
-    assert (squares, scattered) == pytest.approx((1, 1), abs=0.06) and tenths == pytest.approx(0, abs=0.06)
+    assert (squares, scattered) == pytest.approx((1, 1), abs=0.06) and tenths == pytest.approx(
+        0, abs=0.06
+    )
     assert sum(each.tenth_share.low < 0 < each.tenth_share.high for each in found) > 14
 
 
@@ -27,7 +37,9 @@ def test_of_a_tenth_that_is_kept_whole_the_tail_says_so():
     generator = np.random.default_rng(0)
     pairs = population(8, 0.0, generator, effect=2.0)
     kept = np.arange(pairs.margins.shape[1]) < 12
-    pairs = replace(pairs, margins=np.where(kept & pairs.halves.deleted, pairs.nothing.margins, pairs.margins))
+    pairs = replace(
+        pairs, margins=np.where(kept & pairs.halves.deleted, pairs.nothing.margins, pairs.margins)
+    )
     found = tail(pairs)
     assert found.tenth_share.low > 50 and found.tenth == pytest.approx(0.8, abs=0.3)
     assert found.square > 1.5 and found.scatter > 1.1
@@ -46,7 +58,9 @@ def test_statistics_by_hand():
     first = pairs.halves.first
     means = (signs(first) * pairs.apart).mean(axis=0)
     found = statistics(pairs)(first)
-    assert found["square"] == pytest.approx(np.mean(means**2)) and found["few"] == pytest.approx(np.mean(means**3))
+    assert found["square"] == pytest.approx(np.mean(means**2)) and found["few"] == pytest.approx(
+        np.mean(means**3)
+    )
     turned = statistics(pairs)(~first)  # all roles exchanged: squares stay, cubes turn
     assert (turned["square"], turned["few"]) == pytest.approx((found["square"], -found["few"]))
 
@@ -56,7 +70,9 @@ def test_a_mark_of_each_model_that_cancels_between_partners_is_in_the_level():
     mark = np.resize([0.5, -0.5], 8)[:, None] * honest.halves.deleted
     marked = statistics(replace(honest, margins=honest.margins + mark))(honest.halves.first)
     plain = statistics(honest)(honest.halves.first)
-    assert marked["level"] > 3 * plain["level"] and marked["square"] == pytest.approx(plain["square"], rel=0.3)
+    assert marked["level"] > 3 * plain["level"] and marked["square"] == pytest.approx(
+        plain["square"], rel=0.3
+    )
 
 
 def by_hand(first, scores, nothing=None):
@@ -64,7 +80,9 @@ def by_hand(first, scores, nothing=None):
     deleted = np.zeros((4, 5), dtype=bool)
     deleted[::2, :2] = first
     deleted[1::2, :2] = ~first
-    halves = Halves(deleted, deleted.reshape(2, 2, 5)[:, ::-1].reshape(4, 5), np.array([False] * 2 + [True] * 3))
+    halves = Halves(
+        deleted, deleted.reshape(2, 2, 5)[:, ::-1].reshape(4, 5), np.array([False] * 2 + [True] * 3)
+    )
     pairs = Pairs(np.zeros((4, 5)), halves, nothing)
     pairs.__dict__["scores"] = np.array(scores)
     pairs.__dict__["apart"] = pairs.scores[::2] - pairs.scores[1::2]
@@ -79,8 +97,12 @@ def test_level_and_shape_by_hand():
     pairs = by_hand(FIRST, [[5.0, 1.0], [2.0, 7.0], [0.0, 3.0], [4.0, 6.0]])
     # never seen: [2, 1] and [0, 6]; deleted: [5, 7] and [4, 3]; so distances are [2, -5], [-2, 5] and [5, 1], [2, 2]
     found = statistics(pairs)(FIRST)
-    assert found["level"] == pytest.approx((5 + 5) ** 2 + (1 - 2) ** 2 + (2 + 2) ** 2 + (2 - 5) ** 2)
-    assert found["shape"] == 0.5  # the pairs are [2, 5] apart where never seen, [1, 4] where deleted: below 2
+    assert found["level"] == pytest.approx(
+        (5 + 5) ** 2 + (1 - 2) ** 2 + (2 + 2) ** 2 + (2 - 5) ** 2
+    )
+    assert (
+        found["shape"] == 0.5
+    )  # the pairs are [2, 5] apart where never seen, [1, 4] where deleted: below 2
 
 
 def test_memory_by_hand():
@@ -126,7 +148,8 @@ def test_a_residue_that_follows_memory_is_found_where_its_mean_was_taken_away():
     assert sum(p_of(pairs, memory_statistic(pairs)) <= 0.05 for pairs in audits) >= 8
     assert (
         sum(
-            p_of(pairs, lambda first, of=pairs: residual_share.statistics(of)(first)["share"]) <= 0.05
+            p_of(pairs, lambda first, of=pairs: residual_share.statistics(of)(first)["share"])
+            <= 0.05
             for pairs in audits
         )
         <= 3
@@ -136,13 +159,17 @@ def test_a_residue_that_follows_memory_is_found_where_its_mean_was_taken_away():
 def test_memory_needs_the_halves_of_doing_nothing():
     pairs = population(4, 0.0, np.random.default_rng(0))
     assert memory_statistic(sham(pairs, np.random.default_rng(0))) is None
-    assert "memory" not in statistics(sham(pairs, np.random.default_rng(0)))(pairs.halves.first[:, :80])
+    assert "memory" not in statistics(sham(pairs, np.random.default_rng(0)))(
+        pairs.halves.first[:, :80]
+    )
 
 
 def test_scatter_is_about_what_other_pairs_that_never_saw_the_sample_say():
     """Never seen: 1 and 3. Deleted: 5 and 0; squared distances to the other's: 4 and 4, (5 - 3)² and (0 - 1)²."""
     scores = np.array([[5.0], [1.0], [3.0], [0.0]])
-    assert scatter(distances(scores, np.array([[True], [False]]))) == pytest.approx(np.log(2.5 / 4), abs=1e-4)
+    assert scatter(distances(scores, np.array([[True], [False]]))) == pytest.approx(
+        np.log(2.5 / 4), abs=1e-4
+    )
     assert (
         statistics(population(4, 0.0, np.random.default_rng(0)))(
             population(4, 0.0, np.random.default_rng(0)).halves.first

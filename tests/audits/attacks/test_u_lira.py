@@ -20,28 +20,41 @@ def by_loops(phi, first):
         means, squares = np.empty((2, phi.shape[1])), []
         for sample in range(phi.shape[1]):
             for kind in (0, 1):
-                margins = [phi[model, sample] for model in others if deleted[model, sample] == bool(kind)]
+                margins = [
+                    phi[model, sample] for model in others if deleted[model, sample] == bool(kind)
+                ]
                 means[kind, sample] = np.mean(margins)
                 squares += [(margin - np.mean(margins)) ** 2 for margin in margins]
         pairs = len(others) // 2
         sd = np.sqrt(sum(squares) / (2 * phi.shape[1] * (pairs - 1)))
-        scores[target] = norm.logpdf(phi[target], means[1], sd) - norm.logpdf(phi[target], means[0], sd)
+        scores[target] = norm.logpdf(phi[target], means[1], sd) - norm.logpdf(
+            phi[target], means[0], sd
+        )
     return scores
 
 
 def test_one_ratio_by_hand():
     """Others deleted it at 1 and 3, never saw it at -1 and 1: means 2 and 0, variance 2. Asked of 2 and of 0.5."""
-    phi, first = np.array([[2.0], [0.5], [1.0], [-1.0], [1.0], [3.0]]), np.array([[True], [True], [False]])
+    phi, first = (
+        np.array([[2.0], [0.5], [1.0], [-1.0], [1.0], [3.0]]),
+        np.array([[True], [True], [False]]),
+    )
     ratios = log_ratios(phi, first)
-    np.testing.assert_allclose([ratios.deleted[0, 0], ratios.absent[0, 0]], [(4 - 0) / 4, (0.25 - 2.25) / 4])
+    np.testing.assert_allclose(
+        [ratios.deleted[0, 0], ratios.absent[0, 0]], [(4 - 0) / 4, (0.25 - 2.25) / 4]
+    )
 
 
 def test_ratios_are_those_of_gaussians_fitted_without_the_target_and_its_partner():
     random = np.random.default_rng(0)
     phi, first = random.normal(size=(8, 6)), random.random((4, 6)) < 0.5
     ratios, expected = log_ratios(phi, first), by_loops(phi, first)
-    np.testing.assert_allclose(ratios.deleted, np.where(first, expected[::2], expected[1::2]), rtol=1e-6)
-    np.testing.assert_allclose(ratios.absent, np.where(first, expected[1::2], expected[::2]), rtol=1e-6)
+    np.testing.assert_allclose(
+        ratios.deleted, np.where(first, expected[::2], expected[1::2]), rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        ratios.absent, np.where(first, expected[1::2], expected[::2]), rtol=1e-6
+    )
 
 
 def test_what_is_left_is_found_whatever_its_direction():
@@ -52,16 +65,22 @@ def test_what_is_left_is_found_whatever_its_direction():
 
 def test_margins_are_standardized_before_models_are_compared():
     pairs = population(4, 0.5, np.random.default_rng(0))
-    scaled = replace(pairs, margins=pairs.margins * np.random.default_rng(1).uniform(0.2, 5, (8, 1)) + 3)
+    scaled = replace(
+        pairs, margins=pairs.margins * np.random.default_rng(1).uniform(0.2, 5, (8, 1)) + 3
+    )
     assert u_lira(scaled, np.random.default_rng(1)) == u_lira(pairs, np.random.default_rng(1))
 
 
 def test_models_that_are_all_alike_tie():
     made = halves(4, np.random.default_rng(0))
-    pairs = Pairs(np.tile(np.random.default_rng(1).normal(size=made.deleted.shape[1]), (8, 1)), made)
+    pairs = Pairs(
+        np.tile(np.random.default_rng(1).normal(size=made.deleted.shape[1]), (8, 1)), made
+    )
     found = u_lira(pairs, np.random.default_rng(0))
     assert found.auroc.value == 50
-    np.testing.assert_array_equal(log_ratios(np.ones((8, 3)), np.ones((4, 3), bool)), 0)  # their variance is 0
+    np.testing.assert_array_equal(
+        log_ratios(np.ones((8, 3)), np.ones((4, 3), bool)), 0
+    )  # their variance is 0
 
 
 def test_two_pairs_are_refused():

@@ -53,7 +53,10 @@ def read(content: bytes) -> np.ndarray:
 
 def test_a_jpeg_may_have_as_many_scans_as_the_limit_and_not_one_more():
     assert read(with_scans((600, 400), MOST_SCANS)).shape == (400, 600, 3)
-    with pytest.raises(RefusedPictureError, match="has 65 scans, each of which decodes the whole picture; a JPEG may"):
+    with pytest.raises(
+        RefusedPictureError,
+        match="has 65 scans, each of which decodes the whole picture; a JPEG may",
+    ):
         read(with_scans((600, 400), MOST_SCANS + 1))
 
 
@@ -76,7 +79,9 @@ def test_scans_of_a_thumbnail_and_bytes_after_the_end_are_not_counted():
 
 def test_fill_bytes_and_restarts_hide_no_scan():
     whole = with_scans((600, 400), MOST_SCANS + 1)
-    hidden = whole.replace(b"\xff\xda", b"\xff\xff\xff\xda").replace(b"\xff\xc4", b"\xff\xd0\xff\xff\xc4")
+    hidden = whole.replace(b"\xff\xda", b"\xff\xff\xff\xda").replace(
+        b"\xff\xc4", b"\xff\xd0\xff\xff\xc4"
+    )
     with pytest.raises(RefusedPictureError, match="has 65 scans"):
         read(hidden)
 
@@ -90,7 +95,9 @@ def test_a_file_may_have_so_many_bytes_for_a_pixel(size, refused):
     if not refused:
         assert read(stuffed).shape == (*size, 3)
         return
-    with pytest.raises(RefusedPictureError, match=r"bytes for 1 x 1 pixels; a JPEG may have 4,194,368"):
+    with pytest.raises(
+        RefusedPictureError, match=r"bytes for 1 x 1 pixels; a JPEG may have 4,194,368"
+    ):
         read(stuffed)
 
 
@@ -122,7 +129,9 @@ def test_a_process_that_is_killed_costs_one_picture(process):
     os.kill(process._process.pid, signal.SIGSTOP)
     killer = threading.Timer(0.3, os.kill, (process._process.pid, signal.SIGKILL))
     killer.start()
-    with pytest.raises(RefusedPictureError, match=r"ended the process that decodes pictures \(exit code -9\)"):
+    with pytest.raises(
+        RefusedPictureError, match=r"ended the process that decodes pictures \(exit code -9\)"
+    ):
         process.read([file_of("PNG")], LIMITS)
     killer.join()
     assert len(process.read([file_of("PNG")], LIMITS)) == 1
@@ -167,7 +176,9 @@ def test_a_process_ends_with_the_one_that_it_decodes_for():
         "decoder.decoded([file_of('PNG')], LIMITS); print(decoder._decoder._process.pid, flush=True);"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
-    ended = subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, check=False, timeout=60)
+    ended = subprocess.run(
+        [sys.executable, "-c", run], capture_output=True, text=True, check=False, timeout=60
+    )
     process = Path(f"/proc/{int(ended.stdout)}/stat")
     for _ in range(1000):
         if not process.exists() or process.read_text().split()[2] == "Z":
@@ -182,14 +193,19 @@ def test_no_format_that_starts_a_program_or_is_decoded_at_once_is_read(kind, tmp
     content = file_of(kind, (16, 16))
     (tmp_path / "pets/cat/disguised.png").write_bytes(content)
     (tmp_path / f"pets/cat/one.{kind.lower()}").write_bytes(content)
-    with pytest.raises(SourceError, match=r"1 fault\n.*disguised\.png: cannot be read as a picture, it is none of BMP"):
+    with pytest.raises(
+        SourceError,
+        match=r"1 fault\n.*disguised\.png: cannot be read as a picture, it is none of BMP",
+    ):
         loaded(DATASETS["imagefolder"].load(settings(tmp_path / "pets", size=4)), tmp_path / "out")
 
 
 def test_a_pipe_is_no_picture(tmp_path, capfd):
     class_folders(tmp_path / "pets", {"cat": 8, "dog": 8})
     os.mkfifo(tmp_path / "pets/cat/pipe.png")
-    dataset = loaded(DATASETS["imagefolder"].load(settings(tmp_path / "pets", size=4)), tmp_path / "out")
+    dataset = loaded(
+        DATASETS["imagefolder"].load(settings(tmp_path / "pets", size=4)), tmp_path / "out"
+    )
     assert len(dataset.images) == 16 and "pipe.png" in capfd.readouterr().err
     with pytest.raises(SourceError, match=r"pipe\.png is not a plain file"):
         list(decode([str(tmp_path / "pets/cat/pipe.png")], open_plain, None))
@@ -199,12 +215,19 @@ def test_a_pipe_is_no_picture(tmp_path, capfd):
 def test_a_pipe_is_no_archive(reader, tmp_path):
     place = tmp_path / ("x.npz" if reader == "npz" else "train-images-idx3-ubyte")
     os.mkfifo(place)
-    with pytest.raises(SourceError, match="is not a plain file" if reader == "npz" else "is missing"):
+    with pytest.raises(
+        SourceError, match="is not a plain file" if reader == "npz" else "is missing"
+    ):
         DATASETS[reader].load(settings(place if reader == "npz" else tmp_path))
 
 
 def chunk(kind: bytes, content: bytes) -> bytes:
-    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+    return (
+        struct.pack(">I", len(content))
+        + kind
+        + content
+        + struct.pack(">I", zlib.crc32(kind + content))
+    )
 
 
 @pytest.mark.parametrize("kind", [b"zTXt", b"iTXt", b"iCCP"])
@@ -225,10 +248,15 @@ def test_a_png_with_text_that_unpacks_to_gigabytes_is_refused(kind, tmp_path):
 
 @pytest.mark.parametrize(
     ("size", "said"),
-    [((40_000, 300), "40000 x 300 pixels; a picture may have"), ((20_000, 20_000), "400000000 pixels")],
+    [
+        ((40_000, 300), "40000 x 300 pixels; a picture may have"),
+        ((20_000, 20_000), "400000000 pixels"),
+    ],
 )
 def test_a_png_that_unpacks_to_gigabytes_is_refused_by_its_header(size, said, tmp_path):
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", *size, 8, 2, 0, 0, 0))
-    (tmp_path / "bomb.png").write_bytes(file_of("PNG")[:8] + header + chunk(b"IDAT", zlib.compress(bytes(100))))
+    (tmp_path / "bomb.png").write_bytes(
+        file_of("PNG")[:8] + header + chunk(b"IDAT", zlib.compress(bytes(100)))
+    )
     with pytest.raises(SourceError, match=rf"bomb\.png: .*{said}"):
         list(decode([str(tmp_path / "bomb.png")], open_plain, 4))

@@ -16,12 +16,17 @@ from munkey.data.sizes import SIZES, Size
 from munkey.data.source import Source
 from tests.data.inputs import RNG, counts, settings
 
-BOTH = pytest.mark.parametrize(("name", "published"), [("cifar10", CIFAR10), ("cifar100", CIFAR100)])
+BOTH = pytest.mark.parametrize(
+    ("name", "published"), [("cifar10", CIFAR10), ("cifar100", CIFAR100)]
+)
 
 
 def test_cifar_s_two_parts_are_one_source():
     parts = [
-        SimpleNamespace(data=RNG.integers(0, 256, (n, 32, 32, 3), dtype=np.uint8), targets=[i % 2 for i in range(n)])
+        SimpleNamespace(
+            data=RNG.integers(0, 256, (n, 32, 32, 3), dtype=np.uint8),
+            targets=[i % 2 for i in range(n)],
+        )
         for n in (6, 10)
     ]
     parts[0].classes = ["cat", "dog"]
@@ -33,7 +38,11 @@ def test_cifar_s_two_parts_are_one_source():
 @BOTH
 def test_what_is_downloaded_is_what_torchvision_names(name, published):
     archive = DATASETS[name].archive()
-    assert (archive.url, archive.name, archive.md5) == (published.url, published.filename, published.tgz_md5)
+    assert (archive.url, archive.name, archive.md5) == (
+        published.url,
+        published.filename,
+        published.tgz_md5,
+    )
 
 
 def write_superclasses(folder, train, test):
@@ -66,7 +75,9 @@ def small(monkeypatch, tmp_path):
 
 
 @BOTH
-def test_its_training_images_are_train_and_its_test_images_val_and_test(small, tmp_path, name, published):
+def test_its_training_images_are_train_and_its_test_images_val_and_test(
+    small, tmp_path, name, published
+):
     write_superclasses(tmp_path / "cifar-100-python", [0] * 6, [1] * 10)
     source = small(name, published)
     assert source.splits[:6].tolist() == ["train"] * 6 and counts(source.splits) == [6, 4, 6]
@@ -76,7 +87,9 @@ def test_its_training_images_are_train_and_its_test_images_val_and_test(small, t
 
 
 @BOTH
-def test_other_images_than_those_published_are_refused_and_missing_ones_named(small, name, published):
+def test_other_images_than_those_published_are_refused_and_missing_ones_named(
+    small, name, published
+):
     with pytest.raises(ValueError, match=f"{name} should have"):
         small(name, published, test=9)
     with pytest.raises(MissingDataError, match=published.filename):
@@ -86,15 +99,28 @@ def test_other_images_than_those_published_are_refused_and_missing_ones_named(sm
 def test_superclasses_come_from_the_files_in_their_published_form(tmp_path):
     write_superclasses(tmp_path, [1, 0, 1, 0], [0, 1])
     source = Source(
-        np.zeros((6, 2, 2, 3), np.uint8), np.array([2, 0, 2, 1, 1, 2]), np.array(["train"] * 6), ["a", "b", "c"]
+        np.zeros((6, 2, 2, 3), np.uint8),
+        np.array([2, 0, 2, 1, 1, 2]),
+        np.array(["train"] * 6),
+        ["a", "b", "c"],
     )
     found = with_superclasses(source, tmp_path)
-    assert found.units == ["flowers", "fish", "flowers", "fish", "fish", "flowers"] and found.classes == ["a", "b", "c"]
+    assert found.units == [
+        "flowers",
+        "fish",
+        "flowers",
+        "fish",
+        "fish",
+        "flowers",
+    ] and found.classes == ["a", "b", "c"]
 
 
 def test_cifar20_has_superclasses_as_classes_and_classes_as_units(monkeypatch):
     fine = Source(
-        np.zeros((3, 2, 2, 3), np.uint8), np.array([2, 0, 1]), np.array(["train"] * 3), ["rose", "trout", "tulip"]
+        np.zeros((3, 2, 2, 3), np.uint8),
+        np.array([2, 0, 1]),
+        np.array(["train"] * 3),
+        ["rose", "trout", "tulip"],
     )
     made = replace(fine, units=["flowers", "flowers", "fish"])
     monkeypatch.setattr(cifar, "cifar100", lambda settings: made)
@@ -108,7 +134,9 @@ def test_a_cut_off_archive_is_damaged_and_stays_as_it_is(monkeypatch, tmp_path, 
     monkeypatch.setattr(cifar, "FOLDER", tmp_path)
     archive = tmp_path / published.filename
     archive.write_bytes(b"the first bytes")
-    with pytest.raises(ValueError, match=f"{published.filename} is damaged or another file: its md5 is not"):
+    with pytest.raises(
+        ValueError, match=f"{published.filename} is damaged or another file: its md5 is not"
+    ):
         DATASETS[name].load(settings())
     assert archive.read_bytes() == b"the first bytes"
 
@@ -116,5 +144,7 @@ def test_a_cut_off_archive_is_damaged_and_stays_as_it_is(monkeypatch, tmp_path, 
 @BOTH
 def test_unpacked_files_that_are_damaged_are_named(small, tmp_path, name, published):
     (tmp_path / published.base_folder).mkdir()
-    with pytest.raises(ValueError, match=f"{published.base_folder} is damaged: a file in it is missing or not the"):
+    with pytest.raises(
+        ValueError, match=f"{published.base_folder} is damaged: a file in it is missing or not the"
+    ):
         small(name, published, test=0)

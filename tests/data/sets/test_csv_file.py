@@ -37,22 +37,34 @@ def rewritten(path, change):
 def test_pictures_stand_in_the_order_of_the_lines_with_their_labels_and_places(pets, tmp_path):
     source = source_of(pets)
     dataset = loaded(source, tmp_path / "out")
-    assert dataset.classes == ["cat", "dog"] and dataset.labels.tolist() == [1, 0] * 10 and dataset.units is None
+    assert (
+        dataset.classes == ["cat", "dog"]
+        and dataset.labels.tolist() == [1, 0] * 10
+        and dataset.units is None
+    )
     assert counts(dataset.splits) == [12, 4, 4]  # 0.6, 0.15 and 0.25 of each ten
     assert source.names[3:5] == [str(tmp_path / "pets/cat/1.png"), str(tmp_path / "pets/dog/2.png")]
-    np.testing.assert_array_equal(dataset.images[3], np.asarray(Image.open(tmp_path / "pets/cat/1.png")))
+    np.testing.assert_array_equal(
+        dataset.images[3], np.asarray(Image.open(tmp_path / "pets/cat/1.png"))
+    )
 
 
 def test_a_picture_beside_the_file_is_named_as_in_it(pets, tmp_path):
     pets.rename(tmp_path / "pets.csv")
-    rewritten(tmp_path / "pets.csv", lambda lines: [line.replace("../pets", "./lists/../pets") for line in lines])
+    rewritten(
+        tmp_path / "pets.csv",
+        lambda lines: [line.replace("../pets", "./lists/../pets") for line in lines],
+    )
     assert source_of(tmp_path / "pets.csv").names[:2] == ["pets/dog/0.png", "pets/cat/0.png"]
 
 
 def with_column(path, name, values):
     """The same file with one more column."""
     return rewritten(
-        path, lambda lines: [f"{line},{value}" for line, value in zip(lines, [name, *values], strict=True)]
+        path,
+        lambda lines: [
+            f"{line},{value}" for line, value in zip(lines, [name, *values], strict=True)
+        ],
     )
 
 
@@ -60,13 +72,19 @@ def test_a_unit_stays_in_one_split_and_a_cell_without_one_is_none(pets):
     """Each of four persons has four pictures, the other four pictures are of nobody."""
     source = source_of(with_column(pets, "unit", [*"AAAABBBBCCCCDDDD", "", " ", "", ""]))
     assert source.units == [*"AAAABBBBCCCCDDDD", None, None, None, None]
-    splits = {(unit, split) for unit, split in zip(source.units, source.splits, strict=True) if unit}
+    splits = {
+        (unit, split) for unit, split in zip(source.units, source.splits, strict=True) if unit
+    }
     assert len(splits) == 4 and len(set(source.splits)) > 1
 
 
 def test_without_val_the_pictures_of_a_unit_stay_together_where_test_is_divided(pets):
     """Five persons, two pictures each, in test: 40 % of them are two."""
-    with_column(with_column(pets, "split", ["train"] * 10 + ["test"] * 10), "unit", [""] * 10 + [*"AABBCCDDEE"])
+    with_column(
+        with_column(pets, "split", ["train"] * 10 + ["test"] * 10),
+        "unit",
+        [""] * 10 + [*"AABBCCDDEE"],
+    )
     source = source_of(pets)
     assert counts(source.splits) == [10, 4, 6]
     assert len(set(zip(source.units[10:], source.splits[10:], strict=True))) == 5
@@ -79,14 +97,23 @@ def test_a_unit_in_two_splits_is_named(pets, capfd):
 
 
 def test_splits_of_the_file_stand_and_without_val_test_is_divided(pets):
-    assert counts(source_of(with_column(pets, "split", ["train"] * 10 + ["test"] * 10)).splits) == [10, 4, 6]
-    rewritten(pets, lambda lines: [line.replace("0.png,dog,train", "0.png,dog,val") for line in lines])
+    assert counts(source_of(with_column(pets, "split", ["train"] * 10 + ["test"] * 10)).splits) == [
+        10,
+        4,
+        6,
+    ]
+    rewritten(
+        pets, lambda lines: [line.replace("0.png,dog,train", "0.png,dog,val") for line in lines]
+    )
     assert counts(source_of(pets).splits) == [9, 1, 10]
 
 
 def test_labels_that_are_numbers_stand_by_value(pets):
     source = source_of(
-        rewritten(pets, lambda lines: [each.replace(",dog", ",2").replace(",cat", ",10") for each in lines])
+        rewritten(
+            pets,
+            lambda lines: [each.replace(",dog", ",2").replace(",cat", ",10") for each in lines],
+        )
     )
     assert source.classes == ["2", "10"] and source.labels.tolist() == [0, 1] * 10
 
@@ -95,11 +122,18 @@ def test_a_file_as_a_spreadsheet_writes_it_is_read_alike(pets):
     """With semicolons, a mark of the byte order, capitals, an index column of pandas and an empty line."""
     plain = source_of(with_column(pets, "unit", ["p1", "p2"] * 10))
     lines = pets.read_text().splitlines()
-    sheet = [";File; Label ;Unit", *(f"{n};{line.replace(',', ';')}" for n, line in enumerate(lines[1:])), ";;;"]
+    sheet = [
+        ";File; Label ;Unit",
+        *(f"{n};{line.replace(',', ';')}" for n, line in enumerate(lines[1:])),
+        ";;;",
+    ]
     pets.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(sheet).encode())
     source = source_of(pets)
     assert (source.names, source.classes, source.units) == (plain.names, plain.classes, plain.units)
-    assert source.labels.tolist() == plain.labels.tolist() and source.splits.tolist() == plain.splits.tolist()
+    assert (
+        source.labels.tolist() == plain.labels.tolist()
+        and source.splits.tolist() == plain.splits.tolist()
+    )
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
@@ -112,7 +146,21 @@ def test_a_file_in_another_encoding_is_refused_with_what_to_do(pets, encoding):
 
 def test_what_stands_for_an_empty_cell_is_no_unit_and_names_are_compared_as_people_type_them(pets):
     decomposed = unicodedata.normalize("NFD", "Zoë")
-    units = ["NA", "nan", "None", "<NA>", "NaT", "", "null", "7", "7.0", decomposed, "Zoë", "Zoë ", *["p"] * 8]
+    units = [
+        "NA",
+        "nan",
+        "None",
+        "<NA>",
+        "NaT",
+        "",
+        "null",
+        "7",
+        "7.0",
+        decomposed,
+        "Zoë",
+        "Zoë ",
+        *["p"] * 8,
+    ]
     source = source_of(with_column(pets, "unit", units))
     assert source.units == [*[None] * 7, "7", "7", *["Zoë"] * 3, *["p"] * 8]
 
@@ -132,7 +180,10 @@ def test_pictures_and_classes_from_a_mac_are_found_as_people_type_them(pets, tmp
 
 def test_other_columns_are_left_out_with_a_warning(pets, capfd):
     source_of(with_column(with_column(pets, "age", range(20)), "units", range(20)))
-    assert "left out the columns age, units; those that count are file, label, unit, split" in capfd.readouterr().err
+    assert (
+        "left out the columns age, units; those that count are file, label, unit, split"
+        in capfd.readouterr().err
+    )
 
 
 def replaced(number, line):
@@ -153,9 +204,18 @@ def replaced(number, line):
             lambda lines: [*lines[:2], ",cat", ",dog"],
             "2 faults\n  - line 3, column 'file': is empty\n  - line 4, .* empty$",
         ),
-        (replaced(3, "../pets/cat/0.png," + "7" * 5000), "line 3, column 'label': has 5,000 characters, more than 200"),
-        (replaced(3, "../pets/cat,cat"), r"line 3, column 'file': there is no file \S+/pets/cat\n  - line"),
-        (replaced(3, "../pets/./dog/0.png,cat"), r"line 3, column 'file': ../pets/./dog/0.png is on line 2 already"),
+        (
+            replaced(3, "../pets/cat/0.png," + "7" * 5000),
+            "line 3, column 'label': has 5,000 characters, more than 200",
+        ),
+        (
+            replaced(3, "../pets/cat,cat"),
+            r"line 3, column 'file': there is no file \S+/pets/cat\n  - line",
+        ),
+        (
+            replaced(3, "../pets/./dog/0.png,cat"),
+            r"line 3, column 'file': ../pets/./dog/0.png is on line 2 already",
+        ),
         (lambda lines: lines[:1], "holds no line below its header"),
         (lambda lines: [], "line 1: no column 'file' among"),
     ],
@@ -173,7 +233,8 @@ def test_what_is_wrong_is_named_by_line_and_column_all_at_once(pets, change, mes
 def test_a_picture_that_cannot_be_read_is_named_by_its_line(pets, tmp_path):
     (tmp_path / "pets/cat/0.png").write_bytes(b"no picture")
     with pytest.raises(
-        SourceError, match=r"lists/pets\.csv, line 3, column 'file', \S+/pets/cat/0\.png: cannot be read"
+        SourceError,
+        match=r"lists/pets\.csv, line 3, column 'file', \S+/pets/cat/0\.png: cannot be read",
     ):
         loaded(source_of(pets), tmp_path / "out")
 
@@ -183,14 +244,19 @@ def test_pictures_that_cannot_be_read_are_skipped_where_that_is_asked_for(pets, 
     with_column(pets, "unit", [f"p{number}" for number in range(20)])
     source = source_of(pets, on_bad="skip")
     assert source.units == ["p0", *(f"p{number}" for number in range(2, 20))]
-    assert source.labels.tolist() == [1, *[1, 0] * 9] and len(loaded(source, tmp_path / "out").ids) == 19
+    assert (
+        source.labels.tolist() == [1, *[1, 0] * 9]
+        and len(loaded(source, tmp_path / "out").ids) == 19
+    )
     err = capfd.readouterr().err
     assert "skipped 1 picture that cannot be used:\n  - " in err and "pets.csv, line 3, " in err
 
 
 def test_an_unknown_split_is_named(pets):
     with_column(pets, "split", ["valid"] * 20)
-    with pytest.raises(SourceError, match="line 2, column 'split': 'valid' is none of train, val, test"):
+    with pytest.raises(
+        SourceError, match="line 2, column 'split': 'valid' is none of train, val, test"
+    ):
         source_of(pets)
 
 

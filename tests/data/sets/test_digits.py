@@ -12,7 +12,11 @@ from tests.data.inputs import counts, settings
 def test_the_digits_are_all_there_in_fixed_splits_of_60_15_25_percent(tmp_path):
     digits, again = DATASETS["digits"].load(settings()), DATASETS["digits"].load(settings())
     assert digits.images.shape == (1797, 8, 8, 3)
-    assert dict(zip(SPLITS, counts(digits.splits), strict=True)) == {"train": 1078, "val": 270, "test": 449}
+    assert dict(zip(SPLITS, counts(digits.splits), strict=True)) == {
+        "train": 1078,
+        "val": 270,
+        "test": 449,
+    }
     np.testing.assert_array_equal(digits.splits, again.splits)
     prepare(digits, tmp_path)
 

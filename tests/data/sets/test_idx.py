@@ -18,7 +18,10 @@ def write_idx(folder, ending):
     for part, count in {"train": 12, "t10k": 20}.items():
         pixels.append(RNG.integers(0, 256, (count, 5, 4), dtype=np.uint8))
         labels = (np.arange(count) % 2).astype(np.uint8)
-        for content, array in {"images-idx3-ubyte": pixels[-1], "labels-idx1-ubyte": labels}.items():
+        for content, array in {
+            "images-idx3-ubyte": pixels[-1],
+            "labels-idx1-ubyte": labels,
+        }.items():
             with opener(folder / f"{part}-{content}{ending}", "wb") as file:
                 file.write(bytes([0, 0, 8, array.ndim]))
                 file.write(np.array(array.shape, ">u4").tobytes() + array.tobytes())
@@ -57,22 +60,42 @@ def header(*shape, magic=(0, 0, 8)):
         ("t10k-labels-idx1", lambda c: c[:-1], r"ends too early for \(20,\)"),
         ("train-images-idx3", lambda c: b"", r"is not an IDX file of unsigned bytes in 3 dim"),
         ("train-images-idx3", lambda c: c[:9], r"ends within its header"),
-        ("train-images-idx3", lambda c: bytes([0, 0, 13]) + c[3:], r"is not an IDX file of unsigned bytes in 3"),
-        ("train-images-idx3", lambda c: header(12, 5, 5) + c[16:], r"ends too early for \(12, 5, 5\)"),
+        (
+            "train-images-idx3",
+            lambda c: bytes([0, 0, 13]) + c[3:],
+            r"is not an IDX file of unsigned bytes in 3",
+        ),
+        (
+            "train-images-idx3",
+            lambda c: header(12, 5, 5) + c[16:],
+            r"ends too early for \(12, 5, 5\)",
+        ),
         ("train-images-idx3", lambda c: header(12, 5, 3) + c[16:], r"goes on after \(12, 5, 3\)"),
         (
             "train-images-idx3",
             lambda c: header(11, 5, 4) + c[16:-20],
             r"\(11, 5, 4\) and .*labels-idx1.* \(12,\) differ",
         ),
-        ("train-images-idx3", lambda c: header(0, 5, 4), r"holds no images, its shape is \(0, 5, 4\)"),
-        ("train-images-idx3", lambda c: header(12, 0, 4), r"holds no images, its shape is \(12, 0, 4\)"),
+        (
+            "train-images-idx3",
+            lambda c: header(0, 5, 4),
+            r"holds no images, its shape is \(0, 5, 4\)",
+        ),
+        (
+            "train-images-idx3",
+            lambda c: header(12, 0, 4),
+            r"holds no images, its shape is \(12, 0, 4\)",
+        ),
         (
             "train-images-idx3",
             lambda c: header(12, 2**32 - 1, 2**32 - 1) + c[16:],
             r"unpacks to 221,|a picture may have",
         ),
-        ("train-labels-idx1", lambda c: c[:8] + bytes([7]) + c[9:], r"labels run from 0 to 7, but there are 3 classes"),
+        (
+            "train-labels-idx1",
+            lambda c: c[:8] + bytes([7]) + c[9:],
+            r"labels run from 0 to 7, but there are 3 classes",
+        ),
     ],
 )
 @pytest.mark.parametrize("ending", [".gz", ""])
@@ -103,4 +126,6 @@ def test_images_of_other_sizes_need_a_storage_size(tmp_path):
     write_idx(tmp_path, "")
     path = tmp_path / "t10k-images-idx3-ubyte"
     path.write_bytes(header(20, 4, 5) + path.read_bytes()[16:])
-    assert re.search(r"images differ in size, .*\(5, 4\) px and .*\(4, 5\) px; set source", refusal(tmp_path))
+    assert re.search(
+        r"images differ in size, .*\(5, 4\) px and .*\(4, 5\) px; set source", refusal(tmp_path)
+    )

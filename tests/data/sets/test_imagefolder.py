@@ -30,7 +30,11 @@ def test_a_folder_of_classes_is_split_within_each_class(tmp_path):
     assert dataset.classes == ["cat", "dog"]
     assert dataset.images.shape == (60, 6, 8, 3)
     for label, count in ((0, 20), (1, 40)):
-        assert counts(dataset.splits[dataset.labels == label]) == [count * 0.6, count * 0.15, count * 0.25]
+        assert counts(dataset.splits[dataset.labels == label]) == [
+            count * 0.6,
+            count * 0.15,
+            count * 0.25,
+        ]
 
 
 def test_pictures_are_in_name_order_and_exact(tmp_path):
@@ -53,7 +57,9 @@ def test_folders_of_all_three_splits_stand_as_they_are(tmp_path):
         class_folders(tmp_path / "pets" / split, {"cat": count, "dog": count})
     source = source_of(tmp_path / "pets")
     assert counts(source.splits) == [12, 6, 8]
-    assert all(name.split("/")[0] == split for name, split in zip(source.names, source.splits, strict=True))
+    assert all(
+        name.split("/")[0] == split for name, split in zip(source.names, source.splits, strict=True)
+    )
 
 
 def test_samples_say_which_file_each_id_stands_for(pets, tmp_path):
@@ -62,7 +68,9 @@ def test_samples_say_which_file_each_id_stands_for(pets, tmp_path):
         rows = list(csv.DictReader(file))
     assert [row["name"] for row in rows[:2]] == ["cat/0.png", "cat/1.png"]
     for row in rows:
-        np.testing.assert_array_equal(images[int(row["id"])], np.asarray(Image.open(pets / row["name"])))
+        np.testing.assert_array_equal(
+            images[int(row["id"])], np.asarray(Image.open(pets / row["name"]))
+        )
 
 
 def test_pictures_in_nested_folders_belong_to_their_class_and_other_files_are_counted(pets, capfd):
@@ -78,8 +86,12 @@ def test_pictures_in_nested_folders_belong_to_their_class_and_other_files_are_co
     assert "left out 2 files beside the pictures: 2 .txt; e.g. " in capfd.readouterr().err
 
 
-def test_what_lies_beside_pictures_is_left_out_with_one_warning_that_counts_it_by_ending(pets, tmp_path, capfd):
-    for number, name in enumerate(["report.pdf", "clip.mpg", "map.h5", "scan.eps", "Thumbs.db", "README", "B.PDF"]):
+def test_what_lies_beside_pictures_is_left_out_with_one_warning_that_counts_it_by_ending(
+    pets, tmp_path, capfd
+):
+    for number, name in enumerate(
+        ["report.pdf", "clip.mpg", "map.h5", "scan.eps", "Thumbs.db", "README", "B.PDF"]
+    ):
         (pets / ("cat", "dog")[number % 2] / name).write_bytes(b"%PDF-1.4\n")
     for folder in ("@eaDir", "__MACOSX", "cat/@eaDir", "dog/more/__MACOSX"):
         picture(pets / folder / "0.png", size=(4, 3), seed=7)
@@ -92,7 +104,9 @@ def test_what_lies_beside_pictures_is_left_out_with_one_warning_that_counts_it_b
     assert sorted(said.split(", ")) == sorted(counts.split(", "))
 
 
-def test_pictures_that_cannot_be_read_are_skipped_where_that_is_asked_for_and_all_are_named(pets, tmp_path, capfd):
+def test_pictures_that_cannot_be_read_are_skipped_where_that_is_asked_for_and_all_are_named(
+    pets, tmp_path, capfd
+):
     (pets / "cat/3.png").write_bytes(b"")
     whole = (pets / "dog/5.png").read_bytes()
     (pets / "dog/5.png").write_bytes(whole[: len(whole) // 2])
@@ -100,7 +114,9 @@ def test_pictures_that_cannot_be_read_are_skipped_where_that_is_asked_for_and_al
     with pytest.raises(SourceError, match=r"(?s)3 faults.*cat/3\.png.*dog/5\.png.*dog/9\.jpg"):
         loaded(source_of(pets), tmp_path / "out")
     dataset = loaded(source := source_of(pets, on_bad="skip"), tmp_path / "out")
-    assert len(dataset.ids) == 18 and not {"cat/3.png", "dog/5.png", "dog/9.jpg"} & set(source.names)
+    assert len(dataset.ids) == 18 and not {"cat/3.png", "dog/5.png", "dog/9.jpg"} & set(
+        source.names
+    )
     err = capfd.readouterr().err
     assert err.count("skipped 3 pictures that cannot be used") == 1
     assert all(name in err for name in ("cat/3.png", "dog/5.png", "dog/9.jpg"))
@@ -108,14 +124,18 @@ def test_pictures_that_cannot_be_read_are_skipped_where_that_is_asked_for_and_al
         np.testing.assert_array_equal(dataset.images[row], np.asarray(Image.open(pets / name)))
 
 
-def test_small_and_empty_classes_are_named_with_their_count_and_the_ways_out_beside_bad_pictures(tmp_path):
+def test_small_and_empty_classes_are_named_with_their_count_and_the_ways_out_beside_bad_pictures(
+    tmp_path,
+):
     class_folders(tmp_path / "pets", {"many": 12, "few": 3})
     (tmp_path / "pets/none").mkdir()
     (tmp_path / "pets/many/zero.png").write_bytes(b"")
     with pytest.raises(SourceError) as refused:
         loaded(source_of(tmp_path / "pets"), tmp_path / "out")
     few, none, bad = refused.value.faults
-    assert few.startswith("no image of class 'few' in split 'val': it has 3 images in all. Three ways out: add images;")
+    assert few.startswith(
+        "no image of class 'few' in split 'val': it has 3 images in all. Three ways out: add images;"
+    )
     assert "source.only" in few and "source.split, or splits of your own" in few
     assert none == "class 'none' has no image" and "many/zero.png: cannot be read" in bad
 
@@ -137,7 +157,10 @@ def test_a_picture_in_two_classes_is_warned_of_with_two_examples(pets, tmp_path)
     prepare(source_of(pets), tmp_path / "out", report=warnings.append)
     (classes,) = [warning for warning in warnings if "two classes or more" in warning]
     assert classes.startswith("WARNING: 10 samples are in two classes or more, in exact copies: ")
-    assert "cat/more/0.png (cat) and dog/0.png (dog); cat/more/1.png (cat) and dog/1.png (dog)." in classes
+    assert (
+        "cat/more/0.png (cat) and dog/0.png (dog); cat/more/1.png (cat) and dog/1.png (dog)."
+        in classes
+    )
 
 
 def test_a_picture_under_two_persons_is_warned_of(tmp_path):
@@ -148,8 +171,13 @@ def test_a_picture_under_two_persons_is_warned_of(tmp_path):
     for number in range(20):
         picture(tmp_path / f"pets/cat/p{number + 40}_0.png", seed=1000 + number)
     warnings = []
-    prepare(source_of(tmp_path / "pets", units=r"(p\d+)_"), tmp_path / "out", report=warnings.append)
-    assert any("in two units or more, in exact copies: cat/p1_0.png (p1) and cat/p2_0.png (p2)" in w for w in warnings)
+    prepare(
+        source_of(tmp_path / "pets", units=r"(p\d+)_"), tmp_path / "out", report=warnings.append
+    )
+    assert any(
+        "in two units or more, in exact copies: cat/p1_0.png (p1) and cat/p2_0.png (p2)" in w
+        for w in warnings
+    )
 
 
 def deep(path, values):
@@ -161,7 +189,10 @@ def test_gray_of_twelve_bits_is_warned_of_and_scaled_by_the_setting(tmp_path, ca
     """The values 0, 1000, 4095: black, 62 (255 * 1000 / 4095 = 62.3) and white."""
     for name in ("sick", "well"):
         for number in range(8):
-            deep(tmp_path / "xrays" / name / f"{number}.png", np.roll([[0, 1000, 4095], [0, 0, number]], number))
+            deep(
+                tmp_path / "xrays" / name / f"{number}.png",
+                np.roll([[0, 1000, 4095], [0, 0, number]], number),
+            )
     dark = loaded(source_of(tmp_path / "xrays"), tmp_path / "dark")
     assert dark.images.max() == 15
     err = capfd.readouterr().err
@@ -170,7 +201,10 @@ def test_gray_of_twelve_bits_is_warned_of_and_scaled_by_the_setting(tmp_path, ca
     bright = loaded(source_of(tmp_path / "xrays", white=4095), tmp_path / "bright")
     assert bright.images[0, 0, :, 0].tolist() == [0, 62, 255]
     assert "16 bits" not in capfd.readouterr().err
-    with pytest.raises(SourceError, match=r"16 faults.*\n.*gray values must be 0 to 4094, which was said to be white"):
+    with pytest.raises(
+        SourceError,
+        match=r"16 faults.*\n.*gray values must be 0 to 4094, which was said to be white",
+    ):
         loaded(source_of(tmp_path / "xrays", white=4094), tmp_path / "refused")
 
 
@@ -191,7 +225,9 @@ def test_gray_of_sixteen_bits_is_not_warned_of(tmp_path, capfd):
         (["train", "test", "valid"], "the folder 'valid' is none of train, val, test"),
     ],
 )
-def test_folders_of_splits_that_are_incomplete_are_never_taken_for_classes(pets, tmp_path, present, message):
+def test_folders_of_splits_that_are_incomplete_are_never_taken_for_classes(
+    pets, tmp_path, present, message
+):
     for name in present:
         (tmp_path / "mine").mkdir(exist_ok=True)
         (tmp_path / "mine" / name).symlink_to(pets)
@@ -206,7 +242,9 @@ def test_an_empty_class_and_a_corrupt_picture_are_reported_together(pets, tmp_pa
         loaded(source_of(pets), tmp_path / "out")
 
 
-@pytest.mark.parametrize(("path", "message"), [("absent", "there is no such folder"), ("", "holds no class folders")])
+@pytest.mark.parametrize(
+    ("path", "message"), [("absent", "there is no such folder"), ("", "holds no class folders")]
+)
 def test_a_folder_without_classes_is_named(tmp_path, path, message):
     with pytest.raises(SourceError, match=message):
         source_of(tmp_path / path)
@@ -218,14 +256,18 @@ def test_a_link_back_to_a_folder_that_it_lies_in_is_named(pets, place, target):
     (pets / place).parent.mkdir(exist_ok=True)
     to = {".": (pets / place).parent, "..": pets, "above": pets.parent}[target]
     (pets / place).symlink_to(to)
-    with pytest.raises(SourceError, match=f"{place}: is a link back to {to}, a folder that it lies in"):
+    with pytest.raises(
+        SourceError, match=f"{place}: is a link back to {to}, a folder that it lies in"
+    ):
         source_of(pets)
 
 
 def test_links_that_lead_back_over_each_other_are_named(pets):
     (pets / "cat/dogs").symlink_to(pets / "dog")
     (pets / "dog/cats").symlink_to(pets / "cat")
-    with pytest.raises(SourceError, match=r"cat/dogs/cats: is a link back to .*cat, a folder that it lies in"):
+    with pytest.raises(
+        SourceError, match=r"cat/dogs/cats: is a link back to .*cat, a folder that it lies in"
+    ):
         source_of(pets)
 
 
@@ -265,7 +307,8 @@ def test_a_pattern_finds_units_in_paths_and_keeps_each_in_one_split(tmp_path):
     for person in range(20):
         for number in range(3):
             picture(
-                tmp_path / f"pets/{'cat' if person % 2 else 'dog'}/p{person:02}_{number}.png", seed=person * 3 + number
+                tmp_path / f"pets/{'cat' if person % 2 else 'dog'}/p{person:02}_{number}.png",
+                seed=person * 3 + number,
             )
     picture(tmp_path / "pets/cat/other.png", seed=99)
     source = source_of(tmp_path / "pets", units=r"(p\d+)_")
@@ -276,7 +319,8 @@ def test_a_pattern_finds_units_in_paths_and_keeps_each_in_one_split(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("pattern", "message"), [("p[", "no regular expression"), (r"p\d+", "one group"), ("(a)(b)", "it has 2")]
+    ("pattern", "message"),
+    [("p[", "no regular expression"), (r"p\d+", "one group"), ("(a)(b)", "it has 2")],
 )
 def test_a_pattern_without_one_group_is_refused(pattern, message):
     with pytest.raises(ValueError, match=message):

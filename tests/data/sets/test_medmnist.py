@@ -19,7 +19,8 @@ def test_the_medmnist_counts_are_those_of_its_package():
 
 
 @pytest.mark.parametrize(
-    ("name", "sizes"), [("bloodmnist", (12, 15, 9)), ("dermamnist", (12, 15, 9)), ("pathmnist", (12, 4, 11))]
+    ("name", "sizes"),
+    [("bloodmnist", (12, 15, 9)), ("dermamnist", (12, 15, 9)), ("pathmnist", (12, 4, 11))],
 )
 def test_each_is_read_from_its_archive_with_its_classes_or_refused_for_other_numbers(
     name, sizes, tmp_path, monkeypatch
@@ -32,4 +33,6 @@ def test_each_is_read_from_its_archive_with_its_classes_or_refused_for_other_num
     monkeypatch.setitem(SIZES, name, Size(*sizes, 6, 3))
     source = DATASETS[name].load(settings())
     assert counts(source.splits) == list(sizes)
-    assert source.classes == [INFO[name]["label"][str(number)] for number in range(len(INFO[name]["label"]))]
+    assert source.classes == [
+        INFO[name]["label"][str(number)] for number in range(len(INFO[name]["label"]))
+    ]

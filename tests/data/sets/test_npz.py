@@ -39,7 +39,9 @@ def test_npz_in_the_medmnist_layout(tmp_path, shape, dtype, monkeypatch):
     expected = np.concatenate([written[f"{split}_images"] for split in SPLITS])
     if dtype != np.uint8:
         expected = np.rint(expected * 255).astype(np.uint8)
-    np.testing.assert_array_equal(dataset.images, expected if len(shape) == 3 else np.repeat(expected[..., None], 3, 3))
+    np.testing.assert_array_equal(
+        dataset.images, expected if len(shape) == 3 else np.repeat(expected[..., None], 3, 3)
+    )
     assert counts(dataset.splits) == [9, 6, 6]
     assert dataset.labels.tolist() == [i % 3 for n in (9, 6, 6) for i in range(n)]
 
@@ -48,7 +50,9 @@ def test_nan_images_are_named(tmp_path):
     written = archive(tmp_path / "x.npz", {"train": 6, "val": 3, "test": 3}, np.float32)
     written["train_images"][[1, 4], 0, 0, 0] = np.nan
     np.savez(tmp_path / "x.npz", **written)
-    with pytest.raises(SourceError, match=r"(?s)image 1 has pixels that are not finite.*image 4 has"):
+    with pytest.raises(
+        SourceError, match=r"(?s)image 1 has pixels that are not finite.*image 4 has"
+    ):
         loaded(DATASETS["npz"].load(settings(tmp_path / "x.npz")), tmp_path / "out")
 
 
@@ -60,7 +64,9 @@ def test_missing_arrays_are_named(tmp_path):
 
 def test_pathmnist_s_val_serves_as_val_and_test(tmp_path):
     archive(tmp_path / "pathmnist_224.npz", {"train": 12, "val": 30, "test": 9})
-    source = npz.read_archive(tmp_path / "pathmnist_224.npz", {"train": "train", "test": "val"}, list("abc"), 12)
+    source = npz.read_archive(
+        tmp_path / "pathmnist_224.npz", {"train": "train", "test": "val"}, list("abc"), 12
+    )
     assert counts(source.splits) == [12, 12, 18]
     assert sum(len(block) for block in source.images) == 42
 
@@ -83,12 +89,17 @@ def test_labels_out_of_range_and_nan_in_any_part_are_reported_together(tmp_path)
 
 def test_a_damaged_array_and_nan_in_another_are_reported_together(tmp_path):
     path, labels = tmp_path / "x.npz", np.arange(4) % 2
-    images = {"train_images": np.full((4, 64, 64), 7, np.uint8), "test_images": np.full((4, 64, 64), np.nan)}
+    images = {
+        "train_images": np.full((4, 64, 64), 7, np.uint8),
+        "test_images": np.full((4, 64, 64), np.nan),
+    }
     np.savez(path, **images, train_labels=labels, test_labels=labels)
     content = bytearray(path.read_bytes())
     content[content.index(bytes([7] * 10_000)) + 9_000] = 8  # far behind the header
     path.write_bytes(content)
-    with pytest.raises(SourceError, match=r"(?s)train_images: cannot be read.*test_images: image 0 has pixels that"):
+    with pytest.raises(
+        SourceError, match=r"(?s)train_images: cannot be read.*test_images: image 0 has pixels that"
+    ):
         list(DATASETS["npz"].load(settings(path)).images)
 
 
@@ -101,7 +112,10 @@ def changed(path, part, change):
 def refusal(path, **kind):
     """What is said of a file that is refused."""
     with pytest.raises(SourceError) as refused:
-        loaded(shaped(DATASETS["npz"].load(settings(path, **kind)), settings(path, **kind)), path.parent / "out")
+        loaded(
+            shaped(DATASETS["npz"].load(settings(path, **kind)), settings(path, **kind)),
+            path.parent / "out",
+        )
     assert "elete" not in str(refused.value)
     assert not list(path.parent.glob("out/*"))
     return str(refused.value)
@@ -110,29 +124,93 @@ def refusal(path, **kind):
 @pytest.mark.parametrize(
     ("part", "change", "message"),
     [
-        ("test_images", lambda a: a.transpose(0, 3, 1, 2).copy(), r"test_images: .*\(6, 3, 6, 6\); it has them first"),
-        ("test_images", np.asfortranarray, r"test_images: \(6, 6, 6, 3\) is stored in Fortran order"),
-        ("test_images", lambda a: a[..., :2], r"test_images: .* 1 or 3 channels, not \(6, 6, 6, 2\)$"),
-        ("test_images", lambda a: a[0], r"test_images \(6, 6, 3\) and test_labels \(6, 1\)|differ in size"),
+        (
+            "test_images",
+            lambda a: a.transpose(0, 3, 1, 2).copy(),
+            r"test_images: .*\(6, 3, 6, 6\); it has them first",
+        ),
+        (
+            "test_images",
+            np.asfortranarray,
+            r"test_images: \(6, 6, 6, 3\) is stored in Fortran order",
+        ),
+        (
+            "test_images",
+            lambda a: a[..., :2],
+            r"test_images: .* 1 or 3 channels, not \(6, 6, 6, 2\)$",
+        ),
+        (
+            "test_images",
+            lambda a: a[0],
+            r"test_images \(6, 6, 3\) and test_labels \(6, 1\)|differ in size",
+        ),
         ("test_images", lambda a: a[0, 0], r"test_images: must be \(N, H, W\) or .* not \(6, 3\)"),
-        ("test_images", lambda a: a[:0], r"test_images: holds no images, its shape is \(0, 6, 6, 3\)"),
-        ("test_images", lambda a: a[:, :0], r"test_images: holds no images, its shape is \(6, 0, 6, 3\)"),
-        ("test_images", lambda a: a.astype(np.int64), r"test_images: pixels must be uint8, .* not int64"),
-        ("test_images", lambda a: 2.0 + 0 * a, r"test_images: float pixels must lie in \[0, 1\], not \[2\.0, 2\.0\]"),
-        ("test_images", lambda a: a.astype(object), r"test_images: pixels must be uint8, .* not object"),
+        (
+            "test_images",
+            lambda a: a[:0],
+            r"test_images: holds no images, its shape is \(0, 6, 6, 3\)",
+        ),
+        (
+            "test_images",
+            lambda a: a[:, :0],
+            r"test_images: holds no images, its shape is \(6, 0, 6, 3\)",
+        ),
+        (
+            "test_images",
+            lambda a: a.astype(np.int64),
+            r"test_images: pixels must be uint8, .* not int64",
+        ),
+        (
+            "test_images",
+            lambda a: 2.0 + 0 * a,
+            r"test_images: float pixels must lie in \[0, 1\], not \[2\.0, 2\.0\]",
+        ),
+        (
+            "test_images",
+            lambda a: a.astype(object),
+            r"test_images: pixels must be uint8, .* not object",
+        ),
         (
             "test_images",
             lambda a: a[:, :5],
             r"train_images \(6, 6\) px and test_images \(5, 6\) px; set source\.storage",
         ),
-        ("val_images", lambda a: a[:5], r"val_images \(5, 6, 6, 3\) and val_labels \(6, 1\) differ in length"),
-        ("val_labels", lambda a: a[:5], r"val_images \(6, 6, 6, 3\) and val_labels \(5, 1\) differ in length"),
-        ("val_labels", lambda a: a[0, 0], r"val_labels: labels must be integers, .* not \(\) uint8"),
-        ("val_labels", lambda a: a.astype(object), r"val_labels: labels must be integers, .* not \(6, 1\) object"),
-        ("val_labels", lambda a: a.astype(str), r"val_labels: labels must be integers, .* not \(6, 1\) <U"),
-        ("val_labels", lambda a: np.repeat(a, 2, axis=1), r"val_labels: .* one per image: .* not \(6, 2\) uint8"),
+        (
+            "val_images",
+            lambda a: a[:5],
+            r"val_images \(5, 6, 6, 3\) and val_labels \(6, 1\) differ in length",
+        ),
+        (
+            "val_labels",
+            lambda a: a[:5],
+            r"val_images \(6, 6, 6, 3\) and val_labels \(5, 1\) differ in length",
+        ),
+        (
+            "val_labels",
+            lambda a: a[0, 0],
+            r"val_labels: labels must be integers, .* not \(\) uint8",
+        ),
+        (
+            "val_labels",
+            lambda a: a.astype(object),
+            r"val_labels: labels must be integers, .* not \(6, 1\) object",
+        ),
+        (
+            "val_labels",
+            lambda a: a.astype(str),
+            r"val_labels: labels must be integers, .* not \(6, 1\) <U",
+        ),
+        (
+            "val_labels",
+            lambda a: np.repeat(a, 2, axis=1),
+            r"val_labels: .* one per image: .* not \(6, 2\) uint8",
+        ),
         ("val_labels", lambda a: a[:0], r"differ in length"),
-        ("val_labels", lambda a: a * 2, r"labels run from 0 to 4, but there are 4 classes: .* 0 to 3 without gaps"),
+        (
+            "val_labels",
+            lambda a: a * 2,
+            r"labels run from 0 to 4, but there are 4 classes: .* 0 to 3 without gaps",
+        ),
         ("val_labels", lambda a: a - 1, r"labels run from 0 to 255, but there are 4 classes"),
         (
             "val_labels",
@@ -149,14 +227,25 @@ def test_arrays_that_cannot_be_used_are_named_with_their_shapes(tmp_path, part, 
 def test_images_of_other_sizes_are_taken_where_a_storage_size_is_set(tmp_path):
     changed(tmp_path / "x.npz", "test_images", lambda a: a[:, :5])
     sized = settings(tmp_path / "x.npz", size=4)
-    assert loaded(shaped(DATASETS["npz"].load(sized), sized), tmp_path / "out").images.shape == (21, 4, 4, 3)
+    assert loaded(shaped(DATASETS["npz"].load(sized), sized), tmp_path / "out").images.shape == (
+        21,
+        4,
+        4,
+        3,
+    )
 
 
 @pytest.mark.parametrize("kind", [{}, {"limit": 2}, {"classes": ["a", "b"]}])
 def test_labels_that_are_no_classes_are_refused_without_counting_up_to_them(tmp_path, kind):
     count = MOST_CLASSES + 1
     images, labels = np.zeros((count, 1, 1), np.uint8), np.arange(count)
-    np.savez(tmp_path / "x.npz", train_images=images, train_labels=labels, test_images=images, test_labels=labels)
+    np.savez(
+        tmp_path / "x.npz",
+        train_images=images,
+        train_labels=labels,
+        test_images=images,
+        test_labels=labels,
+    )
     said = refusal(tmp_path / "x.npz", **kind)
     assert ("25,001 classes are too many, 25,000 may be" in said) == ("classes" not in kind)
     assert "classes" in said
@@ -179,15 +268,38 @@ def test_a_damaged_file_is_named_and_nobody_is_told_to_delete_it(tmp_path, save)
 def test_units_come_from_arrays_of_their_own(tmp_path):
     written = archive(tmp_path / "x.npz", {"train": 6, "val": 3, "test": 6})
     units = {"train_units": [*"aabbc", ""], "val_units": [*"ddd"], "test_units": [*"eeefff"]}
-    np.savez(tmp_path / "x.npz", **written, **{name: np.array(each) for name, each in units.items()})
+    np.savez(
+        tmp_path / "x.npz", **written, **{name: np.array(each) for name, each in units.items()}
+    )
     dataset = loaded(DATASETS["npz"].load(settings(tmp_path / "x.npz")), tmp_path / "out")
     assert dataset.units == (*"aabbc", None, *"dddeeefff")
     units["train_units"] = [7.0, float("nan"), 8.0, 8.0, 9.5, 7.0]
     units["val_units"] = ["NA", "<NA>", "None"]
     units["test_units"] = [b" Zoe\xcc\x88 ", b"NaT", b"7", b"", b"nan", b"f"]
-    np.savez(tmp_path / "x.npz", **written, **{name: np.array(each) for name, each in units.items()})
-    units = ("7", None, "8", "8", "9.5", "7", None, None, None, "Zo\u00eb", None, "7", None, None, "f")
-    assert loaded(DATASETS["npz"].load(settings(tmp_path / "x.npz")), tmp_path / "again").units == units
+    np.savez(
+        tmp_path / "x.npz", **written, **{name: np.array(each) for name, each in units.items()}
+    )
+    units = (
+        "7",
+        None,
+        "8",
+        "8",
+        "9.5",
+        "7",
+        None,
+        None,
+        None,
+        "Zo\u00eb",
+        None,
+        "7",
+        None,
+        None,
+        "f",
+    )
+    assert (
+        loaded(DATASETS["npz"].load(settings(tmp_path / "x.npz")), tmp_path / "again").units
+        == units
+    )
     np.savez(tmp_path / "x.npz", **written, train_units=np.array([*"aabbcc"]))
     with pytest.raises(SourceError, match="each split needs one unit for each of its images"):
         DATASETS["npz"].load(settings(tmp_path / "x.npz"))

@@ -57,7 +57,9 @@ def published(made: tuple[Path, Archives], tmp_path: Path, monkeypatch: pytest.M
         monkeypatch.setitem(INFO[name], "MD5_224", facts.md5[FILES[name]])
     for reader in (datasets.CIFAR10, datasets.CIFAR100):
         monkeypatch.setattr(reader, "tgz_md5", facts.md5[reader.filename])
-        monkeypatch.setattr(reader, "meta", reader.meta | {"md5": facts.md5[reader.meta["filename"]]})
+        monkeypatch.setattr(
+            reader, "meta", reader.meta | {"md5": facts.md5[reader.meta["filename"]]}
+        )
         for part in ("train_list", "test_list"):
             members = [[member, facts.md5[member]] for member, _ in getattr(reader, part)]
             monkeypatch.setattr(reader, part, members)
@@ -142,10 +144,14 @@ def test_a_copy_that_was_packed_anew_is_taken_where_its_checksum_is_named(
     md5 = md5_of(copy.read_bytes())
     content = copy.read_bytes()
     if not name.startswith("cifar"):
-        with pytest.raises(ValueError, match=rf"set source\.md5 of this data set to {md5} \(docs/data\.md"):
+        with pytest.raises(
+            ValueError, match=rf"set source\.md5 of this data set to {md5} \(docs/data\.md"
+        ):
             prepared(config, name, tmp_path / "refused")
     dataset = prepared(config, name, tmp_path / "taken", md5=md5)
-    assert np.array_equal(dataset.images, expected.images) and np.array_equal(dataset.labels, expected.labels)
+    assert np.array_equal(dataset.images, expected.images) and np.array_equal(
+        dataset.labels, expected.labels
+    )
     assert copy.read_bytes() == content
     with pytest.raises(ValueError, match=f"its md5 is not {'0' * 32}"):
         prepared(config, name, tmp_path / "another", md5="0" * 32)
@@ -164,5 +170,7 @@ def test_of_a_copy_of_cifar_only_the_published_files_are_read(published, config,
 
 def test_only_what_is_published_as_a_file_can_have_a_copy(config):
     config["source"]["md5"] = "0" * 32
-    with pytest.raises(ParamsError, match=r"source\.md5 = '0+': digits is not read from a published file"):
+    with pytest.raises(
+        ParamsError, match=r"source\.md5 = '0+': digits is not read from a published file"
+    ):
         load_params(config)

@@ -19,7 +19,9 @@ def small(tmp_path):
     wnids = ["n02", "n01"]
     for wnid in wnids:
         for i in range(3):
-            picture(root / "train" / wnid / "images" / f"{wnid}_{i}.JPEG", mode="L" if i == 0 else "RGB")
+            picture(
+                root / "train" / wnid / "images" / f"{wnid}_{i}.JPEG", mode="L" if i == 0 else "RGB"
+            )
     for i in range(10):
         picture(root / "val" / "images" / f"val_{i}.JPEG")
         picture(root / "test" / "images" / f"test_{i}.JPEG")
@@ -53,11 +55,26 @@ def test_tiny_imagenet_with_its_odd_val_layout(tmp_path, zipped):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda root: (root / "wnids.txt").unlink(), r"tiny-imagenet-200: cannot be read \(FileNotFoundError.*wnids"),
-        (lambda root: (root / "wnids.txt").write_bytes(b"\xff"), r"tiny-imagenet-200: cannot be read \(UnicodeDecode"),
-        (lambda root: (root / "wnids.txt").write_text("n01"), r"train/n02/images/n02_0\.JPEG: is of no class"),
-        (lambda root: (root / "val/val_annotations.txt").write_text(""), r"val/images/val_0\.JPEG: is of no class"),
-        (lambda root: (root / "val/val_annotations.txt").write_text("x"), r"tiny-imagenet-200: cannot be read \(Value"),
+        (
+            lambda root: (root / "wnids.txt").unlink(),
+            r"tiny-imagenet-200: cannot be read \(FileNotFoundError.*wnids",
+        ),
+        (
+            lambda root: (root / "wnids.txt").write_bytes(b"\xff"),
+            r"tiny-imagenet-200: cannot be read \(UnicodeDecode",
+        ),
+        (
+            lambda root: (root / "wnids.txt").write_text("n01"),
+            r"train/n02/images/n02_0\.JPEG: is of no class",
+        ),
+        (
+            lambda root: (root / "val/val_annotations.txt").write_text(""),
+            r"val/images/val_0\.JPEG: is of no class",
+        ),
+        (
+            lambda root: (root / "val/val_annotations.txt").write_text("x"),
+            r"tiny-imagenet-200: cannot be read \(Value",
+        ),
     ],
 )
 def test_what_is_wrong_with_an_unpacked_folder_is_named(tmp_path, change, message):
@@ -71,7 +88,9 @@ def test_an_unpacked_folder_stands_in_for_the_archive_and_other_images_than_thos
     unpacked, tmp_path, monkeypatch
 ):
     archive = in_zip(small(tmp_path))
-    monkeypatch.setattr(PublishedFile, "obtain", {True: None, False: lambda _, **own: archive}[unpacked])
+    monkeypatch.setattr(
+        PublishedFile, "obtain", {True: None, False: lambda _, **own: archive}[unpacked]
+    )
     monkeypatch.setattr(tinyimagenet, "FOLDER", tmp_path if unpacked else tmp_path / "none")
     with pytest.raises(ValueError, match="tinyimagenet should have"):
         DATASETS["tinyimagenet"].load(settings())

@@ -55,8 +55,12 @@ def test_rows_are_listed_by_class_unit_and_file_in_pages(office):
     assert [row["id"] for row in everything["samples"]] == [*IDS, FIRST, FIRST + 1]
     assert (everything["total"], everything["next"]) == (26, None)
     [anna] = office.read("/rows?unit=Anna").json["samples"]
-    assert (anna["id"], anna["class"], anna["file"]) == (FIRST, CAT, None) and anna["added"].startswith("20")
-    [file] = office.read("/rows?file=pets/1*.png&class=cat&class=fish&after=13&limit=1").json["samples"]
+    assert (anna["id"], anna["class"], anna["file"]) == (FIRST, CAT, None) and anna[
+        "added"
+    ].startswith("20")
+    [file] = office.read("/rows?file=pets/1*.png&class=cat&class=fish&after=13&limit=1").json[
+        "samples"
+    ]
     assert file["id"] == min(one for one in range(14, 20, 2) if one % 3 != 1)
     found, page = [], {"next": -1}
     while page["next"] is not None:
@@ -70,7 +74,10 @@ def test_a_preview_counts_classes_and_changes_nothing(office):
     order = {"classes": [DOG], "files": ["pets/12.png"], "units": ["Anna"], "dry_run": True}
     seen = office.ask("POST", "/forget", order, "verify").json
     dogs = [int(one) for one in IDS if one % 3 == 1]
-    assert seen["would_delete"] == sorted([*dogs, 12, FIRST]) and seen["classes"] == {CAT: 2, DOG: len(dogs)}
+    assert seen["would_delete"] == sorted([*dogs, 12, FIRST]) and seen["classes"] == {
+        CAT: 2,
+        DOG: len(dogs),
+    }
     assert (seen["identical"], seen["left"]) == ([FIRST + 1], 26 - len(dogs) - 2)
     also = office.forget(units=["Anna"], dry_run=True, also_identical=True).json
     assert (also["would_delete"], also["identical"], also["left"]) == ([FIRST, FIRST + 1], [], 24)
@@ -81,7 +88,9 @@ def test_files_classes_units_and_ids_are_forgotten_together_or_not_at_all(office
     refused = office.forget(ids=[10], files=["pets/12.png", "pets/13.png"], units=["Bob"])
     assert (refused.status, refused.json["unknown"]) == (404, ["pets/13.png", "unit Bob"])
     assert len(office.held()) == 26
-    done = office.forget(ids=[10], files=["pets/12.png", "pets/13.png"], units=["Bob"], ignore_missing=True).json
+    done = office.forget(
+        ids=[10], files=["pets/12.png", "pets/13.png"], units=["Bob"], ignore_missing=True
+    ).json
     assert (done["deleted"], done["left"], done["missing_count"]) == (2, 24, 2)
     emptied = office.forget(classes=[CAT]).json
     assert emptied["emptied"] == [CAT] and emptied["deleted"] == len(CATS) - 1 + 2
@@ -91,12 +100,21 @@ def test_files_classes_units_and_ids_are_forgotten_together_or_not_at_all(office
 @pytest.mark.parametrize(
     ("order", "said"),
     [
-        ({"files": [f"x/{one}.png" for one in range(1001)]}, "files: List should have at most 1000 items"),
+        (
+            {"files": [f"x/{one}.png" for one in range(1001)]},
+            "files: List should have at most 1000 items",
+        ),
         ({"units": ["x"] * 1001}, "units: List should have at most 1000 items"),
         ({"classes": ["x" * 1025]}, "classes.0: String should have at most 1024 characters"),
         ({"files": ["[" * 1_000_000]}, "files.0: String should have at most 1024 characters"),
-        ({"files": ["*.png"] * 33}, "33 names with *, ? or [; a request may have 32: send several, or name ids"),
-        ({"ids": [10], "request": "x" * 1025}, "request: String should have at most 1024 characters"),
+        (
+            {"files": ["*.png"] * 33},
+            "33 names with *, ? or [; a request may have 32: send several, or name ids",
+        ),
+        (
+            {"ids": [10], "request": "x" * 1025},
+            "request: String should have at most 1024 characters",
+        ),
     ],
     ids=lambda value: str(value)[:30],
 )
@@ -123,7 +141,9 @@ def test_no_answer_waits_while_names_are_looked_up(dry_run, office, monkeypatch)
 
     monkeypatch.setattr(deletions, "planned", slow)
     answers: list[Answer] = []
-    asking = threading.Thread(target=lambda: answers.append(office.forget(ids=[10], dry_run=dry_run)))
+    asking = threading.Thread(
+        target=lambda: answers.append(office.forget(ids=[10], dry_run=dry_run))
+    )
     asking.start()
     assert begun.wait(60)
     assert office.ask("POST", "/predict", office.picture, "predict").status == 200
@@ -137,7 +157,10 @@ def test_what_goes_between_look_up_and_deletion_is_no_fault_and_no_number_is_use
     meant = [model.plan(order.deletion_request()) for order in (first, second, third)]
     assert carried_out(model, first, meant[0])["deleted"] == 1
     assert carried_out(model, second, meant[1])["repeated"]
-    with pytest.raises(ValueError, match=r"request 'DSR-1' was carried out on .* names 1 sample that the memory holds"):
+    with pytest.raises(
+        ValueError,
+        match=r"request 'DSR-1' was carried out on .* names 1 sample that the memory holds",
+    ):
         carried_out(model, third, meant[2])
     other = Order(ids=[14])
     late = model.plan(other.deletion_request())
@@ -151,7 +174,11 @@ def test_a_request_is_carried_out_once(office):
     planned = office.forget(files=["pets/12.png"], request="DSR-1", dry_run=True).json
     again = office.forget(files=["pets/12.png"], request="DSR-1").json
     assert (first["request"], first["repeated"], again["repeated"]) == ("DSR-1", False, True)
-    assert again["head"] == first["head"] and again["when"] == first["when"] and len(office.held()) == 25
+    assert (
+        again["head"] == first["head"]
+        and again["when"] == first["when"]
+        and len(office.held()) == 25
+    )
     assert planned.items() >= (again | {"would_delete": [], "classes": {}}).items()
     assert (again["missing"], again["purged"]) == ([], False)
     office.ask("POST", "/purge", role="forget")
@@ -182,7 +209,9 @@ def test_names_are_found_as_people_type_them_and_near_ones_offered(office):
 def test_a_request_that_found_nothing_is_not_answered_as_carried_out(office):
     for options in ({"dry_run": True}, {}, {"certificate": True}):
         answer = office.forget(units=["Ana"], request="DSR-1", ignore_missing=True, **options)
-        assert answer.status == 404 and answer.json["error"].startswith("found nothing now; deleted nothing. Near")
+        assert answer.status == 404 and answer.json["error"].startswith(
+            "found nothing now; deleted nothing. Near"
+        )
         assert answer.json["found_nothing"] and not answer.json.get("repeated")
         assert (answer.json["unknown"], answer.json["unknown_count"]) == (["unit Ana"], 1)
         assert answer.json.get("certificate") is None
@@ -198,7 +227,9 @@ def test_look_alikes_are_listed_where_asked_and_forgotten_with_the_others(office
     seen = office.forget(ids=[10], dry_run=True, similar=above).json["similar"]
     assert ([each["id"] for each in seen["samples"]], seen["also"]) == ([nearest], False)
     gone = office.forget(ids=[10], similar=above, also_similar=True).json
-    assert gone["deleted"] == 2 and gone["similar"]["also"] and not {10, nearest} & set(office.held())
+    assert (
+        gone["deleted"] == 2 and gone["similar"]["also"] and not {10, nearest} & set(office.held())
+    )
     assert office.forget(ids=[12], also_similar=True).status == 422  # as near as what?
 
 
@@ -211,7 +242,9 @@ def test_exact_copies_are_named_and_taken_along_and_kept_out(office, model):
         model.add([ANNA], [CAT])
 
 
-@pytest.mark.parametrize("order", [{}, {"request": "DSR-1"}, {"files": "pets/12.png"}, {"label": ["cat"]}], ids=str)
+@pytest.mark.parametrize(
+    "order", [{}, {"request": "DSR-1"}, {"files": "pets/12.png"}, {"label": ["cat"]}], ids=str
+)
 def test_an_order_that_names_nothing_is_refused(order, office):
     assert office.forget(**order).status == 422 and len(office.held()) == 26
 
@@ -219,7 +252,12 @@ def test_an_order_that_names_nothing_is_refused(order, office):
 def test_a_certificate_is_made_and_checked(office):
     done = office.forget(ids=[12, 14], request="DSR-1", certificate=True).json
     made, salt = done["certificate"], done["salt"]
-    assert done["purged"] and (made["rows"], made["request"], made["purged"], made["ids"]) == (2, "DSR-1", True, None)
+    assert done["purged"] and (made["rows"], made["request"], made["purged"], made["ids"]) == (
+        2,
+        "DSR-1",
+        True,
+        None,
+    )
     assert made["live"] == 24
 
     def check(**asked: object) -> Answer:
@@ -227,18 +265,26 @@ def test_a_certificate_is_made_and_checked(office):
 
     sound = check(certificate=made, ids=[14, 12], salt=salt).json
     assert sound["sound"] and sound["ids_checked"]
-    assert check(certificate=made, ids=[99]).status == check(certificate=made, salt=salt).status == 422
+    assert (
+        check(certificate=made, ids=[99]).status == check(certificate=made, salt=salt).status == 422
+    )
     assert "ids_sha256" in check(certificate=made).json["unconfirmed"]
     assert check(certificate=made, ids=[12, 16], salt=salt).json["faults"] == [
         "it was not made for these ids with this salt",
         "the memory holds samples of the given ids: 16",
     ]
     assert "was changed" in check(certificate=made | {"purged": False}).json["faults"][0]
-    assert check(certificate=made, ids=[12], salt="no").status == check(certificate={}).status == 422
+    assert (
+        check(certificate=made, ids=[12], salt="no").status == check(certificate={}).status == 422
+    )
     later = office.read("/certificate?request=DSR-1").json
     assert (later["first"], later["rows"], later["head"]) == (1, 2, made["head"])
     assert check(certificate=later).json["sound"] and later["ids_sha256"] is None
-    assert office.read("/certificate?deletion=3").status == office.read("/certificate?deletion=0").status == 422
+    assert (
+        office.read("/certificate?deletion=3").status
+        == office.read("/certificate?deletion=0").status
+        == 422
+    )
     assert office.forget(ids=[12], request="DSR-1", certificate=True).json["certificate"] is None
 
 
@@ -252,7 +298,11 @@ def test_what_fails_after_a_deletion_does_not_hide_it(error, office, monkeypatch
     monkeypatch.setattr(Store, "purge", full)
     done = office.forget(ids=[12], certificate=True)
     assert (done.status, done.json["deleted"], done.json["certificate"]) == (200, 1, None)
-    assert "No space left" in done.json["error"] and not done.json["purged"] and 12 not in office.held()
+    assert (
+        "No space left" in done.json["error"]
+        and not done.json["purged"]
+        and 12 not in office.held()
+    )
     assert len(done.json["salt"]) == 32 and "Nothing was changed" not in done.json["error"]
 
 
@@ -268,12 +318,16 @@ def test_a_certificate_claims_no_purge_where_a_foreign_file_lies(office, model):
 
 
 def test_the_log_has_requests_and_heads_and_no_ids(office):
-    heads = [office.forget(ids=[10 + 2 * one], request=f"DSR-{one}").json["head"] for one in range(3)]
+    heads = [
+        office.forget(ids=[10 + 2 * one], request=f"DSR-{one}").json["head"] for one in range(3)
+    ]
     log = office.read("/log").json
     assert [(one["request"], one["deleted"], one["head"]) for one in log["log"]] == [
         (f"DSR-{one}", 1, head) for one, head in enumerate(heads)
     ]
-    assert log["purged"] is False and not {"id", "ids", "file"} & {name for one in log["log"] for name in one}
+    assert log["purged"] is False and not {"id", "ids", "file"} & {
+        name for one in log["log"] for name in one
+    }
 
 
 def test_classes_without_a_sample_are_not_answered_if_that_is_asked_for(office):

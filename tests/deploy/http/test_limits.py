@@ -58,7 +58,9 @@ class Running(NamedTuple):
     computed: list[int]
     connections: set[Any]
 
-    def ask(self, method: str, path: str, body: Any = b"", role: str | None = None, **headers: str) -> Answer:
+    def ask(
+        self, method: str, path: str, body: Any = b"", role: str | None = None, **headers: str
+    ) -> Answer:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         token = {"Authorization": f"Bearer {TOKENS.get(role, role)}"} if role else {}
         try:
@@ -79,7 +81,10 @@ class Running(NamedTuple):
 
     def metric(self, name: str) -> float:
         answer = self.ask("GET", "/metrics", role="verify")
-        assert answer.headers.get("content-type", "").startswith("text/plain; version=0.0.4") or answer.status != 200
+        assert (
+            answer.headers.get("content-type", "").startswith("text/plain; version=0.0.4")
+            or answer.status != 200
+        )
         lines = dict(line.rsplit(" ", 1) for line in answer.text.splitlines())
         return float(lines.get(f"munkey_{name}", 0))
 
@@ -107,7 +112,9 @@ def running(
         return predict(images, **options)
 
     predictor.predict = slow
-    server = uvicorn.Server(uvicorn.Config(application(predictor, tokens, limits), log_config=None, loop="asyncio"))
+    server = uvicorn.Server(
+        uvicorn.Config(application(predictor, tokens, limits), log_config=None, loop="asyncio")
+    )
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
         thread.start()
@@ -123,7 +130,9 @@ def running(
 def large_picture() -> bytes:
     """Of more bytes than uvicorn reads ahead."""
     file = io.BytesIO()
-    Image.fromarray(np.random.default_rng(0).integers(0, 256, (256, 256, 3), dtype=np.uint8)).save(file, "PNG")
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (256, 256, 3), dtype=np.uint8)).save(
+        file, "PNG"
+    )
     return file.getvalue()
 
 
@@ -175,9 +184,15 @@ def test_abandoned_predictions_are_not_computed(service):
 
 
 def test_a_request_that_does_not_arrive_is_ended(predictor):
-    with running(predictor, large_picture(), TOKENS, RequestLimits(seconds=0.2)) as one, one.begin(sent=10) as silent:
+    with (
+        running(predictor, large_picture(), TOKENS, RequestLimits(seconds=0.2)) as one,
+        one.begin(sent=10) as silent,
+    ):
         answer = b"".join(iter(lambda: silent.recv(1000), b""))  # to the end of the connection
-    assert answer.startswith(b"HTTP/1.1 408") and b'{"error":"the request was not there after 0.2 s"}' in answer
+    assert (
+        answer.startswith(b"HTTP/1.1 408")
+        and b'{"error":"the request was not there after 0.2 s"}' in answer
+    )
 
 
 def declared(service: Running, path: str, token: str = "") -> bytes:
@@ -208,7 +223,9 @@ def test_samples_are_looked_up_by_pictures_with_the_limits_of_predictions(servic
     found = service.ask("POST", "/find?count=2", service.picture, "verify")
     assert found.status == 200, found.text
     [asked] = found.json["pictures"]
-    assert [set(sample) for sample in asked["samples"]] == [{"cosine", "copy", "id", "class", "unit", "file"}] * 2
+    assert [set(sample) for sample in asked["samples"]] == [
+        {"cosine", "copy", "id", "class", "unit", "file"}
+    ] * 2
     text = base64.b64encode(service.picture).decode()
     headers = {"Content-Type": "application/json"}
     body = {"images": [text, text], "count": 1, "above": -1}
@@ -218,7 +235,9 @@ def test_samples_are_looked_up_by_pictures_with_the_limits_of_predictions(servic
         assert service.ask("POST", "/find", body | wrong, "verify", **headers).status == 422
     assert service.ask("POST", "/find?count=0", service.picture, "verify").status == 422
     assert service.ask("POST", "/find", b"no picture", "verify").status == 422
-    with_text = service.ask("POST", "/find", service.picture, "verify", **{"Content-Type": "text/plain"})
+    with_text = service.ask(
+        "POST", "/find", service.picture, "verify", **{"Content-Type": "text/plain"}
+    )
     assert with_text.status == 415
 
 
@@ -234,16 +253,22 @@ def test_the_service_describes_itself(service):
     page = service.ask("GET", "/docs")
     assert page.status == 200 and "/openapi.json" in page.text
     described = service.ask("GET", "/openapi.json").json
-    endpoints = {(method.upper(), path) for path, methods in described["paths"].items() for method in methods}
+    endpoints = {
+        (method.upper(), path) for path, methods in described["paths"].items() for method in methods
+    }
     listed = [part.split(" ", 1) for part in ENDPOINTS.split("; ")]
-    assert endpoints == {(method, path) for method, paths in listed for path in paths.split(", ")} - {("GET", "/docs")}
+    assert endpoints == {
+        (method, path) for method, paths in listed for path in paths.split(", ")
+    } - {("GET", "/docs")}
     for path, methods in described["paths"].items():
         for operation in methods.values():
             assert operation["description"] and operation["security"] == [{"HTTPBearer": []}], path
             refused = operation["responses"]["422"]["content"]["application/json"]["schema"]
             assert refused == {"$ref": "#/components/schemas/Refusal"}
     bodies = {
-        path: methods["post"].get("requestBody") for path, methods in described["paths"].items() if "post" in methods
+        path: methods["post"].get("requestBody")
+        for path, methods in described["paths"].items()
+        if "post" in methods
     }
     assert {path: sorted(body["content"]) for path, body in bodies.items() if body} == {
         "/predict": ["application/json", "image/*"],
@@ -281,7 +306,10 @@ def test_no_answer_reflects_the_host_that_a_client_names(service):
 def test_many_unknown_ids_are_counted(service):
     refused = service.ask("POST", "/forget", {"ids": list(range(100_000, 200_000))}, "forget")
     assert (refused.status, refused.json["unknown_count"]) == (404, 100_000)
-    assert refused.json["unknown"] == [str(100_000 + one) for one in range(10)] and len(refused.text) < 1000
+    assert (
+        refused.json["unknown"] == [str(100_000 + one) for one in range(10)]
+        and len(refused.text) < 1000
+    )
 
 
 def test_as_many_pixels_as_the_limit_are_accepted_and_one_more_is_not(service):
@@ -308,9 +336,16 @@ def test_what_a_decoder_does_not_finish_in_time_stops_no_prediction(predictor):
     with running(predictor, large_picture(), TOKENS, limits) as one:
         one.go.set()
         refused = one.ask(
-            "POST", "/predict", file_of("JPEG2000", (3000, 3000)), "predict", **{"Content-Type": "image/jp2"}
+            "POST",
+            "/predict",
+            file_of("JPEG2000", (3000, 3000)),
+            "predict",
+            **{"Content-Type": "image/jp2"},
         )
-        assert refused.status == 422 and "is not decoded after 0.1 s of computing" in refused.json["error"]
+        assert (
+            refused.status == 422
+            and "is not decoded after 0.1 s of computing" in refused.json["error"]
+        )
         assert one.ask("POST", "/predict", file_of("PNG"), "predict").status == 200
 
 
@@ -331,26 +366,41 @@ def test_images_and_rows_of_two_lengths_are_not_mixed(asked):
 def test_what_fails_within_is_said_as_json(service, monkeypatch):
     monkeypatch.setattr(Predictor, "purge", lambda self: 1 / 0)
     failed = service.ask("POST", "/purge", role="forget")
-    assert (failed.status, failed.json) == (500, {"error": "an error of the service itself: ZeroDivisionError"})
+    assert (failed.status, failed.json) == (
+        500,
+        {"error": "an error of the service itself: ZeroDivisionError"},
+    )
 
 
 @pytest.mark.parametrize(
     ("error", "said", "retry"),
     [
-        (LockedMemoryError("store.db: kept busy; try again"), "store.db: kept busy; try again", "1"),
+        (
+            LockedMemoryError("store.db: kept busy; try again"),
+            "store.db: kept busy; try again",
+            "1",
+        ),
         (OSError("the disk is full"), "the memory cannot be used now: the disk is full", None),
         (ClosedMemoryError("closed"), "the memory cannot be used now: closed", None),
-        (UnreadableMemoryError(Path("/m"), "damaged"), "the memory cannot be used now: /m: damaged. Nothing", None),
+        (
+            UnreadableMemoryError(Path("/m"), "damaged"),
+            "the memory cannot be used now: /m: damaged. Nothing",
+            None,
+        ),
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_memory_that_cannot_be_used_is_not_the_fault_of_who_asks(error, said, retry, service, monkeypatch):
+def test_a_memory_that_cannot_be_used_is_not_the_fault_of_who_asks(
+    error, said, retry, service, monkeypatch
+):
     def fails(_):
         raise error
 
     monkeypatch.setattr(Predictor, "purge", fails)
     failed = service.ask("POST", "/purge", role="forget")
-    assert (failed.status, failed.headers.get("retry-after")) == (503, retry) and failed.json["error"].startswith(said)
+    assert (failed.status, failed.headers.get("retry-after")) == (503, retry) and failed.json[
+        "error"
+    ].startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -384,7 +434,9 @@ def test_where_predicting_has_a_token_it_needs_one(predictor, tmp_path):
     with running(predictor, picture_in(tmp_path).read_bytes(), TOKENS, RequestLimits()) as one:
         one.go.set()
         assert one.ask("POST", "/predict", one.picture).status == 401
-        assert [one.ask("POST", "/predict", one.picture, role).status for role in TOKENS] == [200] * 3
+        assert [one.ask("POST", "/predict", one.picture, role).status for role in TOKENS] == [
+            200
+        ] * 3
         assert one.ask("POST", "/predict?explain=true", one.picture, "predict").status == 403
 
 
@@ -396,13 +448,18 @@ def test_a_refusal_names_the_role_whose_token_opens_what_was_asked_for(predictor
             assert "this needs the token of 'forget':" in one.ask("GET", path).json["error"]
             refused = one.ask("GET", path, role="predict")
             assert refused.status == 403
-            assert refused.json["error"] == "this needs the token of 'forget', not that of 'predict'"
+            assert (
+                refused.json["error"] == "this needs the token of 'forget', not that of 'predict'"
+            )
 
 
 def test_a_refusal_to_forget_names_the_role_that_may(service, predictor):
     with running(predictor, large_picture(), TOKENS, RequestLimits()) as one:
         refused = one.ask("POST", "/forget", {"ids": [10]}, "predict")
-        assert refused.status == 403 and "and to forget without dry_run that of 'forget'" in refused.json["error"]
+        assert (
+            refused.status == 403
+            and "and to forget without dry_run that of 'forget'" in refused.json["error"]
+        )
         refused = one.ask("POST", "/forget", {"ids": [10]}, "verify")
         assert refused.json["error"] == "this needs the token of 'forget', not that of 'verify'"
 
@@ -415,7 +472,10 @@ def test_an_emptied_model_refuses_in_words_and_still_proves_what_it_did(tmp_path
         one.go.set()
         assert one.ask("POST", "/forget", {"ids": IDS.tolist()}, "forget").json["left"] == 0
         refused = one.ask("POST", "/predict", one.picture, "predict")
-        assert refused.status == 503 and "every sample was forgotten, so there is nothing" in refused.json["error"]
+        assert (
+            refused.status == 503
+            and "every sample was forgotten, so there is nothing" in refused.json["error"]
+        )
         assert one.ask("GET", "/verify", role="verify").json["sound"]
 
 
@@ -428,7 +488,11 @@ def test_names_of_files_are_gone_after_a_purge_which_is_said_and_after_the_end(t
     model = model_in(tmp_path / "model")
 
     def holding(name: bytes) -> list[Path]:
-        return [file for file in (model / "memory").rglob("*") if file.is_file() and name in file.read_bytes()]
+        return [
+            file
+            for file in (model / "memory").rglob("*")
+            if file.is_file() and name in file.read_bytes()
+        ]
 
     assert holding(b"pets/12.png") and holding(b"pets/14.png")
     with (
@@ -440,16 +504,24 @@ def test_names_of_files_are_gone_after_a_purge_which_is_said_and_after_the_end(t
         assert (one.metric("unpurged"), one.metric("purged_timestamp_seconds")) == (1, 0)
         assert one.ask("GET", "/health", role="verify").json["purged"] is False
         begun = time.time()
-        assert one.ask("POST", "/purge", role="forget").json["purged"] is True and not holding(b"pets/12.png")
+        assert one.ask("POST", "/purge", role="forget").json["purged"] is True and not holding(
+            b"pets/12.png"
+        )
         assert one.ask("GET", "/health", role="verify").json["purged_at"]
-        assert one.metric("unpurged") == 0 and begun <= one.metric("purged_timestamp_seconds") <= time.time()
+        assert (
+            one.metric("unpurged") == 0
+            and begun <= one.metric("purged_timestamp_seconds") <= time.time()
+        )
         one.ask("POST", "/forget", {"ids": [14]}, "forget")
         assert holding(b"pets/14.png")
     assert not holding(b"pets/14.png")
 
 
 def test_a_model_of_embeddings_is_asked_with_rows(tmp_path):
-    rows, json_ = np.random.default_rng(0).normal(size=(20, 4)), {"Content-Type": "application/json"}
+    rows, json_ = (
+        np.random.default_rng(0).normal(size=(20, 4)),
+        {"Content-Type": "application/json"},
+    )
     ForgettingLDA().fit(rows, np.arange(20) % 2).save(tmp_path / "model")
     picture = base64.b64encode(large_picture()).decode()
     with (
@@ -457,7 +529,9 @@ def test_a_model_of_embeddings_is_asked_with_rows(tmp_path):
         running(model, b"", {"forget": TOKENS["forget"]}, RequestLimits()) as service,
     ):
         service.go.set()
-        answers = service.ask("POST", "/predict", {"rows": rows[:3].tolist()}, **json_).json["predictions"]
+        answers = service.ask("POST", "/predict", {"rows": rows[:3].tolist()}, **json_).json[
+            "predictions"
+        ]
         assert [each["class"] for each in answers] == list(model.predict(rows[:3]).classes)
         for wrong in ({"rows": [[1.0]]}, {"rows": [[1.0], [1.0, 2.0]]}, {"images": [picture]}):
             assert service.ask("POST", "/predict", wrong, **json_).status == 422

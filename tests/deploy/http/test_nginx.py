@@ -18,7 +18,10 @@ from tests.deploy.http.test_limits import TOKENS, Running, running
 from tests.deploy.inputs import model_in, picture_in
 
 NGINX = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
-pytestmark = [pytest.mark.services, pytest.mark.skipif(not NGINX, reason="needs nginx: apt-get install nginx")]
+pytestmark = [
+    pytest.mark.services,
+    pytest.mark.skipif(not NGINX, reason="needs nginx: apt-get install nginx"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +35,9 @@ def behind(nginx_folder: Path) -> Iterator[tuple[Running, Running]]:
     """nginx, with timeouts of one second and small buffers of the kernel; and the service behind it."""
     folder = nginx_folder
     with ExitStack() as stack:
-        predictor = stack.enter_context(Predictor.load(model_in(folder / "model"), writer=True, device="cpu"))
+        predictor = stack.enter_context(
+            Predictor.load(model_in(folder / "model"), writer=True, device="cpu")
+        )
         picture = picture_in(folder).read_bytes()
         service = stack.enter_context(running(predictor, picture, TOKENS, RequestLimits()))
         service.go.set()
@@ -48,7 +53,8 @@ def behind(nginx_folder: Path) -> Iterator[tuple[Running, Running]]:
             assert there in text
             text = text.replace(there, here)
         paths = "".join(
-            f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+            f"{kind}_temp_path {folder}/{kind};"
+            for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         )
         main = f"daemon off; pid {folder}/pid; error_log {folder}/error.log; events {{}} http {{ {paths} {text} }}"
         (folder / "nginx.conf").write_text(main)
@@ -84,12 +90,18 @@ def test_answers_and_refusals_of_the_service_pass(behind):
 def test_too_large_a_body_is_refused_as_json(behind):
     proxy, _ = behind
     refused = proxy.ask("POST", "/predict", bytes(9 * 2**20), "predict")
-    assert (refused.status, refused.json) == (413, {"error": "refused by the proxy with status 413"})
+    assert (refused.status, refused.json) == (
+        413,
+        {"error": "refused by the proxy with status 413"},
+    )
 
 
 def test_of_a_silent_or_slow_client_the_service_hears_nothing(behind):
     proxy, service = behind
-    with proxy.begin(sent=10) as silent, socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as mute:
+    with (
+        proxy.begin(sent=10) as silent,
+        socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as mute,
+    ):
         time.sleep(0.2)
         assert service.metric("predictions_waiting") == 0
         mute.sendall(b"GET / HTTP/1.1\r\n")
@@ -112,7 +124,10 @@ def test_one_client_has_16_connections_and_the_next_is_refused_as_json(behind):
     proxy, _ = behind
     held = [proxy.begin(sent=10) for _ in range(16)]
     refused = proxy.ask("GET", "/health")
-    assert (refused.status, refused.json) == (503, {"error": "refused by the proxy with status 503"})
+    assert (refused.status, refused.json) == (
+        503,
+        {"error": "refused by the proxy with status 503"},
+    )
     for one in held:
         one.close()
 

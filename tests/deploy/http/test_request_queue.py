@@ -74,7 +74,9 @@ def test_predictions_take_turns_and_a_deletion_waits_for_one_at_most():
     slow = Slow()
     served = RequestQueue(slow, RequestLimits(predictions=4))
     asyncio.run(work())
-    assert [one for one in slow.done if one != "forget [7]"] == [f"predict {number}" for number in range(4)]
+    assert [one for one in slow.done if one != "forget [7]"] == [
+        f"predict {number}" for number in range(4)
+    ]
     assert slow.done.index("forget [7]") == 1
 
 
@@ -90,7 +92,9 @@ def test_a_deletion_does_not_wait_for_a_picture_that_is_decoded(monkeypatch: pyt
     served = RequestQueue(slow, RequestLimits(predictions=4))
     slow.go.release()
     decode = request_queue.decoded
-    monkeypatch.setattr(request_queue, "decoded", lambda *given: decoded.wait(60) and decode(*given))
+    monkeypatch.setattr(
+        request_queue, "decoded", lambda *given: decoded.wait(60) and decode(*given)
+    )
     asyncio.run(asyncio.wait_for(work(), 30))
     assert slow.done == ["forget [7]", "predict 0"]
 
@@ -112,18 +116,28 @@ def test_neither_predictions_nor_deletions_wait_for_a_check(monkeypatch: pytest.
     assert slow.done == ["predict 0", "forget [7]"]
 
 
-def test_a_check_does_all_of_its_work_beside_the_event_loop(predictor, monkeypatch: pytest.MonkeyPatch):
+def test_a_check_does_all_of_its_work_beside_the_event_loop(
+    predictor, monkeypatch: pytest.MonkeyPatch
+):
     threads, verify = [], Predictor.verify
-    monkeypatch.setattr(Predictor, "verify", lambda *of: (threads.append(threading.get_ident()), verify(*of))[1])
-    router = verifier(RequestQueue(predictor, RequestLimits(predictions=1)), Counter(), RequestLimits())
+    monkeypatch.setattr(
+        Predictor, "verify", lambda *of: (threads.append(threading.get_ident()), verify(*of))[1]
+    )
+    router = verifier(
+        RequestQueue(predictor, RequestLimits(predictions=1)), Counter(), RequestLimits()
+    )
     endpoints = {route.path: route.endpoint for route in router.routes}
     answer = asyncio.run(endpoints["/verify"](None))
     assert answer["sound"]
     assert threads and threading.get_ident() not in threads
 
 
-@pytest.mark.parametrize(("idle", "latest"), [(0.1, 60), (60, 0.1)], ids=["nobody asks", "in any case"])
-def test_what_is_deleted_is_settled_and_purged_once_when_there_is_time(idle, latest, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    ("idle", "latest"), [(0.1, 60), (60, 0.1)], ids=["nobody asks", "in any case"]
+)
+def test_what_is_deleted_is_settled_and_purged_once_when_there_is_time(
+    idle, latest, monkeypatch: pytest.MonkeyPatch
+):
     async def work() -> None:
         maintaining = asyncio.create_task(served.maintain())
         await asyncio.sleep(0.05)

@@ -45,9 +45,13 @@ class Service(NamedTuple):
     port: int
     said: str
 
-    def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = JSON) -> Answer:
+    def ask(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = JSON
+    ) -> Answer:
         """An answer. body: bytes as they are, or anything else as JSON."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)  # on a busy machine
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", self.port, timeout=600
+        )  # on a busy machine
         try:
             sent = body if isinstance(body, bytes | None) else json.dumps(body).encode()
             connection.request(method, path, sent, dict(headers))
@@ -65,7 +69,9 @@ class Service(NamedTuple):
     def predict(self, picture: Path, explain: bool = True) -> Answer:
         text = base64.b64encode(picture.read_bytes()).decode()
         body = {"images": [text], "explain": explain}
-        while (answer := self.ask("POST", "/predict", body, ALLOWED if explain else JSON)).status == 503:
+        while (
+            answer := self.ask("POST", "/predict", body, ALLOWED if explain else JSON)
+        ).status == 503:
             time.sleep(0.1)  # the queue is full
         return answer
 
@@ -81,7 +87,9 @@ def serving(model: Path, token: str | None = TOKEN) -> Iterator[Service]:
     if token:
         (file := model.parent / "the service's token").write_text(f"{token}\n")
         words = ["--token-file", str(file)]
-    with subprocess.Popen(command(model, *words), env=environment, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command(model, *words), env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         try:
             said = ""
@@ -128,15 +136,21 @@ def png(width: int, height: int) -> bytes:
 
 def truncated() -> bytes:
     file = BytesIO()
-    Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)).save(file, "PNG")
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)).save(
+        file, "PNG"
+    )
     return file.getvalue()[:3000]
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="needs curl")
 def test_what_it_says_works_in_a_shell(service, picture):
-    assert TOKEN not in service.said and VERIFY["MUNKEY_VERIFY_TOKEN"] not in service.said  # what the user has
+    assert (
+        TOKEN not in service.said and VERIFY["MUNKEY_VERIFY_TOKEN"] not in service.said
+    )  # what the user has
     lines = service.said.split("Call it like this:")[1].replace("PICTURE.png", str(picture))
-    done = subprocess.run(["bash", "-c", lines], env=os.environ | VERIFY, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["bash", "-c", lines], env=os.environ | VERIFY, capture_output=True, text=True, check=True
+    )
     answers = [json.loads(answer) for answer in done.stdout.replace("}{", "}\n{").splitlines()]
     assert answers[0] == {"status": "ok"} and len(answers[1]["predictions"]) == 1
     assert "neighbors" in answers[2]["predictions"][0] and answers[3]["unknown"] == [
@@ -153,10 +167,17 @@ def test_it_answers_as_the_predictor(service, folder, picture):
         expected = predictor.predict(picture)
     (said,) = answer.json["predictions"]
     assert answer.status == 200 and said["class"] == expected.classes[0]
-    assert list(said["probabilities"].values()) == pytest.approx(expected.probabilities[0].tolist(), rel=1e-5)
+    assert list(said["probabilities"].values()) == pytest.approx(
+        expected.probabilities[0].tolist(), rel=1e-5
+    )
     assert [near["id"] for near in said["neighbors"]] == expected.neighbors.ids[0].tolist()
     for media_type in ("image/png", "Image/PNG", "image/png; charset=binary"):
-        raw = service.ask("POST", "/predict?explain=true", picture.read_bytes(), ALLOWED | {"Content-Type": media_type})
+        raw = service.ask(
+            "POST",
+            "/predict?explain=true",
+            picture.read_bytes(),
+            ALLOWED | {"Content-Type": media_type},
+        )
         assert raw == answer
     assert "neighbors" not in service.predict(picture, explain=False).json["predictions"][0]
 
@@ -210,7 +231,9 @@ def test_it_tells_its_health_and_verifies_itself(service):
         ("GET", "/verify?published=abc", None, ALLOWED, 422, "'abc' is not the head of a chain"),
     ],
 )  # fmt: skip
-def test_what_is_malformed_is_refused_in_a_sentence(service, method, path, body, headers, status, sentence):
+def test_what_is_malformed_is_refused_in_a_sentence(
+    service, method, path, body, headers, status, sentence
+):
     refused = service.ask(method, path, body, headers)
     assert refused.status == status and sentence in refused.json["error"], refused
     assert len(refused.json["error"]) < 300
@@ -254,7 +277,9 @@ def test_200_requests_at_once_with_deletions_among_them(model, picture):
     with serving(model) as service, ThreadPoolExecutor(200) as pool:
         ids = iter(IDS.tolist())
         asked = [
-            pool.submit(forget, service, next(ids)) if number % 10 == 5 else pool.submit(predict, service)
+            pool.submit(forget, service, next(ids))
+            if number % 10 == 5
+            else pool.submit(predict, service)
             for number in range(200)
         ]
         assert [one.result() for one in asked] == [200] * 200
@@ -281,13 +306,17 @@ def test_a_kill_undoes_no_acknowledged_deletion(model):
 def test_with_a_made_up_token_it_forgets_and_told_to_end_it_finishes_and_closes(model, picture):
     with serving(model, token=None) as service, ThreadPoolExecutor(4) as pool:
         [token] = set(re.findall(r"Bearer ([\w-]{32,})", service.said))
-        done = service.ask("POST", "/forget", {"ids": [10]}, JSON | {"Authorization": f"Bearer {token}"})
+        done = service.ask(
+            "POST", "/forget", {"ids": [10]}, JSON | {"Authorization": f"Bearer {token}"}
+        )
         assert done.status == 200 and done.json["deleted"] == 1 and len(token) >= 32
         asked = [pool.submit(service.predict, picture, explain=False) for _ in range(4)]
         asked[0].result()
         service.process.send_signal(signal.SIGTERM)
         for one in asked:
             assert one.exception() is not None or one.result().status == 200
-        assert service.process.wait(60) == -signal.SIGTERM  # 143 in a shell, as docs/service.md says
+        assert (
+            service.process.wait(60) == -signal.SIGTERM
+        )  # 143 in a shell, as docs/service.md says
     with Predictor.load(model, writer=True) as predictor:
         assert predictor._store.state.erased == 1 and 10 not in predictor.ids

@@ -16,7 +16,11 @@ from munkey.deploy.predictor import Predictor
 def elsewhere(model: Predictor, files: list[str | None]) -> None:
     """Remember that the samples came from these files."""
     view, ids = model._store.view, model.ids
-    keys, tokens, labels = view.keys[: len(ids)].copy(), view.tokens[: len(ids)].copy(), view.labels[: len(ids)].copy()
+    keys, tokens, labels = (
+        view.keys[: len(ids)].copy(),
+        view.tokens[: len(ids)].copy(),
+        view.labels[: len(ids)].copy(),
+    )
     model._store.delete(ids)
     model._store.add(ids, keys, tokens, labels, files)
 
@@ -32,7 +36,9 @@ def test_the_table_has_a_line_for_each_neighbor(predictor, images):
 
 
 def test_names_that_look_like_numbers_stay_as_they_are(predictor, images):
-    answer = replace(predictor.predict(images.images[:1]), classes=("1.50",), names=("007", "007", "007"))
+    answer = replace(
+        predictor.predict(images.images[:1]), classes=("1.50",), names=("007", "007", "007")
+    )
     for line in table(answer).splitlines()[2:]:
         assert line.split()[1] == "1.50" and line.split()[5] == "007"
 
@@ -59,7 +65,9 @@ def test_a_source_file_that_cannot_be_read_is_said_to_be(directory, images, caps
     html = page(answer)
     assert html.count("no picture") == 4 and "gone&lt;" in html and "gone<" not in html
     assert "no such file" in capsys.readouterr().out
-    monkeypatch.setattr(explain, "read_picture", Mock(side_effect=PermissionError(13, "Permission denied")))
+    monkeypatch.setattr(
+        explain, "read_picture", Mock(side_effect=PermissionError(13, "Permission denied"))
+    )
     assert page(answer).count("no picture") == 4 and "Permission denied" in capsys.readouterr().out
 
 
@@ -70,7 +78,10 @@ def test_a_source_file_that_cannot_be_read_is_said_to_be(directory, images, caps
             ForgettingLDA,
             "LDA answers by weights computed from the classes' means and the common scatter of all 12 samples",
         ),
-        (ForgettingNCM, "NCM answers with the class whose mean is nearest. The means are those of all 12 samples"),
+        (
+            ForgettingNCM,
+            "NCM answers with the class whose mean is nearest. The means are those of all 12 samples",
+        ),
         (ForgettingKNN, "KNN answers by a vote of the samples nearest by cosine"),
     ],
 )
@@ -92,4 +103,6 @@ def test_each_family_says_how_it_answers(family, decides, tmp_path):
 
 def test_munkeys_page_says_that_tokens_were_read(predictor, images):
     answer = predictor.predict(images.images[[1]])
-    assert "reads the picture together with the tokens" in answer.basis and answer.basis.split(".")[0] in page(answer)
+    assert "reads the picture together with the tokens" in answer.basis and answer.basis.split(".")[
+        0
+    ] in page(answer)

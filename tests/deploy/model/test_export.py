@@ -40,12 +40,23 @@ def test_the_directory_says_all_that_an_answer_depends_on(exported, result):
         name: chosen[name] for name in ("data", "model", "inference")
     }
     assert (
-        manifest["encoder"]["settings"]["encoder"] == "efficientnet-lite0" and len(manifest["encoder"]["weights"]) == 64
+        manifest["encoder"]["settings"]["encoder"] == "efficientnet-lite0"
+        and len(manifest["encoder"]["weights"]) == 64
     )
-    assert manifest["classes"] == ["cat", "dog & co", "fish"] and manifest["stored"] == {"height": 10, "width": 10}
-    assert manifest["provenance"]["commit"] == "c0ffee" and manifest["provenance"]["system"] == "original-m"
+    assert manifest["classes"] == ["cat", "dog & co", "fish"] and manifest["stored"] == {
+        "height": 10,
+        "width": 10,
+    }
+    assert (
+        manifest["provenance"]["commit"] == "c0ffee"
+        and manifest["provenance"]["system"] == "original-m"
+    )
     card = (exported / "README.md").read_text()
-    assert "| 0.1 | TA, accuracy on the test split | 91.50 |" in card and "0.210" in card and "Not reached" in card
+    assert (
+        "| 0.1 | TA, accuracy on the test split | 91.50 |" in card
+        and "0.210" in card
+        and "Not reached" in card
+    )
     assert "33.5" not in card and "44.5" not in card  # of another method and of another seed
     names = {file.relative_to(exported).parts[0] for file in exported.rglob("*") if file.is_file()}
     assert names == {"manifest.json", "weights.safetensors", "README.md", "memory"}
@@ -68,18 +79,26 @@ def test_the_folder_of_the_pictures_is_named_in_full(run, source):
 
 def test_units_go_along_and_a_picture_has_one_digest_whether_it_was_exported_or_added(run, result):
     samples = read_csv(run / "data" / "toy" / "samples.csv")
-    write_csv(run / "data" / "toy" / "samples.csv", [row | {"unit": "Anna" * (row["id"] == "5")} for row in samples])
+    write_csv(
+        run / "data" / "toy" / "samples.csv",
+        [row | {"unit": "Anna" * (row["id"] == "5")} for row in samples],
+    )
     with Predictor.load(export("tiny", "out"), writer=True, device="cpu") as model:
         assert [row.unit for row in model.rows()[:5]] == [None, None, None, "Anna", None]
         assert model.select(units=["Anna"]).ids.tolist() == [5]
         picture = result.parents[6] / "pictures" / "c" / "05.png"
         Image.open(picture).save("lossless.webp", lossless=True)
         Image.open(picture).save("other.webp", quality=50)
-        assert model.add([picture, "lossless.webp", "other.webp"], ["fish"] * 3).identical == {60: (5,), 61: (5,)}
+        assert model.add([picture, "lossless.webp", "other.webp"], ["fish"] * 3).identical == {
+            60: (5,),
+            61: (5,),
+        }
         assert model.verify().sound
 
 
-FOLDER = EncoderEntry("FOLDER", "", "own", None, None, lambda settings: None, lambda settings, device: None)
+FOLDER = EncoderEntry(
+    "FOLDER", "", "own", None, None, lambda settings: None, lambda settings, device: None
+)
 
 
 def test_an_encoder_in_a_folder_is_named_in_full(monkeypatch, tmp_path):
@@ -96,8 +115,12 @@ def test_an_encoder_that_needs_another_package_says_what_to_install(error, more,
         raise error("No module named 'timm'")
 
     monkeypatch.setattr(loading, "installed", lambda name: dataclasses.replace(FOLDER, build=fails))
-    with pytest.raises(MissingEncoderError, match=r"the encoder mine cannot be loaded here .*; nothing was") as raised:
-        loading.built(EncoderSettings(encoder="mine", revision=None, image_size=None, batch_size=1), "cpu")
+    with pytest.raises(
+        MissingEncoderError, match=r"the encoder mine cannot be loaded here .*; nothing was"
+    ) as raised:
+        loading.built(
+            EncoderSettings(encoder="mine", revision=None, image_size=None, batch_size=1), "cpu"
+        )
     assert ("pip install 'munkey[experiment]' brings" in str(raised.value)) is more
 
 
@@ -113,7 +136,10 @@ def test_an_encoder_that_needs_another_package_says_what_to_install(error, more,
     ],
 )
 def test_a_result_is_found_by_the_words_one_would_use(words, run):
-    assert find(words).resolve() == run / "models" / "toy" / "seed0" / "full" / "original-m" / "system.safetensors"
+    assert (
+        find(words).resolve()
+        == run / "models" / "toy" / "seed0" / "full" / "original-m" / "system.safetensors"
+    )
 
 
 def test_what_fits_several_results_or_none_is_refused(run):
@@ -125,25 +151,33 @@ def test_what_fits_several_results_or_none_is_refused(run):
             find(nothing)
 
 
-@pytest.mark.parametrize("settings", [{"data": {}, "model": {}, "train": {}}, {"method": {}}], ids=["vit", "none"])
+@pytest.mark.parametrize(
+    "settings", [{"data": {}, "model": {}, "train": {}}, {"method": {}}], ids=["vit", "none"]
+)
 def test_a_system_without_a_memory_is_refused_and_those_with_one_are_listed(settings, run):
     other = run / "models" / "toy" / "seed0" / "rate0.1" / "scrub"
     shutil.copytree(run / "models" / "toy" / "seed0" / "full" / "original-m", other)
     write_json(other / "record.json", {"settings": settings})
-    with pytest.raises(ExportError, match=r"scrub.*only systems with a memory .* there are: full/original-m$"):
+    with pytest.raises(
+        ExportError, match=r"scrub.*only systems with a memory .* there are: full/original-m$"
+    ):
         export("tiny/toy/seed0/rate0.1/scrub", "out")
 
 
 def test_a_system_that_lost_its_memory_is_refused(run):
     file = run / "models" / "toy" / "seed0" / "full" / "original-m" / "system.safetensors"
     system.save(file, dataclasses.replace(system.load(file), memory=None))
-    with pytest.raises(ExportError, match=r"original-m.*only systems with a memory can be exported"):
+    with pytest.raises(
+        ExportError, match=r"original-m.*only systems with a memory can be exported"
+    ):
         export("tiny", "out")
 
 
 def test_a_system_that_was_taken_out_of_its_results_is_refused(run):
     shutil.move(run / "models" / "toy" / "seed0" / "full" / "original-m", "taken")
-    with pytest.raises(ExportError, match=r"taken.*: does not lie in the results of a run, results/NAME/models/"):
+    with pytest.raises(
+        ExportError, match=r"taken.*: does not lie in the results of a run, results/NAME/models/"
+    ):
         export("taken", "out")
 
 
@@ -159,11 +193,16 @@ def test_settings_that_were_changed_since_are_noticed(run, monkeypatch):
     with pytest.raises(ExportError, match=r"settings differ .*\(model\)"):
         export("tiny", "out")
     write_json(run / "settings.json", {"another": sections()})
-    with pytest.raises(ExportError, match=r"settings\.json: lacks settings of toy, so it cannot be exported"):
+    with pytest.raises(
+        ExportError, match=r"settings\.json: lacks settings of toy, so it cannot be exported"
+    ):
         export("tiny", "out")
     (run / "settings.json").unlink()
     monkeypatch.setenv(CONFIGFILES, "'my tiny.yaml'")
-    with pytest.raises(ExportError, match=r"snakemake .* --configfile 'my tiny\.yaml' -- results/tiny/settings\.json`"):
+    with pytest.raises(
+        ExportError,
+        match=r"snakemake .* --configfile 'my tiny\.yaml' -- results/tiny/settings\.json`",
+    ):
         export("tiny", "out")
     assert not Path("out").exists()
 
@@ -212,7 +251,9 @@ def test_an_export_in_use_is_not_made_again(run):
         renew("tiny", directory, chosen)
     assert [path.name for path in Path().iterdir() if "out" in path.name] == ["out"]
     written = (directory / "manifest.json").read_text()
-    (directory / "manifest.json").write_text(written.replace(f'"version": {MODEL_FORMAT}', '"version": 2'))
+    (directory / "manifest.json").write_text(
+        written.replace(f'"version": {MODEL_FORMAT}', '"version": 2')
+    )
     with pytest.raises(UnreadableModelError, match="move it elsewhere, export again and forget"):
         renew("tiny", directory, chosen)
     (directory / "manifest.json").write_text(written)

@@ -33,15 +33,23 @@ def rows_model(request, tmp_path) -> Path:
     return tmp_path / "model"
 
 
-def test_the_nearest_rows_come_with_cosine_class_and_person_and_copies_are_said_to_be_some(rows_model):
+def test_the_nearest_rows_come_with_cosine_class_and_person_and_copies_are_said_to_be_some(
+    rows_model,
+):
     keys = at_unit_norm(ROWS)
     expected = nearest(Keys(np.array([99]), keys[[3]]), Keys(np.arange(len(ROWS)), keys), 5)
     with Predictor.load(rows_model) as model:
         [samples] = model.find(ROWS[[3]], count=5).samples
     assert [sample.id for sample in samples] == expected.ids[0].tolist()
-    assert [sample.cosine for sample in samples] == pytest.approx(expected.cosines[0].tolist(), abs=1e-4)
+    assert [sample.cosine for sample in samples] == pytest.approx(
+        expected.cosines[0].tolist(), abs=1e-4
+    )
     for sample in samples:
-        assert (sample.label, sample.unit, sample.file) == (CLASSES[sample.id % 3], PEOPLE[sample.id], None)
+        assert (sample.label, sample.unit, sample.file) == (
+            CLASSES[sample.id % 3],
+            PEOPLE[sample.id],
+            None,
+        )
         assert sample.copy == (sample.id in (3, 7))
     assert {sample.unit for sample in samples if sample.copy} == {"person 3"}
 
@@ -120,6 +128,8 @@ def test_the_page_of_rows_of_numbers_shows_no_black_squares_for_pictures(rows_mo
 
 def test_the_example_of_the_docstring_runs_as_printed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    [example] = doctest.DocTestFinder(recurse=False).find(Predictor.find, "find", munkey.deploy.predictor)
+    [example] = doctest.DocTestFinder(recurse=False).find(
+        Predictor.find, "find", munkey.deploy.predictor
+    )
     failed, tried = doctest.DocTestRunner().run(example)
     assert (failed, tried) == (0, 6)

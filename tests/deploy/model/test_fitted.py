@@ -72,7 +72,9 @@ def pipeline(run: Path, left: System) -> np.ndarray:
 
 
 @every
-def test_its_logits_are_the_pipelines_and_after_deletions_those_of_the_oracle_bit_by_bit(run, family, model, pictures):
+def test_its_logits_are_the_pipelines_and_after_deletions_those_of_the_oracle_bit_by_bit(
+    run, family, model, pictures
+):
     """Deleted before the first answer and after it, one by one and at once."""
     original = system.load(place(run, family) / "system.safetensors")
     with Predictor.load(model, writer=True, device="cpu") as used:
@@ -94,16 +96,25 @@ def test_its_logits_are_the_pipelines_and_after_deletions_those_of_the_oracle_bi
 def test_a_sample_is_found_by_its_picture(family, run, model):
     pictures = np.array(load(run / "data/toy").images)
     with Predictor.load(model, writer=True, device="cpu") as used:
-        for one, [first, second] in zip(IDS, used.find(pictures[IDS], count=2).samples, strict=True):
+        for one, [first, second] in zip(
+            IDS, used.find(pictures[IDS], count=2).samples, strict=True
+        ):
             assert (first.id, first.copy, second.copy) == (one, True, False)
-            assert first.cosine == pytest.approx(1, abs=1e-4) and first.file.endswith(f"pets/{one}.png")
+            assert first.cosine == pytest.approx(1, abs=1e-4) and first.file.endswith(
+                f"pets/{one}.png"
+            )
         used.forget(IDS[:1])
-        assert IDS[0] not in [sample.id for sample in used.find(pictures[IDS[:1]], count=100).samples[0]]
+        assert IDS[0] not in [
+            sample.id for sample in used.find(pictures[IDS[:1]], count=100).samples[0]
+        ]
 
 
 @every
 def test_what_was_added_counts_and_leaves_nothing_when_it_is_forgotten(family, model, pictures):
-    with Predictor.load(model, writer=True, device="cpu") as used, Predictor.load(model, device="cpu") as reader:
+    with (
+        Predictor.load(model, writer=True, device="cpu") as used,
+        Predictor.load(model, device="cpu") as reader,
+    ):
         before = used.predict(pictures).logits.tobytes()
         added = used.add(pictures[:3], [0, 2, 1]).ids
         after = used.predict(pictures).logits.tobytes()
@@ -111,11 +122,17 @@ def test_what_was_added_counts_and_leaves_nothing_when_it_is_forgotten(family, m
         used.forget(added[:1])
         used.compact()
         used.forget(added[1:])
-        assert used.predict(pictures).logits.tobytes() == reader.predict(pictures).logits.tobytes() == before
+        assert (
+            used.predict(pictures).logits.tobytes()
+            == reader.predict(pictures).logits.tobytes()
+            == before
+        )
 
 
 @every
-def test_rows_that_came_after_an_answer_and_left_before_the_next_leave_nothing(family, model, pictures):
+def test_rows_that_came_after_an_answer_and_left_before_the_next_leave_nothing(
+    family, model, pictures
+):
     """They are in no sums yet, so nothing may be taken out for them; what was there before leaves
     as ever.
     """
@@ -217,7 +234,9 @@ def test_a_label_that_is_not_a_class_is_said_to_be_damage(family, model, picture
 
 
 @summed
-def test_a_row_that_is_deleted_while_rows_are_summed_is_not_in_the_answer(run, family, model, pictures, monkeypatch):
+def test_a_row_that_is_deleted_while_rows_are_summed_is_not_in_the_answer(
+    run, family, model, pictures, monkeypatch
+):
     rows, gone = MemoryView.rows, ORDER[:1]
 
     def meanwhile(view, numbers):
@@ -240,9 +259,18 @@ def test_a_row_that_is_deleted_while_rows_are_summed_is_not_in_the_answer(run, f
     [
         ({"settings": None}, "its settings are not those of its family"),
         ({"family": "munkey"}, "its settings are not those of its family"),
-        ({"encoder": None}, "it lacks the encoder, the size of its pictures, or settings of inference"),
-        ({"stored": None}, "it lacks the encoder, the size of its pictures, or settings of inference"),
-        ({"inference": INFERENCE}, "it lacks the encoder, the size of its pictures, or settings of inference"),
+        (
+            {"encoder": None},
+            "it lacks the encoder, the size of its pictures, or settings of inference",
+        ),
+        (
+            {"stored": None},
+            "it lacks the encoder, the size of its pictures, or settings of inference",
+        ),
+        (
+            {"inference": INFERENCE},
+            "it lacks the encoder, the size of its pictures, or settings of inference",
+        ),
     ],
     ids=lambda value: "".join(value) if isinstance(value, dict) else "",
 )

@@ -50,11 +50,16 @@ def pipeline(run: Path, gone=()) -> np.ndarray:
     """The logits of the first samples as the pipeline has them, after these were deleted."""
     whole = system.load(run / "models/toy/seed0/full/original-m/system.safetensors")
     left = replace(whole, memory=whole.memory.forget(np.array(gone, dtype=int)))
-    asked = keys.Keys(np.arange(COUNT), keys.read(next(run.glob("keys/toy/*/keys.npz"))).keys[:COUNT])
+    asked = keys.Keys(
+        np.arange(COUNT), keys.read(next(run.glob("keys/toy/*/keys.npz"))).keys[:COUNT]
+    )
     near = nearest(asked, keys.Keys(left.memory.ids.numpy(), left.memory.keys.numpy()), 33)
     munkey, chosen = FAMILIES["munkey"], sections()
     retrieval = munkey.retrieval(near, chosen["inference"], asked.keys)
-    data, samples = type(DATA).model_validate(chosen["data"]), image_set(load(run / "data/toy"), asked.ids)
+    data, samples = (
+        type(DATA).model_validate(chosen["data"]),
+        image_set(load(run / "data/toy"), asked.ids),
+    )
     return munkey.logits(left, samples, data, "cpu", retrieval)
 
 
@@ -70,25 +75,40 @@ def test_its_logits_are_the_pipelines_also_after_deletions_bit_by_bit(run, pictu
                     with pytest.raises(EmptyModelError):
                         used.predict(pictures)
                 elif number:
-                    assert used.predict(pictures).logits.tobytes() == pipeline(run, ORDER[:done]).tobytes()
+                    assert (
+                        used.predict(pictures).logits.tobytes()
+                        == pipeline(run, ORDER[:done]).tobytes()
+                    )
             assert used.verify().sound
     assert done == len(IDS)
 
 
 def test_what_was_added_counts_and_leaves_nothing_when_it_is_forgotten(run, pictures, tmp_path):
     model = export(run / "models/toy/seed0/full/original-m", tmp_path / "model")
-    with Predictor.load(model, writer=True, device="cpu") as used, Predictor.load(model, device="cpu") as reader:
+    with (
+        Predictor.load(model, writer=True, device="cpu") as used,
+        Predictor.load(model, device="cpu") as reader,
+    ):
         before = used.predict(pictures).logits
         assert before.tobytes() == pipeline(run).tobytes()
         added = used.add(pictures[:2], [1, 2]).ids
         after = used.predict(pictures).logits
-        assert after.tobytes() != before.tobytes() and reader.predict(pictures).logits.tobytes() == after.tobytes()
+        assert (
+            after.tobytes() != before.tobytes()
+            and reader.predict(pictures).logits.tobytes() == after.tobytes()
+        )
         used.forget(added)
         used.compact()
-        assert used.predict(pictures).logits.tobytes() == reader.predict(pictures).logits.tobytes() == before.tobytes()
+        assert (
+            used.predict(pictures).logits.tobytes()
+            == reader.predict(pictures).logits.tobytes()
+            == before.tobytes()
+        )
 
 
-def test_what_came_after_an_answer_and_left_before_the_next_leaves_nothing_in_the_head(run, pictures, tmp_path):
+def test_what_came_after_an_answer_and_left_before_the_next_leaves_nothing_in_the_head(
+    run, pictures, tmp_path
+):
     model = export(run / "models/toy/seed0/full/original-m", tmp_path / "model")
     with Predictor.load(model, writer=True, device="cpu") as used:
         used.predict(pictures)

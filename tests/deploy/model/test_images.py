@@ -17,7 +17,13 @@ from hypothesis import strategies as st
 from PIL import Image, features
 
 from munkey.data.decoding import picture_files
-from munkey.data.decoding.picture_files import FORMATS, PictureLimits, RefusedPictureError, TooManyPixelsError, opened
+from munkey.data.decoding.picture_files import (
+    FORMATS,
+    PictureLimits,
+    RefusedPictureError,
+    TooManyPixelsError,
+    opened,
+)
 from munkey.data.pictures import decode
 from munkey.deploy.errors import PictureError
 from munkey.deploy.http import bodies
@@ -33,7 +39,8 @@ def open_binary(name):
 
 
 @pytest.mark.parametrize(
-    ("mode", "ending"), [("RGB", "png"), ("L", "png"), ("P", "gif"), ("RGBA", "png"), ("I;16", "tiff")]
+    ("mode", "ending"),
+    [("RGB", "png"), ("L", "png"), ("P", "gif"), ("RGBA", "png"), ("I;16", "tiff")],
 )
 def test_a_picture_is_stored_as_the_pipeline_stores_it(mode, ending, tmp_path):
     file = tmp_path / f"one.{ending}"
@@ -50,14 +57,32 @@ def claims(width: int, height: int) -> bytes:
     """A PNG of a hundred bytes that says that it is so large."""
 
     def chunk(kind: bytes, content: bytes) -> bytes:
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+        return (
+            struct.pack(">I", len(content))
+            + kind
+            + content
+            + struct.pack(">I", zlib.crc32(kind + content))
+        )
 
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + header
+        + chunk(b"IDAT", zlib.compress(b"\0" * 100))
+        + chunk(b"IEND", b"")
+    )
 
 
 @pytest.mark.parametrize(
-    "size", [(10_000, 10_000), (2**31 - 1, 2**31 - 1), (50_001, 1_000), (30_001, 400), (1, 101), (20_200, 200)]
+    "size",
+    [
+        (10_000, 10_000),
+        (2**31 - 1, 2**31 - 1),
+        (50_001, 1_000),
+        (30_001, 400),
+        (1, 101),
+        (20_200, 200),
+    ],
 )
 def test_a_picture_that_says_it_is_huge_or_a_thread_is_refused_before_it_is_decoded(size, tmp_path):
     (tmp_path / "bomb.png").write_bytes(claims(*size))
@@ -78,18 +103,31 @@ def test_a_picture_of_any_shape_that_is_met_is_opened(size, tmp_path):
 @pytest.mark.skipif(not features.check("jpg_2000"), reason="this Pillow was built without it")
 def test_a_large_jpeg_2000_is_refused_before_it_is_decoded(tmp_path):
     """Its decoder would take 2.4 GB for these 171 bytes."""
-    Image.new("RGB", (64, 64)).save(tmp_path / "one.jp2", "JPEG2000", no_jp2=True, codeblock_size=(4, 4))
+    Image.new("RGB", (64, 64)).save(
+        tmp_path / "one.jp2", "JPEG2000", no_jp2=True, codeblock_size=(4, 4)
+    )
     content, pack = (tmp_path / "one.jp2").read_bytes(), lambda side: struct.pack(">II", side, side)
     moderate, larger = (content.replace(pack(64), pack(side)) for side in (3162, 5000))
     assert opened(BytesIO(moderate), LIMITS.pixels).size == (3162, 3162) and len(larger) == 171
-    with pytest.raises(RefusedPictureError, match="5000 x 5000 pixels; a picture may have 1 to 10,000,000"):
+    with pytest.raises(
+        RefusedPictureError, match="5000 x 5000 pixels; a picture may have 1 to 10,000,000"
+    ):
         opened(BytesIO(larger), LIMITS.pixels)
 
 
 def tiled(*sides: int) -> bytes:
     """A TIFF of 4 x 4 pixels in one tile: its width and length, one entry after the other."""
-    numbers = [(256, 4), (257, 4), (258, 8), (259, 8), (262, 1), *zip((322, 323, 322, 323), sides, strict=False)]
-    entries = [struct.pack("<HHII", tag, 4, 1, value) for tag, value in [*numbers, (324, 8), (325, 1)]]
+    numbers = [
+        (256, 4),
+        (257, 4),
+        (258, 8),
+        (259, 8),
+        (262, 1),
+        *zip((322, 323, 322, 323), sides, strict=False),
+    ]
+    entries = [
+        struct.pack("<HHII", tag, 4, 1, value) for tag, value in [*numbers, (324, 8), (325, 1)]
+    ]
     return struct.pack("<2sHIH", b"II", 42, 8, len(entries)) + b"".join(entries) + bytes(4)
 
 
@@ -102,7 +140,9 @@ def test_a_tiff_of_usual_tiles_is_opened(sides):
 @pytest.mark.parametrize("sides", [(1040, 1024), (12288, 12288), (12288, 12288, 16, 16)], ids=str)
 def test_a_tiff_whose_tile_is_larger_than_itself_is_refused_before_it_is_decoded(sides):
     """440 kB that say 64 x 64 pixels took 437 MB."""
-    with pytest.raises(RefusedPictureError, match=rf"has tiles of {sides[0]} x {sides[1]} pixels; a tile may have"):
+    with pytest.raises(
+        RefusedPictureError, match=rf"has tiles of {sides[0]} x {sides[1]} pixels; a tile may have"
+    ):
         opened(BytesIO(tiled(*sides)), LIMITS.pixels)
 
 
@@ -152,7 +192,9 @@ def test_a_folder_without_a_picture_is_named(tmp_path):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_each_of_the_formats_is_read(name, tmp_path):
-    if (library := {"JPEG2000": "jpg_2000", "WEBP": "webp"}.get(name)) and not features.check(library):
+    if (library := {"JPEG2000": "jpg_2000", "WEBP": "webp"}.get(name)) and not features.check(
+        library
+    ):
         pytest.skip("this Pillow was built without it")
     Image.new("RGB", (6, 6), "red").save(tmp_path / "one", name)
     assert np.abs(pixels(tmp_path / "one", STORED).images.astype(int) - [255, 0, 0]).max() < 20
@@ -163,7 +205,9 @@ def test_no_other_format_is_opened_whatever_the_file_is_called(name, tmp_path, m
     picture(tmp_path / "whole.png", seed=1)
     Image.new("RGB", (16, 16)).save(tmp_path / "one.png", name)
     monkeypatch.setitem(Image.OPEN, name, (lambda *_: pytest.fail("was opened"), None))
-    with pytest.raises(PictureError, match=r"one\.png: cannot be read as a picture, it is none of BMP, GIF, "):
+    with pytest.raises(
+        PictureError, match=r"one\.png: cannot be read as a picture, it is none of BMP, GIF, "
+    ):
         pixels(tmp_path / "one.png", STORED)
     (tmp_path / "one.png").rename(tmp_path / f"one.{name.lower()}")
     assert [Path(file).name for file in pixels(tmp_path, STORED).files] == ["whole.png"]
@@ -185,7 +229,9 @@ def test_the_first_picture_too_many_stops_a_request_before_anything_is_decoded(m
     with pytest.raises(TooManyPixelsError, match="2,400 pixels") as raised:
         picture_files.read([BytesIO(file.getvalue())] * 5, PictureLimits(1200, together=2000), None)
     assert raised.value.number == 1 and looked_at.call_count == 2
-    with pytest.raises(HTTPException, match=r"2,400 pixels up to images\.1; a request may have 2,000") as refused:
+    with pytest.raises(
+        HTTPException, match=r"2,400 pixels up to images\.1; a request may have 2,000"
+    ) as refused:
         bodies.decoded([file.getvalue()] * 5, STORED, bodies.RequestLimits(pixels=2000))
     assert refused.value.status_code == 413
 
@@ -239,7 +285,9 @@ HUGE = b"\x93NUMPY\x01\x00" + len(HEADER).to_bytes(2, "little") + HEADER
 def test_a_file_that_holds_no_rows_is_named_with_what_would(name, content, tmp_path):
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    with pytest.raises(PictureError, match=rf"{name}: .*rows of 3 finite numbers each, also as a \.npy file"):
+    with pytest.raises(
+        PictureError, match=rf"{name}: .*rows of 3 finite numbers each, also as a \.npy file"
+    ):
         embeddings(tmp_path / name, 3)
 
 
@@ -263,7 +311,12 @@ def test_all_bad_pictures_are_named_at_once_or_skipped(tmp_path):
     with pytest.raises(PictureError) as refused:
         pixels(given_pictures, STORED)
     assert str(refused.value).splitlines()[0] == "3 pictures cannot be used:"
-    assert [word in str(refused.value) for word in ("1.png", "0.png", "2.png", "NoneType")] == [True, False, True, True]
+    assert [word in str(refused.value) for word in ("1.png", "0.png", "2.png", "NoneType")] == [
+        True,
+        False,
+        True,
+        True,
+    ]
     with pytest.warns(UserWarning, match=r"(?s)skipped 3 pictures: .*1\.png"):
         taken = pixels(given_pictures, STORED, "skip")
     assert taken.taken.tolist() == [1] and taken.files == (str(tmp_path / "0.png"),)

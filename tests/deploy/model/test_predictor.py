@@ -14,7 +14,12 @@ from PIL import Image
 
 from munkey.data.image_set import image_set
 from munkey.data.prepared import Dataset
-from munkey.deploy.errors import EmptyModelError, PictureError, UnknownNamesError, UnreadableModelError
+from munkey.deploy.errors import (
+    EmptyModelError,
+    PictureError,
+    UnknownNamesError,
+    UnreadableModelError,
+)
 from munkey.deploy.model import manifest, samples
 from munkey.deploy.model.model import LoadedNetwork
 from munkey.deploy.model.prediction import softmax
@@ -53,11 +58,17 @@ def retriever(model: Predictor) -> Retriever:
 
 def test_its_logits_are_the_pipelines_bit_by_bit(predictor, result, images):
     test = images.ids_of("test")
-    assert np.array_equal(predictor.predict(images.images[test]).logits, pipeline(result, images)[test])
+    assert np.array_equal(
+        predictor.predict(images.images[test]).logits, pipeline(result, images)[test]
+    )
     for one in test[:3]:  # alone as well as with others
-        assert np.array_equal(predictor.predict(images.images[[one]]).logits, pipeline(result, images)[[one]])
+        assert np.array_equal(
+            predictor.predict(images.images[[one]]).logits, pipeline(result, images)[[one]]
+        )
     many = np.resize(test, 64 * 4 + 1)  # the last one alone in its block of passes
-    assert np.array_equal(predictor.predict(images.images[many]).logits, pipeline(result, images)[many])
+    assert np.array_equal(
+        predictor.predict(images.images[many]).logits, pipeline(result, images)[many]
+    )
 
 
 def test_on_a_gpu_ids_stay_on_the_host_and_only_answers_are_read_back(directory, images):
@@ -97,7 +108,9 @@ def test_with_nothing_left_it_refuses_to_answer(predictor, images):
     for compact in (predictor.purge, predictor.compact):
         compact()
         for only in (False, True):
-            with pytest.raises(EmptyModelError, match="so there is nothing to answer from; train anew"):
+            with pytest.raises(
+                EmptyModelError, match="so there is nothing to answer from; train anew"
+            ):
                 predictor.predict(images.images[:2], only_held_classes=only)
     with pytest.raises(ValueError, match="no trained sample"):
         predictor.add(images.images[:1], [0])
@@ -112,7 +125,10 @@ def test_a_prediction_says_what_it_rests_on(predictor, images):
     assert near.weights.sum() == pytest.approx(1)
     assert near.files[0][0].endswith(f"/pictures/{'abc'[one % 3]}/{one:02d}.png")
     assert answer.probabilities.sum() == pytest.approx(1)
-    assert answer.classes == (CLASSES[answer.labels[0]],) and answer.labels[0] == answer.logits.argmax()
+    assert (
+        answer.classes == (CLASSES[answer.labels[0]],)
+        and answer.labels[0] == answer.logits.argmax()
+    )
     assert [row.rank for row in answer.explained()] == [1, 2, 3, 4]
 
 
@@ -120,7 +136,12 @@ def test_pictures_of_any_kind_give_the_same_answer(predictor, images, result):
     folder = result.parents[6] / "pictures"
     files = [folder / "a" / "00.png", folder / "b" / "01.png"]
     expected = predictor.predict(images.images[:2]).logits
-    for given in (files, list(map(str, files)), [Image.open(file) for file in files], list(images.images[:2])):
+    for given in (
+        files,
+        list(map(str, files)),
+        [Image.open(file) for file in files],
+        list(images.images[:2]),
+    ):
         assert np.array_equal(predictor.predict(given).logits, expected)
     assert np.array_equal(predictor.predict(files[0]).logits, expected[:1])
     assert np.array_equal(predictor.predict(images.images[0]).logits, expected[:1])
@@ -208,7 +229,9 @@ def test_what_was_forgotten_is_in_no_token_that_was_lent_before(directory, tmp_p
 
 
 @pytest.mark.parametrize("reading", ["the neighbors", "what their tokens are averaged of"])
-def test_what_is_deleted_while_an_answer_is_read_is_not_in_it(reading, predictor, images, monkeypatch):
+def test_what_is_deleted_while_an_answer_is_read_is_not_in_it(
+    reading, predictor, images, monkeypatch
+):
     picture = images.images[images.ids_of("test")[:1]]
     predictor.add(picture, [0])  # the nearest row now: its token is lent by the trained neighbors
     keys, near, read, copy = (
@@ -226,11 +249,17 @@ def test_what_is_deleted_while_an_answer_is_read_is_not_in_it(reading, predictor
 
     monkeypatch.setattr(MemoryView, "copy", copying)
     found, again = retriever(predictor).retrieve(keys), retriever(predictor).retrieve(keys)
-    assert near[1] not in predictor.ids and near[1] not in found.neighbors.ids and 60 in found.neighbors.ids
+    assert (
+        near[1] not in predictor.ids
+        and near[1] not in found.neighbors.ids
+        and 60 in found.neighbors.ids
+    )
     assert np.array_equal(found.tokens, again.tokens)
 
 
-def test_a_compaction_while_an_answer_is_read_exchanges_no_file_names(predictor, images, monkeypatch):
+def test_a_compaction_while_an_answer_is_read_exchanges_no_file_names(
+    predictor, images, monkeypatch
+):
     one, sources_of = images.ids_of("train")[-1], Store.sources_of
     compacting = threading.Thread(target=predictor.compact)  # after it, each row has another number
 
@@ -254,7 +283,9 @@ def test_a_compaction_while_an_answer_is_read_exchanges_no_file_names(predictor,
 def test_answers_that_are_no_numbers_are_said_to_be_damage(value, predictor, images, monkeypatch):
     logits = np.array([[0, 1, value]], np.float32)
     monkeypatch.setattr(LoadedNetwork, "logits", lambda *_: logits)
-    with pytest.raises(UnreadableModelError, match="its answers are not finite: `verify` says whether the memory"):
+    with pytest.raises(
+        UnreadableModelError, match="its answers are not finite: `verify` says whether the memory"
+    ):
         predictor.predict(images.images[:1])
 
 
@@ -263,7 +294,9 @@ def test_a_manifest_that_is_too_large_to_be_one_is_not_read(directory, monkeypat
     monkeypatch.setattr(manifest, "LARGEST", size)
     Predictor.load(directory).close()
     monkeypatch.setattr(manifest, "LARGEST", size - 1)
-    with pytest.raises(UnreadableModelError, match=rf"manifest\.json: has {size:,} bytes, more than a model's can"):
+    with pytest.raises(
+        UnreadableModelError, match=rf"manifest\.json: has {size:,} bytes, more than a model's can"
+    ):
         Predictor.load(directory)
 
 
@@ -284,7 +317,9 @@ def test_the_unit_of_what_is_added_has_one_name_and_an_empty_cell_is_none(predic
     assert [units[one] for one in added.ids.tolist()] == ["Zo\u00eb", None, "7", None]
 
 
-@pytest.mark.parametrize("labels", [["cow"], [3], [-1], [0.5], [True], [None], [0, 1], [[0]], [2**70], "cat"])
+@pytest.mark.parametrize(
+    "labels", [["cow"], [3], [-1], [0.5], [True], [None], [0, 1], [[0]], [2**70], "cat"]
+)
 def test_a_label_that_is_no_class_is_refused_and_nothing_added(predictor, images, labels):
     before = predictor.ids
     with pytest.raises(ValueError, match=r"classes|labels"):
@@ -299,7 +334,9 @@ def test_the_file_of_a_forgotten_sample_leaves_no_byte(directory):
     with Predictor.load(directory, writer=True) as model:
         model.forget([0])
         model.purge()
-        assert not [file for file in directory.rglob("*") if file.is_file() and name in file.read_bytes()]
+        assert not [
+            file for file in directory.rglob("*") if file.is_file() and name in file.read_bytes()
+        ]
 
 
 # Requests
@@ -321,7 +358,9 @@ def test_rows_say_all_that_the_memory_knows_of_a_sample(predictor, images, resul
 def test_what_is_selected_is_all_that_any_name_means(predictor, images):
     predictor.add(images.images[3:5], [0, 2], units=["Anna", "Anna"])
     chosen = predictor.select(ids={1, 2}, files=["a/0*.png"], units=["Anna"])
-    assert chosen.ids.tolist() == [0, 1, 2, 6, 60, 61] and chosen.missing == ()  # 3 and 9 are not in the memory
+    assert (
+        chosen.ids.tolist() == [0, 1, 2, 6, 60, 61] and chosen.missing == ()
+    )  # 3 and 9 are not in the memory
     assert chosen.classes == {"cat": 3, "dog & co": 1, "fish": 2}
     fish = images.ids[(images.labels == 2) & (images.splits == "train")].tolist()
     assert predictor.select(labels=["fish"]).ids.tolist() == [*fish, 61]
@@ -330,12 +369,21 @@ def test_what_is_selected_is_all_that_any_name_means(predictor, images):
 
 def test_what_names_nothing_is_all_counted_and_the_first_ten_are_said(predictor):
     predictor.forget(predictor.select(labels=["cat"]).ids)
-    named = {"ids": [0, 1, 999], "files": [f"gone-{i}.png" for i in range(20)], "labels": ["cat"], "units": ["Anna"]}
-    with pytest.raises(UnknownNamesError, match=r"nothing was done: 0, 999, gone-0.*gone-7\.png, … \(24 in all\)"):
+    named = {
+        "ids": [0, 1, 999],
+        "files": [f"gone-{i}.png" for i in range(20)],
+        "labels": ["cat"],
+        "units": ["Anna"],
+    }
+    with pytest.raises(
+        UnknownNamesError, match=r"nothing was done: 0, 999, gone-0.*gone-7\.png, … \(24 in all\)"
+    ):
         predictor.select(**named)
     chosen = predictor.select(**named, ignore_missing=True)
     assert (
-        chosen.ids.tolist() == [1] and len(chosen.missing) == 24 and chosen.missing[-2:] == ("class cat", "unit Anna")
+        chosen.ids.tolist() == [1]
+        and len(chosen.missing) == 24
+        and chosen.missing[-2:] == ("class cat", "unit Anna")
     )
     with pytest.raises(UnknownIdsError):
         predictor.select(ids=[999])
@@ -345,9 +393,16 @@ def test_relative_files_are_found_from_anywhere(predictor, result, tmp_path, mon
     """As from a folder above the data set's, whose parent is the project."""
     monkeypatch.chdir(tmp_path)
     project = result.parents[6].name
-    for file in ("a/00.png", "pictures/a/00.png", f"{project}/pictures/a/00.png", "pictures/a/00.*"):
+    for file in (
+        "a/00.png",
+        "pictures/a/00.png",
+        f"{project}/pictures/a/00.png",
+        "pictures/a/00.*",
+    ):
         assert predictor.select(files=[file]).ids.tolist() == [0], file
-    with pytest.raises(UnknownNamesError, match=r"Source files are named from .*/pictures on, .* absolute path"):
+    with pytest.raises(
+        UnknownNamesError, match=r"Source files are named from .*/pictures on, .* absolute path"
+    ):
         predictor.select(files=["elsewhere/a/00.png"])
 
 
@@ -366,20 +421,25 @@ def test_relative_files_are_found_from_anywhere(predictor, result, tmp_path, mon
 def test_one_text_is_refused_in_words_wherever_a_list_is_wanted(method, named, predictor):
     before = predictor.ids
     with pytest.raises(ValueError, match="must be a list"):
-        getattr(predictor, method)(*named) if isinstance(named, list) else getattr(predictor, method)(**named)
+        getattr(predictor, method)(*named) if isinstance(named, list) else getattr(
+            predictor, method
+        )(**named)
     assert np.array_equal(predictor.ids, before)
 
 
 def test_a_request_is_carried_out_once(predictor):
     files = ["a/00.png", "b/01.png"]
     first, again = (
-        predictor.forget(predictor.select(files=files, request="2026-17").ids, request="2026-17") for _ in range(2)
+        predictor.forget(predictor.select(files=files, request="2026-17").ids, request="2026-17")
+        for _ in range(2)
     )
     assert again == dataclasses.replace(first, repeated=True, identical=None, emptied=None)
     assert predictor.forget([0, 1], request="2026-17") == again and not first.repeated
     with pytest.raises(ValueError, match="2026-17"):
         predictor.forget([2], request="2026-17")
-    assert [(it.request, len(it.sequences)) for it in predictor.log()] == [("2026-17", 2)] and 2 in predictor.ids
+    assert [(it.request, len(it.sequences)) for it in predictor.log()] == [
+        ("2026-17", 2)
+    ] and 2 in predictor.ids
 
 
 def test_a_copy_that_stays_is_named_or_forgotten_too(predictor, images):
@@ -418,8 +478,12 @@ def test_classes_without_samples_are_answered_unless_that_is_switched_off(predic
     fish = predictor.predict(images.images).labels == 2
     assert fish.any()
     predictor.forget(predictor.select(files=["c"]).ids)
-    open_answer, held = (predictor.predict(images.images, only_held_classes=only) for only in (False, True))
-    assert (open_answer.probabilities[:, 2] > 0).all() and np.array_equal(open_answer.logits, held.logits)
+    open_answer, held = (
+        predictor.predict(images.images, only_held_classes=only) for only in (False, True)
+    )
+    assert (open_answer.probabilities[:, 2] > 0).all() and np.array_equal(
+        open_answer.logits, held.logits
+    )
     assert not held.probabilities[:, 2].any() and set(held.classes) <= {"cat", "dog & co"}
     np.testing.assert_allclose(held.probabilities[:, :2], softmax(held.logits[:, :2]), rtol=1e-5)
     assert np.array_equal(held.labels, held.logits[:, :2].argmax(axis=1))
@@ -449,6 +513,8 @@ def test_a_forked_child_is_refused_in_words(predictor, images):
                 try:
                     call()
                 except ClosedMemoryError as error:
-                    refusals += "opened by another process" in str(error) or "start it by `spawn`" in str(error)
+                    refusals += "opened by another process" in str(
+                        error
+                    ) or "start it by `spawn`" in str(error)
             os._exit(refusals)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == len(calls)

@@ -20,7 +20,9 @@ def named(folder):
 
     def made(*files: str | Path) -> Store:
         _, keys, tokens = raw(len(files))
-        stores.append(Store.create(folder, range(len(files)), keys, tokens, files=list(map(str, files))))
+        stores.append(
+            Store.create(folder, range(len(files)), keys, tokens, files=list(map(str, files)))
+        )
         return stores[0]
 
     yield made
@@ -49,7 +51,9 @@ def test_a_name_that_is_not_utf_8_is_found_as_it_is_stored(named, tmp_path):
 
 
 @pytest.mark.parametrize("root", ["pets", None])
-def test_a_name_that_means_two_files_is_refused_and_both_are_named(root, named, tmp_path, monkeypatch):
+def test_a_name_that_means_two_files_is_refused_and_both_are_named(
+    root, named, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     known = SourceFiles(named("a.png", tmp_path / "a.png"), root and str(tmp_path / root))
     first = tmp_path / root / "a.png" if root else "a.png"
@@ -66,7 +70,14 @@ def test_a_file_of_the_data_set_that_was_added_again_is_one_file(named, tmp_path
     assert ids(sources, "a.png") == ids(sources, tmp_path / "a.png") == [0, 1]
 
 
-HELD = ("cats/a.png", "cats/old/b.png", "dogs/a.png", "top.png", "cats [2]/c.png", "/else/cats/d.png")
+HELD = (
+    "cats/a.png",
+    "cats/old/b.png",
+    "dogs/a.png",
+    "top.png",
+    "cats [2]/c.png",
+    "/else/cats/d.png",
+)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +102,9 @@ HELD = ("cats/a.png", "cats/old/b.png", "dogs/a.png", "top.png", "cats [2]/c.png
         (".", []),
     ],
 )
-def test_a_folder_means_all_below_it_and_a_pattern_what_a_shell_would_find(name, meant, named, tmp_path, monkeypatch):
+def test_a_folder_means_all_below_it_and_a_pattern_what_a_shell_would_find(
+    name, meant, named, tmp_path, monkeypatch
+):
     """None of these files is on the disk."""
     monkeypatch.chdir(tmp_path)
     sources = SourceFiles(named(*HELD), "/pictures")
@@ -116,7 +129,9 @@ def test_a_pattern_of_more_parts_than_a_path_has_is_refused(named):
 def test_a_name_longer_than_any_path_is_refused_before_it_is_looked_up(named):
     sources = SourceFiles(named("a.png"), None)
     assert ids(sources, "/" + "*" * 4095) == []
-    with pytest.raises(ValueError, match=r"has 4,097 characters; a name or a pattern may have at most 4,096"):
+    with pytest.raises(
+        ValueError, match=r"has 4,097 characters; a name or a pattern may have at most 4,096"
+    ):
         ids(sources, "/" + "[" * 4096)
 
 
@@ -125,13 +140,19 @@ def test_the_folder_of_the_data_set_means_its_files(named, tmp_path, monkeypatch
     sources = SourceFiles(named(*HELD), str(tmp_path))
     assert ids(sources, tmp_path) == [0, 1, 2, 3, 4]
     monkeypatch.chdir(tmp_path / "cats")
-    assert ids(sources, ".") == ids(sources, "../cats") == ids(sources, tmp_path / "*ats/**") == [0, 1]
+    assert (
+        ids(sources, ".") == ids(sources, "../cats") == ids(sources, tmp_path / "*ats/**") == [0, 1]
+    )
 
 
 def test_a_folder_that_can_be_two_is_refused(named, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    sources = SourceFiles(named(*[f"cats/{i}.png" for i in range(20)], tmp_path / "cats" / "a.png"), "/pictures")
-    with pytest.raises(AmbiguousFileError, match=r"/pictures/cats \(ids 0, .*9, … \(20 in all\)\) or .*\(ids 20\)"):
+    sources = SourceFiles(
+        named(*[f"cats/{i}.png" for i in range(20)], tmp_path / "cats" / "a.png"), "/pictures"
+    )
+    with pytest.raises(
+        AmbiguousFileError, match=r"/pictures/cats \(ids 0, .*9, … \(20 in all\)\) or .*\(ids 20\)"
+    ):
         sources.ids_of(["cats"])
 
 

@@ -16,7 +16,9 @@ def numbers(count: int, seed: int, width: int) -> np.ndarray:
 
 def raw(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Ids that no bytes resemble by chance, keys and tokens."""
-    ids = np.random.default_rng(seed).choice(1 << 40, count, replace=False).astype(np.int64) + (1 << 61)
+    ids = np.random.default_rng(seed).choice(1 << 40, count, replace=False).astype(np.int64) + (
+        1 << 61
+    )
     return ids, *(numbers(count, seed, width) for width in WIDTHS)
 
 

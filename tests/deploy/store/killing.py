@@ -61,7 +61,9 @@ def arm(events: int) -> None:
         setattr(ledger.Ledger, name, counted(getattr(ledger.Ledger, name), fuse))
 
 
-def work(folder: Path, say: Callable[[dict[str, object]], None], random: np.random.Generator) -> None:
+def work(
+    folder: Path, say: Callable[[dict[str, object]], None], random: np.random.Generator
+) -> None:
     """Random operations without end."""
     names, weights = list(LIKELY), np.array(list(LIKELY.values())) / sum(LIKELY.values())
     store = opened(folder, say)
@@ -70,7 +72,11 @@ def work(folder: Path, say: Callable[[dict[str, object]], None], random: np.rand
         count = min(len(held), {"delete": 1, "batch": int(random.integers(2, 30))}.get(step, 0))
         ids = random.choice(held, count, replace=False).tolist() if count else []
         seed = int(random.integers(1 << 30)) if len(held) < 400 else None
-        request = f"request {random.integers(1 << 40)}" if step == "request" or random.integers(2) else None
+        request = (
+            f"request {random.integers(1 << 40)}"
+            if step == "request" or random.integers(2)
+            else None
+        )
         say({"step": step, "ids": ids, "seed": seed, "request": request})
         if step == "add" and seed is not None:
             add(store, seed % 40, seed)
@@ -85,7 +91,9 @@ def work(folder: Path, say: Callable[[dict[str, object]], None], random: np.rand
 
 def state(store: Store) -> dict[int, bytes]:
     """The rows by id, and the log. `verify` compares it with what is blocked."""
-    return content(store) | {LOG: json.dumps([[len(it.sequences), it.request] for it in store.log()]).encode()}
+    return content(store) | {
+        LOG: json.dumps([[len(it.sequences), it.request] for it in store.log()]).encode()
+    }
 
 
 def opened(folder: Path, say: Callable[[dict[str, object]], None]) -> Store:
@@ -93,7 +101,9 @@ def opened(folder: Path, say: Callable[[dict[str, object]], None]) -> Store:
     return Store.open(folder, writer=True)
 
 
-def recover_only(folder: Path, say: Callable[[dict[str, object]], None], _: np.random.Generator) -> None:
+def recover_only(
+    folder: Path, say: Callable[[dict[str, object]], None], _: np.random.Generator
+) -> None:
     opened(folder, say)
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -101,7 +111,9 @@ def recover_only(folder: Path, say: Callable[[dict[str, object]], None], _: np.r
 Work = Callable[[Path, Callable[[dict[str, object]], None], np.random.Generator], None]
 
 
-def watched_until_killed(folder: Path, random: np.random.Generator) -> tuple[list[dict[str, object]], dict[int, bytes]]:
+def watched_until_killed(
+    folder: Path, random: np.random.Generator
+) -> tuple[list[dict[str, object]], dict[int, bytes]]:
     """What a child said until it was killed, and what a reader that was open all the time sees then."""
     (waiting, going), reader = os.pipe(), []
 
@@ -121,16 +133,28 @@ def watched_until_killed(folder: Path, random: np.random.Generator) -> tuple[lis
 
 
 def killed_at_random(
-    folder: Path, work: Work, events: int, random: np.random.Generator, meanwhile: Callable[[], None] = lambda: None
+    folder: Path,
+    work: Work,
+    events: int,
+    random: np.random.Generator,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> list[dict[str, object]]:
     """What a child said until it was killed, by itself after at most so many events, or after up to 40 ms."""
     reading, writing = os.pipe()
-    by_itself, seed, fuse = bool(random.integers(2)), int(random.integers(1 << 30)), int(random.integers(1, events))
+    by_itself, seed, fuse = (
+        bool(random.integers(2)),
+        int(random.integers(1 << 30)),
+        int(random.integers(1, events)),
+    )
     if (child := os.fork()) == 0:
         try:
             if by_itself:
                 arm(fuse)
-            work(folder, lambda said: os.write(writing, json.dumps(said).encode() + b"\n"), np.random.default_rng(seed))
+            work(
+                folder,
+                lambda said: os.write(writing, json.dumps(said).encode() + b"\n"),
+                np.random.default_rng(seed),
+            )
         finally:
             os._exit(1)  # it failed
     os.close(writing)
@@ -152,7 +176,9 @@ def applied(model: dict[int, bytes], said: dict[str, object]) -> dict[int, bytes
     if said["step"] in DELETIONS and (said["ids"] or said["request"]):
         for i in said["ids"]:
             del after[i]
-        after[LOG] = json.dumps([*json.loads(after[LOG]), [len(said["ids"]), said["request"]]]).encode()
+        after[LOG] = json.dumps(
+            [*json.loads(after[LOG]), [len(said["ids"]), said["request"]]]
+        ).encode()
     return after
 
 
@@ -161,19 +187,27 @@ def check(folder: Path, allowed: list[dict[int, bytes]]) -> dict[int, bytes]:
     with Store.open(folder, writer=True) as store:
         now, view = state(store) if LOG in allowed[0] else content(store), store.view
         assert now in allowed, "neither before nor after"
-        assert not (folder / "store.db-wal").stat().st_size, "the log of the killed writer is left, names in it"
-        assert not any(part[~view.live].view("u1").any() for part in view.rows(np.arange(len(view.live)))), "not zero"
+        assert not (folder / "store.db-wal").stat().st_size, (
+            "the log of the killed writer is left, names in it"
+        )
+        assert not any(
+            part[~view.live].view("u1").any() for part in view.rows(np.arange(len(view.live)))
+        ), "not zero"
         live = np.flatnonzero(view.live)
-        assert store.sources_of(live) == sources(view.ids[live]), "a file or unit is missing, or another row's"
+        assert store.sources_of(live) == sources(view.ids[live]), (
+            "a file or unit is missing, or another row's"
+        )
         report = store.verify()  # no source file belongs to any other row
         assert report.sound, str(report)
         generations = [path.name for path in folder.glob("generation-*")]
         assert generations == [f"generation-{view.generation}"], "a generation is left"
         sizes = {path.name: path.stat().st_size for path in folder.glob("generation-*/*")}
-        assert sizes["live"] == len(view.live) and sizes["records"] == RECORD.itemsize * len(view.live), (
-            "a tail is left"
+        assert sizes["live"] == len(view.live) and sizes["records"] == RECORD.itemsize * len(
+            view.live
+        ), "a tail is left"
+        assert {path.name for path in store.folder.glob("generation-*/*")} == {*NAMES}, (
+            "a file is left"
         )
-        assert {path.name for path in store.folder.glob("generation-*/*")} == {*NAMES}, "a file is left"
     return now
 
 
@@ -188,7 +222,9 @@ def main(kills: int, seed: int, folder: Path) -> dict[str, int]:
         for one in said:
             allowed = [allowed[-1]] if "done" in one else [allowed[0], applied(allowed[0], one)]
         before, after = (allowed[0].items(), allowed[-1].items())
-        assert before & after <= seen.items() <= before | after, "an open reader sees what is not, or not what is"
+        assert before & after <= seen.items() <= before | after, (
+            "an open reader sees what is not, or not what is"
+        )
         hits["acknowledged"] += sum("done" in one for one in said)
         hits[next((str(one["step"]) for one in reversed(said) if "step" in one), "start")] += 1
         while random.integers(2):

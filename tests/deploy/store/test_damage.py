@@ -20,8 +20,14 @@ IDS, KEYS, TOKENS = raw(12)
 
 def files(folder: Path) -> dict[str, bytes]:
     """All but the lock and what SQLite makes when a file is opened."""
-    paths = [path for path in folder.rglob("*") if path.is_file() and path.name not in {"lock", "store.db-shm"}]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in paths if path.stat().st_size}
+    paths = [
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in {"lock", "store.db-shm"}
+    ]
+    return {
+        str(path.relative_to(folder)): path.read_bytes() for path in paths if path.stat().st_size
+    }
 
 
 def sql(statement: str):
@@ -80,7 +86,9 @@ DAMAGES = {
     "keys away": lambda folder: rows(folder, "keys").unlink(),
     "rows away": lambda folder: shutil.rmtree(folder / "generation-1"),
     "ledger away": lambda folder: (folder / "store.db").unlink(),
-    "ledger cut": lambda folder: (folder / "store.db").write_bytes((folder / "store.db").read_bytes()[:5000]),
+    "ledger cut": lambda folder: (folder / "store.db").write_bytes(
+        (folder / "store.db").read_bytes()[:5000]
+    ),
     "ledger empty": lambda folder: (folder / "store.db").write_bytes(b""),
     "ledger is text": lambda folder: (folder / "store.db").write_text("hello " * 999),
     "keys and tokens exchanged": lambda folder: (
@@ -92,12 +100,18 @@ DAMAGES = {
     "NaN": not_a_number,
     "a link": linked,
     "a link to a folder": linked_generation,
-    "the lock is a link": in_place_of("lock", lambda path: path.symlink_to(path.parents[1] / "elsewhere")),
+    "the lock is a link": in_place_of(
+        "lock", lambda path: path.symlink_to(path.parents[1] / "elsewhere")
+    ),
     "the lock is a pipe": in_place_of("lock", os.mkfifo),
     "the lock is a folder": in_place_of("lock", os.mkdir),
-    "the log is a link": in_place_of("store.db-wal", lambda path: path.symlink_to(path.parents[1] / "elsewhere")),
+    "the log is a link": in_place_of(
+        "store.db-wal", lambda path: path.symlink_to(path.parents[1] / "elsewhere")
+    ),
     "the log is a pipe": in_place_of("store.db-wal", os.mkfifo),
-    "the index of the log is a link": in_place_of("store.db-shm", lambda path: path.symlink_to("store.db")),
+    "the index of the log is a link": in_place_of(
+        "store.db-shm", lambda path: path.symlink_to("store.db")
+    ),
     "another version": sql("PRAGMA user_version=5"),
     "another program's": sql("PRAGMA application_id=7"),
     "no state": sql("DELETE FROM state"),
@@ -152,7 +166,9 @@ def test_a_chain_that_is_erased_after_a_compaction_is_refused(folder):
         store.compact()
     sql("DELETE FROM log")(folder)
     for writer in (True, False):
-        with pytest.raises(UnreadableMemoryError, match="last link of its chain of deletions, was changed"):
+        with pytest.raises(
+            UnreadableMemoryError, match="last link of its chain of deletions, was changed"
+        ):
             Store.open(folder, writer=writer)
 
 
@@ -184,17 +200,25 @@ def test_a_changed_chain_is_found(statement, folder):
     sql(statement)(folder)
     with Store.open(folder) as reader:
         report = reader.verify()
-    assert not report.sound and FOUND[statement] in str(report) and str(report).startswith("NOT VERIFIED: ")
+    assert (
+        not report.sound
+        and FOUND[statement] in str(report)
+        and str(report).startswith("NOT VERIFIED: ")
+    )
 
 
 def test_a_row_that_is_put_back_is_found(folder):
     with Store.create(folder, IDS, KEYS, TOKENS) as store:
-        before = {name: rows(folder, name).read_bytes() for name in ("keys", "tokens", "records", "live")}
+        before = {
+            name: rows(folder, name).read_bytes() for name in ("keys", "tokens", "records", "live")
+        }
         store.delete(IDS[:2])
     for name, data in before.items():
         rows(folder, name).write_bytes(data)
     with Store.open(folder) as reader:  # `dead` hides them again; their bytes are back
-        assert not reader.view.live[:2].any() and "2 rows dead and not zero: 0, 1" in str(reader.verify())
+        assert not reader.view.live[:2].any() and "2 rows dead and not zero: 0, 1" in str(
+            reader.verify()
+        )
     sql("DELETE FROM dead")(folder)
     for name, data in before.items():
         rows(folder, name).write_bytes(data)
@@ -210,7 +234,9 @@ def test_a_lost_write_ahead_log_is_refused_and_does_not_bring_back_what_it_delet
     (folder.parent / "copy" / "store.db-wal").unlink()
     store.close()
     for writer in (True, False):
-        with pytest.raises(UnreadableMemoryError, match=r"does not know of 2 deleted rows, 0, 1.*store\.db-wal"):
+        with pytest.raises(
+            UnreadableMemoryError, match=r"does not know of 2 deleted rows, 0, 1.*store\.db-wal"
+        ):
             Store.open(folder.parent / "copy", writer=writer)
 
 
@@ -236,7 +262,11 @@ def test_a_folder_that_is_not_the_memorys_is_left_alone_and_stops_nothing(folder
         store.compact()
         store.compact()
         assert len(content(store)) == 11 and store.verify().sound
-    assert (folder / "generation-1/mine").read_text() == (folder / "generation-backup/keys").read_text() == "x"
+    assert (
+        (folder / "generation-1/mine").read_text()
+        == (folder / "generation-backup/keys").read_text()
+        == "x"
+    )
     assert [path.name for path in (folder / "generation-1").iterdir()] == ["mine"]
 
 
@@ -265,13 +295,21 @@ def test_a_flipped_byte_of_the_ledger_is_noticed_or_changes_nothing_that_can_be_
             store.ids_from(one, "unit").tolist() for one in units
         ]
         rows = np.arange(30)
-        return content(store), by_name, store.sources_of(rows), store.log(), store.blocked(digests).tolist()
+        return (
+            content(store),
+            by_name,
+            store.sources_of(rows),
+            store.log(),
+            store.blocked(digests).tolist(),
+        )
 
     with Store.open(folder) as store:
         expected = findable(store)
     path, noticed = folder / "store.db", 0
     data, places = path.read_bytes(), []
-    for page in range(0, len(data), 4096):  # what SQLite uses lies at the begin and the end of a page
+    for page in range(
+        0, len(data), 4096
+    ):  # what SQLite uses lies at the begin and the end of a page
         places += [*range(page, page + 96, 23), *range(page + 4096 - 1200, page + 4096, 101)]
     for place in places:
         damaged = bytearray(data)
@@ -289,7 +327,11 @@ def test_a_flipped_byte_of_the_ledger_is_noticed_or_changes_nothing_that_can_be_
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.sampled_from(["keys", "tokens", "records", "live", "db"]), st.integers(0, 1 << 20), st.integers(1, 255))
+@given(
+    st.sampled_from(["keys", "tokens", "records", "live", "db"]),
+    st.integers(0, 1 << 20),
+    st.integers(1, 255),
+)
 def test_a_changed_byte_is_refused_found_or_harmless(folder, name, place, mask):
     """It never crashes, and never shows a row that is not what was stored."""
     shutil.rmtree(folder, ignore_errors=True)

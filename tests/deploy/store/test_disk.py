@@ -54,14 +54,18 @@ def test_a_lock_whose_file_cannot_be_written_is_released(tmp_path):
 
 def test_a_commit_waits_for_the_disk(folder):
     with create(folder) as store:
-        settings = [store._ledger._number(f"PRAGMA {name}") for name in ("synchronous", "secure_delete")]
+        settings = [
+            store._ledger._number(f"PRAGMA {name}") for name in ("synchronous", "secure_delete")
+        ]
     assert settings == [2, 1]  # FULL, ON
 
 
 def test_a_sync_is_one(tmp_path, monkeypatch):
     asked = []
     for name in ("fsync", "fdatasync"):
-        monkeypatch.setattr(os, name, lambda file: asked.append(Path(f"/proc/self/fd/{file}").readlink()))
+        monkeypatch.setattr(
+            os, name, lambda file: asked.append(Path(f"/proc/self/fd/{file}").readlink())
+        )
     with (tmp_path / "a").open("wb") as file:
         disk.sync(file.fileno())
     disk.sync_folder(tmp_path)
@@ -91,4 +95,6 @@ def test_an_old_generation_is_zero_on_the_disk_before_its_names_go(folder, monke
         monkeypatch.setattr(Path, "unlink", removing)
         store.compact()
     assert len(sizes) == 4 and max(sizes.values()) > 1 << 20
-    assert {path: removed[path] for path in sizes} == {path: bytes(size) for path, size in sizes.items()}
+    assert {path: removed[path] for path in sizes} == {
+        path: bytes(size) for path, size in sizes.items()
+    }

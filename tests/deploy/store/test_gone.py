@@ -21,7 +21,8 @@ def traces(store: Store, rows: np.ndarray) -> dict[str, list[bytes]]:
         "keys": [traces_of(key)[0] for key in view.keys[rows]],
         "tokens": [traces_of(token)[0] for token in view.tokens[rows]],
         **{
-            name: [np.array(one).tobytes() for one in view.records[name][rows]] for name in ("salt", "commitment", "id")
+            name: [np.array(one).tobytes() for one in view.records[name][rows]]
+            for name in ("salt", "commitment", "id")
         },
     }
 
@@ -29,7 +30,10 @@ def traces(store: Store, rows: np.ndarray) -> dict[str, list[bytes]]:
 def found(folder: Path, searched: dict[str, list[bytes]]) -> dict[str, int]:
     """How many of them are in any file of the folder."""
     stored = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
-    return {name: sum(any(one in file for file in stored) for one in each) for name, each in searched.items()}
+    return {
+        name: sum(any(one in file for file in stored) for one in each)
+        for name, each in searched.items()
+    }
 
 
 @pytest.mark.parametrize("count", [3, 70], ids=["few", "many"])
@@ -65,7 +69,9 @@ def test_few_deleted_rows_are_gone_even_before_a_purge_and_their_log_entries_are
         assert found(folder, {"log": entries}) == {"log": 3}
 
 
-def test_a_reader_that_keeps_the_write_ahead_log_is_named_and_a_purge_works_later(folder, monkeypatch):
+def test_a_reader_that_keeps_the_write_ahead_log_is_named_and_a_purge_works_later(
+    folder, monkeypatch
+):
     ids, keys, tokens = raw(20)
     with Store.create(folder, ids, keys, tokens) as store, Store.open(folder) as reader:
         store._ledger._connection.execute("PRAGMA busy_timeout=0")
@@ -121,8 +127,13 @@ def test_what_is_not_the_memorys_is_named_and_stays_and_bytes_behind_the_last_ro
     named = ("generation-1/mine", "generation-backup", "notes.txt")
     with Store.open(folder) as reader:
         report = reader.verify()
-        assert report.sound and report.foreign == (*named, "generation-1/keys, 36 bytes behind its last row")
-        assert str(report).endswith(f"; not part of it, and not looked at: {', '.join(report.foreign)}")
+        assert report.sound and report.foreign == (
+            *named,
+            "generation-1/keys, 36 bytes behind its last row",
+        )
+        assert str(report).endswith(
+            f"; not part of it, and not looked at: {', '.join(report.foreign)}"
+        )
     with Store.open(folder, writer=True) as store:
         with (folder / "generation-1" / "live").open("ab") as live:
             live.write(b"x")

@@ -28,7 +28,14 @@ main(300, 0, Path(sys.argv[1]))
 
 def kills(count: int, seed: int, folder: Path) -> dict[str, int]:
     """Hits by operation, from a process of its own: it forks, and must not hold what the other tests hold."""
-    command = [sys.executable, "-m", "tests.deploy.store.killing", str(count), str(seed), str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.deploy.store.killing",
+        str(count),
+        str(seed),
+        str(folder),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     print(done.stdout)
@@ -51,4 +58,7 @@ def test_kills_notice_when_a_part_of_the_recovery_is_taken_out(taken_out, folder
 def test_a_thousand_kills_lose_and_resurrect_nothing(folder):
     hits = kills(3200, 1, folder)
     steps = ("add", "delete", "batch", "request", "settle", "purge", "compact")
-    assert all(hits[step] >= 10 for step in (*steps, "open", "recovery")) and sum(hits[step] for step in steps) >= 1000
+    assert (
+        all(hits[step] >= 10 for step in (*steps, "open", "recovery"))
+        and sum(hits[step] for step in steps) >= 1000
+    )

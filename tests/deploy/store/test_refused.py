@@ -50,7 +50,9 @@ def test_a_disk_without_space_leaves_a_memory_of_before_or_after(operation, fold
         target = folder.parent / f"memory-{size}"
         with create(target, 40) as store:
             before = content(store)
-        after = {i: row for i, row in before.items() if i not in GONE.get(operation, IDS[:0]).tolist()}
+        after = {
+            i: row for i, row in before.items() if i not in GONE.get(operation, IDS[:0]).tolist()
+        }
         after |= expected(*raw(30, 5)) if operation == "add" else {}
         allowed = [before, after]
         try:
@@ -95,7 +97,10 @@ def test_a_write_that_fails_is_never_taken_for_done(operation, name, folder, mon
 def test_a_deletion_that_the_ledger_has_no_space_for_is_refused_and_leaves_all(folder):
     with create(folder, 3000) as store:
         before = content(store)
-        with limited(40_000), pytest.raises(OSError, match=rf"{folder}/store\.db: cannot be written \("):
+        with (
+            limited(40_000),
+            pytest.raises(OSError, match=rf"{folder}/store\.db: cannot be written \("),
+        ):
             store.delete(raw(3000)[0])
     check(folder, [before])
 
@@ -116,9 +121,16 @@ except OSError as error:
 def test_a_folder_of_somebody_else_is_not_called_damaged(writer, folder):
     create(folder).close()
     folder.parent.chmod(0o755)
-    done = subprocess.run([sys.executable, "-c", CODE, str(folder), writer], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, str(folder), writer],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert (
-        str(folder) in done.stdout and "damaged" not in done.stdout and "a folder that it may write to" in done.stdout
+        str(folder) in done.stdout
+        and "damaged" not in done.stdout
+        and "a folder that it may write to" in done.stdout
     )
 
 

@@ -22,7 +22,8 @@ def test_a_request_is_carried_out_once(folder):
         assert (first.request, first.repeated) == ("R-1", False)
         assert again == replace(first, repeated=True)
         with pytest.raises(
-            ValueError, match=r"'R-1' was carried out at 20.*still holds 2 ids of these; .* another num"
+            ValueError,
+            match=r"'R-1' was carried out at 20.*still holds 2 ids of these; .* another num",
         ):
             store.delete(IDS[:4], request="R-1")
         assert reader.receipt("R-1") == again and reader.receipt("R-2") is None
@@ -42,7 +43,12 @@ def test_the_log_has_an_entry_a_deletion_also_where_nothing_was_there_to_delete(
         assert store.verify().sound
     with Store.open(folder) as reader:
         log = reader.log()
-        assert [(len(it.sequences), it.request) for it in log] == [(2, "R-1"), (0, "R-2"), (1, None), (1, "R-3")]
+        assert [(len(it.sequences), it.request) for it in log] == [
+            (2, "R-1"),
+            (0, "R-2"),
+            (1, None),
+            (1, "R-3"),
+        ]
         assert log[:3] == [*receipts[:2], receipts[3]]
         assert log[1].before == log[1].after == log[0].after and log[3].after == reader.head
 
@@ -73,11 +79,16 @@ def test_a_changed_log_of_requests_is_found(statement, folder):
         assert store.verify().sound
     sql(statement)(folder)
     with Store.open(folder) as reader:
-        assert "the log of requests, or the list of blocked contents, was changed" in str(reader.verify())
+        assert "the log of requests, or the list of blocked contents, was changed" in str(
+            reader.verify()
+        )
 
 
 def test_copies_are_found_by_content(folder):
-    with Store.create(folder, IDS, KEYS, TOKENS, contents=CONTENTS) as store, Store.open(folder) as reader:
+    with (
+        Store.create(folder, IDS, KEYS, TOKENS, contents=CONTENTS) as store,
+        Store.open(folder) as reader,
+    ):
         assert reader.twins_of(np.array([1])).tolist() == [4, 9]
         assert reader.twins_of(np.array([1, 4, 2])).tolist() == [9]
         assert set(reader.ids_with(CONTENTS[[1, 2]]).tolist()) == set(IDS[[1, 2, 4, 9]].tolist())
@@ -92,7 +103,10 @@ def test_without_contents_equal_keys_are_copies(folder):
     keys = KEYS.copy()
     keys[3] = keys[8]
     with Store.create(folder, IDS, keys, TOKENS) as store:
-        assert store.twins_of(np.array([8])).tolist() == [3] and store.twins_of(np.array([0])).size == 0
+        assert (
+            store.twins_of(np.array([8])).tolist() == [3]
+            and store.twins_of(np.array([0])).size == 0
+        )
 
 
 def test_a_blocked_content_does_not_come_back(folder):
@@ -111,7 +125,9 @@ def test_a_blocked_content_does_not_come_back(folder):
     assert not any(CONTENTS[1].tobytes() in path.read_bytes() for path in folder.glob("store.db*"))
 
 
-@pytest.mark.parametrize("contents", [CONTENTS[:2, :8], CONTENTS[:2].astype(int), CONTENTS[0], CONTENTS[:3]])
+@pytest.mark.parametrize(
+    "contents", [CONTENTS[:2, :8], CONTENTS[:2].astype(int), CONTENTS[0], CONTENTS[:3]]
+)
 def test_what_is_no_content_is_refused(contents, folder):
     with create(folder) as store, pytest.raises(ValueError, match="contents"):
         store.add([5, 6], KEYS[:2], TOKENS[:2], contents=contents)

@@ -25,7 +25,10 @@ IDS, KEYS, TOKENS = raw(12)
 
 def test_a_second_writer_is_refused_with_a_sentence_until_the_first_is_closed(folder):
     with create(folder):
-        with pytest.raises(LockedMemoryError, match=rf"already open for writing elsewhere \(process {os.getpid()}\)"):
+        with pytest.raises(
+            LockedMemoryError,
+            match=rf"already open for writing elsewhere \(process {os.getpid()}\)",
+        ):
             Store.open(folder, writer=True)
         (folder / "lock").unlink()  # it only names the process
         with pytest.raises(LockedMemoryError, match="one writer"):
@@ -63,16 +66,23 @@ os.kill(os.getpid(), 9)
 """
 
 
-def test_a_write_ahead_log_that_was_removed_meanwhile_takes_no_acknowledged_deletion_with_it(folder):
+def test_a_write_ahead_log_that_was_removed_meanwhile_takes_no_acknowledged_deletion_with_it(
+    folder,
+):
     create(folder).close()
     command = [sys.executable, "-c", WRITER, str(folder), str(IDS[0]), str(IDS[1])]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as writer:
         assert writer.stdout.readline() == "ready\n"
         Store.open(folder).close()  # SQLite takes it for the last one, and removes the log
         answer = writer.communicate("go on\n")[0]
     assert "was removed while the memory was open" in answer
     with Store.open(folder, writer=True) as store:
-        assert content(store).keys() in (set(IDS[1:].tolist()), set(IDS[2:].tolist())) and store.verify().sound
+        assert (
+            content(store).keys() in (set(IDS[1:].tolist()), set(IDS[2:].tolist()))
+            and store.verify().sound
+        )
 
 
 def test_a_forked_child_neither_writes_nor_keeps_the_lock(folder):
@@ -157,7 +167,9 @@ def test_a_memory_that_another_program_keeps_busy_is_locked_and_not_damaged(fold
     with contextlib.closing(sqlite3.connect(folder / "store.db")) as other:
         other.execute("PRAGMA locking_mode=EXCLUSIVE")
         other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(LockedMemoryError, match=r"store\.db: kept busy by another process; try again"):
+        with pytest.raises(
+            LockedMemoryError, match=r"store\.db: kept busy by another process; try again"
+        ):
             Store.open(folder)
 
 
@@ -206,7 +218,9 @@ def test_a_lock_ends_with_the_killed_process_though_its_forked_child_lives(folde
         "if not child:\n    print('ready', flush=True)\n    sys.stdin.read()\n    os._exit(0)\n"
         "os.wait()\n"
     )
-    started = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    started = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert started.stdout.readline() == "ready\n"
     started.kill()
     started.wait()
@@ -218,7 +232,12 @@ def test_a_lock_ends_with_the_killed_process_though_its_forked_child_lives(folde
 def test_a_reader_writes_nothing_and_a_closed_store_says_so(folder):
     store = create(folder)
     with Store.open(folder) as reader:
-        for operation in (reader.settle, reader.purge, reader.compact, lambda: reader.delete(IDS[:1])):
+        for operation in (
+            reader.settle,
+            reader.purge,
+            reader.compact,
+            lambda: reader.delete(IDS[:1]),
+        ):
             with pytest.raises(ClosedMemoryError, match="reading only"):
                 operation()
     store.close()
@@ -232,8 +251,13 @@ def test_a_reader_writes_nothing_and_a_closed_store_says_so(folder):
 def test_threads_may_share_a_store(folder):
     ids, keys, tokens = raw(200)
     with Store.create(folder, ids, keys, tokens) as store:
-        threads = [threading.Thread(target=store.delete, args=(part,)) for part in np.split(ids, 20)[:10]]
-        threads += [threading.Thread(target=store.add, args=([5 + i], keys[:1], tokens[:1])) for i in range(10)]
+        threads = [
+            threading.Thread(target=store.delete, args=(part,)) for part in np.split(ids, 20)[:10]
+        ]
+        threads += [
+            threading.Thread(target=store.add, args=([5 + i], keys[:1], tokens[:1]))
+            for i in range(10)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -256,7 +280,9 @@ def test_every_change_of_the_rows_is_another_position_for_all_who_have_the_memor
             change()
             positions.append(writer.position)
             assert reader.position == positions[-1]
-            assert reader.position.live == np.count_nonzero(reader.view.live) == writer.verify().live
+            assert (
+                reader.position.live == np.count_nonzero(reader.view.live) == writer.verify().live
+            )
         assert len(set(positions)) == len(positions)
         writer.settle()
         writer.purge()
@@ -302,7 +328,9 @@ def test_a_reader_is_the_writer_for_a_while_and_threads_take_turns(folder):
             kept_ids.append(number + 100)
 
     with Store.open(folder) as one, Store.open(folder) as other, Store.open(folder) as watching:
-        threads = [threading.Thread(target=move, args=((one, other)[at % 2], 1000 + at)) for at in range(8)]
+        threads = [
+            threading.Thread(target=move, args=((one, other)[at % 2], 1000 + at)) for at in range(8)
+        ]
         for thread in threads:
             thread.start()
         while any(thread.is_alive() for thread in threads):
@@ -341,7 +369,10 @@ def test_a_compaction_gives_up_where_a_reader_does_not_end_and_changes_nothing(f
     monkeypatch.setattr(disk, "PATIENCE_S", 0.05)
     with create(folder) as store, Store.open(folder) as reader:
         store.delete(IDS[:2])
-        with reader.reading(), pytest.raises(LockedMemoryError, match="generation-1: a reader is at work there for"):
+        with (
+            reader.reading(),
+            pytest.raises(LockedMemoryError, match="generation-1: a reader is at work there for"),
+        ):
             store.compact()
         assert [path.name for path in folder.glob("generation-*")] == ["generation-1"]
         assert store.verify().dead == 2
@@ -349,7 +380,9 @@ def test_a_compaction_gives_up_where_a_reader_does_not_end_and_changes_nothing(f
         assert store.compact() == () and store.verify().dead == 0
 
 
-def test_a_child_that_is_forked_while_a_thread_reads_keeps_no_compaction_waiting(folder, monkeypatch):
+def test_a_child_that_is_forked_while_a_thread_reads_keeps_no_compaction_waiting(
+    folder, monkeypatch
+):
     monkeypatch.setattr(disk, "PATIENCE_S", 0.05)
     asked, asking = os.pipe()
     with create(folder) as store:

@@ -31,7 +31,9 @@ def test_rows_are_found_by_file_and_unit_which_are_forgotten_and_renumbered_with
         assert [source for source, at in before.values() if at > 1.7e15] == sources(IDS)
         store.delete(gone)
         left = {one: told for one, told in before.items() if one not in gone}
-        assert known(store) == known(reader) == left and store.sources_of(np.array([0])) == [NOWHERE]
+        assert known(store) == known(reader) == left and store.sources_of(np.array([0])) == [
+            NOWHERE
+        ]
         add(store, 3, seed=7)
         left = known(store)
         for then in (list, store.compact):
@@ -55,7 +57,10 @@ def test_some_rows_have_none_and_some_share_one(folder):
 @pytest.mark.parametrize(
     ("statement", "rows"),
     [
-        ("UPDATE sources SET file = (SELECT file FROM sources AS other WHERE other.row = 8) WHERE row = 7", "7"),
+        (
+            "UPDATE sources SET file = (SELECT file FROM sources AS other WHERE other.row = 8) WHERE row = 7",
+            "7",
+        ),
         ("UPDATE sources SET file = file || 'x' WHERE row = 7", "7"),
         ("DELETE FROM sources WHERE row IN (7, 8)", "7, 8"),
     ],
@@ -65,7 +70,9 @@ def test_a_name_that_is_not_the_rows_own_is_found(statement, rows, folder):
         store.delete(raw(60)[0][:3])
     sql(statement)(folder)
     with Store.open(folder) as reader:
-        assert f"{counted(len(rows.split()), 'row')} not matching their commitment: {rows}" in str(reader.verify())
+        assert f"{counted(len(rows.split()), 'row')} not matching their commitment: {rows}" in str(
+            reader.verify()
+        )
 
 
 def test_a_row_that_is_deleted_while_it_is_verified_is_no_problem(folder, monkeypatch):
@@ -101,13 +108,18 @@ def test_a_purge_leaves_no_byte_of_their_names(folder):
     for _ in range(200):
         if random.random() < 0.5 or not held:
             count = int(random.choice([1, 5, 100, 400]))
-            names = [f"{random.integers(1 << 40):011x}/{'x' * random.integers(60)}.png" for _ in range(count)]
+            names = [
+                f"{random.integers(1 << 40):011x}/{'x' * random.integers(60)}.png"
+                for _ in range(count)
+            ]
             new = {rows + place: (name, name[::-1]) for place, name in enumerate(names)}
             rows += count
             ledger.settled(0, len(new), new)
             held |= new
         else:
-            some = random.choice(list(held), min(len(held), int(random.choice([1, 20, 300]))), replace=False)
+            some = random.choice(
+                list(held), min(len(held), int(random.choice([1, 20, 300]))), replace=False
+            )
             ledger.delete(some, np.zeros(len(some), RECORD), 0, None, False)
             gone += [held.pop(one)[0][:11].encode() for one in some.tolist()]
     ledger.rewrite()

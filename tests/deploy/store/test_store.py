@@ -19,7 +19,9 @@ def test_what_was_created_is_read(folder):
     with create(folder) as store, Store.open(folder) as reader:
         assert content(store) == content(reader) == expected(IDS, KEYS, TOKENS, np.arange(12))
         assert np.array_equal(store.view.keys, KEYS) and np.array_equal(reader.view.tokens, TOKENS)
-        assert reader.view.ids.tolist() == IDS.tolist() and reader.view.labels.tolist() == list(range(12))
+        assert reader.view.ids.tolist() == IDS.tolist() and reader.view.labels.tolist() == list(
+            range(12)
+        )
 
 
 def test_maps_cannot_be_written(folder):
@@ -56,7 +58,11 @@ def test_a_row_deleted_while_it_is_copied_is_not_handed_out(folder):
 
         interrupted = type(view)(view.generation, view.keys, Deleting(), view.records, view.live)
         copied = interrupted.copy(np.array([3, 4]))
-        assert copied.live.tolist() == [False, True] and not copied.tokens[0].any() and copied.ids[0] == 0
+        assert (
+            copied.live.tolist() == [False, True]
+            and not copied.tokens[0].any()
+            and copied.ids[0] == 0
+        )
 
 
 def packed(number: int) -> bytes:
@@ -69,18 +75,35 @@ def test_the_chain_by_hand(folder):
         receipt = store.delete(IDS[[5, 3]], request="Nº 7")
     at = int(receipt.when.timestamp() * 1e6 + 0.5)
     head = hashlib.sha256(name).digest()
-    assert (receipt.store, receipt.before, receipt.sequences) == (name.hex(), head.hex(), range(1, 3))
+    assert (receipt.store, receipt.before, receipt.sequences) == (
+        name.hex(),
+        head.hex(),
+        range(1, 3),
+    )
     files, units = files_of(IDS), units_of(IDS)
     whole = [1, 2, at]  # first and last number, time; nothing was blocked
-    mark = hashlib.sha256(b"".join(map(packed, whole)) + hashlib.sha256(b"").digest() + "Nº 7".encode()).digest()
+    mark = hashlib.sha256(
+        b"".join(map(packed, whole)) + hashlib.sha256(b"").digest() + "Nº 7".encode()
+    ).digest()
     for sequence, row in enumerate(sorted([3, 5], key=lambda row: IDS[row]), start=1):
         salt, added = records[row]["salt"].tobytes(), records[row]["added"].tobytes()
-        hidden = name + salt + packed(int(IDS[row])) + packed(row) + hashlib.sha256(KEYS[row]).digest()[:16] + added
+        hidden = (
+            name
+            + salt
+            + packed(int(IDS[row]))
+            + packed(row)
+            + hashlib.sha256(KEYS[row]).digest()[:16]
+            + added
+        )
         source = f'["{files[row]}", ' + (f'"{units[row]}"]' if units[row] else "null]")
-        commitment = hashlib.sha256(hidden + KEYS[row].tobytes() + TOKENS[row].tobytes() + source.encode()).digest()
+        commitment = hashlib.sha256(
+            hidden + KEYS[row].tobytes() + TOKENS[row].tobytes() + source.encode()
+        ).digest()
         assert records[row]["commitment"].tobytes() == commitment
         numbers, mark_once = packed(sequence) + packed(at), mark if sequence == 1 else b""
-        head = hashlib.sha256(head + numbers + hashlib.sha256(commitment).digest() + mark_once).digest()
+        head = hashlib.sha256(
+            head + numbers + hashlib.sha256(commitment).digest() + mark_once
+        ).digest()
     assert receipt.after == head.hex()
     with Store.open(folder) as reader:
         assert reader.head == head.hex()
@@ -88,7 +111,11 @@ def test_the_chain_by_hand(folder):
 
 def test_receipts_follow_each_other(folder):
     with create(folder) as store:
-        first, second, none = store.delete(IDS[:2]), store.delete([IDS[4], IDS[4]]), store.delete([])
+        first, second, none = (
+            store.delete(IDS[:2]),
+            store.delete([IDS[4], IDS[4]]),
+            store.delete([]),
+        )
     assert (second.before, second.sequences) == (first.after, range(3, 4))
     assert abs((datetime.now(UTC) - second.when).total_seconds()) < 600
     assert (none.before, none.after, len(none.sequences)) == (second.after, second.after, 0)
@@ -98,7 +125,9 @@ def test_unknown_ids_are_all_named_and_nothing_is_deleted(folder):
     with create(folder) as store:
         store.delete(IDS[:1])
         head = store.head
-        with pytest.raises(UnknownIdsError, match=rf"3 ids not in the memory.*7, 8, {IDS[0]}") as refused:
+        with pytest.raises(
+            UnknownIdsError, match=rf"3 ids not in the memory.*7, 8, {IDS[0]}"
+        ) as refused:
             store.delete([8, IDS[2], 7, IDS[0]])
         assert refused.value.ids == [7, 8, IDS[0]]
         assert store.head == head and IDS[2] in content(store) and store.verify().sound
@@ -228,7 +257,9 @@ def test_a_compaction_keeps_no_file_of_what_was_there_before_open(folder):
 
 
 @pytest.mark.parametrize("operation", ["add", "delete", "compact", "purge"])
-def test_a_failure_closes_the_store_and_opening_it_again_finds_it_whole(folder, operation, monkeypatch):
+def test_a_failure_closes_the_store_and_opening_it_again_finds_it_whole(
+    folder, operation, monkeypatch
+):
     store = create(folder)
     before = content(store)
     with monkeypatch.context() as patched:
@@ -245,5 +276,7 @@ def test_a_failure_closes_the_store_and_opening_it_again_finds_it_whole(folder, 
         store.add([5], KEYS[:1], TOKENS[:1])
     with Store.open(folder, writer=True) as store:
         after = content(store)
-        assert after == before or (operation == "delete" and after == {i: before[i] for i in IDS[1:].tolist()})
+        assert after == before or (
+            operation == "delete" and after == {i: before[i] for i in IDS[1:].tolist()}
+        )
         assert store.verify().sound

@@ -24,7 +24,9 @@ STEPS = ("write", "cut", "sync", "sync_folder")
 class Disk:
     """What would be on the disk. files: synced bytes by inode; names: synced entries of folders by inode."""
 
-    def __init__(self, root: Path, before_each: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, root: Path, before_each: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         self.root, self.before_each, self.watching = root, before_each, True
         self.files: dict[int, bytes] = {}
         self.names: dict[int, dict[str, os.DirEntry[str]]] = {}
@@ -64,13 +66,17 @@ class Disk:
             elif not name.startswith("store.db"):
                 current = source / name
                 lost = not current.exists() or current.stat().st_ino != entry.inode() or not kept()
-                (target / name).write_bytes(self.files.get(entry.inode(), b"") if lost else current.read_bytes())
+                (target / name).write_bytes(
+                    self.files.get(entry.inode(), b"") if lost else current.read_bytes()
+                )
         for path in source.glob("store.db*") if source.is_dir() else ():
             if not path.name.endswith("-shm"):  # SQLite makes it anew
                 shutil.copy(path, target)
 
 
-def operations(store: Store, ids: np.ndarray) -> list[tuple[Callable[[], object], Callable[[dict], dict]]]:
+def operations(
+    store: Store, ids: np.ndarray
+) -> list[tuple[Callable[[], object], Callable[[dict], dict]]]:
     """Each operation, and what it makes of the content."""
 
     def without(gone):
@@ -107,8 +113,12 @@ def operations(store: Store, ids: np.ndarray) -> list[tuple[Callable[[], object]
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5], ids=["all unsynced writes are lost", "half of them"])
-@pytest.mark.parametrize("reading", [False, True], ids=["a writer opens it", "a reader opens it first"])
-def test_what_was_acknowledged_survives_a_power_failure_at_every_write(share, reading, folder, monkeypatch):
+@pytest.mark.parametrize(
+    "reading", [False, True], ids=["a writer opens it", "a reader opens it first"]
+)
+def test_what_was_acknowledged_survives_a_power_failure_at_every_write(
+    share, reading, folder, monkeypatch
+):
     monkeypatch.setattr(module, "ERASED_AT_ONCE", 5)
     monkeypatch.setattr(module, "UNSETTLED", 4)
     random, failures, allowed = np.random.default_rng(0), [0], []

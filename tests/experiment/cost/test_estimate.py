@@ -30,7 +30,9 @@ CARD = machine(tflops=60)
 
 
 def plan_of(*overlays: str, **changes: object) -> Plan:
-    return Plan(load({**read_params([ROOT / path for path in overlays], ROOT / "params.yaml"), **changes}))
+    return Plan(
+        load({**read_params([ROOT / path for path in overlays], ROOT / "params.yaml"), **changes})
+    )
 
 
 def test_the_default_run_has_its_trainings_and_takes_about_as_long_as_measured():
@@ -48,36 +50,55 @@ def test_the_default_run_has_its_trainings_and_takes_about_as_long_as_measured()
 def test_in_an_audit_training_images_outside_its_pool_are_not_asked():
     asked = []
     for case in ("", "audit/pool"):
-        run = Evaluation("digits", case, "0.25", 0, "original-t", "logits", "record", "record", "forget")
+        run = Evaluation(
+            "digits", case, "0.25", 0, "original-t", "logits", "record", "record", "forget"
+        )
         work = Workload(plan_of(), [run], {"digits": SIZES["digits"]}).all()
-        asked += [each.operations / each.network.forward for each in work if each.step == "evaluate"]
+        asked += [
+            each.operations / each.network.forward for each in work if each.step == "evaluate"
+        ]
     assert asked == [1797, 1797 - 539]  # half of 1,078 training images are in the pool
 
 
 def test_the_paper_has_more_with_its_search_ablations_and_selection():
     plan = plan_of("workflow/presets/paper.yaml")
     run, paper, audits, scenarios = (
-        estimate.estimate(plan, target, CARD, [1, 8, 64]) for target in ("run", "paper", "audits", "scenarios")
+        estimate.estimate(plan, target, CARD, [1, 8, 64])
+        for target in ("run", "paper", "audits", "scenarios")
     )
     assert run.hours[1] < scenarios.hours[1] and run.hours[1] < audits.hours[1]
     cf = {each.dataset: each.jobs for each in run.work if each.what == "cf"}
-    assert cf["cifar10"] == 3 * 2 * 4 and cf["cifar100"] == 3 * 1 * 4  # seeds, rates, learning rates
+    assert (
+        cf["cifar10"] == 3 * 2 * 4 and cf["cifar100"] == 3 * 1 * 4
+    )  # seeds, rates, learning rates
     jobs = [sum(each.jobs for each in costs.work if each.step == "train") for costs in (run, paper)]
-    assert jobs == [6 * 3 * 2 + 3 * 2 * 8, 360 + 6 * 3]  # originals of six data sets, oracles of eight rates; figures
+    assert jobs == [
+        6 * 3 * 2 + 3 * 2 * 8,
+        360 + 6 * 3,
+    ]  # originals of six data sets, oracles of eight rates; figures
     assert paper.hours[1] == pytest.approx(8 * paper.hours[8]) and paper.hours[64] < paper.hours[8]
     assert paper.disk > run.disk > 90_000 * 3 * 224**2
 
 
 def test_the_paper_counts_its_audit_where_its_report_shows_one():
-    with_audit, without = plan_of(), plan_of(audit=plan_of().params.audit.model_dump() | {"in_paper": False})
+    with_audit, without = (
+        plan_of(),
+        plan_of(audit=plan_of().params.audit.model_dump() | {"in_paper": False}),
+    )
     trained, unlearned = (
         [
-            sum(each.jobs for each in estimate.estimate(plan, "paper", EPYC).work if each.step == step)
+            sum(
+                each.jobs
+                for each in estimate.estimate(plan, "paper", EPYC).work
+                if each.step == step
+            )
             for plan in (with_audit, without)
         ]
         for step in ("train", "unlearn")
     )
-    assert trained[0] - trained[1] == 2 * (2 * 8 + 2 * 4) + 2 * 2  # originals and oracles of two families, the control
+    assert (
+        trained[0] - trained[1] == 2 * (2 * 8 + 2 * 4) + 2 * 2
+    )  # originals and oracles of two families, the control
     assert unlearned[0] - unlearned[1] == 9 * 2 * 8  # MUNKEY and KNN only delete
 
 
@@ -120,14 +141,18 @@ COUNTED = {
 }
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if METHODS[name].counted_passes or name in COUNTED])
+@pytest.mark.parametrize(
+    "method", [name for name in METHODS if METHODS[name].counted_passes or name in COUNTED]
+)
 def test_every_methods_passes_are_as_counted_by_hand(method):
     assert METHODS[method].passes(IMAGES, plan_of().params.unlearn[method]) == COUNTED[method]
 
 
 def test_fine_tuning_takes_three_passes_of_each_image_and_epoch():
     settings = plan_of().params.unlearn["cf"]
-    assert METHODS["cf"].passes(IMAGES, settings) == 3 * IMAGES.epochs * IMAGES.retain  # a backward pass counts two
+    assert (
+        METHODS["cf"].passes(IMAGES, settings) == 3 * IMAGES.epochs * IMAGES.retain
+    )  # a backward pass counts two
 
 
 def test_pictures_of_ones_own_are_counted_once_they_are_prepared(tmp_path, monkeypatch):
@@ -140,7 +165,10 @@ def test_pictures_of_ones_own_are_counted_once_they_are_prepared(tmp_path, monke
         match=r"the size of digits is not known yet; prepare it first: `snakemake .* --configfile my\.yaml -- results/",
     ):
         size_of(plan, "digits")
-    labels, splits = np.arange(18) % 3, np.repeat(["train", "train", "val", "test", "test", "test"], 3)
+    labels, splits = (
+        np.arange(18) % 3,
+        np.repeat(["train", "train", "val", "test", "test", "test"], 3),
+    )
     source = Source(np.zeros((18, 5, 5, 3), np.uint8), labels, splits, ["a", "b", "c"])
     prepare(source, Path(plan.prepared("digits")["samples"]).parent)
     assert size_of(plan, "digits") == Size(6, 3, 9, 5, 3)
@@ -149,7 +177,9 @@ def test_pictures_of_ones_own_are_counted_once_they_are_prepared(tmp_path, monke
 def test_what_would_have_to_be_downloaded_is_not_read_to_be_counted(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("munkey.experiment.cost.workload.SIZES", {})
-    with pytest.raises(ParamsError, match=r"the size of tinyimagenet .*: it would have to be downloaded"):
+    with pytest.raises(
+        ParamsError, match=r"the size of tinyimagenet .*: it would have to be downloaded"
+    ):
         counted(plan_of(datasets=["tinyimagenet"]), "tinyimagenet")
 
 
@@ -170,7 +200,9 @@ def test_a_limit_per_class_counts(config):
     assert Workload(Plan(load(config)), [], {}).all() == []
 
 
-def test_all_data_sets_are_counted_before_they_are_prepared_and_the_others_named_with_the_reason(tmp_path, monkeypatch):
+def test_all_data_sets_are_counted_before_they_are_prepared_and_the_others_named_with_the_reason(
+    tmp_path, monkeypatch
+):
     """Two classes of 5 pictures of 6 px in a folder; a file that is no archive; digits, as published."""
     monkeypatch.chdir(tmp_path)
     for number in range(10):
@@ -180,7 +212,10 @@ def test_all_data_sets_are_counted_before_they_are_prepared_and_the_others_named
     (tmp_path / "broken.npz").write_bytes(b"nothing")
     config = read_params([], ROOT / "params.yaml")
     pets = {"reader": "imagefolder", "path": "pets", "storage_size": None, "split": [0.6, 0.2, 0.2]}
-    overrides = {"pets": {"source": pets}, "torn": {"source": {"reader": "npz", "path": "broken.npz"}}}
+    overrides = {
+        "pets": {"source": pets},
+        "torn": {"source": {"reader": "npz", "path": "broken.npz"}},
+    }
     plan = Plan(load({**config, "datasets": ["pets", "torn", "digits"], "overrides": overrides}))
     assert counted(plan, "pets") == Size(6, 2, 2, 6, 2)
     costs = estimate.estimate(plan, "run", EPYC)
@@ -189,7 +224,9 @@ def test_all_data_sets_are_counted_before_they_are_prepared_and_the_others_named
     assert "the size of torn is not known yet" in why and "broken.npz" in why
     assert f"NOT COUNTED: {why}" in list(estimate.totals(costs, EPYC))
     with pytest.raises(ParamsError, match="the size of torn is not known yet"):
-        estimate.estimate(Plan(load({**config, "datasets": ["torn"], "overrides": overrides})), "run", EPYC)
+        estimate.estimate(
+            Plan(load({**config, "datasets": ["torn"], "overrides": overrides})), "run", EPYC
+        )
 
 
 def test_jobs_of_one_kind_are_added_up_with_the_larger_network():

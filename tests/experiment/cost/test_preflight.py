@@ -53,11 +53,19 @@ def test_a_machine_with_all_of_it_is_ready():
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda patch: patch.setattr(preflight, "gpu_visible", lambda: False), "this machine shows none"),
-        (lambda patch: patch.setattr(gpu, "is_there", lambda: False), "driver does not fit this torch"),
+        (
+            lambda patch: patch.setattr(preflight, "gpu_visible", lambda: False),
+            "this machine shows none",
+        ),
+        (
+            lambda patch: patch.setattr(gpu, "is_there", lambda: False),
+            "driver does not fit this torch",
+        ),
     ],
 )
-def test_without_a_gpu_the_paper_is_refused_with_what_to_do_and_a_rehearsal_is_not(monkeypatch, change, why):
+def test_without_a_gpu_the_paper_is_refused_with_what_to_do_and_a_rehearsal_is_not(
+    monkeypatch, change, why
+):
     change(monkeypatch)
     (fault,) = faults(PAPER)
     assert why in fault and "docs/cluster.md" in fault and "make reproduce REHEARSAL=1" in fault
@@ -76,10 +84,15 @@ def test_every_data_set_that_cannot_be_had_is_named(monkeypatch):
     monkeypatch.setattr(PublishedFile, "bytes_to_download", unreachable)
     said = faults_of(plan_of(PAPER, datasets=["cifar10", "digits", "tinyimagenet"]))
     names = ["cifar-10-python.tar.gz", "tiny-imagenet-200.zip"]
-    assert said == [f"{each}: {name} is nowhere" for each, name in zip(("cifar10", "tinyimagenet"), names, strict=True)]
+    assert said == [
+        f"{each}: {name} is nowhere"
+        for each, name in zip(("cifar10", "tinyimagenet"), names, strict=True)
+    ]
 
 
-def test_every_encoder_that_cannot_be_had_is_named_once_and_those_in_folders_are_not_looked_up(monkeypatch):
+def test_every_encoder_that_cannot_be_had_is_named_once_and_those_in_folders_are_not_looked_up(
+    monkeypatch,
+):
     def unreachable(name, revision):
         raise MissingEncoderError(f"{name} at {revision[:4]}")
 
@@ -96,7 +109,10 @@ def test_a_disk_without_room_is_named_with_what_is_there_already(monkeypatch, tm
     needed = plan_and_costs(PAPER)[1].disk
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, needed - 1000))
     (fault,) = faults(PAPER)
-    assert fault.startswith("disk: about 240.1 GB are needed, 0.0 GB") and "make the folder results a link" in fault
+    assert (
+        fault.startswith("disk: about 240.1 GB are needed, 0.0 GB")
+        and "make the folder results a link" in fault
+    )
     (tmp_path / "results/paper").mkdir(parents=True)
     (tmp_path / "results/paper/logits.npz").write_bytes(bytes(2000))
     assert faults(PAPER) == []
@@ -104,7 +120,9 @@ def test_a_disk_without_room_is_named_with_what_is_there_already(monkeypatch, tm
     assert len(faults(PAPER)) == 1
 
 
-def test_a_machine_that_was_not_benchmarked_has_the_speeds_of_a_cpu_that_was_and_a_gpu_none(monkeypatch):
+def test_a_machine_that_was_not_benchmarked_has_the_speeds_of_a_cpu_that_was_and_a_gpu_none(
+    monkeypatch,
+):
     monkeypatch.setattr(machines, "gpu_visible", lambda: False)
     monkeypatch.setattr(machines, "provenance", lambda params, device: {"device": "an abacus, CPU"})
     on = machine(folder=ROOT / machines.RESULTS)

@@ -26,10 +26,14 @@ def encoder(config: Config, folder: str) -> str:
     return refusal(config, keys__encoder=folder, keys__image_size=None, keys__revision=None)
 
 
-def test_a_reader_of_a_file_refuses_a_folder_and_the_reverse(config: Config, tmp_path: Path) -> None:
+def test_a_reader_of_a_file_refuses_a_folder_and_the_reverse(
+    config: Config, tmp_path: Path
+) -> None:
     file = tmp_path / "x.npz"
     file.touch()
-    assert "is a folder, but npz reads a file" in refusal(config, datasets=["npz"], source__path=str(tmp_path))
+    assert "is a folder, but npz reads a file" in refusal(
+        config, datasets=["npz"], source__path=str(tmp_path)
+    )
     for name in ("imagefolder", "idx"):
         said = refusal(config, datasets=[name], source__path=str(file))
         assert f"source.path = {str(file)!r}: is a file, but {name} reads a folder" in said
@@ -41,7 +45,9 @@ def test_a_path_that_leads_nowhere_is_refused(config: Config, path: str) -> None
     assert "- source.path = " in said and "overrides" not in said
 
 
-def test_the_home_folder_is_meant_by_a_tilde(config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_home_folder_is_meant_by_a_tilde(
+    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "pets").mkdir()
     params = load(changed(changed(config, "datasets", ["imagefolder"]), "source.path", "~/pets"))
@@ -50,9 +56,14 @@ def test_the_home_folder_is_meant_by_a_tilde(config: Config, tmp_path: Path, mon
 
 
 def test_a_rate_that_forgets_nobody_and_a_depth_beyond_all_keys_are_refused(config: Config) -> None:
-    for changes in ({"forget__rates": [0.1, 1e-4]}, {"keys__depth": 1000}, {"forget__rates": [0.999]}):
-        assert "digits has 1,078 training samples; keys.depth and forget.rates need at least" in refusal(
-            config, **changes
+    for changes in (
+        {"forget__rates": [0.1, 1e-4]},
+        {"keys__depth": 1000},
+        {"forget__rates": [0.999]},
+    ):
+        assert (
+            "digits has 1,078 training samples; keys.depth and forget.rates need at least"
+            in refusal(config, **changes)
         )
     assert load(changed(config, "forget.rates", [0.0005])).for_case("digits").least_samples == 1001
 
@@ -61,17 +72,29 @@ def test_a_forget_set_by_list_is_looked_at_before_any_job(config: Config, tmp_pa
     listed = {"rates": [0.1], "sampling": "listed", "names": None}
     file = tmp_path / "seed{seed}.txt"
     said = refusal(config, forget=listed | {"file": str(file)})
-    assert all(f"forget.file: {tmp_path}/seed{seed}.txt: cannot be read" in said for seed in (0, 1, 2))
+    assert all(
+        f"forget.file: {tmp_path}/seed{seed}.txt: cannot be read" in said for seed in (0, 1, 2)
+    )
     for seed in range(3):
         (tmp_path / f"seed{seed}.txt").write_text(f"{seed}\n")
-    assert load(config | {"forget": listed | {"file": str(file)}}).for_case("digits").forget.file == str(file)
+    assert load(config | {"forget": listed | {"file": str(file)}}).for_case(
+        "digits"
+    ).forget.file == str(file)
     (tmp_path / "seed2.txt").write_text("")
-    said = refusal(config, scenarios={"published": {"sampling": "listed", "rates": [0.1], "file": str(file)}})
-    assert "scenarios.published: forget.file: " in said and "seed2.txt: lists nothing" in said and "seed1" not in said
+    said = refusal(
+        config, scenarios={"published": {"sampling": "listed", "rates": [0.1], "file": str(file)}}
+    )
+    assert (
+        "scenarios.published: forget.file: " in said
+        and "seed2.txt: lists nothing" in said
+        and "seed1" not in said
+    )
 
 
 def test_a_list_comes_with_its_sampling_and_one_rate(config: Config) -> None:
-    assert "file = null: sampling listed needs the file" in refusal(config, forget__sampling="listed")
+    assert "file = null: sampling listed needs the file" in refusal(
+        config, forget__sampling="listed"
+    )
     assert "forget.file = 'a.txt': it is read with forget.sampling = listed alone" in refusal(
         config, forget__file="a.txt"
     )
@@ -126,7 +149,10 @@ def test_a_model_that_timm_does_not_have_is_refused_with_similar_names(config: C
     for name in ("timm:NAME", "timm:", "timm:resnet18 "):
         assert "timm has no such model" in encoder(config, name)
     for name in ("timm:resnet18", "timm:resnet18.a1_in1k", "timm:hf-hub:somebody/something"):
-        load(config | {"keys": config["keys"] | {"encoder": name, "image_size": None}, "ablations": {}})
+        load(
+            config
+            | {"keys": config["keys"] | {"encoder": name, "image_size": None}, "ablations": {}}
+        )
 
 
 def test_the_names_of_timms_models_are_those_that_timm_lists() -> None:
@@ -158,7 +184,14 @@ def test_a_store_that_mlflow_cannot_use_is_refused(config: Config, uri: str, wor
 
 
 @pytest.mark.parametrize(
-    "uri", ["sqlite:///mlflow.db", "sqlite:////tmp/x.db", "http://host:5000", "https://u:p@host/x", "http://[::1]:5000"]
+    "uri",
+    [
+        "sqlite:///mlflow.db",
+        "sqlite:////tmp/x.db",
+        "http://host:5000",
+        "https://u:p@host/x",
+        "http://[::1]:5000",
+    ],
 )
 def test_a_store_that_mlflow_can_use_is_accepted(config: Config, uri: str) -> None:
     assert load(changed(config, "tracking.uri", uri)).tracking.uri == uri

@@ -7,12 +7,21 @@ from munkey.settings import knob_text, short_names
 
 def test_knobs_that_end_alike_keep_their_sections():
     alike = ["munkey.temperature", "inference.temperature"]
-    assert short_names(["munkey.p_image", *alike]) == {"munkey.p_image": "p_image"} | {knob: knob for knob in alike}
+    assert short_names(["munkey.p_image", *alike]) == {"munkey.p_image": "p_image"} | {
+        knob: knob for knob in alike
+    }
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.30, "0.3"), (2_000_000, "2000000"), ("rank", "rank"), (True, "True"), ([0.6, 1.0], "0.6–1"), ("[1, 2]", "1–2")],
+    [
+        (0.30, "0.3"),
+        (2_000_000, "2000000"),
+        ("rank", "rank"),
+        (True, "True"),
+        ([0.6, 1.0], "0.6–1"),
+        ("[1, 2]", "1–2"),
+    ],
 )
 def test_a_knob_is_written_as_a_person_writes_it(value, text):
     assert knob_text(value) == text

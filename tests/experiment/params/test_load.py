@@ -36,7 +36,10 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
     if path := overlay.get("source", {}).get("path"):
         (tmp_path / path).mkdir(parents=True)
     if "model" in overlay.get("pretrained", {}):
-        write_json(tmp_path / overlay["pretrained"]["model"] / "config.json", {"architecture": "vit_tiny_patch16_224"})
+        write_json(
+            tmp_path / overlay["pretrained"]["model"] / "config.json",
+            {"architecture": "vit_tiny_patch16_224"},
+        )
     load(merge(config, overlay))
 
 
@@ -45,9 +48,21 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
     [
         # unknown names
         ("trian", {}, ["trian = {}", "unknown key", "did you mean 'train'", "datasets"]),
-        ("train.learning_rate", 0.1, ["train.learning_rate = 0.1", "unknown key", "epochs, batch_size, lr"]),
-        ("search_grid", {"cf.rate": [0.1]}, ["search_grid", "unknown key 'cf.rate'", "cf.lr_factor"]),
-        ("search_grid", {"amun.stride": [0.1, 2.0]}, ["search_grid: amun", "stride = 2.0", "less than or equal to 1"]),
+        (
+            "train.learning_rate",
+            0.1,
+            ["train.learning_rate = 0.1", "unknown key", "epochs, batch_size, lr"],
+        ),
+        (
+            "search_grid",
+            {"cf.rate": [0.1]},
+            ["search_grid", "unknown key 'cf.rate'", "cf.lr_factor"],
+        ),
+        (
+            "search_grid",
+            {"amun.stride": [0.1, 2.0]},
+            ["search_grid: amun", "stride = 2.0", "less than or equal to 1"],
+        ),
         ("unlearn.cf.momentum", 0.9, ["unlearn.cf.momentum = 0.9", "unknown key", "lr_factor"]),
         ("unlearn.nosuch", {}, ["unlearn.nosuch = {}", "unknown key", "cf", "munkey"]),
         ("methods", ["nosuch"], ["methods", "unknown method 'nosuch'", "cf", "munkey"]),
@@ -56,15 +71,47 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         ("overrides.nosuch", {}, ["overrides", "unknown data set 'nosuch'", "digits"]),
         ("overrides.digits.trian", {"lr": 0.1}, ["overrides.digits.trian", "unknown key", "train"]),
         ("overrides.digits.seeds", [1], ["overrides.digits.seeds = [1]", "unknown key", "train"]),
-        ("overrides.digits.train.lrr", 0.1, ["overrides.digits.train.lrr = 0.1", "unknown key", "did you mean 'lr'"]),
-        ("overrides.digits.unlearn.cf.rl", 1.0, ["overrides.digits.unlearn.cf.rl = 1.0", "unknown key", "lr_factor"]),
-        ("overrides.digits.ablations", {"inference.k": 3}, ["overrides.digits.ablations.inference.k = 3", "list"]),
-        ("overrides.digits.ablations", {"inference.k": [99]}, ["inference.k/99", "at most keys.depth"]),
-        ("overrides.digits.unlearn.nosuch", {}, ["overrides.digits.unlearn.nosuch", "unknown key", "cf"]),
-        ("inference.fusion", "mean", ["inference.fusion = 'mean'", "'ensemble'", "'softmax'", "'rank'"]),
-        ("forget.sampling", "random", ["forget.sampling = 'random'", "'stratified', 'uniform', 'class'"]),
+        (
+            "overrides.digits.train.lrr",
+            0.1,
+            ["overrides.digits.train.lrr = 0.1", "unknown key", "did you mean 'lr'"],
+        ),
+        (
+            "overrides.digits.unlearn.cf.rl",
+            1.0,
+            ["overrides.digits.unlearn.cf.rl = 1.0", "unknown key", "lr_factor"],
+        ),
+        (
+            "overrides.digits.ablations",
+            {"inference.k": 3},
+            ["overrides.digits.ablations.inference.k = 3", "list"],
+        ),
+        (
+            "overrides.digits.ablations",
+            {"inference.k": [99]},
+            ["inference.k/99", "at most keys.depth"],
+        ),
+        (
+            "overrides.digits.unlearn.nosuch",
+            {},
+            ["overrides.digits.unlearn.nosuch", "unknown key", "cf"],
+        ),
+        (
+            "inference.fusion",
+            "mean",
+            ["inference.fusion = 'mean'", "'ensemble'", "'softmax'", "'rank'"],
+        ),
+        (
+            "forget.sampling",
+            "random",
+            ["forget.sampling = 'random'", "'stratified', 'uniform', 'class'"],
+        ),
         ("device", "tpu", ["device = 'tpu'", "'auto'", "'cpu'", "'cuda'"]),
-        ("ablations", {"inference.k": [1, 4, 1]}, ["ablations.inference.k = ['1', '4', '1']", "listed only once"]),
+        (
+            "ablations",
+            {"inference.k": [1, 4, 1]},
+            ["ablations.inference.k = ['1', '4', '1']", "listed only once"],
+        ),
         ("audit.relearn.steps", [1, 2], ["steps = [1, 2]", "start with 0"]),
         ("audit.relearn.steps", [0, 5, 2], ["steps = [0, 5, 2]", "ascend"]),
         ("audit.relearn.steps", [0, 2, 2], ["steps = [0, 2, 2]", "ascend"]),
@@ -75,12 +122,20 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         ("train.epochs", 1.5, ["train.epochs = 1.5", "integer"]),
         ("train.epochs", True, ["train.epochs = True", "integer"]),
         ("train.lr", "1e-3", ["train.lr = '1e-3'", "number", "write 1.0e-3"]),
-        ("source.only", [True, "no"], ["source.only.0 = True: must be a valid string", "quotes", "!!str yes"]),
+        (
+            "source.only",
+            [True, "no"],
+            ["source.only.0 = True: must be a valid string", "quotes", "!!str yes"],
+        ),
         ("train.betas", 0.9, ["train.betas = 0.9", "list"]),
         ("train", None, ["train = None", "must be a section (write {KEY: VALUE})"]),
         ("datasets", "digits", ["datasets = 'digits'", "list"]),
         ("scenarios", 3, ["scenarios = 3", "must be a section (write {KEY: VALUE})"]),
-        ("overrides.digits.train", 3, ["overrides.digits.train = 3", "must be a section (write {KEY: VALUE})"]),
+        (
+            "overrides.digits.train",
+            3,
+            ["overrides.digits.train = 3", "must be a section (write {KEY: VALUE})"],
+        ),
         ("unlearn.cf", 3, ["unlearn.cf = 3", "must be a section (write {KEY: VALUE})"]),
         # values out of range
         ("forget.rates", [0.0], ["forget.rates.0 = 0.0", "greater than 0"]),
@@ -97,8 +152,16 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         ("inference.k", 34, ["inference.k = 34", "at most keys.depth = 33"]),
         ("source.split", [0.5, 0.2, 0.2], ["split = [0.5, 0.2, 0.2]", "must sum to 1"]),
         ("forget.sampling", "relied-on", ["names = null", "sampling relied-on is of units"]),
-        ("scenarios", {"x": {"sampling": "known"}}, ["scenarios.x", "names = null", "sampling known is of units"]),
-        ("source.limit_per_class", 1, ["source.limit_per_class = 1", "forgetting 0.1", "leave a class empty"]),
+        (
+            "scenarios",
+            {"x": {"sampling": "known"}},
+            ["scenarios.x", "names = null", "sampling known is of units"],
+        ),
+        (
+            "source.limit_per_class",
+            1,
+            ["source.limit_per_class = 1", "forgetting 0.1", "leave a class empty"],
+        ),
         ("inference.temperature", 0.0, ["inference.temperature = 0.0", "greater than 0"]),
         ("train.lr", float("inf"), ["train.lr = inf", "finite"]),
         ("train.betas", [0.9, 1.0], ["train.betas.1 = 1.0", "less than 1"]),
@@ -120,13 +183,33 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         # numbers and sizes that cannot be
         ("data.pixel_mean", float("inf"), ["data.pixel_mean = inf", "finite"]),
         ("overrides.digits.train.lr", float("nan"), ["overrides.digits.train.lr = nan", "finite"]),
-        ("ablations", {"train.lr": [0.1, float("nan")]}, ["ablations: train.lr/nan: train.lr = nan", "finite"]),
-        ("train.lr", 2**64, ["train.lr = 18446744073709551616", "must be between -9223372036854775807 and"]),
-        ("ablations", {"train.lr": [2**63]}, ["ablations.train.lr.0 = 9223372036854775808", "must be between"]),
-        ("search_grid", {"lr_factor": [float("-inf")]}, ["search_grid: cf: lr_factor = -inf", "finite"]),
+        (
+            "ablations",
+            {"train.lr": [0.1, float("nan")]},
+            ["ablations: train.lr/nan: train.lr = nan", "finite"],
+        ),
+        (
+            "train.lr",
+            2**64,
+            ["train.lr = 18446744073709551616", "must be between -9223372036854775807 and"],
+        ),
+        (
+            "ablations",
+            {"train.lr": [2**63]},
+            ["ablations.train.lr.0 = 9223372036854775808", "must be between"],
+        ),
+        (
+            "search_grid",
+            {"lr_factor": [float("-inf")]},
+            ["search_grid: cf: lr_factor = -inf", "finite"],
+        ),
         ("selection.p_image", [0.1, float("nan")], ["selection.p_image.1 = nan", "finite"]),
         ("selection.p_image", [0.01 * i for i in range(21)], ["selection.p_image", "at most 20"]),
-        ("keys.depth", 10**18, ["keys.depth = 1000000000000000000", "less than or equal to 1000000"]),
+        (
+            "keys.depth",
+            10**18,
+            ["keys.depth = 1000000000000000000", "less than or equal to 1000000"],
+        ),
         ("data.image_size", 2**20, ["data.image_size = 1048576", "less than or equal to 4096"]),
         ("model.width", 2**40, ["model.width = 1099511627776", "less than or equal to 65536"]),
         ("model.depth", 10**9, ["model.depth = 1000000000", "less than or equal to 1000"]),
@@ -135,10 +218,18 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         ("munkey.token_dim", 10**6, ["munkey.token_dim = 1000000", "less than or equal to 65536"]),
         ("threads", 10**6, ["threads = 1000000", "less than or equal to 1000"]),
         ("seeds", [2**32], ["seeds.0 = 4294967296", "less than 4294967296"]),
-        ("overrides.digits.keys.depth", 10**18, ["overrides.digits.keys.depth", "less than or equal to 1000000"]),
+        (
+            "overrides.digits.keys.depth",
+            10**18,
+            ["overrides.digits.keys.depth", "less than or equal to 1000000"],
+        ),
         ("train.x", "y" * 10**6, ["train.x = 'yyy", "unknown key"]),
         ("overrides", {3: {}}, ["overrides.3", "string"]),
-        ("overrides.digits.inference.k", 99, ["overrides.digits", "inference.k = 99", "at most keys.depth"]),
+        (
+            "overrides.digits.inference.k",
+            99,
+            ["overrides.digits", "inference.k = 99", "at most keys.depth"],
+        ),
     ],
 )
 def test_a_fault_is_refused_by_key_value_and_what_is_allowed(config, path, value, words):
@@ -148,7 +239,8 @@ def test_a_fault_is_refused_by_key_value_and_what_is_allowed(config, path, value
 
 
 @pytest.mark.parametrize(
-    "path", ["seeds", "train", "train.lr", "sisa", "munkey.p_drop", "unlearn.cf.lr_factor", "tracking.uri"]
+    "path",
+    ["seeds", "train", "train.lr", "sisa", "munkey.p_drop", "unlearn.cf.lr_factor", "tracking.uri"],
 )
 def test_a_missing_key_is_named(config, path):
     *parents, last = path.split(".")
@@ -204,8 +296,12 @@ def test_an_override_replaces_what_it_names_and_nothing_else(config):
     assert params.for_case("digits").model.model_dump() == config["model"]
 
 
-def test_the_data_set_must_hold_enough_samples_for_the_neighbors_that_are_left_after_forgetting(config):
-    deep = changed(changed(config, "keys.depth", 40), "overrides.digits", {"forget": {"rates": [0.1, 0.2]}})
+def test_the_data_set_must_hold_enough_samples_for_the_neighbors_that_are_left_after_forgetting(
+    config,
+):
+    deep = changed(
+        changed(config, "keys.depth", 40), "overrides.digits", {"forget": {"rates": [0.1, 0.2]}}
+    )
     assert load(deep).for_case("digits").least_samples == 50  # 0.8 of them are 40
 
 
@@ -220,7 +316,11 @@ def test_a_rate_is_named_as_in_the_paper():
 
 @pytest.mark.parametrize(
     ("key", "values"),
-    [("amun.steps", [10, 50]), ("l1-sparse.schedule", ["constant", "linear"]), ("amun.keep_forget", [True, False])],
+    [
+        ("amun.steps", [10, 50]),
+        ("l1-sparse.schedule", ["constant", "linear"]),
+        ("amun.keep_forget", [True, False]),
+    ],
 )
 def test_settings_that_are_no_positive_numbers_can_be_searched_too(config, key, values):
     params = load(changed(changed(config, "search_grid", {key: values}), "search", True))
@@ -233,7 +333,9 @@ def test_a_configuration_has_a_name(config, name):
     assert load(config | {"name": name}).name == name
 
 
-@pytest.mark.parametrize("name", ["", ".hidden", "..", "-x", "a/b", "a b", "ä", "a\n", "x" * 101, 3, None])
+@pytest.mark.parametrize(
+    "name", ["", ".hidden", "..", "-x", "a/b", "a b", "ä", "a\n", "x" * 101, 3, None]
+)
 def test_the_name_of_a_configuration_is_that_of_a_folder(config, name):
     with pytest.raises(ParamsError, match="name = "):
         load(config | {"name": name})
@@ -243,11 +345,21 @@ def test_own_data_sets_have_names_and_readers_of_their_own(config, tmp_path):
     (tmp_path / "cells.npz").touch()
     overrides = {
         "pets": {"source": {"reader": "imagefolder", "path": str(tmp_path)}},
-        "cells": {"source": {"reader": "npz", "path": str(tmp_path / "cells.npz"), "classes": ["healthy", "infected"]}},
+        "cells": {
+            "source": {
+                "reader": "npz",
+                "path": str(tmp_path / "cells.npz"),
+                "classes": ["healthy", "infected"],
+            }
+        },
         "not-listed": {"source": {"reader": "idx"}},
     }
     params = load(config | {"datasets": ["pets", "digits", "cells"], "overrides": overrides})
-    assert [params.reader(name).name for name in params.datasets] == ["imagefolder", "digits", "npz"]
+    assert [params.reader(name).name for name in params.datasets] == [
+        "imagefolder",
+        "digits",
+        "npz",
+    ]
 
 
 def test_one_reader_may_hold_for_all_data_sets(config, tmp_path):
@@ -259,16 +371,40 @@ def test_one_reader_may_hold_for_all_data_sets(config, tmp_path):
 @pytest.mark.parametrize(
     ("datasets", "overrides", "words"),
     [
-        (["pets"], {}, ["unknown data set 'pets'", "overrides.pets.source.reader", "csv, idx, imagefolder, npz"]),
-        (["pets"], {"pets": {"source": {"reader": "digits"}}}, ["reader = 'digits'", "csv, idx, imagefolder, npz"]),
-        (["pets"], {"pets": {"source": {"reader": "folder"}}}, ["overrides.pets.source.reader = 'folder'"]),
-        (["pets"], {"pets": {"source": {"reader": "npz"}}}, ["source.path = None", "pets reads your own files"]),
+        (
+            ["pets"],
+            {},
+            [
+                "unknown data set 'pets'",
+                "overrides.pets.source.reader",
+                "csv, idx, imagefolder, npz",
+            ],
+        ),
+        (
+            ["pets"],
+            {"pets": {"source": {"reader": "digits"}}},
+            ["reader = 'digits'", "csv, idx, imagefolder, npz"],
+        ),
+        (
+            ["pets"],
+            {"pets": {"source": {"reader": "folder"}}},
+            ["overrides.pets.source.reader = 'folder'"],
+        ),
+        (
+            ["pets"],
+            {"pets": {"source": {"reader": "npz"}}},
+            ["source.path = None", "pets reads your own files"],
+        ),
         (["digits"], {"digits": {"source": {"reader": "npz"}}}, ["digits has a reader of its own"]),
         (["a b"], {"a b": {"source": {"reader": "npz"}}}, ["'a b'", "letters, digits"]),
         (["../x"], {"../x": {"source": {"reader": "npz"}}}, ["'../x'", "letters, digits"]),
         (["2024"], {"2024": {"source": {"reader": "npz"}}}, ["'2024'", "begin with a letter"]),
         (["NA"], {"NA": {"source": {"reader": "npz"}}}, ["'NA'", "missing"]),
-        (["digits"], {"digits": {"source": {"classes": ["a", "a"]}}}, ["classes = ['a', 'a']", "once"]),
+        (
+            ["digits"],
+            {"digits": {"source": {"classes": ["a", "a"]}}},
+            ["classes = ['a', 'a']", "once"],
+        ),
     ],
 )
 def test_a_data_set_without_a_fitting_reader_is_refused(config, datasets, overrides, words):
@@ -280,7 +416,14 @@ def test_a_data_set_without_a_fitting_reader_is_refused(config, datasets, overri
 def test_a_misspelled_override_does_not_pass_as_a_data_set_of_ones_own(config, tmp_path):
     source = config["source"] | {"reader": "imagefolder", "path": str(tmp_path)}
     with pytest.raises(ParamsError, match="unknown data set 'pest'"):
-        load(config | {"datasets": ["pets"], "source": source, "overrides": {"pest": {"train": {"epochs": 3}}}})
+        load(
+            config
+            | {
+                "datasets": ["pets"],
+                "source": source,
+                "overrides": {"pest": {"train": {"epochs": 3}}},
+            }
+        )
 
 
 @pytest.mark.parametrize(
@@ -327,7 +470,10 @@ def test_a_methods_settings_are_a_section():
         (b"seeds: [0]\n\x9f\x92", "line 2 is not text in UTF-8 (invalid start byte)"),
         (b"a: [1\nb: }", "line 2"),
         (b"a: 2026-11-32", "day is out of range"),
-        (b"seeds: [0]\ntrain: {lr: 1.0}\nseeds: [1]\n", "the key 'seeds' stands on line 1 and again on line 3"),
+        (
+            b"seeds: [0]\ntrain: {lr: 1.0}\nseeds: [1]\n",
+            "the key 'seeds' stands on line 1 and again on line 3",
+        ),
         (b"train:\n  lr: 1.0\n  'lr': 2.0\n", "the key 'lr' stands on line 2 and again on line 3"),
         (b"a: [{b: 1, c: 2, b: 3}]", "the key 'b' stands on line 1 and again on line 1"),
     ],
@@ -341,7 +487,9 @@ def test_a_file_that_cannot_be_used_is_refused_in_a_sentence(tmp_path, content, 
 
 
 def test_an_overlay_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(ParamsError, match=r"typo\.yaml: cannot be read \(No such file or directory\)"):
+    with pytest.raises(
+        ParamsError, match=r"typo\.yaml: cannot be read \(No such file or directory\)"
+    ):
         read_params([tmp_path / "typo.yaml"], ROOT / "params.yaml")
 
 
@@ -368,7 +516,9 @@ def test_a_case_checks_what_it_changes_alone_and_shares_all_else(config):
         ("forget={rates: [0.2]}", "forget.rates", [0.2]),
     ],
 )
-def test_values_of_the_command_line_have_their_types_in_lists_and_mappings(config, argument, key, value):
+def test_values_of_the_command_line_have_their_types_in_lists_and_mappings(
+    config, argument, key, value
+):
     """The failure: `--config inference='{"k": 2}'` was refused, as Snakemake reads each number in it as text."""
     name, _, text = argument.partition("=")
     given = yaml.load(text, yaml.BaseLoader)  # as Snakemake does

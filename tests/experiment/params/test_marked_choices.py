@@ -9,9 +9,27 @@ from munkey.report.tables import setting
 from munkey.unlearn.contract import METHODS
 from tests.conftest import ROOT
 
-SECTIONS = ("data", "keys", "model", "train", "munkey", "forget", "inference", "finetune", "search_grid", "selection")
+SECTIONS = (
+    "data",
+    "keys",
+    "model",
+    "train",
+    "munkey",
+    "forget",
+    "inference",
+    "finetune",
+    "search_grid",
+    "selection",
+)
 # Where things are, how fast and how many at once: no choice of the experiment.
-TECHNICAL = {"keys.revision", "keys.image_size", "keys.depth", "train.compile", "munkey.p_drop", "forget.names"}
+TECHNICAL = {
+    "keys.revision",
+    "keys.image_size",
+    "keys.depth",
+    "train.compile",
+    "munkey.p_drop",
+    "forget.names",
+}
 TECHNICAL |= {"forget.file"}
 STATED = {*setting.STATED, *setting.STATED_OF["cifar10"]}
 
@@ -49,14 +67,29 @@ def test_every_value_is_the_papers_or_marked_as_ours(section):
 def test_every_setting_of_the_papers_methods_is_the_papers_or_marked(method):
     """A mark of a whole method stands behind its name; values of a method's original say so."""
     values = yaml.safe_load((ROOT / "params.yaml").read_text())["unlearn"][method]
-    stated = {"lr_factor", *(name.split(".")[1] for name in setting.STATED_OF_METHODS if name.startswith(f"{method}."))}
+    stated = {
+        "lr_factor",
+        *(
+            name.split(".")[1]
+            for name in setting.STATED_OF_METHODS
+            if name.startswith(f"{method}.")
+        ),
+    }
     heading = COMMENTS[f"unlearn.{method}"]
-    words = {key: heading + COMMENTS[f"unlearn.{method}.{key}"] for key in values if key not in stated}
-    assert [key for key, comment in words.items() if "[ours" not in comment and "original's" not in comment] == []
+    words = {
+        key: heading + COMMENTS[f"unlearn.{method}.{key}"] for key in values if key not in stated
+    }
+    assert [
+        key
+        for key, comment in words.items()
+        if "[ours" not in comment and "original's" not in comment
+    ] == []
 
 
 STATED_IN_PART = "train.crop_ratio munkey.neighbors munkey.temperature finetune.epochs search_drop"
-STATED_IN_PART += " keys.batch_size ablations.inference.k unlearn.scrub.forget_batch_size data.image_size"
+STATED_IN_PART += (
+    " keys.batch_size ablations.inference.k unlearn.scrub.forget_batch_size data.image_size"
+)
 
 
 @pytest.mark.parametrize("path", STATED_IN_PART.split())
@@ -73,6 +106,10 @@ def test_the_presets_own_grids_are_marked():
 def test_the_list_of_what_the_paper_leaves_open_names_every_key_that_is_marked():
     page = (ROOT / "docs/method.md").read_text()
     listed = page[page.index("## What the paper leaves open") :]
-    marked = {path for path, comment in COMMENTS.items() if "[ours" in comment and not path.startswith("sisa")}
+    marked = {
+        path
+        for path, comment in COMMENTS.items()
+        if "[ours" in comment and not path.startswith("sisa")
+    }
     missing = [path for path in sorted(marked) if f"`{path}`" not in listed]
     assert missing == []

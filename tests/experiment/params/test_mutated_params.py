@@ -18,7 +18,23 @@ from tests.conftest import ROOT
 
 FILES = 300
 BASE = yaml.load((ROOT / "params.yaml").read_text(), Loader=yaml.CSafeLoader)
-NUMBERS = [float("nan"), float("inf"), -1, 0, 1, 2, 0.5, 1e-300, 1e300, -1e300, 10**6, 10**18, -(10**30), 2**32, True]
+NUMBERS = [
+    float("nan"),
+    float("inf"),
+    -1,
+    0,
+    1,
+    2,
+    0.5,
+    1e-300,
+    1e300,
+    -1e300,
+    10**6,
+    10**18,
+    -(10**30),
+    2**32,
+    True,
+]
 TEXTS = [
     "",
     " ",
@@ -37,14 +53,45 @@ TEXTS = [
     "%s{}",
     "a.b",
 ]
-OTHERS = [None, [], {}, [[]], [{}], {"a": 1}, {"a.b": 1}, [None], [1, 1], [1, "1"], {"": 0}, {1: 2}, list(range(200))]
+OTHERS = [
+    None,
+    [],
+    {},
+    [[]],
+    [{}],
+    {"a": 1},
+    {"a.b": 1},
+    [None],
+    [1, 1],
+    [1, "1"],
+    {"": 0},
+    {1: 2},
+    list(range(200)),
+]
 NASTY = [*NUMBERS, *TEXTS, *OTHERS]
-SECTIONS = ["source", "keys", "train", "munkey", "forget", "unlearn", "ablations", "seeds", "nosuch", "inference"]
+SECTIONS = [
+    "source",
+    "keys",
+    "train",
+    "munkey",
+    "forget",
+    "unlearn",
+    "ablations",
+    "seeds",
+    "nosuch",
+    "inference",
+]
 
 
 def places(values: object, path: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
     """The paths of all values below a value."""
-    items = values.items() if isinstance(values, dict) else enumerate(values) if isinstance(values, list) else ()
+    items = (
+        values.items()
+        if isinstance(values, dict)
+        else enumerate(values)
+        if isinstance(values, list)
+        else ()
+    )
     for key, value in items:
         yield (*path, key)
         yield from places(value, (*path, key))
@@ -58,9 +105,12 @@ def mutated(draw: random.Random) -> dict[str, Any]:
     config = copy.deepcopy(BASE)
     if draw.random() < 0.3:
         part = {draw.choice(SECTIONS): copy.deepcopy(BASE.get(draw.choice(SECTIONS)))}
-        config["overrides"] = {draw.choice(["digits", "cifar10", "imagefolder", "nosuch", "a b"]): part}
+        config["overrides"] = {
+            draw.choice(["digits", "cifar10", "imagefolder", "nosuch", "a b"]): part
+        }
     for path in draw.choices(
-        [*PLACES, *[("overrides", *path) for path in places(config["overrides"])] * 30], k=draw.randint(1, 3)
+        [*PLACES, *[("overrides", *path) for path in places(config["overrides"])] * 30],
+        k=draw.randint(1, 3),
     ):
         if draw.random() < 0.5:
             change(config, path, draw)

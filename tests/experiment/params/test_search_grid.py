@@ -49,7 +49,9 @@ def test_a_grid_of_too_many_combinations_is_refused_before_they_are_made(config)
         config["unlearn"]["many"] = dict.fromkeys(Many.model_fields, 1.0)
         config["methods"] = ["many"]
         grid = {f"many.{key}": [float(n) for n in range(1, 11)] for key in Many.model_fields}
-        with pytest.raises(ParamsError, match=r"search_grid: many: 10,000,000,000 combinations; at most 1,000"):
+        with pytest.raises(
+            ParamsError, match=r"search_grid: many: 10,000,000,000 combinations; at most 1,000"
+        ):
             searched(config, search_grid=grid)
         three = dict(list(grid.items())[:3])
         assert len(searched(config, search_grid=three).candidates("digits", "many")) == 1000
@@ -66,7 +68,9 @@ def test_a_grid_of_a_method_with_a_memory_is_refused_only_while_the_search_is_on
         config["unlearn"]["mine"] = {"lr_factor": 1.0}
         config["methods"] = ["mine"]
         load(config | {"search": False})
-        with pytest.raises(ParamsError, match="search_grid: mine: only methods of a family without a memory"):
+        with pytest.raises(
+            ParamsError, match="search_grid: mine: only methods of a family without a memory"
+        ):
             searched(config)
     finally:
         METHODS.remove("mine")

@@ -23,11 +23,18 @@ BOTH = {"munkey.aggregation": "rank", "inference.fusion": "rank"}
 
 
 def test_a_value_that_names_its_knobs_changes_knobs_of_several_sections(config):
-    params = ablated(config, aggregation=[BOTH, {"munkey.aggregation": "rank", "inference.fusion": "softmax"}])
+    params = ablated(
+        config, aggregation=[BOTH, {"munkey.aggregation": "rank", "inference.fusion": "softmax"}]
+    )
     case = params.for_case("digits/aggregation/rank")
     assert (case.munkey.aggregation, case.inference.fusion) == ("rank", "rank")
-    assert case.munkey.token_dim == params.munkey.token_dim and case.inference.k == params.inference.k
-    assert (params.for_case("digits").munkey.aggregation, params.for_case("digits").inference.fusion) == (
+    assert (
+        case.munkey.token_dim == params.munkey.token_dim and case.inference.k == params.inference.k
+    )
+    assert (
+        params.for_case("digits").munkey.aggregation,
+        params.for_case("digits").inference.fusion,
+    ) == (
         "softmax",
         "ensemble",
     )
@@ -37,7 +44,9 @@ def test_a_value_that_names_its_knobs_changes_knobs_of_several_sections(config):
 def test_each_fusion_is_trained_with_its_own_aggregation_and_the_three_of_one_model_are_not(config):
     plan = Plan(load(config))
     places = [
-        place for place in plan.cases["digits"] if place.split("/")[1:2] in (["aggregation"], ["inference.fusion"])
+        place
+        for place in plan.cases["digits"]
+        if place.split("/")[1:2] in (["aggregation"], ["inference.fusion"])
     ]
     trains = {place: plan.first_alike(place, *plan.training_sections) for place in places}
     assert trains == {
@@ -70,12 +79,27 @@ def test_the_tables_of_the_report_find_the_cases_of_the_parameters(config):
         ({"keys.depth": [3]}, "not a knob of MUNKEY"),
         ({"keys": [{"depth": 3}]}, "ablations.keys: keys.depth is not a knob of MUNKEY"),
         ({"aggregation": ["rank"]}, "ablations.aggregation: aggregation is not a knob of MUNKEY"),
-        ({"aggregation": [BOTH | {"forget.rates": [0.5]}]}, "ablations.aggregation: forget.rates is not a knob"),
-        ({"aggregation": [BOTH | {"inference.fusio": 1}]}, "aggregation/rank_1: inference.fusio = 1: unknown key"),
-        ({"munkey": [{"p_image": 0.2, "inference.k": 3}]}, "munkey/0.2_3: munkey.inference = {'k': 3}: unknown key"),
-        ({"aggregation": [BOTH, BOTH]}, "ablations.aggregation = ['rank', 'rank']: each may be listed only once"),
+        (
+            {"aggregation": [BOTH | {"forget.rates": [0.5]}]},
+            "ablations.aggregation: forget.rates is not a knob",
+        ),
+        (
+            {"aggregation": [BOTH | {"inference.fusio": 1}]},
+            "aggregation/rank_1: inference.fusio = 1: unknown key",
+        ),
+        (
+            {"munkey": [{"p_image": 0.2, "inference.k": 3}]},
+            "munkey/0.2_3: munkey.inference = {'k': 3}: unknown key",
+        ),
+        (
+            {"aggregation": [BOTH, BOTH]},
+            "ablations.aggregation = ['rank', 'rank']: each may be listed only once",
+        ),
         ({"my name": [BOTH]}, "ablations: my name/rank: this names a folder"),
-        ({"p_drop": [BOTH]}, "ablations: p_drop/rank: this names a folder; use letters, digits, _ and . only"),
+        (
+            {"p_drop": [BOTH]},
+            "ablations: p_drop/rank: this names a folder; use letters, digits, _ and . only",
+        ),
         ({"keys": [{}]}, "ablations: keys/: this names a folder"),
     ],
 )

@@ -30,7 +30,11 @@ PAPERS_OF_TWO = PAPERS | {
 
 def plan_of(ablations, of_cifar10):
     return small_plan(
-        {"datasets": ["digits", "cifar10"], "ablations": ablations, "overrides": {"cifar10": {"ablations": of_cifar10}}}
+        {
+            "datasets": ["digits", "cifar10"],
+            "ablations": ablations,
+            "overrides": {"cifar10": {"ablations": of_cifar10}},
+        }
     )
 
 
@@ -42,10 +46,15 @@ def preset(*names):
 
 
 def test_a_case_belongs_to_a_data_set_whose_ablations_contain_it():
-    plan = plan_of({"inference.k": [4, 8], "munkey.token_dim": [32]}, {"inference.k": [2], "munkey.p_retrieve": [0.5]})
+    plan = plan_of(
+        {"inference.k": [4, 8], "munkey.token_dim": [32]},
+        {"inference.k": [2], "munkey.p_retrieve": [0.5]},
+    )
     cases = {"digits": ["inference.k/4", "inference.k/8", "munkey.token_dim/32"]}
     cases["cifar10"] = ["inference.k/2", "munkey.token_dim/32", "munkey.p_retrieve/0.5"]
-    assert plan.cases == {name: [name, *(f"{name}/{place}" for place in cases[name] + PAIRS)] for name in cases}
+    assert plan.cases == {
+        name: [name, *(f"{name}/{place}" for place in cases[name] + PAIRS)] for name in cases
+    }
     for name, places in cases.items():
         assert list(dict.fromkeys(run.case for run in plan.ablations_of(name))) == places
         assert list(dict.fromkeys(run.case for run in plan.selection_of(name))) == PAIRS
@@ -56,7 +65,10 @@ def test_a_case_belongs_to_a_data_set_whose_ablations_contain_it():
 
 def test_an_empty_list_switches_an_ablation_off_for_one_data_set_or_for_all():
     plan = plan_of(ABLATIONS | {"munkey.token_dim": []}, {"keys": []})
-    knobs = {name: {run.case.split("/")[0] for run in plan.ablations_of(name)} for name in plan.params.datasets}
+    knobs = {
+        name: {run.case.split("/")[0] for run in plan.ablations_of(name)}
+        for name in plan.params.datasets
+    }
     assert knobs == {"digits": {"inference.k", "keys"}, "cifar10": {"inference.k"}}
 
 
@@ -88,15 +100,23 @@ def test_the_papers_preset_does_the_papers_ablations_and_no_others():
 
 def trained(plan):
     """Trainings of MUNKEY by what they are for."""
-    runs = [run for name in plan.params.datasets for run in plan.main_of(name) + plan.ablations_of(name)]
+    runs = [
+        run for name in plan.params.datasets for run in plan.main_of(name) + plan.ablations_of(name)
+    ]
     runs += [run for name in plan.params.datasets for run in plan.selection_of(name)]
     models = {run.record for run in runs if run.method in ("original-m", "retrain-m")}
-    return Counter(path.split("/")[4] if "seed" not in path.split("/")[4] else "main" for path in models)
+    return Counter(
+        path.split("/")[4] if "seed" not in path.split("/")[4] else "main" for path in models
+    )
 
 
 def test_the_papers_preset_trains_munkey_as_often_as_the_paper_needs():
     """Seeds: 3. Main: an original, an oracle a rate (8). Ablations: an original and an oracle for each new model."""
-    paper = {"main": 3 * (6 + 8), "munkey.architecture": 3 * 2 * 3 * 6, "aggregation": 3 * 2 * 2 * 6}
+    paper = {
+        "main": 3 * (6 + 8),
+        "munkey.architecture": 3 * 2 * 3 * 6,
+        "aggregation": 3 * 2 * 2 * 6,
+    }
     paper |= {"keys": 3 * 2 * 2 * 2, "p_drop": 3 * 4 * 6}
     assert trained(preset("paper.yaml")) == paper
     sweeps = {"keys": 3 * 2 * 2 * 6, "munkey.p_retrieve": 3 * 2 * 6, "munkey.token_dim": 3 * 2 * 6}
@@ -107,7 +127,12 @@ def test_the_papers_preset_trains_munkey_as_often_as_the_paper_needs():
 def test_the_papers_preset_searches_settings():
     plan = preset("paper.yaml")
     assert set(plan.searched) == {*setting.TUNED, "ssd"}
-    assert [settings.lr_factor for settings in plan.params.candidates("cifar10", "cf")] == [0.1, 0.25, 0.5, 1.0]
+    assert [settings.lr_factor for settings in plan.params.candidates("cifar10", "cf")] == [
+        0.1,
+        0.25,
+        0.5,
+        1.0,
+    ]
 
 
 def test_snakemake_plans_what_a_data_set_lists(tmp_path):
@@ -116,13 +141,24 @@ def test_snakemake_plans_what_a_data_set_lists(tmp_path):
         "datasets": ["digits", "cifar10"],
         "seeds": [0],
         "methods": ["munkey"],
-        "ablations": {knob: [] for knob in yaml.safe_load((ROOT / "params.yaml").read_text())["ablations"]},
+        "ablations": {
+            knob: [] for knob in yaml.safe_load((ROOT / "params.yaml").read_text())["ablations"]
+        },
         "overrides": {"cifar10": {"ablations": {"munkey.token_dim": [32]}}},
     }
     (tmp_path / "overlay.yaml").write_text(yaml.safe_dump(overlay))
     for name in ("Snakefile", "params.yaml", "workflow", "src"):
         (tmp_path / name).symlink_to(ROOT / name)
-    command = [sys.executable, "-m", "snakemake", "-n", "--configfile", "overlay.yaml", "--", "ablations"]
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "-n",
+        "--configfile",
+        "overlay.yaml",
+        "--",
+        "ablations",
+    ]
     planned = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert planned.returncode == 0, planned.stderr
     assert "measure the ablations of cifar10" in planned.stdout and "digits" not in planned.stdout

@@ -23,9 +23,14 @@ def half(seed: int) -> str:
 
 
 @pytest.mark.parametrize(("seed", "partner"), [(0, 1), (1, 0), (4, 5), (5, 4)])
-def test_a_model_of_a_pair_never_sees_the_half_that_its_partner_forgets(plan: Plan, seed: int, partner: int):
+def test_a_model_of_a_pair_never_sees_the_half_that_its_partner_forgets(
+    plan: Plan, seed: int, partner: int
+):
     assert plan.train_input(POOL, str(seed), "full", "t") == {"absent": half(partner)}
-    assert plan.forget_set(POOL, str(seed), "rate0.1") == {"forget": half(seed), "absent": half(partner)}
+    assert plan.forget_set(POOL, str(seed), "rate0.1") == {
+        "forget": half(seed),
+        "absent": half(partner),
+    }
 
 
 def test_an_oracle_sees_neither_half(plan: Plan):
@@ -35,7 +40,9 @@ def test_an_oracle_sees_neither_half(plan: Plan):
 
 def test_an_audit_shares_no_model_with_the_main_run_or_with_an_ablation(plan: Plan):
     """Not even where all parameters agree: its models are trained on less."""
-    assert plan.evaluate_input(POOL, "0", "full", "original-m")["system"].startswith(f"results/default/models/{POOL}/")
+    assert plan.evaluate_input(POOL, "0", "full", "original-m")["system"].startswith(
+        f"results/default/models/{POOL}/"
+    )
     assert not any("/audit/" in case for cases in plan.cases.values() for case in cases)
     alike = small_plan(AUDIT | {"audit.control": {"munkey.token_dim": 32}})
     own = alike.evaluate_input(CONTROL, "0", "full", "original-m")["system"]
@@ -51,7 +58,10 @@ def test_the_control_differs_in_its_knobs_alone(plan: Plan):
 
 def test_every_method_is_audited_with_its_family_before_and_its_oracle(plan: Plan):
     systems = AuditPlan(plan).systems_of("digits")
-    assert [(system["name"], system["role"], system["family"], len(system["logits"])) for system in systems] == [
+    assert [
+        (system["name"], system["role"], system["family"], len(system["logits"]))
+        for system in systems
+    ] == [
         ("original-k", "nothing", "knn", 6),
         ("knn", "method", "knn", 6),
         ("retrain-k", "oracle", "knn", 4),
@@ -72,10 +82,15 @@ def test_every_method_is_audited_with_its_family_before_and_its_oracle(plan: Pla
     }
     titles = {system["role"]: system["title"] for system in systems if system["family"] == "munkey"}
     assert titles["method"] == "MUNKEY" and titles["control"].startswith("MUNKEY, ")
-    assert (titles["nothing"], titles["oracle"]) == ("Original (M)", "Retrain (M)")  # as in the main table
+    assert (titles["nothing"], titles["oracle"]) == (
+        "Original (M)",
+        "Retrain (M)",
+    )  # as in the main table
 
 
-def test_every_model_of_an_audit_is_evaluated_with_its_own_record_and_that_of_its_training(plan: Plan):
+def test_every_model_of_an_audit_is_evaluated_with_its_own_record_and_that_of_its_training(
+    plan: Plan,
+):
     runs, systems = AuditPlan(plan).runs_of("digits"), AuditPlan(plan).systems_of("digits")
     assert [run.logits for run in runs] == [path for each in systems for path in each["logits"]]
     first = {(run.method, run.case): run for run in runs if run.seed == 1}
@@ -102,12 +117,16 @@ def test_without_a_method_of_munkeys_there_is_nothing_to_control():
 
 def test_no_pairs_of_the_control_leave_it_out_and_all_else_as_it_is(plan: Plan):
     systems = AuditPlan(small_plan(AUDIT | {"audit.control_pairs": 0})).systems_of("digits")
-    assert systems == [each for each in AuditPlan(plan).systems_of("digits") if "control" not in each["role"]]
+    assert systems == [
+        each for each in AuditPlan(plan).systems_of("digits") if "control" not in each["role"]
+    ]
 
 
 def test_a_family_that_is_fitted_is_audited_too_and_is_trained_no_further():
     plan = small_plan(AUDIT | {"methods": ["lda", "knn"]})
-    assert [(system["name"], system["role"]) for system in AuditPlan(plan).systems_of("digits")] == [
+    assert [
+        (system["name"], system["role"]) for system in AuditPlan(plan).systems_of("digits")
+    ] == [
         *(("original-l", "nothing"), ("lda", "method"), ("retrain-l", "oracle")),
         *(("original-k", "nothing"), ("knn", "method"), ("retrain-k", "oracle")),
     ]
@@ -116,7 +135,9 @@ def test_a_family_that_is_fitted_is_audited_too_and_is_trained_no_further():
 
 
 def test_what_deletes_without_data_is_asked_before_and_after():
-    assert AuditPlan(small_plan({"methods": ["knn", "cf", "sisa", "munkey", "example-tied-dropout"]})).deleting() == [
+    assert AuditPlan(
+        small_plan({"methods": ["knn", "cf", "sisa", "munkey", "example-tied-dropout"]})
+    ).deleting() == [
         *("knn", "munkey", "example-tied-dropout"),
     ]
     assert AuditPlan(small_plan({"methods": ["cf"]})).deleting() == []
@@ -137,9 +158,13 @@ def test_the_halves_cover_the_largest_number_of_pairs():
 
 def test_the_grid_tries_all_combinations_of_each_block_and_takes_the_default_from_the_pool():
     block = {"munkey.p_image": [0.1, 0.3], "munkey.p_token": [0.0, 0.1]}
-    plan = small_plan(AUDIT | {"audit.grid": [block, {"munkey.p_image": [0.1], "munkey.p_token": [0.1]}]})
+    plan = small_plan(
+        AUDIT | {"audit.grid": [block, {"munkey.p_image": [0.1], "munkey.p_token": [0.1]}]}
+    )
     points = {point["name"]: point for point in AuditPlan(plan).grid_of("digits")}
-    assert list(points) == [f"p_image-{image}_p_token-{token}" for image in (0.1, 0.3) for token in (0.0, 0.1)]
+    assert list(points) == [
+        f"p_image-{image}_p_token-{token}" for image in (0.1, 0.3) for token in (0.0, 0.1)
+    ]
     default, other = points["p_image-0.3_p_token-0.1"], points["p_image-0.1_p_token-0.0"]
     assert all("/audit/pool/" in path for path in default["before"])
     assert len(other["before"]) == len(other["after"]) == 2 * plan.params.audit.grid_pairs
@@ -152,8 +177,13 @@ def test_beside_a_head_stands_the_family_that_it_is_of_where_that_is_in_the_plan
     grid = AUDIT | {"audit.grid": [{"munkey.head": ["none", "lda"]}]}
     without, headed = AuditPlan(small_plan(grid | {"methods": ["munkey", "lda"]})).grid_of("digits")
     assert without["alone"] == [] and len(headed["alone"]) == len(headed["after"])
-    assert headed["alone"][1] == "results/default/logits/digits/audit/head-lda/seed1/rate0.1/lda.npz"
-    assert [each["alone"] for each in AuditPlan(small_plan(grid | {"methods": ["munkey"]})).grid_of("digits")] == [
+    assert (
+        headed["alone"][1] == "results/default/logits/digits/audit/head-lda/seed1/rate0.1/lda.npz"
+    )
+    assert [
+        each["alone"]
+        for each in AuditPlan(small_plan(grid | {"methods": ["munkey"]})).grid_of("digits")
+    ] == [
         [],
         [],
     ]
@@ -162,17 +192,31 @@ def test_beside_a_head_stands_the_family_that_it_is_of_where_that_is_in_the_plan
 
 
 def test_a_knob_that_only_some_points_of_the_grid_change_stands_beside_all_of_them():
-    plan = small_plan(AUDIT | {"audit.grid": [{"munkey.p_image": [0.1]}, {"train.crop_scale": [[0.9, 1.0]]}]})
+    plan = small_plan(
+        AUDIT | {"audit.grid": [{"munkey.p_image": [0.1]}, {"train.crop_scale": [[0.9, 1.0]]}]}
+    )
     first, second = AuditPlan(plan).grid_of("digits")
-    assert first["knobs"] == {"munkey.p_image": 0.1, "train.crop_scale": plan.params.train.crop_scale}
-    assert (second["name"], second["knobs"]["munkey.p_image"]) == ("crop_scale-0.9-1.0", plan.params.munkey.p_image)
+    assert first["knobs"] == {
+        "munkey.p_image": 0.1,
+        "train.crop_scale": plan.params.train.crop_scale,
+    }
+    assert (second["name"], second["knobs"]["munkey.p_image"]) == (
+        "crop_scale-0.9-1.0",
+        plan.params.munkey.p_image,
+    )
 
 
 def test_knobs_of_a_grid_that_end_alike_are_told_apart():
-    grid = [{"munkey.temperature": [0.02, 0.07]}, {"inference.temperature": [0.02, 0.07], "munkey.p_token": [0.3]}]
+    grid = [
+        {"munkey.temperature": [0.02, 0.07]},
+        {"inference.temperature": [0.02, 0.07], "munkey.p_token": [0.3]},
+    ]
     names = list(small_plan(AUDIT | {"audit.grid": grid}).params.audit_grid)
     munkeys = [f"munkey.temperature-{value}" for value in (0.02, 0.07)]
-    assert names == [*munkeys, *(f"inference.temperature-{value}_p_token-0.3" for value in (0.02, 0.07))]
+    assert names == [
+        *munkeys,
+        *(f"inference.temperature-{value}_p_token-0.3" for value in (0.02, 0.07)),
+    ]
 
 
 def test_the_hardest_samples_have_halves_of_their_own():
@@ -180,12 +224,17 @@ def test_the_hardest_samples_have_halves_of_their_own():
     halves = [f"results/default/audit/digits/hardest/seed{seed}.csv" for seed in range(6)]
     assert AuditPlan(plan).halves_of("digits") == halves
     assert plan.forget_set(POOL, "4", "rate0.1") == {"forget": halves[4], "absent": halves[5]}
-    assert plan.forget_set("digits", "0", "rate0.1")["forget"] == "results/default/forget/digits/seed0/rate0.1.csv"
+    assert (
+        plan.forget_set("digits", "0", "rate0.1")["forget"]
+        == "results/default/forget/digits/seed0/rate0.1.csv"
+    )
 
 
 def test_a_memory_is_asked_in_other_ways_in_an_audit_alone(plan: Plan):
     assert plan.evaluate_settings(POOL, "munkey")["audit"] == AuditInference(k=16, fusion="softmax")
-    assert small_plan(AUDIT | {"audit.k": 34}).evaluate_settings(POOL, "munkey")["audit"].k == 33  # keys.depth
+    assert (
+        small_plan(AUDIT | {"audit.k": 34}).evaluate_settings(POOL, "munkey")["audit"].k == 33
+    )  # keys.depth
     assert "audit" not in plan.evaluate_settings(POOL, "cf")
     assert "audit" not in plan.evaluate_settings("digits", "munkey")
 
@@ -235,7 +284,10 @@ def test_the_report_shows_an_audit_unless_it_is_told_not_to():
     assert AuditPlan(small_plan(AUDIT | {"audit.in_paper": False})).in_paper == []
 
 
-WHOLE_CLASSES = {"methods": ["unsir"], "forget": {"rates": [0.1], "sampling": "class", "names": None}}
+WHOLE_CLASSES = {
+    "methods": ["unsir"],
+    "forget": {"rates": [0.1], "sampling": "class", "names": None},
+}
 
 
 def test_where_every_method_forgets_whole_classes_alone_a_pool_of_samples_is_not_audited_and_it_is_said_why():
@@ -245,4 +297,6 @@ def test_where_every_method_forgets_whole_classes_alone_a_pool_of_samples_is_not
     with pytest.raises(ValueError, match=refusal):
         audits.systems_of("digits")
     of_classes = AuditPlan(small_plan(AUDIT | WHOLE_CLASSES | {"audit.pool_of": "class"}))
-    assert of_classes.in_paper == ["digits"] and "unsir" in {each["name"] for each in of_classes.systems_of("digits")}
+    assert of_classes.in_paper == ["digits"] and "unsir" in {
+        each["name"] for each in of_classes.systems_of("digits")
+    }

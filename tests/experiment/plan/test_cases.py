@@ -10,7 +10,9 @@ from tests.experiment.inputs import ENCODER, small_plan
 
 TWO = {  # data sets, the second with values of its own
     "datasets": ["digits", "cifar10"],
-    "overrides": {"cifar10": {"forget": {"rates": [0.05]}, "inference": {"k": 8}, "train": {"lr": 0.5}}},
+    "overrides": {
+        "cifar10": {"forget": {"rates": [0.05]}, "inference": {"k": 8}, "train": {"lr": 0.5}}
+    },
 }
 
 
@@ -21,7 +23,9 @@ def test_cases_are_a_data_set_its_ablations_and_its_selection_in_the_order_of_th
         *("p_drop/0.0_0.0", "p_drop/0.1_0.1", "p_drop/0.3_0.1"),
     ]
     cases = small_plan(TWO).cases
-    assert cases == {name: [name, *(f"{name}/{change}" for change in changes)] for name in ("digits", "cifar10")}
+    assert cases == {
+        name: [name, *(f"{name}/{change}" for change in changes)] for name in ("digits", "cifar10")
+    }
     assert {dataset_of(case) for case in cases["cifar10"]} == {"cifar10"}
 
 
@@ -46,7 +50,11 @@ def test_rates_are_those_of_each_data_set():
         ("digits/inference.k/8", "digits", "digits/inference.k/8"),
         # Another model.
         ("digits/munkey.token_dim/32", "digits/munkey.token_dim/32", "digits/munkey.token_dim/32"),
-        ("digits/keys/efficientnet-lite0_64", "digits/keys/efficientnet-lite0_64", "digits/keys/efficientnet-lite0_64"),
+        (
+            "digits/keys/efficientnet-lite0_64",
+            "digits/keys/efficientnet-lite0_64",
+            "digits/keys/efficientnet-lite0_64",
+        ),
         ("digits/p_drop/0.1_0.1", "digits/p_drop/0.1_0.1", "digits/p_drop/0.1_0.1"),
     ],
 )
@@ -58,7 +66,10 @@ def test_the_first_case_that_agrees_does_the_work(case: str, trains: str, answer
 
 def test_an_ablation_shares_its_model_with_a_pair_of_the_selection():
     plan = small_plan({"ablations": {"munkey": [{"p_image": 0.1, "p_token": 0.1}]}})
-    assert plan.first_alike("digits/p_drop/0.1_0.1", *plan.training_sections) == "digits/munkey/0.1_0.1"
+    assert (
+        plan.first_alike("digits/p_drop/0.1_0.1", *plan.training_sections)
+        == "digits/munkey/0.1_0.1"
+    )
 
 
 def test_a_case_shares_nothing_with_another_data_set():
@@ -69,7 +80,10 @@ def test_a_case_shares_nothing_with_another_data_set():
 def test_cases_that_differ_in_a_selected_pair_alone_are_no_longer_those_of_the_parameters():
     """Where the selection decides, (0.3, 0.1) of the parameters is not used: its case is a model of its own."""
     plan = small_plan({"munkey.p_drop": "selected"})
-    assert plan.first_alike("digits/p_drop/0.3_0.1", *plan.training_sections) == "digits/p_drop/0.3_0.1"
+    assert (
+        plan.first_alike("digits/p_drop/0.3_0.1", *plan.training_sections)
+        == "digits/p_drop/0.3_0.1"
+    )
 
 
 def test_vit_and_munkey_are_always_trained_and_sisa_where_a_method_starts_from_it():
@@ -92,7 +106,12 @@ def test_every_system_has_a_family():
     }
     for family, systems in families.items():
         assert {plan.family_of(system).name for system in systems} == {family}
-    assert [plan.family_of_letter(letter).name for letter in "tmsk"] == ["vit", "munkey", "sisa", "knn"]
+    assert [plan.family_of_letter(letter).name for letter in "tmsk"] == [
+        "vit",
+        "munkey",
+        "sisa",
+        "knn",
+    ]
     with pytest.raises(KeyError, match="unknown method 'original-x'"):
         plan.family_of("original-x")
 
@@ -131,7 +150,9 @@ def test_an_override_changes_a_methods_section_for_its_data_set_alone():
     plan = small_plan({"datasets": ["digits", "cifar10"], "overrides": overrides})
     usual = plan.params.unlearn["ssd"]
     assert plan.unlearn_settings("digits", "ssd")["method"] == usual
-    assert plan.unlearn_settings("cifar10", "ssd")["method"] == usual.model_copy(update={"alpha": 3.0})
+    assert plan.unlearn_settings("cifar10", "ssd")["method"] == usual.model_copy(
+        update={"alpha": 3.0}
+    )
 
 
 def test_a_candidate_gets_its_point_of_the_grid_and_all_else_as_usual():
@@ -140,7 +161,9 @@ def test_a_candidate_gets_its_point_of_the_grid_and_all_else_as_usual():
     points = [(settings["method"].alpha, settings["method"].lam) for settings in grid]
     assert points == [(2.0, 0.5), (2.0, 1.0), (5.0, 0.5), (5.0, 1.0)]
     for settings in grid:
-        assert settings | {"method": None} == plan.unlearn_settings("digits", "ssd") | {"method": None}
+        assert settings | {"method": None} == plan.unlearn_settings("digits", "ssd") | {
+            "method": None
+        }
     with pytest.raises(IndexError):
         plan.unlearn_settings("digits", "ssd", 4)
 
@@ -170,7 +193,10 @@ def test_an_evaluation_gets_the_section_inference_only_if_it_reads_it(system: st
 
 def test_what_is_searched():
     assert small_plan().searched == []
-    assert small_plan({"search": True}).searched == ["cf", "ssd"]  # the others have nothing to choose
+    assert small_plan({"search": True}).searched == [
+        "cf",
+        "ssd",
+    ]  # the others have nothing to choose
     one_value = {"search": True, "search_grid": {"lr_factor": [0.5], "ssd.alpha": [1.0, 2.0]}}
     assert small_plan(one_value).searched == ["ssd"]
 
@@ -179,9 +205,15 @@ def test_the_folder_of_keys_is_named_for_encoder_and_image_size_and_leads_back_t
     plan = small_plan()
     folders = [plan.encoder_of(case) for case in ("digits", "digits/keys/efficientnet-lite0_64")]
     assert len(set(folders)) == 2
-    assert plan.encoder_of("digits/inference.k/8") == plan.encoder_of("digits/keys/efficientnet-lite0_96") == folders[0]
+    assert (
+        plan.encoder_of("digits/inference.k/8")
+        == plan.encoder_of("digits/keys/efficientnet-lite0_96")
+        == folders[0]
+    )
     encoders = [plan.encoder_settings("digits", folder) for folder in folders]
-    assert encoders == [EncoderSettings(**ENCODER, image_size=size, batch_size=64) for size in (96, 64)]
+    assert encoders == [
+        EncoderSettings(**ENCODER, image_size=size, batch_size=64) for size in (96, 64)
+    ]
 
 
 def test_post_hoc_methods_start_from_the_network_that_the_parameters_name():
@@ -189,9 +221,16 @@ def test_post_hoc_methods_start_from_the_network_that_the_parameters_name():
     assert [family.name for family in plan.families] == ["resnet18", "munkey", "knn"]
     original = plan.original("digits", "0", "cf")["original"]
     assert original.endswith("seed0/full/original-r/system.safetensors")
-    assert plan.family_of("cf").oracle == "retrain-r" and plan.family_of("munkey").oracle == "retrain-m"
+    assert (
+        plan.family_of("cf").oracle == "retrain-r"
+        and plan.family_of("munkey").oracle == "retrain-m"
+    )
     settings = plan.unlearn_settings("digits", "cf")
-    assert settings["network"] == NetworkName(name="resnet18") and "model" not in settings and "resnet18" in settings
+    assert (
+        settings["network"] == NetworkName(name="resnet18")
+        and "model" not in settings
+        and "resnet18" in settings
+    )
     assert prepare.applied("cf", settings).family == "resnet18"
     assert prepare.applied("munkey", settings).family == "munkey"
     assert {run.method for run in plan.main} >= {"original-r", "retrain-r", "cf"}

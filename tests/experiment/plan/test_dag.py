@@ -25,7 +25,18 @@ def jobs_of(folder: Path) -> list[dict]:
     for name in ("Snakefile", "params.yaml", "profiles", "src", "workflow"):
         (folder / name).symlink_to(ROOT / name)
     overlay = str(HERE / "everything.yaml")
-    command = [sys.executable, "-m", "snakemake", "-n", "--logger", "jobs", "--configfile", overlay, "--", *TARGETS]
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "-n",
+        "--logger",
+        "jobs",
+        "--configfile",
+        overlay,
+        "--",
+        *TARGETS,
+    ]
     search_path = os.pathsep.join([str(HERE / "lister"), str(ROOT / "src")])
     planned = subprocess.run(
         command,

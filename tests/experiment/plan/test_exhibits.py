@@ -19,7 +19,9 @@ def shown(changes: dict[str, object] | None = None) -> Exhibits:
 
 def test_rows_are_originals_oracles_and_methods_as_listed():
     rows = shown({"methods": ["munkey", "sisa", "l1-sparse", "knn"]}).rows
-    assert [(row["name"], row["title"], row["oracle"], row.get("context", False)) for row in rows] == [
+    assert [
+        (row["name"], row["title"], row["oracle"], row.get("context", False)) for row in rows
+    ] == [
         ("original-t", "Original (T)", "retrain-t", True),
         ("original-m", "Original (M)", "retrain-m", True),
         ("original-s", "Original (S)", "retrain-s", True),
@@ -79,16 +81,27 @@ def test_neighbors_are_drawn_only_where_k_is_ablated():
     assert "neighbors" not in shown({"ablations": {"munkey.token_dim": [32]}}).figures
     assert "neighbors" not in shown({"ablations": {"inference.k": []}}).figures
     of_one = {"datasets": ["digits", "cifar10"], "ablations": {"inference.k": []}}
-    assert "neighbors" in shown(of_one | {"overrides": {"cifar10": {"ablations": {"inference.k": [1, 2]}}}}).figures
+    assert (
+        "neighbors"
+        in shown(
+            of_one | {"overrides": {"cifar10": {"ablations": {"inference.k": [1, 2]}}}}
+        ).figures
+    )
 
 
 @pytest.mark.parametrize(
     ("chart", "files"),
     [
-        ("sensitivity-cifar10", {"traces": [f"results/default/trace/cifar10/seed{seed}.npz" for seed in (7, 0)]}),
+        (
+            "sensitivity-cifar10",
+            {"traces": [f"results/default/trace/cifar10/seed{seed}.npz" for seed in (7, 0)]},
+        ),
         (
             "tokens-digits",
-            {"trace": "results/default/trace/digits/seed7.npz", "classes": "results/default/data/digits/classes.json"},
+            {
+                "trace": "results/default/trace/digits/seed7.npz",
+                "classes": "results/default/data/digits/classes.json",
+            },
         ),
     ],
 )
@@ -97,10 +110,25 @@ def test_a_trace_is_of_the_first_seed_that_is_listed(chart: str, files: dict[str
 
 
 def test_what_is_held_against_the_paper_are_the_sections_of_each_data_set():
-    compared = shown(TWO | {"overrides": {"cifar10": {"train": {"lr": 0.5}, "forget": {"rates": [0.05]}}}}).compared
-    names = {"source", "data", "keys", "model", "train", "munkey", "forget", "inference", "finetune"}
+    compared = shown(
+        TWO | {"overrides": {"cifar10": {"train": {"lr": 0.5}, "forget": {"rates": [0.05]}}}}
+    ).compared
+    names = {
+        "source",
+        "data",
+        "keys",
+        "model",
+        "train",
+        "munkey",
+        "forget",
+        "inference",
+        "finetune",
+    }
     names |= {"search", "selection", "network", "unlearn"}
-    assert {dataset: sections.keys() for dataset, sections in compared.items()} == {"digits": names, "cifar10": names}
+    assert {dataset: sections.keys() for dataset, sections in compared.items()} == {
+        "digits": names,
+        "cifar10": names,
+    }
     assert compared["cifar10"]["train"]["lr"] == 0.5 != compared["digits"]["train"]["lr"]
     assert compared["cifar10"]["forget"]["rates"] == [0.05]
 
@@ -108,11 +136,22 @@ def test_what_is_held_against_the_paper_are_the_sections_of_each_data_set():
 def test_what_is_held_against_the_paper_are_all_values_that_a_search_tries():
     fixed = shown({"unlearn.cf.lr_factor": 0.7}).compared["digits"]
     assert fixed["search"] is False
-    assert fixed["unlearn"]["cf"] == {"lr_factor": [0.7]} and fixed["unlearn"].keys() == {"knn", "cf", "ssd", "munkey"}
+    assert fixed["unlearn"]["cf"] == {"lr_factor": [0.7]} and fixed["unlearn"].keys() == {
+        "knn",
+        "cf",
+        "ssd",
+        "munkey",
+    }
     searched = shown({"search": True}).compared["digits"]
     assert searched["search"] is True and searched["unlearn"]["cf"] == {"lr_factor": [0.1, 1.0]}
-    assert searched["unlearn"]["ssd"] == {"alpha": [2.0, 5.0], "lam": [0.5, 1.0], "per_sample": [False]}
-    scrub = shown({"methods": ["scrub"], "unlearn.scrub.decay_after": [5, 8]}).compared["digits"]["unlearn"]["scrub"]
+    assert searched["unlearn"]["ssd"] == {
+        "alpha": [2.0, 5.0],
+        "lam": [0.5, 1.0],
+        "per_sample": [False],
+    }
+    scrub = shown({"methods": ["scrub"], "unlearn.scrub.decay_after": [5, 8]}).compared["digits"][
+        "unlearn"
+    ]["scrub"]
     assert scrub["decay_after"] == [[5, 8]]
 
 
@@ -125,7 +164,9 @@ def test_an_encoder_in_a_folder_is_held_against_the_paper_by_what_it_is_a_copy_o
 
 
 def test_the_grid_in_words():
-    words = "Seeds: 0, 1. Forget rates: digits 2 %, 10 %; cifar10 5 %. Methods: knn, cf, ssd, munkey."
+    words = (
+        "Seeds: 0, 1. Forget rates: digits 2 %, 10 %; cifar10 5 %. Methods: knn, cf, ssd, munkey."
+    )
     assert shown(TWO).grid_in_words == words
 
 
@@ -134,6 +175,12 @@ def test_designs_are_methods_by_how_they_forget_and_for_reference_oracles_of_wha
     designs = [Design(**design) for design in shown({"methods": methods}).designs]
     assert [(design.name, design.kind) for design in designs] == [
         *(("retrain-t", "anew"), ("retrain-m", "anew"), ("retrain-w", "anew")),
-        *(("munkey", "rows"), ("l1-sparse", "weights"), ("knn", "exact"), ("lda", "exact"), ("newton", "weights")),
+        *(
+            ("munkey", "rows"),
+            ("l1-sparse", "weights"),
+            ("knn", "exact"),
+            ("lda", "exact"),
+            ("newton", "weights"),
+        ),
     ]
     assert {design.stored for design in designs[:3]} == {"training set"}

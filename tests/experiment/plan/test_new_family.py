@@ -32,7 +32,9 @@ def frequency() -> Iterator[Family]:
         settings = FrequencySettings
         in_every_run = True
         place = 2.5
-        architecture = stored_architecture = build = train = logits = None  # planning calls none of them
+        architecture = stored_architecture = build = train = logits = (
+            None  # planning calls none of them
+        )
 
     yield FAMILIES["frequency"]
     FAMILIES.remove("frequency")
@@ -45,7 +47,9 @@ def planned(**changes: object) -> Plan:
 def test_a_plug_ins_section_is_needed_only_where_its_family_is_used(frequency, monkeypatch):
     """Otherwise installing a package would stop every experiment that does not use it."""
     monkeypatch.setitem(FAMILIES.origins, "frequency", "shop 1.0")
-    with pytest.raises(ParamsError, match="the family 'frequency' is used but has no section frequency"):
+    with pytest.raises(
+        ParamsError, match="the family 'frequency' is used but has no section frequency"
+    ):
         load(small_config({}))
     monkeypatch.setattr(type(frequency), "in_every_run", False)
     assert load(small_config({})).of_family(frequency) is None
@@ -58,7 +62,9 @@ def test_its_section_is_checked(frequency: Family):
         load(small_config())
     with pytest.raises(ParamsError, match=r"frequency\.smoothing = 0\.0: must be greater than 0"):
         planned(frequency={"smoothing": 0.0})
-    with pytest.raises(ParamsError, match=r"frequency\.smoothness = 1\.0: unknown key; did you mean 'smoothing'"):
+    with pytest.raises(
+        ParamsError, match=r"frequency\.smoothness = 1\.0: unknown key; did you mean 'smoothing'"
+    ):
         planned(frequency={"smoothing": 1.0, "smoothness": 1.0})
     assert planned().params.for_case("digits").of_family(frequency).smoothing == 2.0
 

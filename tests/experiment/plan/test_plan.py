@@ -38,13 +38,17 @@ def test_a_training_reads_what_was_selected_where_the_parameters_say_so():
     assert "selected" in selecting.train_input("digits", "0", "rate0.1", "m")
     assert selecting.train_input("digits", "0", "full", "t") == {}
     # What the selection chooses from must not wait for it.
-    assert selecting.train_input("digits/p_drop/0.3_0.1", "0", "full", "m") == memory(selecting, "full")
+    assert selecting.train_input("digits/p_drop/0.3_0.1", "0", "full", "m") == memory(
+        selecting, "full"
+    )
 
 
 def test_the_main_evaluations_are_all_systems_by_rate_and_seed(plan: Plan):
     systems = [f"{run}-{letter}" for run in ("original", "retrain") for letter in "tmk"]
     systems += ["knn", "cf", "ssd", "munkey"]
-    expected = [(rate, seed, system) for rate in ("0.02", "0.1") for seed in (0, 1) for system in systems]
+    expected = [
+        (rate, seed, system) for rate in ("0.02", "0.1") for seed in (0, 1) for system in systems
+    ]
     assert [(run.rate, run.seed, run.method) for run in plan.main] == expected
     assert plan.main_of("digits") == plan.main
     assert {(run.dataset, run.case) for run in plan.main} == {("digits", "")}
@@ -68,7 +72,9 @@ def evaluation_of(plan: Plan, system: str) -> Evaluation:
         ("knn", "rate0.1", "full/original-k"),
     ],
 )
-def test_an_evaluation_names_its_logits_its_record_and_that_of_its_training(system: str, subset: str, training: str):
+def test_an_evaluation_names_its_logits_its_record_and_that_of_its_training(
+    system: str, subset: str, training: str
+):
     run = evaluation_of(small_plan({"methods": ["knn", "cf", "ssd", "munkey", "sisa"]}), system)
     assert asdict(run) == {
         "dataset": "digits",
@@ -86,31 +92,46 @@ def test_an_evaluation_names_its_logits_its_record_and_that_of_its_training(syst
 
 def test_ablations_show_munkey_before_and_after_and_its_oracle_at_the_largest_rate(plan: Plan):
     runs = plan.ablations_of("digits")
-    cases = [case.removeprefix("digits/") for case in plan.cases["digits"][1:] if "/p_drop/" not in case]
+    cases = [
+        case.removeprefix("digits/") for case in plan.cases["digits"][1:] if "/p_drop/" not in case
+    ]
     systems = ["original-m", "retrain-m", "munkey"]
-    expected = [(case, "0.1", seed, system) for case in cases for seed in (0, 1) for system in systems]
+    expected = [
+        (case, "0.1", seed, system) for case in cases for seed in (0, 1) for system in systems
+    ]
     assert [(run.case, run.rate, run.seed, run.method) for run in runs] == expected
 
 
 def test_the_selection_compares_all_pairs_without_the_oracle(plan: Plan):
     runs = plan.selection_of("digits")
     cases = ["p_drop/0.0_0.0", "p_drop/0.1_0.1", "p_drop/0.3_0.1"]
-    expected = [(case, "0.1", seed, name) for case in cases for seed in (0, 1) for name in ("original-m", "munkey")]
+    expected = [
+        (case, "0.1", seed, name)
+        for case in cases
+        for seed in (0, 1)
+        for name in ("original-m", "munkey")
+    ]
     assert [(run.case, run.rate, run.seed, run.method) for run in runs] == expected
 
 
 def test_every_data_set_has_evaluations_of_its_own():
-    plan = small_plan({"datasets": ["digits", "cifar10"], "overrides": {"cifar10": {"forget": {"rates": [0.05]}}}})
+    plan = small_plan(
+        {"datasets": ["digits", "cifar10"], "overrides": {"cifar10": {"forget": {"rates": [0.05]}}}}
+    )
     assert plan.main == plan.main_of("digits") + plan.main_of("cifar10")
     assert {(run.dataset, run.rate) for run in plan.main} == {
         *(("digits", "0.02"), ("digits", "0.1"), ("cifar10", "0.05"))
     }
-    assert all("/cifar10/" in path and "digits" not in path for path in files_of(plan.main_of("cifar10")))
+    assert all(
+        "/cifar10/" in path and "digits" not in path for path in files_of(plan.main_of("cifar10"))
+    )
     assert {run.rate for run in plan.ablations_of("cifar10")} == {"0.05"}
 
 
 def test_files_of_evaluations_are_listed_once_in_order():
-    first = Evaluation("digits", "", "0.1", 0, "cf", logits="d", record="b", training="c", forget="a")
+    first = Evaluation(
+        "digits", "", "0.1", 0, "cf", logits="d", record="b", training="c", forget="a"
+    )
     second = replace(first, method="ssd", logits="e", record="f")
     assert files_of([second, first]) == ["a", "b", "c", "d", "e", "f"]
 
@@ -128,7 +149,9 @@ def test_a_data_set_with_a_checksum_has_no_state(plan: Plan, tmp_path: Path):
     assert small_plan({"source.path": str(tmp_path)}).disk_state("digits") is None
 
 
-def test_an_unpacked_folder_without_a_checksum_has_a_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_unpacked_folder_without_a_checksum_has_a_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.chdir(tmp_path)
     plan = small_plan({"datasets": ["tinyimagenet"]})
     before = plan.disk_state("tinyimagenet")
@@ -136,7 +159,9 @@ def test_an_unpacked_folder_without_a_checksum_has_a_state(tmp_path: Path, monke
     assert plan.disk_state("tinyimagenet") != before
 
 
-def test_what_lies_outside_are_the_files_of_all_data_sets_and_the_weights_of_all_encoders(tmp_path: Path):
+def test_what_lies_outside_are_the_files_of_all_data_sets_and_the_weights_of_all_encoders(
+    tmp_path: Path,
+):
     folder, pets = tmp_path / "encoder", tmp_path / "pets.npz"
     folder.mkdir()
     for file in (folder / "config.json", folder / "preprocessor_config.json", pets):
@@ -152,7 +177,10 @@ def test_what_lies_outside_are_the_files_of_all_data_sets_and_the_weights_of_all
     before = plan.external_state
     assert list(before) == ["digits", "pets"]
     assert before["digits"]["files"] is None and before["pets"]["files"]
-    lite, ones_own = plan.encoder_of("digits"), plan.encoder_of(next(c for c in plan.cases["digits"] if "/keys/" in c))
+    lite, ones_own = (
+        plan.encoder_of("digits"),
+        plan.encoder_of(next(c for c in plan.cases["digits"] if "/keys/" in c)),
+    )
     assert set(before["digits"]["weights"]) == {lite, ones_own}
     (folder / "model.safetensors").write_bytes(b"weights")
     pets.write_text("other")
@@ -164,7 +192,10 @@ def test_what_lies_outside_are_the_files_of_all_data_sets_and_the_weights_of_all
 
 def test_a_pattern_of_names_matches_these_alone():
     pattern = one_of(["cf", "cf-k"])
-    assert [name for name in ("cf", "cf-k", "cf-", "eu-k", "") if re.fullmatch(pattern, name)] == ["cf", "cf-k"]
+    assert [name for name in ("cf", "cf-k", "cf-", "eu-k", "") if re.fullmatch(pattern, name)] == [
+        "cf",
+        "cf-k",
+    ]
     assert one_of(name for name in ()) and not re.fullmatch(one_of([]), "")
 
 
@@ -175,14 +206,22 @@ def test_the_code_of_unlearning_is_that_of_the_method_and_of_its_family(name: st
 
 
 def test_the_builder_of_an_encoder_is_found_by_the_folder_of_its_keys(plan: Plan):
-    assert plan.encoder_builder("digits", plan.encoder_of("digits")).__module__ == "munkey.encoders.embedded"
+    assert (
+        plan.encoder_builder("digits", plan.encoder_of("digits")).__module__
+        == "munkey.encoders.embedded"
+    )
 
 
 def test_the_projects_experiment_can_be_planned(config):
     plan = Plan(load(config))
     systems = len(plan.originals) + len(plan.oracles) + len(config["methods"])
-    assert len(plan.main) == sum(len(rates) for rates in plan.rates.values()) * len(config["seeds"]) * systems
-    paths = [path for run in plan.main for path in (run.logits, run.record, run.training, run.forget)]
+    assert (
+        len(plan.main)
+        == sum(len(rates) for rates in plan.rates.values()) * len(config["seeds"]) * systems
+    )
+    paths = [
+        path for run in plan.main for path in (run.logits, run.record, run.training, run.forget)
+    ]
     assert not any("{" in path or "None" in path for path in paths)
 
 
@@ -191,6 +230,8 @@ def test_how_a_system_is_asked_is_known_of_those_with_a_memory_alone():
     assert {name for name, sections in asked.items() if sections} == {
         *("original-m", "retrain-m", "munkey", "original-k", "retrain-k", "knn")
     }
-    assert asked["munkey"]["inference"] == InferenceSettings(k=4, fusion="ensemble", temperature=0.07)
+    assert asked["munkey"]["inference"] == InferenceSettings(
+        k=4, fusion="ensemble", temperature=0.07
+    )
     assert asked["knn"]["inference"] == Section()
     assert asked["knn"]["keys"] == asked["munkey"]["keys"] and asked["knn"]["keys"].image_size == 96

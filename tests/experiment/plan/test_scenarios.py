@@ -19,7 +19,9 @@ def plan() -> Plan:
     return small_plan({"scenarios": SCENARIOS | {"off": None}})
 
 
-def test_scenarios_share_originals_and_their_answers_and_have_forget_sets_oracles_and_methods_of_their_own(plan: Plan):
+def test_scenarios_share_originals_and_their_answers_and_have_forget_sets_oracles_and_methods_of_their_own(
+    plan: Plan,
+):
     runs = plan.scenarios_of("digits")
     main = {run.logits for run in plan.main_of("digits")}
     sampling = {f"scenario/{name}": each["sampling"] for name, each in SCENARIOS.items()}
@@ -29,16 +31,23 @@ def test_scenarios_share_originals_and_their_answers_and_have_forget_sets_oracle
         assert (run.logits in main) == shared
         place = "digits" if shared else f"digits/{run.case}"
         assert (
-            f"/models/{place}/seed" in run.record and f"/models/digits/seed{run.seed}/full/" in run.training
+            f"/models/{place}/seed" in run.record
+            and f"/models/digits/seed{run.seed}/full/" in run.training
         ) or not shared
-        assert run.forget.startswith(f"results/default/forget/digits/{run.case}/seed{run.seed}/rate")
+        assert run.forget.startswith(
+            f"results/default/forget/digits/{run.case}/seed{run.seed}/rate"
+        )
     assert {run.rate for run in runs if run.case == "scenario/clusters"} == {"0.1", "0.05"}
-    assert {run.rate for run in runs if run.case == "scenario/three"} == {"0.0"}  # as named, however large
+    assert {run.rate for run in runs if run.case == "scenario/three"} == {
+        "0.0"
+    }  # as named, however large
 
 
 def test_the_main_run_draws_at_random_as_before(plan: Plan):
     assert {run.sampling for run in plan.main} == {"stratified"}
-    assert plan.forget_set("digits", 0, "rate0.1") == {"forget": "results/default/forget/digits/seed0/rate0.1.csv"}
+    assert plan.forget_set("digits", 0, "rate0.1") == {
+        "forget": "results/default/forget/digits/seed0/rate0.1.csv"
+    }
 
 
 def test_what_is_forgotten_is_said_and_outputs_are_switched_off_of_what_deletes_rows(plan: Plan):

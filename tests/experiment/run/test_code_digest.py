@@ -24,7 +24,11 @@ JOBS = sorted(f"munkey.jobs.{path.stem}" for path in (PACKAGE / "jobs").glob("[!
 # An edit of a module
 
 
-ROOTS = [*JOBS, *(f"munkey.models.families.{name}" for name in ("munkey", "vit", "knn")), "munkey.unlearn.methods.cf"]
+ROOTS = [
+    *JOBS,
+    *(f"munkey.models.families.{name}" for name in ("munkey", "vit", "knn")),
+    "munkey.unlearn.methods.cf",
+]
 
 
 def digests_after(edit, module, folder):
@@ -84,7 +88,12 @@ def test_code_counts_but_comments_docstrings_and_formatting_do_not(old, new, cou
 def test_what_a_job_imports_inside_a_function_counts_with_its_packages_but_not_what_types_need():
     code = Code({})
     closure = code.closure([MUNKEY])
-    assert {"munkey.models.family", "munkey.models.networks.munkey", "munkey.models", MUNKEY} <= set(closure)
+    assert {
+        "munkey.models.family",
+        "munkey.models.networks.munkey",
+        "munkey.models",
+        MUNKEY,
+    } <= set(closure)
     assert "munkey.training.loop" in closure  # inside `train`
     for_types = "if TYPE_CHECKING:\n    from munkey.models.networks.vit import ViTArchitecture"
     assert for_types in code.files["munkey.models.system"].read_text()
@@ -119,14 +128,22 @@ def test_the_draws_of_a_run_do_not_hang_on_audits_and_its_selection_not_on_table
 
 def test_settings_check_values_and_compute_none():
     """They are said to have no influence: a property that computes something would have one."""
-    classes = [node for node in ast.parse((PACKAGE / "settings.py").read_text()).body if isinstance(node, ast.ClassDef)]
+    classes = [
+        node
+        for node in ast.parse((PACKAGE / "settings.py").read_text()).body
+        if isinstance(node, ast.ClassDef)
+    ]
     methods = [node for each in classes for node in each.body if isinstance(node, ast.FunctionDef)]
     for method in methods:
         returned = [ast.unparse(node) for node in ast.walk(method) if isinstance(node, ast.Return)]
         if method.name == "typed":
-            assert returned == ["return section if isinstance(section, cls) else cls.model_validate(section)"]
+            assert returned == [
+                "return section if isinstance(section, cls) else cls.model_validate(section)"
+            ]
         else:
-            assert any("validator" in ast.unparse(decorator) for decorator in method.decorator_list), method.name
+            assert any(
+                "validator" in ast.unparse(decorator) for decorator in method.decorator_list
+            ), method.name
             assert returned == ["return self"]
 
 
@@ -138,7 +155,12 @@ def test_roots_are_modules_functions_classes_methods_and_objects():
     method = METHODS["scrub"]
     for root in (family, type(family), family.train, type(family).train):
         assert digest(root) == digest(MUNKEY)
-    assert digest(method.run) == digest(method.settings) == digest("munkey.unlearn.methods.scrub") != digest(MUNKEY)
+    assert (
+        digest(method.run)
+        == digest(method.settings)
+        == digest("munkey.unlearn.methods.scrub")
+        != digest(MUNKEY)
+    )
     assert digest(family, method.run) == digest(method.run, family) != digest(family)
 
 
@@ -156,7 +178,12 @@ def in_a_process(folder, **environment):
     code = f"from munkey.experiment.run.code_digest import digest; print(digest({MUNKEY!r}))"
     environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent)} | environment
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, cwd=folder, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return done.stdout.strip()
 
@@ -217,7 +244,14 @@ def with_plugins(tmp_path):
 
 def test_a_plug_in_is_followed_within_its_package_into_others_and_into_this_one(with_plugins):
     code = with_plugins()
-    mine = {"shop", "shop.mine", "shop.further", "shop.last", "shop.plain.deep", "munkey.unlearn.saliency"}
+    mine = {
+        "shop",
+        "shop.mine",
+        "shop.further",
+        "shop.last",
+        "shop.plain.deep",
+        "munkey.unlearn.saliency",
+    }
     assert mine <= set(code.closure(["shop.mine"]))
     assert {"alone", "shop", "shop.last", "munkey.unlearn.saliency"} <= set(code.closure(["alone"]))
     assert not {"shop.unused", "shop.broken"} & set(code.closure(["shop.mine", "alone"]))
@@ -233,7 +267,9 @@ def test_a_plug_in_is_followed_within_its_package_into_others_and_into_this_one(
         ({"version": "1.1"}, {"shop.mine", "alone", "shop.compiled"}),
     ],
 )
-def test_an_edit_or_a_new_version_of_a_plug_in_changes_the_digest_of_what_uses_it_alone(with_plugins, edit, changed):
+def test_an_edit_or_a_new_version_of_a_plug_in_changes_the_digest_of_what_uses_it_alone(
+    with_plugins, edit, changed
+):
     """Of code that is not Python, the version counts."""
     roots = ["shop.mine", "shop.compiled", "alone", MUNKEY]
     before = with_plugins()
@@ -251,10 +287,17 @@ def test_what_editors_leave_beside_modules_is_passed_over(with_plugins):
 
 def test_plug_ins_are_found_by_what_they_announce_and_not_imported(tmp_path, monkeypatch):
     """One in a folder, one in a namespace and one in a file; what is announced but not there is left out."""
-    files = dict.fromkeys(["shop9/__init__.py", "company9/tools/__init__.py", "alone9.py"], "raise RuntimeError")
+    files = dict.fromkeys(
+        ["shop9/__init__.py", "company9/tools/__init__.py", "alone9.py"], "raise RuntimeError"
+    )
     announced = "a = shop9.mine\nb = company9.tools.mine\nc = alone9\nd = missing9.mine\n"
-    metadata = {"METADATA": "Name: shop9\nVersion: 1.0\n", "entry_points.txt": f"[munkey.unlearn.methods]\n{announced}"}
-    written(tmp_path, files | {f"shop9-1.0.dist-info/{name}": text for name, text in metadata.items()})
+    metadata = {
+        "METADATA": "Name: shop9\nVersion: 1.0\n",
+        "entry_points.txt": f"[munkey.unlearn.methods]\n{announced}",
+    }
+    written(
+        tmp_path, files | {f"shop9-1.0.dist-info/{name}": text for name, text in metadata.items()}
+    )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(plugins, "installed", plugins.installed.__wrapped__)
     assert plugin_packages() == {

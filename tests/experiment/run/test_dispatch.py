@@ -15,7 +15,14 @@ from tests.experiment.inputs import small_plan
 given = []
 
 
-def job(system: Path, halves: list[Path], seed: int, settings: EncoderSettings, device: str, drop: float | None = None):
+def job(
+    system: Path,
+    halves: list[Path],
+    seed: int,
+    settings: EncoderSettings,
+    device: str,
+    drop: float | None = None,
+):
     given.append((system, halves, seed, settings, device, drop))
 
 
@@ -25,7 +32,11 @@ SETTINGS = {"encoder": "efficientnet-lite0", "revision": None, "image_size": 32,
 def task(**changed):
     parts = {
         "wildcards": {"seed": "3", "system": "munkey"},
-        "inputs": {"system": "a/system.safetensors", "halves": ["a.csv", "b.csv"], "further": "c.csv"},
+        "inputs": {
+            "system": "a/system.safetensors",
+            "halves": ["a.csv", "b.csv"],
+            "further": "c.csv",
+        },
         "outputs": {"table": "t.csv"},
         "params": {"settings": SETTINGS, "code": "audit.audit 0123"},
     }
@@ -37,7 +48,9 @@ def test_a_function_is_called_with_what_it_names_in_its_own_types():
     given.clear()
     call(job, task(), {"device": "cpu", "config": {}})
     settings = EncoderSettings(**SETTINGS)
-    assert given == [(Path("a/system.safetensors"), [Path("a.csv"), Path("b.csv")], 3, settings, "cpu", None)]
+    assert given == [
+        (Path("a/system.safetensors"), [Path("a.csv"), Path("b.csv")], 3, settings, "cpu", None)
+    ]
 
 
 @dataclass(frozen=True)
@@ -63,12 +76,17 @@ def test_a_field_that_is_missing_is_named():
 
 
 def test_what_is_missing_is_named_with_the_rule_and_the_function():
-    with pytest.raises(TypeError, match=r"^rule my_rule: .*test_dispatch.job needs halves, device; .* seed, settings"):
+    with pytest.raises(
+        TypeError,
+        match=r"^rule my_rule: .*test_dispatch.job needs halves, device; .* seed, settings",
+    ):
         call(job, task(inputs={"system": "a"}), {})
 
 
 def test_a_name_that_stands_twice_is_refused():
-    with pytest.raises(TypeError, match=r"^rule my_rule: system names two of its inputs, outputs and params"):
+    with pytest.raises(
+        TypeError, match=r"^rule my_rule: system names two of its inputs, outputs and params"
+    ):
         call(job, task(outputs={"system": "b"}), {"device": "cpu"})
 
 
@@ -94,7 +112,9 @@ def test_what_is_no_section_passes_as_it_is():
 
 def test_a_section_that_a_rule_hands_over_itself_is_refused():
     """Snakemake notices no change of an object: such a job would never run again."""
-    with pytest.raises(TypeError, match=r"hands over EncoderSettings itself.*: write dumped\(…\) around it"):
+    with pytest.raises(
+        TypeError, match=r"hands over EncoderSettings itself.*: write dumped\(…\) around it"
+    ):
         call(job_of_sections, task(params={"settings": {"keys": EncoderSettings(**SETTINGS)}}), {})
 
 

@@ -66,7 +66,11 @@ class Run:
         """The process id of the server."""
         wanted = [b"fork_server.py", str(self.shared).encode()]
         wait(lambda: [pid for pid in processes() if all(word in command(pid) for word in wanted)])
-        return next(pid for pid in processes() if all(word in command(pid) for word in wanted) and sid(pid) == pid)
+        return next(
+            pid
+            for pid in processes()
+            if all(word in command(pid) for word in wanted) and sid(pid) == pid
+        )
 
     def end(self, number=signal.SIGKILL) -> None:
         self.process.send_signal(number)
@@ -137,7 +141,9 @@ def run(tmp_path):
         flags=re.DOTALL | re.MULTILINE,
     )
     packages = ("munkey", "munkey/experiment", "munkey/experiment/run")
-    files = {f"{package}/__init__.py": "" for package in packages} | {"munkey/experiment/run/fork_server.py": source}
+    files = {f"{package}/__init__.py": "" for package in packages} | {
+        "munkey/experiment/run/fork_server.py": source
+    }
     written(tmp_path / "copy", files)
     with opened(tmp_path, PYTHONPATH=str(tmp_path / "copy")) as one:
         yield one
@@ -162,9 +168,9 @@ held = b"1" * 200 * 2**20
 print(before["cpu_s"], usage()["max_rss_mb"] - before["max_rss_mb"])
 """
     cpu, held = map(float, libraries.job(body).stdout.split())
-    imports = sum(map(int, Path(f"/proc/{libraries.server()}/stat").read_text().split()[13:15])) / os.sysconf(
-        "SC_CLK_TCK"
-    )
+    imports = sum(
+        map(int, Path(f"/proc/{libraries.server()}/stat").read_text().split()[13:15])
+    ) / os.sysconf("SC_CLK_TCK")
     assert cpu < imports and 190 < held < 220
 
 
@@ -178,10 +184,15 @@ def test_without_the_server_the_same_job_runs_in_its_own_process(run, off):
 def test_this_package_is_imported_anew_by_every_job(run):
     for value in (1, 22):  # of different length: Python looks at size and whole seconds only
         (run.folder / "copy/munkey/limits.py").write_text(f"VALUE = {value}")
-        assert run.job(f"from munkey.limits import VALUE; print(VALUE); {FORKED}").stdout == f"{value}\nTrue\n"
+        assert (
+            run.job(f"from munkey.limits import VALUE; print(VALUE); {FORKED}").stdout
+            == f"{value}\nTrue\n"
+        )
 
 
-@pytest.mark.parametrize(("body", "status"), [("sys.exit(3)", 3), ("sys.exit('why')", 1), ("raise KeyError('k')", 1)])
+@pytest.mark.parametrize(
+    ("body", "status"), [("sys.exit(3)", 3), ("sys.exit('why')", 1), ("raise KeyError('k')", 1)]
+)
 def test_a_job_ends_with_its_status_and_message(run, body, status):
     process = run.job(body)
     assert process.returncode == status
@@ -265,7 +276,9 @@ def test_a_server_that_dies_before_a_job_began_costs_it_nothing(run):
 def waits_for_answer(pid: int) -> bool:
     """Whether a process has a connection to a socket."""
     try:
-        return any(str(each.readlink()).startswith("socket:") for each in Path(f"/proc/{pid}/fd").iterdir())
+        return any(
+            str(each.readlink()).startswith("socket:") for each in Path(f"/proc/{pid}/fd").iterdir()
+        )
     except OSError:
         return False
 
@@ -280,7 +293,11 @@ def test_when_snakemake_is_killed_its_jobs_and_its_server_end(run, switch):
     job.communicate(timeout=60)
     assert not run.shared.exists()
     late = run.job("print('wrote')")
-    assert (late.returncode, late.stdout, late.stderr) == (1, "", "the run that started this job has ended\n")
+    assert (late.returncode, late.stdout, late.stderr) == (
+        1,
+        "",
+        "the run that started this job has ended\n",
+    )
 
 
 def test_the_server_ends_with_its_run(run):

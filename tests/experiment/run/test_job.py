@@ -17,7 +17,15 @@ from threadpoolctl import threadpool_info
 
 from munkey.core.files import read_json
 from munkey.experiment.run import job as module
-from munkey.experiment.run.job import IN_TERMINAL, KILLED, POST_MORTEM, job, last_words, now, seconds_of
+from munkey.experiment.run.job import (
+    IN_TERMINAL,
+    KILLED,
+    POST_MORTEM,
+    job,
+    last_words,
+    now,
+    seconds_of,
+)
 from munkey.experiment.run.record import write_record
 from munkey.settings import NetworkName, Section
 
@@ -48,7 +56,9 @@ def test_a_job_prints_to_its_log(tmp_path, capsys):
         print("to stderr", file=sys.stderr)
     printed, took = (tmp_path / "job.log").read_text().rsplit("\n", 2)[:2]
     assert printed == "to stdout\nto stderr"
-    assert re.fullmatch(r"This job took 0\.\d\d s, [\d.]+ s of CPU, [\d.]+ MiB of memory at most", took)
+    assert re.fullmatch(
+        r"This job took 0\.\d\d s, [\d.]+ s of CPU, [\d.]+ MiB of memory at most", took
+    )
     assert capsys.readouterr() == ("", "")
 
 
@@ -63,14 +73,22 @@ def test_the_log_of_a_failed_job_ends_with_the_reason_and_the_job_fails(tmp_path
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("stop", [breakpoint, lambda: pdb.Pdb(nosigint=True).set_trace()], ids=["breakpoint", "pdb"])
+@pytest.mark.parametrize(
+    "stop", [breakpoint, lambda: pdb.Pdb(nosigint=True).set_trace()], ids=["breakpoint", "pdb"]
+)
 def test_a_debugger_that_nobody_sees_fails_the_job_at_once(tmp_path, stop):
     before = sys.breakpointhook, sys.stdin
-    with pytest.raises(SystemExit), job(str(tmp_path / "job.log"), 1, ["results/x.csv", "results/y.csv"]):
+    with (
+        pytest.raises(SystemExit),
+        job(str(tmp_path / "job.log"), 1, ["results/x.csv", "results/y.csv"]),
+    ):
         stop()
     log = (tmp_path / "job.log").read_text()
     if stop is breakpoint:
-        assert "RuntimeError: a breakpoint, but nobody sees it here: `munkey job results/x.csv` stops at it" in log
+        assert (
+            "RuntimeError: a breakpoint, but nobody sees it here: `munkey job results/x.csv` stops at it"
+            in log
+        )
     assert "\nThis job failed: " in log
     assert (sys.breakpointhook, sys.stdin) == before and seconds_of(tmp_path / "job.log") is None
 
@@ -79,7 +97,10 @@ def test_the_job_that_munkey_job_asks_for_prints_to_the_terminal(tmp_path, monke
     monkeypatch.setenv(IN_TERMINAL, "results/y.csv")
     with job(str(tmp_path / "job.log"), 1, ["results/x.csv", "results/y.csv"]):
         print("hello")
-    assert capsys.readouterr().out.startswith("hello\nThis job took ") and not (tmp_path / "job.log").exists()
+    assert (
+        capsys.readouterr().out.startswith("hello\nThis job took ")
+        and not (tmp_path / "job.log").exists()
+    )
     with job(str(tmp_path / "job.log"), 1, ["results/z.csv"]):
         print("hello")
     assert seconds_of(tmp_path / "job.log") == pytest.approx(0, abs=1)
@@ -92,11 +113,17 @@ def test_a_debugger_starts_where_a_job_in_the_terminal_fails_if_that_was_asked_f
     started = []
     monkeypatch.setattr(pdb, "post_mortem", started.append)
     monkeypatch.setenv(IN_TERMINAL, "results/x.csv")
-    monkeypatch.setenv(POST_MORTEM, "1") if asked else monkeypatch.delenv(POST_MORTEM, raising=False)
+    monkeypatch.setenv(POST_MORTEM, "1") if asked else monkeypatch.delenv(
+        POST_MORTEM, raising=False
+    )
     with pytest.raises(SystemExit), job(str(tmp_path / "job.log"), 1, ["results/x.csv"]):
         raise ValueError("the reason")
     printed = capsys.readouterr().err
-    assert len(started) == asked and "Traceback" in printed and printed.endswith("ValueError: the reason\n")
+    assert (
+        len(started) == asked
+        and "Traceback" in printed
+        and printed.endswith("ValueError: the reason\n")
+    )
 
 
 def test_leaving_the_debugger_ends_the_job_without_a_traceback(tmp_path, monkeypatch):
@@ -123,14 +150,19 @@ def test_a_run_ends_with_what_failed_and_why_and_what_to_do(tmp_path):
         f"  log: {tmp_path / 'killed.log'}",
         "Fix the above, then run the same command again: finished work is kept.",
     ]
-    assert last_words(names, stopped=True).splitlines()[:2] == ["1 job failed:", "train vit"]  # the other was stopped
+    assert last_words(names, stopped=True).splitlines()[:2] == [
+        "1 job failed:",
+        "train vit",
+    ]  # the other was stopped
     del names[str(tmp_path / "a.log")]
     assert last_words(names, stopped=True) == last_words({})
 
 
 def test_a_run_with_many_long_faults_ends_with_30_lines_at_most(tmp_path):
     for number in range(9):
-        failing_job(tmp_path / f"{number}.log", "\n".join(f"picture {n} is broken" for n in range(99)))
+        failing_job(
+            tmp_path / f"{number}.log", "\n".join(f"picture {n} is broken" for n in range(99))
+        )
     for count in range(1, 10):
         words = last_words({str(tmp_path / f"{number}.log"): "data" for number in range(count)})
         assert len(words.splitlines()) <= 30
@@ -172,7 +204,9 @@ def test_a_record_holds_times_curves_facts_and_provenance(tmp_path):
     assert written["provenance"]["device"].endswith(", CPU")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system includes what a process was before")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="elsewhere the system includes what a process was before"
+)
 def test_what_a_job_used_is_its_own_and_not_that_of_whoever_started_it():
     ballast = b"1" * 400_000_000  # noqa: F841  # what this process has is not the child's
     script = """
@@ -184,13 +218,17 @@ while time.process_time() < 1.0: pass
 after = usage()
 print(before["max_rss_mb"], after["max_rss_mb"] - before["max_rss_mb"], after["cpu_s"])
 """
-    printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout
     start, held, cpu = map(float, printed.split())
     assert start < 200 and 190 < held < 220 and 0.9 <= cpu < 60
 
 
 @pytest.mark.parametrize(("platform", "unit"), [("darwin", 1), ("linux", 2**10)])
-def test_where_no_file_tells_the_memory_the_system_does_in_its_own_unit(platform, unit, tmp_path, monkeypatch):
+def test_where_no_file_tells_the_memory_the_system_does_in_its_own_unit(
+    platform, unit, tmp_path, monkeypatch
+):
     peak = SimpleNamespace(ru_maxrss=300 * 2**20 // unit)
     monkeypatch.setattr(resource, "getrusage", lambda _: peak)
     monkeypatch.setattr(module, "Path", lambda _: tmp_path / "none")
@@ -208,7 +246,9 @@ def test_the_c_library_is_asked_by_its_own_numbers_and_may_refuse_or_be_another(
     module.keep_freed_memory()
 
 
-@pytest.mark.skipif(sys.platform != "linux" or platform.libc_ver()[0] != "glibc", reason="needs glibc")
+@pytest.mark.skipif(
+    sys.platform != "linux" or platform.libc_ver()[0] != "glibc", reason="needs glibc"
+)
 def test_freed_memory_is_kept_for_the_next_tensor():
     """Allocating, filling and freeing 50 MB twenty times causes far fewer page faults."""
     script = """
@@ -223,7 +263,11 @@ for _ in range(20):
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
     faults = [
-        int(subprocess.run([sys.executable, "-c", script, how], capture_output=True, text=True, check=True).stdout)
+        int(
+            subprocess.run(
+                [sys.executable, "-c", script, how], capture_output=True, text=True, check=True
+            ).stdout
+        )
         for how in ("kept", "returned")
     ]
     assert faults[0] < 0.6 * faults[1]

@@ -27,7 +27,9 @@ def said(tmp_path, monkeypatch):
         for number, name in enumerate([*made, *(name for name in asked if name not in made)]):
             written(tmp_path, {f"results/default/{name}": f"| {name} |\n|-|\n| 1 |\n"})
             os.utime(f"results/default/{name}", (number, number))
-        return "\n".join(outcome.outcome({f"results/default/{name}" for name in asked}, LAYOUT, "make ui"))
+        return "\n".join(
+            outcome.outcome({f"results/default/{name}" for name in asked}, LAYOUT, "make ui")
+        )
 
     return of
 
@@ -35,7 +37,10 @@ def said(tmp_path, monkeypatch):
 def test_the_main_run_shows_its_table_and_where_everything_lies(said):
     text = said([MAIN, "tables/runtime.md", "tracking.json"], ["metrics.csv"])
     assert text.startswith("tables/main.md") and "made " not in text and "page " not in text
-    assert all(place in text for place in ("main.{csv,md,tex}", "default/metrics.csv", "default/logits", "make ui"))
+    assert all(
+        place in text
+        for place in ("main.{csv,md,tex}", "default/metrics.csv", "default/logits", "make ui")
+    )
 
 
 DESIGNS = [
@@ -61,9 +66,16 @@ cf,deployed,method,residue,share,0.1,27.0,16.0,38.0
         (AUDITED, 2, "its residual share is 27.0 [16.0, 38.0] %"),
     ],
 )
-def test_the_main_run_and_the_audits_end_with_what_to_deploy(tmp_path, monkeypatch, asked, audit_made, known):
+def test_the_main_run_and_the_audits_end_with_what_to_deploy(
+    tmp_path, monkeypatch, asked, audit_made, known
+):
     monkeypatch.chdir(tmp_path)
-    made = {"tables/main.csv": SUMMARY, "metrics.csv": "", "audit/digits/table.csv": AUDIT, asked: "| a |\n|-|\n| 1 |"}
+    made = {
+        "tables/main.csv": SUMMARY,
+        "metrics.csv": "",
+        "audit/digits/table.csv": AUDIT,
+        asked: "| a |\n|-|\n| 1 |",
+    }
     for name, content in made.items():
         write_text(f"results/default/{name}", content)
     os.utime("results/default/metrics.csv", (1, 1))
@@ -79,9 +91,17 @@ def test_the_main_run_and_the_audits_end_with_what_to_deploy(tmp_path, monkeypat
     )
 
 
-def test_a_table_that_is_damaged_ends_no_run_before_it_says_where_everything_lies(tmp_path, monkeypatch):
+def test_a_table_that_is_damaged_ends_no_run_before_it_says_where_everything_lies(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
-    written(tmp_path, {f"results/default/{name}": "| a |\n|-|\n" for name in (MAIN, "tables/main.csv", "metrics.csv")})
+    written(
+        tmp_path,
+        {
+            f"results/default/{name}": "| a |\n|-|\n"
+            for name in (MAIN, "tables/main.csv", "metrics.csv")
+        },
+    )
     text = "\n".join(outcome.outcome({f"results/default/{MAIN}"}, LAYOUT, "make ui", DESIGNS))
     assert "main.csv: its checksum" in text and "MLflow    make ui" in text
 
@@ -90,19 +110,30 @@ def test_a_table_that_is_damaged_ends_no_run_before_it_says_where_everything_lie
 def test_what_makes_no_table_shows_none(said, asked):
     """The failure: with inference.k = 2, `make exports` ended with the table of an earlier run with k = 4."""
     folder, _, name = asked.rpartition("/")
-    assert said([asked], [MAIN, AUDITED, "metrics.csv"]) == f"made      results/default/{folder}: {name}"
+    assert (
+        said([asked], [MAIN, AUDITED, "metrics.csv"])
+        == f"made      results/default/{folder}: {name}"
+    )
 
 
 def test_a_folder_is_named_once_though_another_lies_in_it(said):
-    text = said([f"exports/{name}" for name in ("0.json", "0/manifest.json", "1.json", "1/manifest.json")], [])
+    text = said(
+        [f"exports/{name}" for name in ("0.json", "0/manifest.json", "1.json", "1/manifest.json")],
+        [],
+    )
     assert [line.split()[1] for line in text.splitlines()] == [
         f"results/default/exports{folder}:" for folder in ("", "/0", "/1")
     ]
 
 
 def test_each_target_shows_its_own_table_and_page(said):
-    text = said([AUDITED, REPORT, "audit/digits/table.md", "audit/digits/cost.svg"], [MAIN, "metrics.csv"])
-    assert text.startswith("tables/main-audited.md") and "page      results/default/report/index.html: open it" in text
+    text = said(
+        [AUDITED, REPORT, "audit/digits/table.md", "audit/digits/cost.svg"], [MAIN, "metrics.csv"]
+    )
+    assert (
+        text.startswith("tables/main-audited.md")
+        and "page      results/default/report/index.html: open it" in text
+    )
     assert "made      results/default/audit/digits: cost.svg, table.md" in text and MAIN not in text
     assert said(["tables/ablations.md"], [MAIN]).startswith("tables/ablations.md")
 
@@ -126,9 +157,21 @@ def test_a_page_that_is_newer_than_the_metrics_is_named_alone(said):
 @pytest.mark.parametrize(
     ("files", "again", "words"),
     [
-        (["a.npz"], True, ["a.npz is not there any more", "made again, and so is all", "gpu=1 -- a.npz`"]),
-        (["a.npz", "b.npz"], True, ["2 files, e.g. a.npz, are not there any more", "all that was made from it"]),
-        (["a.npz"], False, ["a.npz is not there any more", "nothing that is left to make", "gpu=1 -- a.npz`"]),
+        (
+            ["a.npz"],
+            True,
+            ["a.npz is not there any more", "made again, and so is all", "gpu=1 -- a.npz`"],
+        ),
+        (
+            ["a.npz", "b.npz"],
+            True,
+            ["2 files, e.g. a.npz, are not there any more", "all that was made from it"],
+        ),
+        (
+            ["a.npz"],
+            False,
+            ["a.npz is not there any more", "nothing that is left to make", "gpu=1 -- a.npz`"],
+        ),
     ],
 )
 def test_files_that_are_gone_are_named_with_what_follows_from_it(files, again, words, monkeypatch):
@@ -155,7 +198,9 @@ def test_ctrl_c_is_noticed_and_does_what_it_did(monkeypatch):
     monkeypatch.setattr(outcome, "STOPPED", Event())
     before = signal.getsignal(signal.SIGINT)
     try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background, it may be ignored
+        signal.signal(
+            signal.SIGINT, signal.default_int_handler
+        )  # in the background, it may be ignored
         outcome.notice_ctrl_c()
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)

@@ -55,7 +55,9 @@ def commit():
         ("../plug-in/shop/mine.py", True),
     ],
 )
-def test_it_names_the_commit_and_whether_the_code_is_another_or_not_tracked(file, changed, checkout, monkeypatch):
+def test_it_names_the_commit_and_whether_the_code_is_another_or_not_tracked(
+    file, changed, checkout, monkeypatch
+):
     assert provenance({}, "cpu")["commit"] == "not a git checkout"
     head = commit()
     monkeypatch.chdir("../plug-in")
@@ -72,7 +74,9 @@ def test_without_git_there_is_no_commit(monkeypatch):
 
 
 def test_it_names_the_version_of_python_and_of_every_library(monkeypatch):
-    monkeypatch.setattr("munkey.experiment.run.provenance.LIBRARIES", (*LIBRARIES, "no-such-library"))
+    monkeypatch.setattr(
+        "munkey.experiment.run.provenance.LIBRARIES", (*LIBRARIES, "no-such-library")
+    )
     versions = provenance({}, "cpu")["versions"]
     assert set(versions) == {"python", "no-such-library", *LIBRARIES}
     assert versions["python"] == platform.python_version()

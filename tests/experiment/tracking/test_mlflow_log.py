@@ -12,7 +12,15 @@ from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
 from munkey.core.files import write_json, write_text
-from munkey.experiment.tracking.mlflow_log import comparisons, log, next_attempt, outcome, owner_of, record, replaced
+from munkey.experiment.tracking.mlflow_log import (
+    comparisons,
+    log,
+    next_attempt,
+    outcome,
+    owner_of,
+    record,
+    replaced,
+)
 from munkey.experiment.tracking.runs import Run
 from munkey.experiment.tracking.store import StoreError
 
@@ -34,7 +42,8 @@ def client_of(folder):
 def runs_in(folder):
     client = client_of(folder)
     return client.search_runs(
-        [experiment.experiment_id for experiment in client.search_experiments()], run_view_type=ViewType.ALL
+        [experiment.experiment_id for experiment in client.search_experiments()],
+        run_view_type=ViewType.ALL,
     )
 
 
@@ -47,7 +56,10 @@ def stored(folder):
         everything.setdefault(each.info.run_name, []).append(accuracy)
         if each.data.tags.get("munkey.present") == "true":
             present.setdefault(each.info.run_name, []).append(accuracy)
-    return [{name: sorted(values, key=str) for name, values in runs.items()} for runs in (present, everything)]
+    return [
+        {name: sorted(values, key=str) for name, values in runs.items()}
+        for runs in (present, everything)
+    ]
 
 
 def test_what_is_unchanged_is_not_logged_again_and_nothing_is_ever_deleted(checkout):
@@ -73,21 +85,32 @@ def test_a_run_says_what_changed_since_the_one_that_it_replaces(checkout):
     log(URI, "default", [run("a", params={"munkey.p_token": 0.5, "train.lr": 1, "old": 2})])
     log(URI, "default", [run("a", 2.0, params={"munkey.p_token": 0.65, "train.lr": 1, "new": 3})])
     log(URI, "default", [run("a", 3.0, params={"munkey.p_token": 0.65, "train.lr": 1, "new": 3})])
-    changes = {each.data.metrics["TA"]: each.data.tags.get("munkey.changed") for each in runs_in(checkout)}
+    changes = {
+        each.data.metrics["TA"]: each.data.tags.get("munkey.changed") for each in runs_in(checkout)
+    }
     assert changes == {
         1.0: None,
         2.0: "munkey.p_token: 0.5 → 0.65; new: – → 3; old: 2 → –",
         3.0: "no setting: code, data or versions",
     }
-    log(URI, "default", [run("a", 4.0, params={f"knob{number}": "long" * 10 for number in range(50)})])
+    log(
+        URI,
+        "default",
+        [run("a", 4.0, params={f"knob{number}": "long" * 10 for number in range(50)})],
+    )
     (longest,) = (each for each in runs_in(checkout) if each.data.metrics["TA"] == 4.0)
     assert len(longest.data.tags["munkey.changed"]) == 500
 
 
 def parents(folder):
     """By the name of a run and what it measured, the one that it is nested under."""
-    names = {each.info.run_id: (each.info.run_name, each.data.metrics["TA"]) for each in runs_in(folder)}
-    return {names[each.info.run_id]: names.get(each.data.tags.get("mlflow.parentRunId")) for each in runs_in(folder)}
+    names = {
+        each.info.run_id: (each.info.run_name, each.data.metrics["TA"]) for each in runs_in(folder)
+    }
+    return {
+        names[each.info.run_id]: names.get(each.data.tags.get("mlflow.parentRunId"))
+        for each in runs_in(folder)
+    }
 
 
 def test_a_run_that_is_unchanged_is_nested_under_the_present_one_of_its_parent(checkout):
@@ -95,7 +118,11 @@ def test_a_run_that_is_unchanged_is_nested_under_the_present_one_of_its_parent(c
         return [run("mean", mean), run("one", parent="mean"), run("two", second, parent="mean")]
 
     log(URI, "default", runs(1.0, 1.0))
-    assert parents(checkout) == {("mean", 1.0): None, ("one", 1.0): ("mean", 1.0), ("two", 1.0): ("mean", 1.0)}
+    assert parents(checkout) == {
+        ("mean", 1.0): None,
+        ("one", 1.0): ("mean", 1.0),
+        ("two", 1.0): ("mean", 1.0),
+    }
     assert counts(log(URI, "default", runs(2.0, 3.0))) == (1, 2)
     assert parents(checkout) == {
         ("mean", 1.0): None,
@@ -123,20 +150,33 @@ def test_a_run_is_written_with_all_that_it_shows_however_much(checkout):
     )
     log(URI, "default", [many])
     (logged,) = runs_in(checkout)
-    assert logged.data.params == {f"p{n}": str(n) for n in range(250)} and logged.data.tags["kind"] == "table"
+    assert (
+        logged.data.params == {f"p{n}": str(n) for n in range(250)}
+        and logged.data.tags["kind"] == "table"
+    )
     client = client_of(checkout)
     curve = client.get_metric_history(logged.info.run_id, "loss")
-    assert [(point.step, point.value) for point in curve] == [(n + 1, float(n)) for n in range(1500)]
+    assert [(point.step, point.value) for point in curve] == [
+        (n + 1, float(n)) for n in range(1500)
+    ]
     assert (logged.info.start_time, logged.info.end_time) == (1735689601000, 1735689603000)
     assert logged.info.status == "FINISHED"
-    assert {each.path for each in client.list_artifacts(logged.info.run_id)} == {"result.json", "main.json"}
+    assert {each.path for each in client.list_artifacts(logged.info.run_id)} == {
+        "result.json",
+        "main.json",
+    }
     shown = client.load_table(logged.info.experiment_id, "main.json", [logged.info.run_id])
     assert shown.to_dict("records") == [{"method": "cf", "TA": 90.5}]
 
 
-def test_the_runs_of_other_configurations_checkouts_and_people_are_left_alone(checkout, tmp_path, monkeypatch):
+def test_the_runs_of_other_configurations_checkouts_and_people_are_left_alone(
+    checkout, tmp_path, monkeypatch
+):
     client = client_of(checkout)
-    client.create_run(client.create_experiment("digits", (checkout / "mlartifacts/digits").as_uri()), run_name="theirs")
+    client.create_run(
+        client.create_experiment("digits", (checkout / "mlartifacts/digits").as_uri()),
+        run_name="theirs",
+    )
     shared = f"sqlite:///{checkout}/mlflow.db"
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -146,16 +186,29 @@ def test_the_runs_of_other_configurations_checkouts_and_people_are_left_alone(ch
         assert not (tmp_path / name / "mlartifacts").exists()
     log(shared, "default", [])
     present, everything = stored(checkout)
-    assert set(present) == {"one", "one small", "two small"} and set(everything) == {*present, "theirs", "two"}
-    owners = {each.info.run_name: each.data.tags.get("munkey.results") for each in runs_in(checkout)}
-    assert (owners["one"], owners["two small"]) == ("../one/results/default", "../two/results/small")
+    assert set(present) == {"one", "one small", "two small"} and set(everything) == {
+        *present,
+        "theirs",
+        "two",
+    }
+    owners = {
+        each.info.run_name: each.data.tags.get("munkey.results") for each in runs_in(checkout)
+    }
+    assert (owners["one"], owners["two small"]) == (
+        "../one/results/default",
+        "../two/results/small",
+    )
     (theirs,) = (each for each in runs_in(checkout) if each.info.run_name == "theirs")
     assert theirs.info.status == "RUNNING"
 
 
-def test_on_a_server_the_machine_and_the_folder_say_whose_a_run_is_or_the_user_does(tmp_path, monkeypatch):
+def test_on_a_server_the_machine_and_the_folder_say_whose_a_run_is_or_the_user_does(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
-    assert owner_of("small", "http://host:5000/") == f"{socket.gethostname()}:{tmp_path}/results/small"
+    assert (
+        owner_of("small", "http://host:5000/") == f"{socket.gethostname()}:{tmp_path}/results/small"
+    )
     monkeypatch.setenv("MUNKEY_OWNER", "team")
     assert owner_of("small", "http://host:5000/") == "team/small"
 
@@ -170,14 +223,20 @@ def test_a_store_that_was_moved_or_copied_is_named_and_nothing_is_written_where_
     there = checkout.rename(place) if moved else shutil.copytree(checkout, place)
     before = sorted(checkout.rglob("*"))
     monkeypatch.chdir(there)
-    with pytest.raises(StoreError, match=r"was moved or copied.*tracking\.uri: sqlite:///mlflow-2\.db"):
+    with pytest.raises(
+        StoreError, match=r"was moved or copied.*tracking\.uri: sqlite:///mlflow-2\.db"
+    ):
         log(URI, "default", [run("b", artifacts=("result.json",))])
     assert sorted(checkout.rglob("*")) == before
-    assert counts(log("sqlite:///mlflow-2.db", "default", [run("b", artifacts=("result.json",))])) == (0, 1)
+    assert counts(
+        log("sqlite:///mlflow-2.db", "default", [run("b", artifacts=("result.json",))])
+    ) == (0, 1)
 
 
 @pytest.mark.parametrize("step", ["log_batch", "set_terminated"])
-def test_what_was_cut_off_is_logged_again_and_what_was_left_of_it_is_marked(checkout, monkeypatch, step):
+def test_what_was_cut_off_is_logged_again_and_what_was_left_of_it_is_marked(
+    checkout, monkeypatch, step
+):
     def killed(*_, **__):
         raise MlflowException("killed")
 
@@ -187,7 +246,11 @@ def test_what_was_cut_off_is_logged_again_and_what_was_left_of_it_is_marked(chec
             log(URI, "default", [run("a"), run("b")])
     assert counts(log(URI, "default", [run("a"), run("b")])) == (0, 2)
     assert stored(checkout)[0] == {"a": [1.0], "b": [1.0]}
-    assert sorted(each.info.status for each in runs_in(checkout)) == ["FINISHED", "FINISHED", "KILLED"]
+    assert sorted(each.info.status for each in runs_in(checkout)) == [
+        "FINISHED",
+        "FINISHED",
+        "KILLED",
+    ]
 
 
 @pytest.mark.parametrize("step", ["create_run", "log_batch", "set_terminated"])
@@ -220,7 +283,9 @@ def test_a_deleted_experiment_is_not_brought_back_behind_the_users_back(checkout
     log(URI, "default", [run("a")])
     client = client_of(checkout)
     client.delete_experiment(client.get_experiment_by_name("digits").experiment_id)
-    with pytest.raises(StoreError, match=r"digits was deleted: `mlflow experiments restore --experiment-id 1`"):
+    with pytest.raises(
+        StoreError, match=r"digits was deleted: `mlflow experiments restore --experiment-id 1`"
+    ):
         log(URI, "default", [run("a")])
 
 
@@ -250,10 +315,18 @@ def test_an_address_compares_the_present_methods_of_a_rate_the_smallest_gap_firs
 
 def compared_names(folder):
     """By the name of an address, the runs that it compares: names and what they measured."""
-    runs = {each.info.run_id: (each.info.run_name, each.data.metrics["gap"]) for each in runs_in(folder)}
+    runs = {
+        each.info.run_id: (each.info.run_name, each.data.metrics["gap"]) for each in runs_in(folder)
+    }
     addresses = comparisons(client_of(folder), "http://host")
-    queries = {name: parse_qs(urlsplit(address.replace("/#/", "/")).query) for name, address in addresses.items()}
-    return {name: [runs[run_id] for run_id in json.loads(query["runs"][0])] for name, query in queries.items()}
+    queries = {
+        name: parse_qs(urlsplit(address.replace("/#/", "/")).query)
+        for name, address in addresses.items()
+    }
+    return {
+        name: [runs[run_id] for run_id in json.loads(query["runs"][0])]
+        for name, query in queries.items()
+    }
 
 
 def test_an_address_compares_what_a_change_replaced_with_what_is_there_now(checkout):
@@ -262,7 +335,10 @@ def test_an_address_compares_what_a_change_replaced_with_what_is_there_now(check
     logged = log(URI, "default", [method_run("CF", 5.0), method_run("MUNKEY", 0.7)])
     assert (logged.replaced, logged.changes) == (1, ["no setting: code, data or versions"])
     before_and_after = "results/default: digits, 10 % forgotten, before and after the last change"
-    assert compared_names(checkout)[before_and_after] == [("MUNKEY @0.1", 0.5), ("MUNKEY @0.1", 0.7)]
+    assert compared_names(checkout)[before_and_after] == [
+        ("MUNKEY @0.1", 0.5),
+        ("MUNKEY @0.1", 0.7),
+    ]
     again = log(URI, "default", [method_run("CF", 5.0), method_run("MUNKEY", 0.7)])
     assert (again.replaced, again.changes) == (0, [])
 
@@ -286,28 +362,46 @@ def test_an_address_compares_the_configurations_of_a_store(checkout):
 @pytest.mark.parametrize(
     ("earlier", "since", "words"),
     [
-        ({"runs": 2, "changes": ["no setting: code, data or versions", "k: 1 → 2"]}, 0, "2 runs of before (k: 1 → 2)."),
-        ({"runs": 1, "changes": ["no setting: code, data or versions"]}, 0, "1 run of before (no setting: code"),
+        (
+            {"runs": 2, "changes": ["no setting: code, data or versions", "k: 1 → 2"]},
+            0,
+            "2 runs of before (k: 1 → 2).",
+        ),
+        (
+            {"runs": 1, "changes": ["no setting: code, data or versions"]},
+            0,
+            "1 run of before (no setting: code",
+        ),
         ({"runs": 5, "changes": [f"k{n}: 1 → 2" for n in range(5)]}, 0, "k2: 1 → 2 and 2 more)."),
         ({"runs": 0, "changes": []}, 0, ""),
         ({"runs": 2, "changes": ["k: 1 → 2"]}, math.inf, ""),  # an earlier run said so
         (None, 0, ""),
     ],
 )
-def test_a_run_says_at_its_end_what_it_replaced_and_how_to_keep_both(tmp_path, earlier, since, words):
+def test_a_run_says_at_its_end_what_it_replaced_and_how_to_keep_both(
+    tmp_path, earlier, since, words
+):
     path = tmp_path / "tracking.json"
     assert replaced(str(path), since) == ""
     write_json(path, {"uri": URI, "failure": None} | ({"replaced": earlier} if earlier else {}))
     said = " ".join(replaced(str(path), since).split())
     assert words in said and bool(said) == bool(words)
-    assert not said or ("`name` of its own, `ablations`, or `dvc exp run -S`" in said and "#change-a-knob" in said)
+    assert not said or (
+        "`name` of its own, `ablations`, or `dvc exp run -S`" in said and "#change-a-knob" in said
+    )
 
 
 def test_the_file_that_stands_for_the_log_has_the_page_of_each_run(checkout, capsys):
     content = record(URI, "default", [run("a"), run("b")], attempt=3)
     assert (content["failure"], content["attempt"], content["uri"]) == (None, 3, URI)
-    assert [(each["experiment"], each["name"]) for each in content["runs"]] == [("digits", "a"), ("digits", "b")]
-    assert all(each["page"].startswith("http://127.0.0.1:5000/#/experiments/1/runs/") for each in content["runs"])
+    assert [(each["experiment"], each["name"]) for each in content["runs"]] == [
+        ("digits", "a"),
+        ("digits", "b"),
+    ]
+    assert all(
+        each["page"].startswith("http://127.0.0.1:5000/#/experiments/1/runs/")
+        for each in content["runs"]
+    )
     assert capsys.readouterr().out == f"MLflow at {URI}, runs: 0 unchanged, 2 added\n"
     failed = record("sqlite:///", "default", [run("a")], attempt=0)
     assert "cannot be used" in failed["failure"] and failed["failure"] in capsys.readouterr().out
@@ -338,7 +432,10 @@ def test_only_an_attempt_that_failed_is_repeated(left, number, tmp_path):
     [
         ({"uri": "sqlite:///mlflow.db", "failure": None}, "make ui"),
         ({"uri": "http://user:secret@host", "failure": None, "comparisons": {}}, "http://host"),
-        ({"uri": "http://host", "comparisons": {"a": "http://host/#/a"}}, "http://host\n          http://host/#/a"),
+        (
+            {"uri": "http://host", "comparisons": {"a": "http://host/#/a"}},
+            "http://host\n          http://host/#/a",
+        ),
         ({"uri": "http://host", "failure": "It is down."}, "It is down."),
     ],
 )

@@ -13,14 +13,20 @@ from munkey.settings import InferenceSettings, KeySettings
 
 LAYOUT = Layout("default")
 TITLES = {"original-m": "Original (M)", "scrub": "SCRUB"}
-MEASURED = {"original-m": (97.512345, 98.0), "scrub": (90.25, 91.5)}  # test accuracy of seeds 0 and 1
+MEASURED = {
+    "original-m": (97.512345, 98.0),
+    "scrub": (90.25, 91.5),
+}  # test accuracy of seeds 0 and 1
 ENCODER = KeySettings(encoder="small", revision=None, image_size=None, batch_size=1, depth=4)
 ASKED = {"keys": ENCODER, "inference": InferenceSettings(k=4, fusion="rank", temperature=0.1)}
 STARTED, ENDED = "2025-01-01T00:00:0{}.000+00:00", "2025-01-01T00:00:0{}.500+00:00"
 
 
 def record(path, seed, **entries):
-    history = [{"epoch": n, "loss": 1 / 3 / n, "accuracy": n / 10, "lr": 0.1 * n, "seconds": 1.0} for n in (1, 2)]
+    history = [
+        {"epoch": n, "loss": 1 / 3 / n, "accuracy": n / 10, "lr": 0.1 * n, "seconds": 1.0}
+        for n in (1, 2)
+    ]
     content = {
         "settings": {"train": {"lr": 0.1}},
         "history": history,
@@ -41,8 +47,15 @@ def tables():
         for metric, value in (("TA", accuracy), ("gap", 1.0 + seed))
     ]
     columns = ["dataset", "rate", "seed", "method", "metric", "value"]
-    write_text("results/default/metrics.csv", pd.DataFrame(rows, columns=columns).to_csv(index=False))
-    means = {"TA_mean": [97.7561725, 90.875], "TA_sd": [0.34486, 0.8839], "gap_mean": [None, 1.25], "n": [3, 2]}
+    write_text(
+        "results/default/metrics.csv", pd.DataFrame(rows, columns=columns).to_csv(index=False)
+    )
+    means = {
+        "TA_mean": [97.7561725, 90.875],
+        "TA_sd": [0.34486, 0.8839],
+        "gap_mean": [None, 1.25],
+        "n": [3, 2],
+    }
     table = {"dataset": ["digits"] * 2, "method": list(TITLES), "rate": [0.1] * 2} | means
     write_text("results/default/tables/main.csv", pd.DataFrame(table).to_csv(index=False))
     for name in ("main", "runtime"):
@@ -55,12 +68,17 @@ def results(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tables()
     write_npy("results/default/data/digits/images.npy", pd.Series([0, 1, 2]).to_numpy())
-    write_text("results/default/data/digits/samples.csv", "id,split,label\n0,train,0\n1,train,1\n2,test,0\n")
+    write_text(
+        "results/default/data/digits/samples.csv",
+        "id,split,label\n0,train,0\n1,train,1\n2,test,0\n",
+    )
     evaluations = []
     for seed in (0, 1):
         write_text(f"forget{seed}.csv", f"id\n{seed}\n")
         trained = record(f"results/default/original{seed}/record.json", seed)
-        unlearned = record(f"results/default/scrub{seed}/record.json", seed, facts={"steps": {"best": seed}})
+        unlearned = record(
+            f"results/default/scrub{seed}/record.json", seed, facts={"steps": {"best": seed}}
+        )
         shared = {"dataset": "digits", "case": "", "rate": "0.1", "seed": seed, "logits": "none"}
         shared |= {"training": trained, "forget": f"forget{seed}.csv"}
         evaluations += [
@@ -89,7 +107,13 @@ def test_each_run_stands_after_the_one_that_it_is_nested_under(results):
 def test_of_a_single_seed_the_run_over_seeds_does_not_say_which(results):
     runs = runs_of(replace(results, evaluations=results.evaluations[:2]))
     assert [run.name for run in runs] == [
-        *("Original (M) @0.1", "Original (M) @0.1 seed 0", "SCRUB @0.1", "SCRUB @0.1 seed 0", "Tables")
+        *(
+            "Original (M) @0.1",
+            "Original (M) @0.1 seed 0",
+            "SCRUB @0.1",
+            "SCRUB @0.1 seed 0",
+            "Tables",
+        )
     ]
     assert runs[0].params["seeds"] == "0" and not {"seed"} & {*runs[0].params, *runs[0].tags}
 
@@ -117,7 +141,9 @@ def test_a_seed_is_shown_with_its_metrics_settings_provenance_inputs_curves_and_
 
 
 def test_how_a_memory_is_asked_is_among_the_parameters_of_what_has_one(results):
-    original, scrub = (run for run in runs_of(results) if run.name in ("Original (M) @0.1", "SCRUB @0.1"))
+    original, scrub = (
+        run for run in runs_of(results) if run.name in ("Original (M) @0.1", "SCRUB @0.1")
+    )
     assert original.params["inference.k"] == 4 and original.params["keys.encoder"] == "small"
     assert not [name for name in scrub.params if name.startswith(("inference.", "keys."))]
 
@@ -129,13 +155,19 @@ def test_a_method_has_the_means_of_the_table_and_what_its_seeds_share(results):
     names = {"dataset": "digits", "rate": "0.1", "method": "scrub"}
     assert scrub.params.items() >= (names | {"train.lr": 0.1, "seeds": "0, 1"}).items()
     assert "data_digest" in scrub.params and "forget_digest" not in scrub.params
-    assert scrub.tags["commit"] == scrub.tags["mlflow.source.git.commit"] == "abc" and "seed" not in scrub.tags
+    assert (
+        scrub.tags["commit"] == scrub.tags["mlflow.source.git.commit"] == "abc"
+        and "seed" not in scrub.tags
+    )
     assert (scrub.started, scrub.ended) == (STARTED.format(0), ENDED.format(1))
 
 
 def test_other_samples_have_another_digest(results):
     def digests():
-        return [(run.params["data_digest"], run.params["forget_digest"]) for run in runs_of(results)[1:3]]
+        return [
+            (run.params["data_digest"], run.params["forget_digest"])
+            for run in runs_of(results)[1:3]
+        ]
 
     (data, zero), (same_data, one) = digests()
     assert data == same_data and zero != one
@@ -156,9 +188,15 @@ def test_a_runs_digest_depends_on_what_it_shows_and_on_its_files(results):
     assert [run.digest() for run in runs_of(results)] == before
     write_text("forget0.csv", "id\n2\n")
     after = runs_of(results)
-    changed = [run.name for run, digest in zip(after, before, strict=True) if run.digest() != digest]
+    changed = [
+        run.name for run, digest in zip(after, before, strict=True) if run.digest() != digest
+    ]
     assert changed == ["Original (M) @0.1 seed 0", "SCRUB @0.1 seed 0"]
 
 
 def test_nested_settings_are_named_with_dots():
-    assert flat({"train": {"lr": 1, "crop": {"low": 2}}, "k": [3]}) == {"train.lr": 1, "train.crop.low": 2, "k": [3]}
+    assert flat({"train": {"lr": 1, "crop": {"low": 2}}, "k": [3]}) == {
+        "train.lr": 1,
+        "train.crop.low": 2,
+        "k": [3],
+    }

@@ -41,7 +41,9 @@ def silent() -> Iterator[tuple[str, list[socket.socket]]]:
         connection.close()
 
 
-def test_a_refused_connection_is_named_with_what_to_do_and_without_the_password(tmp_path, monkeypatch):
+def test_a_refused_connection_is_named_with_what_to_do_and_without_the_password(
+    tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     assert refusal("http://me:secret@127.0.0.1:9") == (
         "The MLflow store at tracking.uri = http://127.0.0.1:9 cannot be used: [Errno 111] Connection refused. All"

@@ -44,7 +44,9 @@ def test_the_curve_over_k_is_that_of_munkey_alone(tmp_path):
 def test_sensitivity_is_drawn_from_the_traces_of_all_seeds_with_its_threshold(trace):
     figure = CHARTS["sensitivity"].draw(source(traces=[trace, trace]))
     left, _ = figure.axes
-    assert left.get_title(loc="left") == "digits" and figure.get_supxlabel().endswith("over n = 2 seeds")
+    assert left.get_title(loc="left") == "digits" and figure.get_supxlabel().endswith(
+        "over n = 2 seeds"
+    )
     assert [line.get_ydata()[0] for line in left.lines if line.get_linestyle() == ":"] == [0.25]
 
 
@@ -55,19 +57,27 @@ def test_sensitivity_is_drawn_from_the_traces_of_all_seeds_with_its_threshold(tr
         ("_5", ["start (epoch 0)", "end (epoch 10)"]),  # one epoch has no middle
     ],
 )
-def test_tokens_are_drawn_at_the_moments_that_there_are_in_order(trace, tmp_path, monkeypatch, left_out, titles):
+def test_tokens_are_drawn_at_the_moments_that_there_are_in_order(
+    trace, tmp_path, monkeypatch, left_out, titles
+):
     monkeypatch.setattr(projection, "umap_2d", lambda points, seed: points[:, :2])
     write_json(tmp_path / "classes.json", ["a", "b", "c"])
-    arrays = {name: values for name, values in read_npz(trace).items() if not name.endswith(left_out)}
+    arrays = {
+        name: values for name, values in read_npz(trace).items() if not name.endswith(left_out)
+    }
     write_npz(tmp_path / "moments.npz", arrays)
-    figure = CHARTS["tokens"].draw(source(trace=tmp_path / "moments.npz", classes=tmp_path / "classes.json"))
+    figure = CHARTS["tokens"].draw(
+        source(trace=tmp_path / "moments.npz", classes=tmp_path / "classes.json")
+    )
     assert [axes.get_title() for axes in figure.axes[: len(titles)]] == titles
 
 
 def test_the_table_of_the_selection_is_drawn_and_the_methods_of_the_summary(tmp_path):
     write_text(tmp_path / "table.csv", grid().to_csv(index=False))
     _, sensitivity, *_ = CHARTS["selection"].draw(source(table=tmp_path / "table.csv")).axes
-    assert [line.get_xdata()[0] for line in sensitivity.lines if line.get_linestyle() == ":"] == [0.25]
+    assert [line.get_xdata()[0] for line in sensitivity.lines if line.get_linestyle() == ":"] == [
+        0.25
+    ]
     write_text(tmp_path / "main.csv", methods().to_csv(index=False))
     gaps, _ = CHARTS["forgetting"].draw(source(table=tmp_path / "main.csv")).axes
     assert len(gaps.get_yticklabels()) == len(methods())

@@ -16,15 +16,21 @@ LABELS = [0, 0, 1, 1, 0, 1, 0, 1]
 
 
 def dataset():
-    images = np.arange(len(IDS), dtype=np.uint8)[:, None, None, None] * np.ones((1, 2, 2, 3), dtype=np.uint8)
+    images = np.arange(len(IDS), dtype=np.uint8)[:, None, None, None] * np.ones(
+        (1, 2, 2, 3), dtype=np.uint8
+    )
     splits = np.array(["train"] * 6 + ["test"] * 2)
     return Dataset(images, np.array(IDS), np.array(LABELS), splits, ["cat", "dog"])
 
 
 def deletion(changed=16):
     """12 and 16 are deleted. Of the test samples, 32 loses more weight. The answer of one sample changes."""
-    near = np.array([[10, 14], [12, 10], [14, 16], [16, 14], [18, 10], [20, 14], [10, 12], [16, 20]])
-    left = np.array([[10, 14], [10, 18], [14, 20], [14, 20], [18, 10], [20, 14], [10, 14], [20, 14]])
+    near = np.array(
+        [[10, 14], [12, 10], [14, 16], [16, 14], [18, 10], [20, 14], [10, 12], [16, 20]]
+    )
+    left = np.array(
+        [[10, 14], [10, 18], [14, 20], [14, 20], [18, 10], [20, 14], [10, 14], [20, 14]]
+    )
     cosines = np.tile(np.float32([1.0, 0.5]), (len(IDS), 1))
     deeper = np.full((len(IDS), 1), 14)  # a third neighbor, which K = 2 leaves out
     before = np.eye(2)[LABELS]
@@ -44,7 +50,9 @@ def test_the_test_sample_lost_most_weight_and_the_forget_sample_changed_its_answ
     test, forget = examples(*deletion())
     assert (test.title, test.label) == ("test sample", "dog")
     assert test.image[0, 0, 0] == IDS.index(32)
-    assert (forget.title, forget.label) == ("forget sample", "dog") and forget.image[0, 0, 0] == IDS.index(16)
+    assert (forget.title, forget.label) == ("forget sample", "dog") and forget.image[
+        0, 0, 0
+    ] == IDS.index(16)
     assert (forget.before.predicted, forget.after.predicted) == ("dog", "cat")
     assert (test.before.predicted, test.after.predicted) == ("dog", "dog")
 
@@ -80,4 +88,6 @@ def test_weights_are_those_that_the_model_uses():
     np.testing.assert_allclose(weights(cosines, ranked), [inverse / inverse.sum()], rtol=1e-6)
     test, _ = examples(*deletion())
     expected = np.exp([2.0, 1.0]) / np.exp([2.0, 1.0]).sum()
-    assert [neighbor.weight for neighbor in test.before.neighbors] == pytest.approx(expected.tolist())
+    assert [neighbor.weight for neighbor in test.before.neighbors] == pytest.approx(
+        expected.tolist()
+    )

@@ -19,7 +19,12 @@ from matplotlib.text import Text
 
 from munkey.report.figures import projection, retrieval, theme
 from munkey.report.figures.audit_grid import grid_plot
-from munkey.report.figures.curves import neighbors_plot, scenarios_plot, sensitivity_plot, streams_plot
+from munkey.report.figures.curves import (
+    neighbors_plot,
+    scenarios_plot,
+    sensitivity_plot,
+    streams_plot,
+)
 from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.frontier import frontier_plot
 from munkey.report.figures.projection import projection_plot
@@ -42,7 +47,15 @@ RNG = np.random.default_rng(0)
 
 def curve():
     return pd.DataFrame(
-        {"dataset": d, "k": k, "TA_mean": 90 + k / 8, "TA_sd": 0.5, "gap_mean": 1 + k / 16, "gap_sd": np.nan, "n": 3}
+        {
+            "dataset": d,
+            "k": k,
+            "TA_mean": 90 + k / 8,
+            "TA_sd": 0.5,
+            "gap_mean": 1 + k / 16,
+            "gap_sd": np.nan,
+            "n": 3,
+        }
         for d in ("digits", "other")
         for k in (1, 2, 4, 32)
     )
@@ -51,7 +64,15 @@ def curve():
 def grid():
     pairs = [(0.0, 0.0), (0.1, 0.1), (0.1, 0.3), (0.3, 0.1), (0.3, 0.3)]
     return pd.DataFrame(
-        {"dataset": "digits", "p_image": i, "p_token": t, "TA": 94 + i, "RA": 99 - t, "FA": 90 + 3 * i, "MIA": 50 + t}
+        {
+            "dataset": "digits",
+            "p_image": i,
+            "p_token": t,
+            "TA": 94 + i,
+            "RA": 99 - t,
+            "FA": 90 + 3 * i,
+            "MIA": 50 + t,
+        }
         | {"P_s": 0.1 + t / 4, "gap": 1 + i, "chosen": (i, t) == (0.3, 0.1)}
         for i, t in pairs
     )
@@ -62,21 +83,48 @@ def methods():
     seconds = [6.2, 2.3, 1.9, 9.9, 5.4, 7.5, 1.0, 20.0, 0.008]
     gaps = [1.2, 1.6, 1.1, 1.9, 1.85, 1.4, 2.2, 2.6, 0.3]
     return pd.DataFrame(
-        {"dataset": "digits", "rate": 0.1, "title": t, "unlearn_s_mean": s, "gap_mean": g, "gap_sd": 0.7, "n": 3}
+        {
+            "dataset": "digits",
+            "rate": 0.1,
+            "title": t,
+            "unlearn_s_mean": s,
+            "gap_mean": g,
+            "gap_sd": 0.7,
+            "n": 3,
+        }
         for t, s, g in zip(names, seconds, gaps, strict=True)
     )
 
 
 def shares():
     """An audit with what methods and an oracle leave."""
-    left = dict(zip(methods()["title"], [83, 97, 86, 64, -87, 51, 100, -33, 5], strict=True)) | {"retrain-t": -4}
-    line = {"family": "vit", "path": "deployed", "verdict": "residue", "chance": 5.0, "flagged": "share"}
+    left = dict(zip(methods()["title"], [83, 97, 86, 64, -87, 51, 100, -33, 5], strict=True)) | {
+        "retrain-t": -4
+    }
+    line = {
+        "family": "vit",
+        "path": "deployed",
+        "verdict": "residue",
+        "chance": 5.0,
+        "flagged": "share",
+    }
     audit = pd.DataFrame(
         line
-        | {"name": name, "title": name, "role": "method", "share": s, "share_low": s - 10.0, "share_high": s + 12.0}
+        | {
+            "name": name,
+            "title": name,
+            "role": "method",
+            "share": s,
+            "share_low": s - 10.0,
+            "share_high": s + 12.0,
+        }
         for name, s in left.items()
     )
-    audit.loc[audit["name"] == "retrain-t", ["title", "role", "verdict"]] = ["ViT", "oracle", "control"]
+    audit.loc[audit["name"] == "retrain-t", ["title", "role", "verdict"]] = [
+        "ViT",
+        "oracle",
+        "control",
+    ]
     audit.loc[audit["name"] == "Amnesiac", ["share_low", "verdict"]] = [-np.inf, "over-forgets"]
     audit.loc[audit["name"] == "MUNKEY", "flagged"] = "u-lira_tpr_1"
     return audit
@@ -87,7 +135,9 @@ def strata():
     audit = shares()
     for name, more in {"low": -20.0, "mid": 0.0, "high": 10.0, "top": 20.0}.items():
         ends = {"": 0.0, "_low": -15.0, "_high": 15.0}
-        audit = audit.assign(**{f"share_of_{name}{end}": audit["share"] + more + off for end, off in ends.items()})
+        audit = audit.assign(
+            **{f"share_of_{name}{end}": audit["share"] + more + off for end, off in ends.items()}
+        )
     audit.loc[audit["name"] == "CF", "share_of_low_low"] = -np.inf
     audit.loc[audit["name"] == "AMUN", "share_of_low_low"] = -4000.0
     return audit
@@ -106,12 +156,16 @@ def frontier():
 def training(seed=0):
     epochs = np.arange(11)
     accuracies = {"A_image": 40 + epochs, "A_token": 60 + epochs, "A_both": 80 + epochs}
-    return pd.DataFrame({"dataset": "digits", "seed": seed, "epoch": epochs, "P_s": epochs / 20} | accuracies)
+    return pd.DataFrame(
+        {"dataset": "digits", "seed": seed, "epoch": epochs, "P_s": epochs / 20} | accuracies
+    )
 
 
 def moments(number, classes=3, count=30):
     panels = {f"epoch {epoch}": RNG.normal(size=(2, count, 2)) for epoch in range(number)}
-    return projection_plot(panels, np.arange(count) % classes, [f"class {c}" for c in range(classes)])
+    return projection_plot(
+        panels, np.arange(count) % classes, [f"class {c}" for c in range(classes)]
+    )
 
 
 def picture():
@@ -130,17 +184,23 @@ def example(status="forgotten", after="7"):
 def after_requests():
     """ToW of two methods at two rates after two requests; one method was not asked for the second."""
     lines = itertools.product(("scenario/class", "scenario/cluster"), (0.1, 0.02), ("b", "d"))
-    frame = pd.DataFrame([{"case": case, "rate": rate, "method": name} for case, rate, name in lines])
+    frame = pd.DataFrame(
+        [{"case": case, "rate": rate, "method": name} for case, rate, name in lines]
+    )
     return frame.assign(ToW=np.linspace(0.4, 0.95, 8), ToW_sd=np.linspace(0.01, 0.1, 8), n=3)[:-1]
 
 
 def streamed():
     """Four requests, three seeds: two methods, and a retrained model at the first and the last request."""
     lines = itertools.product(range(3), range(5), ("MUNKEY", "SCRUB", "Retrain"))
-    curves = pd.DataFrame([{"seed": seed, "done": done, "title": title} for seed, done, title in lines])
+    curves = pd.DataFrame(
+        [{"seed": seed, "done": done, "title": title} for seed, done, title in lines]
+    )
     curves = curves.assign(TA=np.linspace(90, 60, 45), seconds=np.geomspace(0.1, 2000, 45))
     lines = itertools.product(range(1, 5), ("MUNKEY", "SCRUB"), (0, 1))
-    shares = pd.DataFrame([{"done": done, "title": title, "request": number} for done, title, number in lines])
+    shares = pd.DataFrame(
+        [{"done": done, "title": title, "request": number} for done, title, number in lines]
+    )
     return curves[(curves["title"] != "Retrain") | curves["done"].isin([1, 4])], shares.assign(
         share=np.linspace(-200, 300, 16)
     )
@@ -179,8 +239,12 @@ DRAWN = json.loads(Path(__file__).with_name("drawn.json").read_text())
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_same_figure_gives_the_same_bytes_and_looks_as_it_did_when_somebody_last_looked(name, tmp_path):
-    RNG.bit_generator.state = np.random.default_rng(0).bit_generator.state  # of the arrays that are drawn here
+def test_the_same_figure_gives_the_same_bytes_and_looks_as_it_did_when_somebody_last_looked(
+    name, tmp_path
+):
+    RNG.bit_generator.state = np.random.default_rng(
+        0
+    ).bit_generator.state  # of the arrays that are drawn here
     first = [path.read_bytes() for path in theme.save(ALL[name](), tmp_path / "a")]
     RNG.bit_generator.state = np.random.default_rng(0).bit_generator.state
     figure = ALL[name]()
@@ -189,7 +253,9 @@ def test_the_same_figure_gives_the_same_bytes_and_looks_as_it_did_when_somebody_
     assert first == again == twice and all(len(content) > 5000 for content in first)
     if matplotlib.__version__ == DRAWN["matplotlib"]:
         digest = hashlib.sha256((tmp_path / "a.svg").read_bytes()).hexdigest()[:16]
-        assert digest == DRAWN[name], f"it looks otherwise: look at {tmp_path}/a.png, then correct drawn.json"
+        assert digest == DRAWN[name], (
+            f"it looks otherwise: look at {tmp_path}/a.png, then correct drawn.json"
+        )
 
 
 DOLLARS = r"$x$ \frac{$"  # no formula: drawn as one, it ended the run
@@ -200,7 +266,9 @@ def test_a_name_with_dollars_is_drawn_as_it_is():
     count = 30
     labels = np.arange(count) % 3
     drawn = {
-        "classes": projection_plot({DOLLARS: RNG.normal(size=(2, count, 2))}, labels, [DOLLARS, "b", "c"]),
+        "classes": projection_plot(
+            {DOLLARS: RNG.normal(size=(2, count, 2))}, labels, [DOLLARS, "b", "c"]
+        ),
         "pairs": selection_plot(grid().assign(dataset=DOLLARS), 0.3),
         "curve": neighbors_plot(curve().replace("digits", DOLLARS)),
         "methods": gap_plot(methods().replace("SCRUB", DOLLARS), "MUNKEY"),
@@ -218,12 +286,22 @@ def test_all_text_is_inside_the_figure_and_large_enough(name):
     figure = ALL[name]()
     figure.draw_without_rendering()
     frame = figure.bbox.padded(1)
-    ticks = [label for axes in figure.axes for label in (*axes.get_xticklabels(), *axes.get_yticklabels())]
-    texts = [text for text in figure.findobj(Text) if text.get_text() and text.get_visible() and text not in ticks]
+    ticks = [
+        label
+        for axes in figure.axes
+        for label in (*axes.get_xticklabels(), *axes.get_yticklabels())
+    ]
+    texts = [
+        text
+        for text in figure.findobj(Text)
+        if text.get_text() and text.get_visible() and text not in ticks
+    ]
     assert texts
     for text in texts:
         box = Text.get_window_extent(text)
-        assert frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1, text
+        assert (
+            frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
+        ), text
         assert text.get_fontsize() >= 8
 
 
@@ -236,7 +314,9 @@ def test_of_fourteen_streams_no_two_look_alike_each_is_named_and_no_mark_is_cut_
     drawn = np.concatenate([line.get_ydata() for line in left.lines[:14]])
     assert low < drawn.min() == -4000 and high > drawn.max() == 3000
     for axes in (accuracy, seconds, left):
-        assert [text.get_text() for text in axes.texts] == [f"method {number}" for number in range(14)]
+        assert [text.get_text() for text in axes.texts] == [
+            f"method {number}" for number in range(14)
+        ]
         heights = np.sort([text.get_position()[1] for text in axes.texts])
         assert np.diff(heights).min() > 0.06 and heights[0] >= 0 and heights[-1] <= 1
 
@@ -250,7 +330,9 @@ def test_names_beside_a_panel_are_in_the_order_of_their_lines_and_apart(places):
 
 
 def test_no_axis_of_a_percentage_goes_beyond_100_and_a_mark_at_100_is_whole():
-    pairs = grid().assign(RA=np.linspace(99.5, 100, len(grid())), TA=np.linspace(80, 95, len(grid())))
+    pairs = grid().assign(
+        RA=np.linspace(99.5, 100, len(grid())), TA=np.linspace(80, 95, len(grid()))
+    )
     figure = selection_plot(pairs, 0.3)
     for axes in figure.axes[2:]:
         low, high = axes.get_xlim()
@@ -263,9 +345,15 @@ def test_tow_has_its_spread_over_seeds_and_their_number():
     assert axes.get_xlabel().endswith("mean ± standard deviation over n = 3 seeds")
     ends = [path.vertices[:, 0] for bars in axes.collections for path in bars.get_paths()]
     frame = after_requests()
-    first = frame[(frame["rate"] == 0.1) & (frame["case"] == "scenario/class") & (frame["method"] == "b")].iloc[0]
-    assert ends[0] == pytest.approx([first["ToW"] - first["ToW_sd"], first["ToW"] + first["ToW_sd"]])
-    (alone,) = scenarios_plot(after_requests().assign(n=1, ToW_sd=np.nan), [Row("b", "B", "o")]).axes
+    first = frame[
+        (frame["rate"] == 0.1) & (frame["case"] == "scenario/class") & (frame["method"] == "b")
+    ].iloc[0]
+    assert ends[0] == pytest.approx(
+        [first["ToW"] - first["ToW_sd"], first["ToW"] + first["ToW_sd"]]
+    )
+    (alone,) = scenarios_plot(
+        after_requests().assign(n=1, ToW_sd=np.nan), [Row("b", "B", "o")]
+    ).axes
     assert alone.get_xlabel().endswith("one seed, n = 1")
 
 
@@ -279,7 +367,9 @@ def test_strata_whose_intervals_have_no_end_are_named_and_draw_no_empty_panel():
     assert figure.get_suptitle() == "Not drawn, as no interval has two ends: CF"
     audit[columns] = np.inf
     figure = strata_plot(audit)
-    assert not figure.axes and "No stratum has an interval with two ends" in figure.texts[0].get_text()
+    assert (
+        not figure.axes and "No stratum has an interval with two ends" in figure.texts[0].get_text()
+    )
 
 
 def test_methods_stand_in_the_order_of_their_gaps_beside_their_seconds():
@@ -294,19 +384,31 @@ def test_methods_stand_in_the_order_of_their_gaps_beside_their_seconds():
 
 def test_the_front_rises_where_intervals_end_and_marks_say_what_is_over_or_without_a_bound():
     (axes,) = ALL["frontier"]().axes
-    marks = {(line.get_marker(), *line.get_xydata()[0]): line for line in axes.lines if len(line.get_xydata()) == 1}
+    marks = {
+        (line.get_marker(), *line.get_xydata()[0]): line
+        for line in axes.lines
+        if len(line.get_xydata()) == 1
+    }
     place = np.arcsinh([0, 0, 1.6, -60, 20]).tolist()
     looks, accuracies = ["*", "s", "o", "v", "^"], [99.0, 96.0, 95.0, 98.5, 98.3]
     assert set(marks) == set(zip(looks, place, accuracies, strict=True))
-    assert [look for (look, *_), line in marks.items() if line.get_markerfacecolor() == "none"] == ["^"]
+    assert [look for (look, *_), line in marks.items() if line.get_markerfacecolor() == "none"] == [
+        "^"
+    ]
     fronts = [line for line in axes.lines if len(line.get_xydata()) > 2]
     ends = np.arcsinh([0, 90, 90, 150])
     for side, front in zip((1, -1), fronts, strict=True):
-        assert front.get_xydata() == pytest.approx(np.stack([side * ends, [96.0, 96.0, 98.5, 98.5]], axis=1))
-    ticks = dict(zip(axes.get_xticks(), (label.get_text() for label in axes.get_xticklabels()), strict=True))
+        assert front.get_xydata() == pytest.approx(
+            np.stack([side * ends, [96.0, 96.0, 98.5, 98.5]], axis=1)
+        )
+    ticks = dict(
+        zip(axes.get_xticks(), (label.get_text() for label in axes.get_xticklabels()), strict=True)
+    )
     assert ticks[np.arcsinh(-100)] == "\N{MINUS SIGN}100"
     assert "below 0: over-forgotten" in " ".join(axes.get_xlabel().split())
-    drawn = (ends for bar in axes.collections for ends in bar.get_segments() if ends[0, 1] == ends[1, 1])
+    drawn = (
+        ends for bar in axes.collections for ends in bar.get_segments() if ends[0, 1] == ends[1, 1]
+    )
     bars = {ends[0, 1]: ends[:, 0] for ends in drawn}
     assert bars[95.0] == pytest.approx(np.arcsinh([-1.0, 2.2]))
     assert bars[98.5] == pytest.approx(np.arcsinh([-90, -20]))
@@ -315,14 +417,25 @@ def test_the_front_rises_where_intervals_end_and_marks_say_what_is_over_or_witho
 def test_without_a_share_below_0_the_axis_begins_at_0():
     rows = {name: AUDIT[name] for name in ("lda", "munkey", "cf")}
     (axes,) = frontier_plot(points(summary(), found(**rows), DESIGNS)).axes
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "1", "5", "20", "50", "100"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == [
+        "0",
+        "1",
+        "5",
+        "20",
+        "50",
+        "100",
+    ]
     assert axes.get_xlabel() == "residual share [%]"
 
 
 def test_of_one_seed_the_vertical_line_is_the_interval_over_test_samples():
-    alone = summary({name: (mean, np.nan) for name, (mean, _) in ACCURACY.items()}).assign(n=1, tested_mean=400.0)
+    alone = summary({name: (mean, np.nan) for name, (mean, _) in ACCURACY.items()}).assign(
+        n=1, tested_mean=400.0
+    )
     (axes,) = frontier_plot(points(alone, found(**AUDIT), DESIGNS)).axes
-    upright = (ends for bar in axes.collections for ends in bar.get_segments() if ends[0, 0] == ends[1, 0])
+    upright = (
+        ends for bar in axes.collections for ends in bar.get_segments() if ends[0, 0] == ends[1, 0]
+    )
     assert any(ends[:, 1] == pytest.approx(wilson(96.0, 400)) for ends in upright)
 
 
@@ -340,7 +453,8 @@ def crossings(lines):
 
     pairs = itertools.combinations(lines, 2)
     return sum(
-        side(*one, other[0]) * side(*one, other[1]) < 0 and side(*other, one[0]) * side(*other, one[1]) < 0
+        side(*one, other[0]) * side(*one, other[1]) < 0
+        and side(*other, one[0]) * side(*other, one[1]) < 0
         for one, other in pairs
     )
 
@@ -352,7 +466,9 @@ def test_no_two_lines_to_names_cross(seed):
     names = [f"m{i}" for i in range(count)]
     accuracy = {name: (float(generator.normal(80, 8)), 0.5) for name in names}
     middles = generator.normal(0, 60, count)
-    audit = found(**{name: (at, at - 5, at + 5, {}) for name, at in zip(names, middles, strict=True)})
+    audit = found(
+        **{name: (at, at - 5, at + 5, {}) for name, at in zip(names, middles, strict=True)}
+    )
     designs = [Design(name, name, "weights", "") for name in names]
     (axes,) = frontier_plot(points(summary(accuracy), audit, designs)).axes
     lines = leaders(axes)
@@ -363,19 +479,30 @@ def test_names_of_designs_that_are_alike_hide_neither_each_other_nor_a_mark():
     many = [(f"m{i}", 98.5 + i / 100, 60.0 + 4 * i) for i in range(8)]
     accuracy = {name: (ta, np.nan) for name, ta, _ in many} | {"lda": (92.0, 0.5)}
     audit = found(**{name: (share, share - 5, share + 5, {}) for name, _, share in many})
-    designs = [Design(name, f"{name}, long", "exact" if name == "lda" else "weights", "") for name in accuracy]
+    designs = [
+        Design(name, f"{name}, long", "exact" if name == "lda" else "weights", "")
+        for name in accuracy
+    ]
     (axes,) = frontier_plot(points(summary(accuracy), audit, designs), theme.NARROW).axes
     axes.figure.draw_without_rendering()
     boxes = [Text.get_window_extent(text) for text in axes.texts]
     assert len(boxes) == 9 and not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
-    marks = [axes.transData.transform(line.get_xydata()[0]) for line in axes.lines if len(line.get_xydata()) == 1]
+    marks = [
+        axes.transData.transform(line.get_xydata()[0])
+        for line in axes.lines
+        if len(line.get_xydata()) == 1
+    ]
     assert not any(box.contains(*mark) for box in boxes for mark in marks)
 
 
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
     [
-        (20.0, 60.0, (-25 - 0.03 * 135, 110 + 0.03 * 135)),  # both marks, 0 and 100, are always on it
+        (
+            20.0,
+            60.0,
+            (-25 - 0.03 * 135, 110 + 0.03 * 135),
+        ),  # both marks, 0 and 100, are always on it
         (-50.0, 180.0, (-50 - 0.03 * 230, 180 + 0.03 * 230)),
         (-np.inf, 900.0, (-25 - 0.03 * 325, 300 + 0.03 * 325)),
     ],
@@ -388,9 +515,13 @@ def test_the_axis_of_shares_holds_the_marks_and_all_intervals_within_reason(low,
 def test_every_pair_has_its_numbers_and_panels_in_percent_have_one_scale():
     gap, sensitivity, *percent = ALL["pairs"]().axes
     assert [line.get_xdata()[0] for line in gap.lines] == grid()["gap"].tolist()
-    assert [line.get_xdata()[0] for line in sensitivity.lines if line.get_linestyle() == ":"] == [0.3]
+    assert [line.get_xdata()[0] for line in sensitivity.lines if line.get_linestyle() == ":"] == [
+        0.3
+    ]
     assert len({round(float(np.ptp(axes.get_xlim())), 6) for axes in percent}) == 1
-    assert selection_plot(grid().assign(chosen=False), 0.3).get_suptitle().endswith(": no pair passes")
+    assert (
+        selection_plot(grid().assign(chosen=False), 0.3).get_suptitle().endswith(": no pair passes")
+    )
 
 
 def test_ten_classes_differ_in_color_and_in_shape():
@@ -400,7 +531,9 @@ def test_ten_classes_differ_in_color_and_in_shape():
 
 
 def test_curves_over_training_are_means_over_seeds_with_a_band():
-    several = pd.concat([training(seed).assign(A_image=lambda f, s=seed: f["A_image"] + 4 * s) for seed in (0, 1)])
+    several = pd.concat(
+        [training(seed).assign(A_image=lambda f, s=seed: f["A_image"] + 4 * s) for seed in (0, 1)]
+    )
     figure = sensitivity_plot(several)
     image = next(line for line in figure.axes[1].lines if line.get_label() == "image alone")
     assert image.get_ydata()[0] == 42
@@ -415,7 +548,10 @@ def test_the_svg_has_no_background_and_other_colors_on_a_dark_screen(tmp_path):
     style = re.search("<style>@media (.*?)</style>", text)[1]
     for kind, light in re.findall(r"(fill|stroke): (#\w{6})", text.replace(style, "")):
         assert light in theme.DARK or is_seen_on_both(light), (kind, light)
-        assert light not in theme.DARK or f'[style*="{kind}: {light}"]{{{kind}:{theme.DARK[light]}!important}}' in style
+        assert (
+            light not in theme.DARK
+            or f'[style*="{kind}: {light}"]{{{kind}:{theme.DARK[light]}!important}}' in style
+        )
 
 
 def is_seen_on_both(color):
@@ -456,5 +592,9 @@ def test_what_cannot_be_drawn_is_refused(draw, frame, message):
 
 def test_the_k_curve_has_a_line_per_data_set_and_no_bar_below_zero():
     accuracy, gap = neighbors_plot(curve().assign(gap_sd=5.0)).axes
-    assert [bar.lines[0].get_ydata().tolist() for bar in accuracy.containers] == [[90.125, 90.25, 90.5, 94.0]] * 2
-    assert min(segment[:, 1].min() for bar in gap.collections for segment in bar.get_segments()) == 0
+    assert [bar.lines[0].get_ydata().tolist() for bar in accuracy.containers] == [
+        [90.125, 90.25, 90.5, 94.0]
+    ] * 2
+    assert (
+        min(segment[:, 1].min() for bar in gap.collections for segment in bar.get_segments()) == 0
+    )

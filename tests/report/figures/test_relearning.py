@@ -18,7 +18,12 @@ def relearned() -> pd.DataFrame:
     rng = np.random.default_rng(0)
     keys = ("family", "name", "title", "role")
     return pd.DataFrame(
-        {**dict(zip(keys, system, strict=True)), "seed": seed, "step": step, "FA": rng.uniform(80, 100)}
+        {
+            **dict(zip(keys, system, strict=True)),
+            "seed": seed,
+            "step": step,
+            "FA": rng.uniform(80, 100),
+        }
         for system in SYSTEMS
         for seed in (0, 1)
         for step in STEPS
@@ -28,7 +33,10 @@ def relearned() -> pd.DataFrame:
 def test_each_method_has_a_panel_with_the_references_of_its_family():
     curves = relearned()
     panels = [axes for axes in relearning_plot(curves).axes if axes.get_visible()]
-    assert [axes.get_title() for axes in panels] == [*(f"Method {number}" for number in range(5)), "MUNKEY"]
+    assert [axes.get_title() for axes in panels] == [
+        *(f"Method {number}" for number in range(5)),
+        "MUNKEY",
+    ]
     means = curves.groupby(["name", "step"])["FA"].mean()
     for axes, names in (
         (panels[0], ("method-0", "retrain-t", "original-t")),

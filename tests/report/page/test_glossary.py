@@ -18,7 +18,10 @@ PLAIN = {"Method", "Data set", "Forget"}
 
 def test_every_column_of_numbers_is_explained():
     summary = summarize(pd.concat([tidy(), tidy(rate=0.02)]), ROWS)
-    shown = [*main_tables(summary, ROWS, "html", {"digits": {}}), runtime_table(summary, ROWS, "html")]
+    shown = [
+        *main_tables(summary, ROWS, "html", {"digits": {}}),
+        runtime_table(summary, ROWS, "html"),
+    ]
     designs = [Design(row.name, row.title, "weights", "") for row in ROWS]
     shown.append(frontier.frontier_table(frontier.points(summary, None, designs), "html"))
     for column in {column for table in shown for column in table.frame} - PLAIN:
@@ -31,7 +34,11 @@ def test_a_comma_within_a_meaning_is_quoted():
 
 
 def test_a_name_is_found_before_a_rate_or_a_data_set_but_not_within_a_word():
-    assert glossary.of_column("TA @10 %") == glossary.of_column("TA") == glossary.of_column("Test accuracy")
+    assert (
+        glossary.of_column("TA @10 %")
+        == glossary.of_column("TA")
+        == glossary.of_column("Test accuracy")
+    )
     assert glossary.of_column("P_s, digits").startswith("pathway sensitivity")
     assert glossary.of_column("TAX") == glossary.of_column("Table") == ""
 
@@ -40,4 +47,6 @@ def test_a_table_brings_the_terms_that_it_uses():
     frame = pd.DataFrame({"Method": ["CF", "Retrain (T)"], "FA": ["1.0 ± 0.5", "–"]})
     names = [term.names[0] for term in glossary.explained([Titled("", frame)])]
     assert names == ["FA", "±", "Retrain (T)", "–"]
-    assert [term.names[0] for term in glossary.explained([Titled("", frame[:1].assign(FA="1"))])] == ["FA"]
+    assert [
+        term.names[0] for term in glossary.explained([Titled("", frame[:1].assign(FA="1"))])
+    ] == ["FA"]

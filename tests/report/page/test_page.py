@@ -24,22 +24,51 @@ LEFT = {"digits": {"cf": "2.4"}}
 
 
 def report(**contents):
-    empty = {name: [] for name in ("datasets", "advice", "said", "frontiers", "audits", "chapters", "figures", "runs")}
-    empty |= {"name": "small", "grid": "", "story": page.Chapter("story", "In short", []), "origin": {}, "params": ""}
+    empty = {
+        name: []
+        for name in (
+            "datasets",
+            "advice",
+            "said",
+            "frontiers",
+            "audits",
+            "chapters",
+            "figures",
+            "runs",
+        )
+    }
+    empty |= {
+        "name": "small",
+        "grid": "",
+        "story": page.Chapter("story", "In short", []),
+        "origin": {},
+        "params": "",
+    }
     return page.rendered(REPORT, **(empty | contents))
 
 
 @pytest.fixture
 def results():
-    grid = {"dataset": "digits", "p_image": 0.1, "p_token": 0.1, "P_s": 0.1, "gap": 1.0, "reason": "why"}
+    grid = {
+        "dataset": "digits",
+        "p_image": 0.1,
+        "p_token": 0.1,
+        "P_s": 0.1,
+        "gap": 1.0,
+        "reason": "why",
+    }
     summaries = summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS)
     main, ablations = summaries
-    return page.PageResults(main, [ablations], ROWS, CASE_ROWS, [pd.DataFrame([grid])], ["no comparison"], LEFT)
+    return page.PageResults(
+        main, [ablations], ROWS, CASE_ROWS, [pd.DataFrame([grid])], ["no comparison"], LEFT
+    )
 
 
 def story(results):
     measured = set(results.main["method"])
-    designs = [Design(row.name, row.title, "weights", "") for row in results.rows if row.name in measured]
+    designs = [
+        Design(row.name, row.title, "weights", "") for row in results.rows if row.name in measured
+    ]
     return page.story({"digits": points(results.main, None, designs)}, results.main)
 
 
@@ -49,10 +78,21 @@ def in_order(text, parts):
 
 
 def test_the_page_escapes_text_but_not_tables():
-    chapter = page.Chapter("a", "A & B", [Titled("x < y", pd.DataFrame({"x": ["<b>1</b>"]}))], ["1 < 2"])
+    chapter = page.Chapter(
+        "a", "A & B", [Titled("x < y", pd.DataFrame({"x": ["<b>1</b>"]}))], ["1 < 2"]
+    )
     text = report(grid="<script>", chapters=[chapter], params="a: <b>")
-    assert " &lt;script&gt;" in text and "<script>" not in text.split("<script>\n")[0] and "<td><b>1</b></td>" in text
-    assert "A &amp; B" in text and "<h3>x &lt; y</h3>" in text and "<p>1 &lt; 2</p>" in text and "a: &lt;b&gt;" in text
+    assert (
+        " &lt;script&gt;" in text
+        and "<script>" not in text.split("<script>\n")[0]
+        and "<td><b>1</b></td>" in text
+    )
+    assert (
+        "A &amp; B" in text
+        and "<h3>x &lt; y</h3>" in text
+        and "<p>1 &lt; 2</p>" in text
+        and "a: &lt;b&gt;" in text
+    )
 
 
 def test_what_to_deploy_stands_at_the_top_of_the_page():
@@ -62,7 +102,9 @@ def test_what_to_deploy_stands_at_the_top_of_the_page():
 
 def test_a_chapter_explains_its_columns_once_and_links_its_files():
     frame = pd.DataFrame({"Method": ["CF"], "FA": ["<b>1</b>"]})
-    text = report(chapters=[page.Chapter("a", "A", [Titled("", frame)] * 2, files=["../tables/main.csv"])])
+    text = report(
+        chapters=[page.Chapter("a", "A", [Titled("", frame)] * 2, files=["../tables/main.csv"])]
+    )
     assert re.findall("<dt>(.*?)</dt>", text) == ["FA"]
     assert '<a href="../tables/main.csv">tables/main.csv</a>' in text
     assert text.count('<th title="forget accuracy: ') == text.count("<th>Method</th>") == 2
@@ -73,7 +115,9 @@ def test_sentences_in_cells_break_into_lines_and_numbers_with_intervals_do_not()
     verdict = "no attack tells deleted samples from those that were never seen"
     frame = pd.DataFrame({"share": ["-168.1 [-270.4, -114.4] †"], "verdict": [verdict]})
     text = report(chapters=[page.Chapter("a", "A", [Titled("", frame)])])
-    assert f'<td class="words">{verdict}</td>' in text and "<td>-168.1 [-270.4, -114.4] †</td>" in text
+    assert (
+        f'<td class="words">{verdict}</td>' in text and "<td>-168.1 [-270.4, -114.4] †</td>" in text
+    )
     assert "td.words { white-space: normal }" in text
 
 
@@ -84,7 +128,10 @@ def test_the_page_shows_all_that_it_is_given():
         origin={"Commit": "abc"},
         runs=[{"experiment": "digits", "name": "CF", "page": "http://localhost/#/1"}],
     )
-    assert "<title>munkey: digits, other (small)</title>" in text and "Configuration <b>small</b>" in text
+    assert (
+        "<title>munkey: digits, other (small)</title>" in text
+        and "Configuration <b>small</b>" in text
+    )
     assert f'src="{PICTURE}"' in text and 'href="../figures/pairs.svg"' in text
     assert "<dt>Commit</dt><dd>abc</dd>" in text
     assert "1 run in MLflow" in text and '<a href="http://localhost/#/1">digits: CF</a>' in text
@@ -100,7 +147,12 @@ def test_runs_in_a_store_of_its_own_are_seen_while_its_pages_are_served():
 
 def test_the_story_and_its_picture_come_first_and_its_columns_are_explained_beside_it(results):
     gaps = page.Figure("forgetting", "Gaps.", PICTURE, "../figures/forgetting.svg")
-    contents = {"said": ["CF is best."], "story": story(results), "chapters": page.chapters(results), "figures": [gaps]}
+    contents = {
+        "said": ["CF is best."],
+        "story": story(results),
+        "chapters": page.chapters(results),
+        "figures": [gaps],
+    }
     drawn = page.Figure("frontier-digits", "Frontier.", PICTURE, "../audit/digits/frontier.svg")
     for frontiers, picture in (([drawn], "frontier-digits"), ([], "forgetting")):
         text = report(**contents, frontiers=frontiers)
@@ -116,18 +168,27 @@ def test_the_story_and_its_picture_come_first_and_its_columns_are_explained_besi
 
 
 def test_what_is_left_is_shown_before_all_else():
-    chapter = page.Chapter("digits", "digits", [Titled("pairs", pd.DataFrame({"residual share [%]": ["2.4"]}))])
+    chapter = page.Chapter(
+        "digits", "digits", [Titled("pairs", pd.DataFrame({"residual share [%]": ["2.4"]}))]
+    )
     chapters = [page.Chapter("main", "Unlearning", [])]
     shares = page.Figure("", "Shares.", PICTURE, "../audit/digits/shares.svg")
     text = report(audits=[page.AuditChapter(shares, shares, {}, chapter)], chapters=chapters)
     heading = ['<h2 id="audit">', 'href="../../../docs/audits.md"']
-    in_order(text, ['href="#audit"', '<h2 id="story">', "base64,AAAA", *heading, "<td>2.4</td>", 'id="main"'])
+    in_order(
+        text,
+        ['href="#audit"', '<h2 id="story">', "base64,AAAA", *heading, "<td>2.4</td>", 'id="main"'],
+    )
     assert "audit" not in report(chapters=chapters)
 
 
-def test_the_chapters_stand_in_the_order_of_the_paper_and_hold_its_tables_and_their_csv_files(results):
+def test_the_chapters_stand_in_the_order_of_the_paper_and_hold_its_tables_and_their_csv_files(
+    results,
+):
     chapters = {chapter.id: chapter for chapter in page.chapters(results)}
-    run = [name for name in exhibits.ABLATION_TABLES if name != "encoders"]  # a chapter without a table is left out
+    run = [
+        name for name in exhibits.ABLATION_TABLES if name != "encoders"
+    ]  # a chapter without a table is left out
     assert list(chapters) == ["main", "runtime", *run, "selection"]
     assert [len(chapter.tables) for chapter in chapters.values()] == [1] * 7
     (main,), (selection,) = chapters["main"].tables, chapters["selection"].tables
@@ -140,7 +201,9 @@ def test_the_chapters_stand_in_the_order_of_the_paper_and_hold_its_tables_and_th
 
 
 def test_what_was_not_made_has_no_chapter_and_no_word_in_the_page(results):
-    chapters = page.chapters(results._replace(cases=[], grids=[], compared=[paper.compare(results.main)]))
+    chapters = page.chapters(
+        results._replace(cases=[], grids=[], compared=[paper.compare(results.main)])
+    )
     assert [chapter.id for chapter in chapters] == ["main", "runtime"]
     text = report(story=story(results), chapters=chapters)
     assert "Ablations" not in text and "#figures" not in text and 'id="figures"' not in text
@@ -149,7 +212,11 @@ def test_what_was_not_made_has_no_chapter_and_no_word_in_the_page(results):
 def test_numbers_that_the_paper_has_too_have_a_chapter_that_says_whether_they_compare(results):
     both = paper.compare(summarize(tidy(dataset="cifar10"), ROWS))
     chapter = page.chapters(results._replace(compared=[both]))[-1]
-    assert chapter.title == "The paper's numbers" and chapter.remarks == ["no comparison"] and len(chapter.tables) == 2
+    assert (
+        chapter.title == "The paper's numbers"
+        and chapter.remarks == ["no comparison"]
+        and len(chapter.tables) == 2
+    )
     assert chapter.files == ["../tables/paper.csv"]
 
 
@@ -164,7 +231,9 @@ def test_a_model_that_is_worse_than_its_keys_is_told_below_the_table_with_a_link
 
 
 def test_ranks_have_a_chapter_where_there_is_enough_to_rank(results):
-    index = pd.MultiIndex.from_product([["digits"], range(10), [0.1]], names=["dataset", "seed", "rate"])
+    index = pd.MultiIndex.from_product(
+        [["digits"], range(10), [0.1]], names=["dataset", "seed", "rate"]
+    )
     ranks = pd.DataFrame({"CF": 1.0, "SSD": 2.0, "AMUN": 3.0}, index=index).reset_index()
     chapters = {chapter.id: chapter for chapter in page.chapters(results._replace(ranks=[ranks]))}
     assert "critical difference 1.05" in chapters["ranks"].tables[0].title
@@ -172,26 +241,41 @@ def test_ranks_have_a_chapter_where_there_is_enough_to_rank(results):
 
 
 def test_a_figures_caption_names_its_data_set(tmp_path):
-    for stem, words in (("selection-digits", "digits"), ("retrieval-digits-rate0.1", "digits, 10 % forgotten.")):
+    for stem, words in (
+        ("selection-digits", "digits"),
+        ("retrieval-digits-rate0.1", "digits, 10 % forgotten."),
+    ):
         write_text(tmp_path / f"{stem}.svg", "svg")
         made = page.figure(tmp_path / f"{stem}.svg", pd.DataFrame())
         assert made.name == stem and f"Data set: {words}" in made.caption
-        assert made.data == "data:image/svg+xml;base64,c3Zn" and made.file == f"../figures/{stem}.svg"
+        assert (
+            made.data == "data:image/svg+xml;base64,c3Zn" and made.file == f"../figures/{stem}.svg"
+        )
 
 
-def test_the_figure_of_a_frontier_names_its_data_set_and_has_a_picture_for_a_phone(tmp_path, results):
+def test_the_figure_of_a_frontier_names_its_data_set_and_has_a_picture_for_a_phone(
+    tmp_path, results
+):
     write_text(tmp_path / "digits/frontier.svg", "svg")
     designs = [Design("cf", "CF", "weights", ""), Design("retrain-t", "Retrain (T)", "anew", "")]
     made = page.frontier(tmp_path / "digits", points(results.main, None, designs))
     assert (made.name, made.file) == ("frontier-digits", "../audit/digits/frontier.svg")
-    assert made.caption == f"{page.FRONTIER} digits." and made.data == "data:image/svg+xml;base64,c3Zn"
+    assert (
+        made.caption == f"{page.FRONTIER} digits." and made.data == "data:image/svg+xml;base64,c3Zn"
+    )
     assert 'width="280.8pt"' in base64.b64decode(made.narrow.partition(",")[2]).decode()
 
 
 def test_the_origin_names_each_value_once_and_the_whole_span():
     records = [
         {"started": f"2026-01-{start}", "ended": f"2026-01-{end}"}
-        | {"provenance": {"commit": "abc", "device": device, "versions": {"python": "3.11", "torch": torch}}}
+        | {
+            "provenance": {
+                "commit": "abc",
+                "device": device,
+                "versions": {"python": "3.11", "torch": torch},
+            }
+        }
         for device, start, end, torch in (("CPU b", "02", "05", "2"), ("CPU a", "01", "03", "3"))
     ]
     assert page.origin(records, "2026-02-01") == {
@@ -226,17 +310,30 @@ LINE |= {
 def audit_folder(tmp_path):
     """The folder of an audit: its controls, pictures, what its files hold, and attacks on one model."""
     folder = tmp_path / "digits"
-    write_json(folder / "controls.json", {"vit": ["oracle passed, as it must", "sham was flagged, but must not"]})
+    write_json(
+        folder / "controls.json",
+        {"vit": ["oracle passed, as it must", "sham was flagged, but must not"]},
+    )
     write_text(folder / "shares.svg", "picture")
     write_text(folder / "strata.svg", "strata")
-    key = {"dataset": "digits", "rate": 0.1, "seed": 0, "method": "munkey", "title": "MUNKEY", "why": np.nan}
+    key = {
+        "dataset": "digits",
+        "rate": 0.1,
+        "seed": 0,
+        "method": "munkey",
+        "title": "MUNKEY",
+        "why": np.nan,
+    }
     stored = [
         key | {"file": file, "ids": n, "ids_of": 3, "rows": 2 * n, "rows_of": 6}
         for file, n in (("original", 3), ("unlearned", 0))
     ]
     write_csv(folder / "storage.csv", stored)
     key = {"dataset": "digits", "rate": 0.1, "method": "scrub", "attack": "loss"}
-    attacks = [key | {"seed": seed, "auroc": 61.5, "auroc_low": 58.0, "auroc_high": 65.0} for seed in range(3)]
+    attacks = [
+        key | {"seed": seed, "auroc": 61.5, "auroc_low": 58.0, "auroc_high": 65.0}
+        for seed in range(3)
+    ]
     write_csv(folder / "attacks.csv", attacks)
     return folder
 
@@ -246,20 +343,34 @@ def test_an_audit_is_a_chapter_with_controls_pictures_storage_and_attacks(audit_
     text = report(audits=[chapter, chapter])
     assert "digits: controls, whose answers are known" in text
     assert "55.0 [23.1, 77.8]" in text and "residue: 55 % is left" in text
-    assert "Attacks on one model: digits, forget rate 10 %: n = 3 seeds" in text and "61.5 [58.0, 65.0]" in text
+    assert (
+        "Attacks on one model: digits, forget rate 10 %: n = 3 seeds" in text
+        and "61.5 [58.0, 65.0]" in text
+    )
     assert "<li>vit: oracle passed" in text.replace("\n", "")
     assert '<li class="wrong">vit: sham was flagged, but must not' in text
     pictures = [base64.b64encode(words).decode() for words in (b"picture", b"strata")]
-    in_order(text, [pictures[0], '<h2 id="audit">', "vit: oracle passed", pictures[1], "55.0 [23.1, 77.8]"])
+    in_order(
+        text,
+        [pictures[0], '<h2 id="audit">', "vit: oracle passed", pictures[1], "55.0 [23.1, 77.8]"],
+    )
     assert not re.search(r"(src|href)=.http", text)
-    narrow = re.search('media="\\(max-width: 40rem\\)" srcset="data:image/svg[+]xml;base64,(.*?)"', text)[1]
-    assert 'width="280.8pt"' in base64.b64decode(narrow).decode()  # 3.9 inches, 374 pixels: all of it fits a phone
+    narrow = re.search(
+        'media="\\(max-width: 40rem\\)" srcset="data:image/svg[+]xml;base64,(.*?)"', text
+    )[1]
+    assert (
+        'width="280.8pt"' in base64.b64decode(narrow).decode()
+    )  # 3.9 inches, 374 pixels: all of it fits a phone
     for name in ("table", "storage", "attacks"):
         assert f'<a href="../audit/digits/{name}.csv">' in text
 
 
 def test_the_report_shows_other_paths_of_methods_alone_and_what_files_hold(audit_folder):
-    audit = pd.DataFrame([LINE, LINE | {"path": "image"}, LINE | {"path": "image", "role": "oracle"}])
-    table, _strata, storage, _attacks = page.audit_chapter(audit_folder, audit, tidy(), ROWS).chapter.tables
+    audit = pd.DataFrame(
+        [LINE, LINE | {"path": "image"}, LINE | {"path": "image", "role": "oracle"}]
+    )
+    table, _strata, storage, _attacks = page.audit_chapter(
+        audit_folder, audit, tidy(), ROWS
+    ).chapter.tables
     assert table.frame.iloc[:, 0].tolist() == ["SCRUB", "SCRUB, image alone"]
     assert {"6 of 6", "0 of 6"} <= set(storage.frame.iloc[0])

@@ -7,16 +7,34 @@ import pytest
 from munkey.report.figures.audit_grid import grid_plot
 from munkey.report.tables.audits import grid_table, knobs_of
 
-NUMBERS = {"chance": 2.0, "pairs": 4, "nothing": 0.4, "val_before": 95.0, "val_after": 94.5, "test_after": 94.0}
+NUMBERS = {
+    "chance": 2.0,
+    "pairs": 4,
+    "nothing": 0.4,
+    "val_before": 95.0,
+    "val_after": 94.5,
+    "test_after": 94.0,
+}
 
 
 def audited() -> pd.DataFrame:
     lines = []
     for p_token, share in ((0.1, 3.0), (0.3, 20.0), (0.6, 400.0)):
         for path, factor in (("deployed", 1), ("image", 2)):
-            knobs = {"munkey.p_image": 0.3, "munkey.p_token": p_token, "train.crop_scale": "[0.6, 1.0]"}
-            found = {"share": factor * share, "share_low": share - 2, "share_high": share + 2, "P_s": p_token / 2}
-            lines.append({"setting": f"p_token-{p_token}", "path": path, **knobs, **found, **NUMBERS})
+            knobs = {
+                "munkey.p_image": 0.3,
+                "munkey.p_token": p_token,
+                "train.crop_scale": "[0.6, 1.0]",
+            }
+            found = {
+                "share": factor * share,
+                "share_low": share - 2,
+                "share_high": share + 2,
+                "P_s": p_token / 2,
+            }
+            lines.append(
+                {"setting": f"p_token-{p_token}", "path": path, **knobs, **found, **NUMBERS}
+            )
     lines[4]["share_high"] = np.inf
     return pd.DataFrame(lines)
 
@@ -35,7 +53,10 @@ def test_only_knobs_that_differ_are_named(grid):
 def test_a_line_for_each_setting_with_its_paths_side_by_side(grid):
     grid.loc[0:1, "train.crop_scale"] = "[1.0, 1.0]"
     titled = grid_table(grid, "digits")
-    assert titled.title == "digits: 4 pairs of models for each setting; Spearman's correlation of P_s and share: 1.00"
+    assert (
+        titled.title
+        == "digits: 4 pairs of models for each setting; Spearman's correlation of P_s and share: 1.00"
+    )
     assert titled.frame.iloc[0].to_dict() == {
         "p_token": "0.1",
         "crop_scale": "1–1",

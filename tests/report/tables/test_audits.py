@@ -25,9 +25,30 @@ from munkey.report.tables.summary import Row
 SHARE = {"flagged": "", "share": 4.25, "share_low": -2.0, "share_high": 10.5, "chance": 3.0}
 FILES = {"original": (3, 6), "unlearned": (0, 0)}  # ids and rows of which a file holds
 LINES = [
-    {"title": "Original (M)", "role": "nothing", "path": "deployed", "verdict": "control", "words": "all", "pairs": 8},
-    {"title": "MUNKEY", "role": "method", "path": "deployed", "verdict": "none found", "words": "no more", "pairs": 8},
-    {"title": "MUNKEY", "role": "method", "path": "image", "verdict": None, "words": None, "pairs": 8},
+    {
+        "title": "Original (M)",
+        "role": "nothing",
+        "path": "deployed",
+        "verdict": "control",
+        "words": "all",
+        "pairs": 8,
+    },
+    {
+        "title": "MUNKEY",
+        "role": "method",
+        "path": "deployed",
+        "verdict": "none found",
+        "words": "no more",
+        "pairs": 8,
+    },
+    {
+        "title": "MUNKEY",
+        "role": "method",
+        "path": "image",
+        "verdict": None,
+        "words": None,
+        "pairs": 8,
+    },
     {
         "title": "Retrain (M)",
         "role": "oracle",
@@ -66,15 +87,28 @@ def audit() -> pd.DataFrame:
 
 def test_strata_stand_beside_the_average_and_name_what_it_hides(audit):
     for name, value in {"low": 2000.0, "mid": 3.0, "high": 4.0, "top": 30.0}.items():
-        audit[[f"share_of_{name}", f"share_of_{name}_low", f"share_of_{name}_high"]] = value, value - 10, value + 10
+        audit[[f"share_of_{name}", f"share_of_{name}_low", f"share_of_{name}_high"]] = (
+            value,
+            value - 10,
+            value + 10,
+        )
         audit[f"put_{name}"] = value / 100
     audit["share_of_low_low"] = -1234.0
     titled = strata_table(audit, "digits")
     assert titled.frame.iloc[0].tolist() == [
-        *["MUNKEY", "4.2 [-2.0, 10.5]", "2000.0 [< -999, > 999]", "3.0 [-7.0, 13.0]", "4.0 [-6.0, 14.0]"],
+        *[
+            "MUNKEY",
+            "4.2 [-2.0, 10.5]",
+            "2000.0 [< -999, > 999]",
+            "3.0 [-7.0, 13.0]",
+            "4.0 [-6.0, 14.0]",
+        ],
         *["30.0 [20.0, 40.0]", "20.00 / 0.03 / 0.04 / 0.30"],
     ]
-    assert "Shown to keep more of the most memorized tenth than on average: MUNKEY 30.0 [20.0, 40.0]" in titled.remark
+    assert (
+        "Shown to keep more of the most memorized tenth than on average: MUNKEY 30.0 [20.0, 40.0]"
+        in titled.remark
+    )
     overlapping = audit.assign(share_high=25.0)  # the tenth's interval begins at 20
     assert "than on average: no method" in strata_table(overlapping, "digits").remark
     assert "None found on average, but above 0 here: MUNKEY, top tenth 30.0" in titled.remark
@@ -94,7 +128,9 @@ def test_rows_are_named_by_what_was_done_and_how_they_were_asked(audit):
 def test_numbers_stand_with_their_intervals_and_what_is_not_known_is_a_dash(audit):
     titled = audit_table(audit, "digits")
     assert titled.title == "digits: 2 to 8 pairs of models, percent"
-    assert audit_table(audit.assign(pairs=3), "digits").title == "digits: 3 pairs of models, percent"
+    assert (
+        audit_table(audit.assign(pairs=3), "digits").title == "digits: 3 pairs of models, percent"
+    )
     line = titled.frame.iloc[1]
     assert line["residual share [%]"] == "4.2 [-2.0, 10.5]"
     assert line["LiRA AUROC"] == "52.7 [50.0, 56.0]"
@@ -108,7 +144,15 @@ def test_the_file_of_an_audit_has_its_columns_and_no_other(audit, tmp_path, monk
     monkeypatch.setattr(job, "family_audits", lambda *_: [made])
     monkeypatch.setattr(job.theme, "save", lambda *_: None)
     table, *others = (
-        tmp_path / name for name in ("table.csv", "controls.json", "table.md", "shares.svg", "strata.md", "strata.svg")
+        tmp_path / name
+        for name in (
+            "table.csv",
+            "controls.json",
+            "table.md",
+            "shares.svg",
+            "strata.md",
+            "strata.svg",
+        )
     )
     job.audit([], [], table, *others, "digits")
     assert read_table(table).columns.equals(audit.columns)
@@ -123,11 +167,25 @@ def test_the_forest_shows_each_share_its_interval_and_its_band_of_chance(audit):
         for line in axes.lines
         if len(line.get_xdata()) == 1
     }
-    assert (points[0, 100.0], points[1, 4.25], points[2, 4.25]) == ("^", "s", "|")  # control, none found, exploratory
-    low, high = (round(end, 2) for end in axes.get_xlim())  # wide enough for the interval of the last row
-    assert points[3, low] == "<" and points[3, high] == ">" and not points.keys() & {(4, low), (4, high)}
+    assert (points[0, 100.0], points[1, 4.25], points[2, 4.25]) == (
+        "^",
+        "s",
+        "|",
+    )  # control, none found, exploratory
+    low, high = (
+        round(end, 2) for end in axes.get_xlim()
+    )  # wide enough for the interval of the last row
+    assert (
+        points[3, low] == "<"
+        and points[3, high] == ">"
+        and not points.keys() & {(4, low), (4, high)}
+    )
     assert low < -25 and 140 < high < 160
-    intervals = [line.get_xdata() for line in axes.lines if len(line.get_xdata()) == 2 and line.get_ydata()[0] == 1]
+    intervals = [
+        line.get_xdata()
+        for line in axes.lines
+        if len(line.get_xdata()) == 2 and line.get_ydata()[0] == 1
+    ]
     assert [-2.0, 10.5] in [list(map(float, interval)) for interval in intervals]
     (left, _), (right, _) = axes.collections[1].get_paths()[0].get_extents().get_points()
     assert (left, right) == pytest.approx((-5.88, 5.88))
@@ -139,7 +197,9 @@ def test_the_forest_marks_what_an_attack_alone_has_flagged(audit):
     figure = forest_plot(audit)
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert [name for name in names if "†" in name] == ["MUNKEY †"]
-    assert "† flagged by an attack alone" in [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "† flagged by an attack alone" in [
+        text.get_text() for text in figure.legends[0].get_texts()
+    ]
 
 
 def test_attacks_on_one_model_stand_beside_the_papers_mia():
@@ -153,9 +213,30 @@ def test_attacks_on_one_model_stand_beside_the_papers_mia():
     ]
     keys = [("cf", 0, 49.0), ("cf", 2, 50.0), ("ssd", 0, 60.0), ("ssd", 2, 61.0)]
     tidy = pd.DataFrame(
-        [{"dataset": "digits", "rate": 0.1, "seed": s, "method": m, "metric": "MIA", "value": v} for m, s, v in keys]
-        + [{"dataset": "digits", "rate": 0.02, "seed": 0, "method": "cf", "metric": "MIA", "value": 0.0}]
-        + [{"dataset": "digits", "rate": 0.1, "seed": 0, "method": "cf", "metric": "TA", "value": 0.0}]
+        [
+            {"dataset": "digits", "rate": 0.1, "seed": s, "method": m, "metric": "MIA", "value": v}
+            for m, s, v in keys
+        ]
+        + [
+            {
+                "dataset": "digits",
+                "rate": 0.02,
+                "seed": 0,
+                "method": "cf",
+                "metric": "MIA",
+                "value": 0.0,
+            }
+        ]
+        + [
+            {
+                "dataset": "digits",
+                "rate": 0.1,
+                "seed": 0,
+                "method": "cf",
+                "metric": "TA",
+                "value": 0.0,
+            }
+        ]
     )
     rows = [Row("cf", "CF", "retrain-t"), Row("ssd", "SSD", "retrain-t")]
     (titled,) = attacks_tables(pd.DataFrame(lines), tidy, rows)
@@ -168,7 +249,10 @@ def test_attacks_on_one_model_stand_beside_the_papers_mia():
 
 def test_other_paths_than_the_deployed_one_are_shown_of_methods_alone(audit):
     asked = pd.concat([audit, audit.iloc[[0, 3]].assign(path="image")])
-    assert first_rows(asked)[["role", "path"]].values.tolist() == audit[["role", "path"]].values.tolist()
+    assert (
+        first_rows(asked)[["role", "path"]].values.tolist()
+        == audit[["role", "path"]].values.tolist()
+    )
 
 
 def test_what_is_left_is_that_of_the_deployed_path_and_of_no_control(audit):
@@ -186,18 +270,32 @@ def test_where_an_audit_has_no_power_no_share_is_given(audit):
     assert residue_of({Path("digits"): powerless}) == {"digits": {"munkey": "no power"}}
 
 
-def stored(rate: float, seed: int, file: str, ids: float, rows: float, why: str | None = None) -> dict[str, object]:
-    key = {"dataset": "digits", "rate": rate, "seed": seed, "method": "munkey", "title": "MUNKEY", "file": file}
+def stored(
+    rate: float, seed: int, file: str, ids: float, rows: float, why: str | None = None
+) -> dict[str, object]:
+    key = {
+        "dataset": "digits",
+        "rate": rate,
+        "seed": seed,
+        "method": "munkey",
+        "title": "MUNKEY",
+        "file": file,
+    }
     return key | {"ids": ids, "ids_of": 3, "rows": rows, "rows_of": 6, "why": why}
 
 
 def test_what_files_hold_is_summed_over_seeds():
     lines = [stored(0.1, seed, file, *found) for seed in (0, 2) for file, found in FILES.items()]
     (titled,) = storage_tables(
-        pd.DataFrame([*lines, stored(0.02, 0, "original", 3, 6), stored(0.02, 0, "unlearned", 1, 2)])
+        pd.DataFrame(
+            [*lines, stored(0.02, 0, "original", 3, 6), stored(0.02, 0, "unlearned", 1, 2)]
+        )
     )
     assert titled.title == "digits: what was deleted and is found in the system's file, n = 2 seeds"
-    assert titled.remark.startswith("Looked for: deleted ids, keys and tokens") and "xz" in titled.remark
+    assert (
+        titled.remark.startswith("Looked for: deleted ids, keys and tokens")
+        and "xz" in titled.remark
+    )
     assert titled.frame.values.tolist() == [
         ["MUNKEY", "10 %", "12 of 12", "0 of 12", "6 of 6", "0 of 6"],
         ["MUNKEY", "2 %", "6 of 6", "2 of 6", "3 of 3", "1 of 3"],
@@ -205,15 +303,27 @@ def test_what_files_hold_is_summed_over_seeds():
 
 
 def test_a_search_that_proves_nothing_gives_no_number():
-    lines = [stored(0.1, 0, "original", 3, 6), stored(0.1, 0, "unlearned", np.nan, np.nan, "not found either")]
+    lines = [
+        stored(0.1, 0, "original", 3, 6),
+        stored(0.1, 0, "unlearned", np.nan, np.nan, "not found either"),
+    ]
     ((_, frame, _),) = storage_tables(pd.DataFrame(lines))
-    assert frame.iloc[0].tolist() == ["MUNKEY", "10 %", "6 of 6", "not found either", "3 of 3", "not found either"]
+    assert frame.iloc[0].tolist() == [
+        "MUNKEY",
+        "10 %",
+        "6 of 6",
+        "not found either",
+        "3 of 3",
+        "not found either",
+    ]
 
 
 def test_who_is_named_by_two_versions_has_a_line_for_each_number_deleted_at_once():
     asked = [("LDA", 1, "answers", 80.0), ("LDA", 1, "margins", 60.4), ("LDA", 1, "weights", 100.0)]
     asked += [("KNN", 10, "answers", 30.0), ("KNN", 10, "margins", 40.0)]
-    found = pd.DataFrame(asked, columns=["title", "batch", "attacker", "precision"]).assign(deletions=40, chance=0.0928)
+    found = pd.DataFrame(asked, columns=["title", "batch", "attacker", "precision"]).assign(
+        deletions=40, chance=0.0928
+    )
     ((title, frame, remark),) = differencing_tables(found, "digits")
     assert title.startswith("digits: ") and remark.startswith("–: ")
     assert frame.values.tolist() == [
@@ -227,11 +337,15 @@ def test_a_row_that_an_attack_alone_flags_is_marked(audit):
     alone = audit.assign(name="munkey", verdict="residue", flagged="u-lira_auroc few").iloc[[1]]
     (column,) = residue_of({Path("digits"): alone}).values()
     assert column == {"munkey": "4.2 [-2.0, 10.5] †"}
-    assert audit_table(alone, "digits").frame["residual share [%]"].tolist() == ["4.2 [-2.0, 10.5] †"]
+    assert audit_table(alone, "digits").frame["residual share [%]"].tolist() == [
+        "4.2 [-2.0, 10.5] †"
+    ]
     (column,) = residue_of({Path("digits"): alone.assign(flagged="share few")}).values()
     assert column == {"munkey": "4.2 [-2.0, 10.5]"}
 
 
-@pytest.mark.parametrize(("value", "text"), [(-0.04, "0.0"), (0.04, "0.0"), (-0.06, "-0.1"), (99.95, "100.0")])
+@pytest.mark.parametrize(
+    ("value", "text"), [(-0.04, "0.0"), (0.04, "0.0"), (-0.06, "-0.1"), (99.95, "100.0")]
+)
 def test_no_zero_has_a_sign(value, text):
     assert decimal(value) == text

@@ -16,7 +16,8 @@ from munkey.report.tables.comparisons import (
 
 def line(title, mean, sd=math.nan, n=1, tested=math.nan, gap=1.0):
     return pd.Series(
-        {"title": title, "TA_mean": mean, "TA_sd": sd, "n": n, "tested_mean": tested} | {"gap_mean": gap, "gap_sd": sd}
+        {"title": title, "TA_mean": mean, "TA_sd": sd, "n": n, "tested_mean": tested}
+        | {"gap_mean": gap, "gap_sd": sd}
     )
 
 
@@ -30,7 +31,9 @@ def test_of_750_pictures_an_accuracy_of_73_47_is_known_to_about_3_points():
 def test_over_seeds_the_interval_is_welchs():
     """se = √(0.28² / 10 + 0.82² / 10) = 0.274; 11.1 degrees of freedom: t = 2.199."""
     known = difference(line("LDA", 96.73, 0.28, 10), line("MUNKEY", 95.39, 0.82, 10))
-    assert (known.value, *known.interval) == pytest.approx((1.34, 1.34 - 0.603, 1.34 + 0.603), abs=0.002)
+    assert (known.value, *known.interval) == pytest.approx(
+        (1.34, 1.34 - 0.603, 1.34 + 0.603), abs=0.002
+    )
     assert known.basis == "10 seeds, one split"
     same = difference(line("A", 90.0, 0.0, 3), line("B", 89.0, 0.0, 3))
     assert tuple(same.interval) == (1.0, 1.0)

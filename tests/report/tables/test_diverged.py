@@ -48,11 +48,21 @@ def test_a_diverged_seed_costs_its_row_and_all_other_lines_stay_as_they_are():
 def test_the_tables_name_method_seed_rate_and_log():
     texts = all_texts(tidy(gone={"ssd": 1}), ROWS)
     (line,) = [line for line in texts["markdown"].splitlines() if line.startswith("| SSD")]
-    assert [cell.strip() for cell in line.strip("|").split("|")] == ["SSD", "diverged", "–", "–", "–", "diverged"]
+    assert [cell.strip() for cell in line.strip("|").split("|")] == [
+        "SSD",
+        "diverged",
+        "–",
+        "–",
+        "–",
+        "diverged",
+    ]
     for name in ("markdown", "html", "latex"):
         assert f"Diverged: SSD @10 %, seed 1: {WHY}." in texts[name]
     assert "| CF" in texts["markdown"] and "diverged" in texts["runtime"]
-    assert "why" not in all_texts(tidy(), ROWS)["tidy"] and "diverged" not in all_texts(tidy(), ROWS)["csv"]
+    assert (
+        "why" not in all_texts(tidy(), ROWS)["tidy"]
+        and "diverged" not in all_texts(tidy(), ROWS)["csv"]
+    )
 
 
 def test_without_its_oracle_a_system_has_metrics_and_no_gap_and_the_table_says_so():
@@ -81,10 +91,15 @@ def test_a_method_without_a_gap_everywhere_is_not_ranked_and_the_others_are():
     ranks = ranks_by_title(measured, ROWS)
     assert list(ranks.columns) == ["CF", "SCRUB", "EU-k"]
     table = rank_table(ranks, ROWS)
-    assert list(table.frame["Method"]) and table.remark == "Not ranked, since it lacks a gap somewhere: SSD."
+    assert (
+        list(table.frame["Method"])
+        and table.remark == "Not ranked, since it lacks a gap somewhere: SSD."
+    )
 
 
 def test_where_too_few_methods_have_a_gap_the_ranks_say_so_and_the_run_goes_on():
     ranks = ranks_by_title(with_seed_gaps(tidy(5, {"retrain-t": 1}), ROWS), ROWS)
-    assert rank_table(ranks, ROWS).title.startswith("Ranks need 5 seeds and 3 methods that have a gap everywhere; here")
+    assert rank_table(ranks, ROWS).title.startswith(
+        "Ranks need 5 seeds and 3 methods that have a gap everywhere; here"
+    )
     assert rank_diagram(ranks, "MUNKEY").get_size_inches()[0] > 5

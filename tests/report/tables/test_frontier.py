@@ -11,9 +11,21 @@ from munkey.report.tables.frontier import Design, advice, frontier_table, points
 from munkey.unlearn.contract import METHODS
 
 KINDS = {"anew": "anew", "lda": "exact", "munkey": "rows", "cf": "weights", "ssd": "weights"}
-ACCURACY = {"anew": (99.0, 0.5), "lda": (96.0, 0.4), "munkey": (95.0, 0.8), "cf": (98.5, 0.3), "ssd": (98.3, 0.4)}
+ACCURACY = {
+    "anew": (99.0, 0.5),
+    "lda": (96.0, 0.4),
+    "munkey": (95.0, 0.8),
+    "cf": (98.5, 0.3),
+    "ssd": (98.3, 0.4),
+}
 DESIGNS = [Design(name, name.upper(), kind, f"{name}'s") for name, kind in KINDS.items()]
-LINE = {"path": "deployed", "role": "method", "verdict": "residue", "flagged": "share", "contrast": 0.1}
+LINE = {
+    "path": "deployed",
+    "role": "method",
+    "verdict": "residue",
+    "flagged": "share",
+    "contrast": 0.1,
+}
 
 
 def summary(accuracy=ACCURACY, rate=0.1):
@@ -33,7 +45,11 @@ def found(**shares):
     )
 
 
-AUDIT = {"lda": (0.0, 0.0, 0.0, {"contrast": 0.0}), "munkey": (1.6, 1.0, 2.2, {}), "cf": (27.0, 16.0, 38.0, {})}
+AUDIT = {
+    "lda": (0.0, 0.0, 0.0, {"contrast": 0.0}),
+    "munkey": (1.6, 1.0, 2.2, {}),
+    "cf": (27.0, 16.0, 38.0, {}),
+}
 
 
 def front(made):
@@ -50,7 +66,10 @@ def test_the_sentence_names_the_best_at_each_amount_left_its_ties_and_what_is_un
     )
     without = [design for design in DESIGNS if design.name != "lda"]
     said = sentence(points(summary(), found(**AUDIT), without))
-    assert "a residual share of at most 1 %: none is shown to have so small a share. With at most 5 %: MUNKEY" in said
+    assert (
+        "a residual share of at most 1 %: none is shown to have so small a share. With at most 5 %: MUNKEY"
+        in said
+    )
 
 
 ALONE = {name: (mean, math.nan) for name, (mean, _) in ACCURACY.items()}
@@ -63,7 +82,9 @@ def test_one_seed_tells_nothing_apart_unless_its_test_samples_are_counted():
     assert "CF (98.50 [96.8, 99.3] %), not told apart from SSD. Training" in sentence(counted)
     exact = [design for design in DESIGNS if design.kind != "weights"]
     more = points(summary(ALONE).assign(n=1, tested_mean=400.0), found(**AUDIT), exact)
-    assert "With at most 5 %: LDA (96.00 [93.6, 97.5] %), not told apart from MUNKEY." in sentence(more)
+    assert "With at most 5 %: LDA (96.00 [93.6, 97.5] %), not told apart from MUNKEY." in sentence(
+        more
+    )
     title, frame, _ = frontier_table(counted, "html")
     assert "test accuracy with its 95 % interval over 400 test samples" in title
     assert frame["Test accuracy"].tolist()[1] == "96.00 [93.6, 97.5]"
@@ -76,7 +97,9 @@ def test_of_designs_that_are_equal_sentence_and_front_name_all():
     designs.append(Design("munkey", "MUNKEY", "rows", ""))
     made = points(summary(accuracy), found(**AUDIT), designs)
     said = sentence(made)
-    assert "Most accurate with a residual share of at most 1 %: LDA and KNN (96.00 ± 0.40 %)." in said
+    assert (
+        "Most accurate with a residual share of at most 1 %: LDA and KNN (96.00 ± 0.40 %)." in said
+    )
     assert "With at most 5 %: LDA and KNN and MUNKEY (96.00 ± 0.40 %)." in said
     assert front(made) == {"lda", "knn", "munkey"}
     assert [name for name in frontier_table(made, "markdown").frame["Method"] if "**" in name] == [
@@ -93,7 +116,13 @@ def test_the_advice_is_the_most_accurate_that_leaves_little_beside_what_is_shown
 
 
 def test_the_advice_names_all_that_are_not_told_apart_and_says_so():
-    equal = {"lda": (96.0, 0.4), "knn": (96.0, 0.4), "ncm": (95.9, 0.4), "ssd": (90.0, 0.4), "cf": (96.1, 0.4)}
+    equal = {
+        "lda": (96.0, 0.4),
+        "knn": (96.0, 0.4),
+        "ncm": (95.9, 0.4),
+        "ssd": (90.0, 0.4),
+        "cf": (96.1, 0.4),
+    }
     designs = [Design(name, name.upper(), "exact", "") for name in ("lda", "knn", "ncm")]
     designs += [Design(name, name.upper(), "weights", "") for name in ("ssd", "cf")]
     few = {"ssd": (0.2, -0.5, 0.9, {}), "cf": (27.0, 16.0, 38.0, {})}
@@ -107,12 +136,16 @@ def test_one_seed_whose_test_samples_nobody_counted_tells_nothing_apart():
     equal = {"lda": (96.0, math.nan), "knn": (50.0, math.nan)}
     designs = [Design(name, name.upper(), "exact", "") for name in equal]
     said = advice(points(summary(equal).assign(n=1), None, designs))
-    assert said.startswith("Deploy LDA (96.00 %) or KNN (50.00 %), which are not told apart in test accuracy: the most")
+    assert said.startswith(
+        "Deploy LDA (96.00 %) or KNN (50.00 %), which are not told apart in test accuracy: the most"
+    )
 
 
 def test_without_an_audit_what_deletes_exactly_is_advised_and_the_rest_is_said_to_be_not_audited():
     said = advice(points(summary(), None, DESIGNS))
-    assert said.startswith("Deploy LDA (96.00 ± 0.40 %): it alone deletes exactly; CF is more accurate by 2.5 points")
+    assert said.startswith(
+        "Deploy LDA (96.00 ± 0.40 %): it alone deletes exactly; CF is more accurate by 2.5 points"
+    )
     assert said.endswith("but it was not audited (`make audits`).")
 
 
@@ -127,7 +160,10 @@ def test_without_an_audit_what_deletes_exactly_is_advised_and_the_rest_is_said_t
             (0.1, -0.2, 0.3, {"flagged": "few"}),
             "none is shown to have a residual share of at most 5 %; train anew to be sure: ANEW.",
         ),
-        (None, "none deletes exactly, and none was audited (`make audits`); train anew to be sure: ANEW."),
+        (
+            None,
+            "none deletes exactly, and none was audited (`make audits`); train anew to be sure: ANEW.",
+        ),
     ],
 )
 def test_no_design_is_advised_that_is_not_shown_to_leave_little(row, words):
@@ -136,7 +172,10 @@ def test_no_design_is_advised_that_is_not_shown_to_leave_little(row, words):
     said = advice(points(summary(), audit, designs))
     assert said.startswith("No design can be advised: ") and words in said
     within = advice(points(summary(), found(munkey=(1.6, 1.0, 2.2, {})), designs))
-    assert within == "Deploy MUNKEY (95.00 ± 0.80 %): it alone is shown to have a residual share of at most 5 %."
+    assert (
+        within
+        == "Deploy MUNKEY (95.00 ± 0.80 %): it alone is shown to have a residual share of at most 5 %."
+    )
 
 
 @pytest.mark.parametrize(
@@ -148,8 +187,12 @@ def test_no_design_is_advised_that_is_not_shown_to_leave_little(row, words):
         ((0.1, -0.2, 0.3, {"verdict": "no power", "flagged": ""}), "no power", math.inf),
     ],
 )
-def test_the_bound_is_the_interval_end_further_from_0_and_holds_only_where_the_audit_does(row, left, bound):
-    made = points(summary(ACCURACY | {"munkey": (97.0, 0.1)}), found(**AUDIT | {"munkey": row}), DESIGNS)
+def test_the_bound_is_the_interval_end_further_from_0_and_holds_only_where_the_audit_does(
+    row, left, bound
+):
+    made = points(
+        summary(ACCURACY | {"munkey": (97.0, 0.1)}), found(**AUDIT | {"munkey": row}), DESIGNS
+    )
     line = made.set_index("name").loc["munkey"]
     assert (line["share_text"], line["bound"]) == (left, bound)
     assert ("munkey" in front(made)) == (bound == 2.0)
@@ -163,7 +206,9 @@ def test_an_exact_design_leaves_0_unless_the_audit_finds_something():
     }
     audited = points(summary(), found(**AUDIT), DESIGNS).set_index("name")
     assert audited.loc["lda", "share_text"] == "0, to the bit" and audited.loc["lda", "bound"] == 0
-    wrong = points(summary(), found(**AUDIT | {"lda": (3.0, 1.0, 6.0, {})}), DESIGNS).set_index("name")
+    wrong = points(summary(), found(**AUDIT | {"lda": (3.0, 1.0, 6.0, {})}), DESIGNS).set_index(
+        "name"
+    )
     assert wrong.loc["lda", "share_text"] == "3.0 [1.0, 6.0]" and wrong.loc["lda", "bound"] == 6
 
 
@@ -171,12 +216,18 @@ def test_an_exact_design_leaves_0_unless_the_audit_finds_something():
 def test_a_design_is_on_the_front_unless_something_more_accurate_leaves_no_more(drawn):
     names = [f"m{i}" for i in range(len(drawn))]
     audit = found(
-        **{name: (float(bound), 0.0, float(bound), {}) for name, (bound, _) in zip(names, drawn, strict=True)}
+        **{
+            name: (float(bound), 0.0, float(bound), {})
+            for name, (bound, _) in zip(names, drawn, strict=True)
+        }
     )
     accuracy = {name: (90.0 + ta, 0.1) for name, (_, ta) in zip(names, drawn, strict=True)}
     made = points(summary(accuracy), audit, [Design(name, name, "weights", "") for name in names])
     bounds, accuracies = made["bound"].to_numpy(), made["TA_mean"].to_numpy()
-    beaten = [((bounds <= bound) & (accuracies > ta)).any() for bound, ta in zip(bounds, accuracies, strict=True)]
+    beaten = [
+        ((bounds <= bound) & (accuracies > ta)).any()
+        for bound, ta in zip(bounds, accuracies, strict=True)
+    ]
     assert made["front"].tolist() == [not each for each in beaten]
 
 
@@ -185,12 +236,22 @@ def test_the_table_is_that_of_the_largest_rate_with_the_front_in_bold():
     title, frame, _ = frontier_table(points(both, found(**AUDIT), DESIGNS), "markdown")
     assert title.startswith("digits, 10 % forgotten: mean ± sd over n = 3 seeds")
     assert frame["Method"].tolist() == ["ANEW", "**LDA**", "MUNKEY", "**CF**", "SSD"]
-    assert frame.iloc[2].tolist() == ["MUNKEY", "1.6 [1.0, 2.2]", "95.00 ± 0.80", "0.02", "munkey's", "1.00 ± 0.10"]
+    assert frame.iloc[2].tolist() == [
+        "MUNKEY",
+        "1.6 [1.0, 2.2]",
+        "95.00 ± 0.80",
+        "0.02",
+        "munkey's",
+        "1.00 ± 0.10",
+    ]
     assert frame["Seconds"].tolist()[0] == "20"
 
 
 def test_what_must_be_stored_follows_from_family_and_needs():
-    assert {name: METHODS[name].stored for name in ("lda", "knn", "munkey", "cf", "sfron", "scrub", "sisa")} == {
+    assert {
+        name: METHODS[name].stored
+        for name in ("lda", "knn", "munkey", "cf", "sfron", "scrub", "sisa")
+    } == {
         "lda": "keys, labels, weights",
         "knn": "keys, labels",
         "munkey": "weights, keys, tokens",

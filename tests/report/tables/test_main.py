@@ -16,13 +16,20 @@ def marked(measured, markup):
     """What stands before and after each row's last cell."""
     text = main_table(summarize(tidy(measured), ROWS), ROWS, markup)
     lines = [one for one in text.splitlines() if any(row.title in one for row in ROWS)]
-    split = [[cell.strip() for cell in one.rstrip("\\ ").strip("|").split("|&"[markup == "latex"])] for one in lines]
+    split = [
+        [cell.strip() for cell in one.rstrip("\\ ").strip("|").split("|&"[markup == "latex"])]
+        for one in lines
+    ]
     return {cells[0]: cells[-1] for cells in split}
 
 
-@pytest.mark.parametrize(("markup", "bold", "none"), [("markdown", "**{}**", "–"), ("latex", r"\boldmath{{{}}}", "--")])
+@pytest.mark.parametrize(
+    ("markup", "bold", "none"), [("markdown", "**{}**", "–"), ("latex", r"\boldmath{{{}}}", "--")]
+)
 def test_the_lowest_gap_is_bold_and_context_is_not_ranked(markup, bold, none):
-    measured = MEASURED | {"original-t": MEASURED["retrain-t"]}  # the smallest gap of all, but not a method's
+    measured = MEASURED | {
+        "original-t": MEASURED["retrain-t"]
+    }  # the smallest gap of all, but not a method's
     pm = {"markdown": "{} ± {}", "latex": r"${}_{{\pm \text{{\tiny {}}}}}$"}[markup]
     assert marked(measured, markup) == {
         "Original (T)": pm.format("0.00", f"{math.sqrt(2 * 12) / 4:.2f}"),
@@ -34,7 +41,10 @@ def test_the_lowest_gap_is_bold_and_context_is_not_ranked(markup, bold, none):
 
 
 def test_gaps_that_are_not_told_apart_are_not_marked():
-    cells = marked(MEASURED | {"scrub": [(ta, ra, fa - 1, mia - 1) for ta, ra, fa, mia in MEASURED["cf"]]}, "markdown")
+    cells = marked(
+        MEASURED | {"scrub": [(ta, ra, fa - 1, mia - 1) for ta, ra, fa, mia in MEASURED["cf"]]},
+        "markdown",
+    )
     assert "**" not in cells["CF"] + cells["SCRUB"] and cells["CF"] != cells["SCRUB"]
 
 
@@ -47,7 +57,9 @@ def test_a_single_seed_has_means_and_a_gap_but_no_deviation():
     text = main_table(summary, ROWS, "markdown")
     assert text.startswith("### digits: n = 1 seed, percent; nothing is bold with one seed\n")
     assert "±" not in text and "**" not in text
-    assert "pm" not in main_table(summary, ROWS, "latex") and "($n = 1$ seed)" in main_table(summary, ROWS, "latex")
+    assert "pm" not in main_table(summary, ROWS, "latex") and "($n = 1$ seed)" in main_table(
+        summary, ROWS, "latex"
+    )
 
 
 def test_the_fewest_seeds_are_told():
@@ -61,7 +73,10 @@ def test_a_rate_that_was_not_run_is_shown_as_missing():
     other = tidy({"retrain-t": MEASURED["retrain-t"]}, rate=0.02, dataset="other")
     summary = pd.concat([summarize(tidy(), ROWS), summarize(other, ROWS[1:2])])
     last = main_table(summary, ROWS, "markdown").split("### other")[1]
-    cells = [cell.strip() for cell in next(one for one in last.splitlines() if "CF" in one).strip("|").split("|")]
+    cells = [
+        cell.strip()
+        for cell in next(one for one in last.splitlines() if "CF" in one).strip("|").split("|")
+    ]
     assert cells == ["CF", *["–"] * 10]
 
 
@@ -78,7 +93,9 @@ def test_marks_are_per_rate_and_the_larger_rate_stands_first():
 
 def test_latex_shows_all_data_sets_in_one_table_with_the_rates_over_their_metrics():
     rows = [*ROWS[:-1], Row("scrub", "ℓ₁-sparse", "retrain-t")]
-    metrics = pd.concat([tidy(), tidy(rate=0.02), tidy(dataset="my_own"), tidy(rate=0.02, dataset="my_own")])
+    metrics = pd.concat(
+        [tidy(), tidy(rate=0.02), tidy(dataset="my_own"), tidy(rate=0.02, dataset="my_own")]
+    )
     lines = main_table(summarize(metrics, rows), rows, "latex").splitlines()
     assert lines[:2] == ["% needs booktabs, amsmath", r"\begin{tabular}{l cccc c cccc c}"]
     assert lines[3:6] == [
@@ -96,13 +113,21 @@ def test_latex_shows_all_data_sets_in_one_table_with_the_rates_over_their_metric
 
 
 def test_what_audits_found_to_be_left_stands_beside_the_methods():
-    summary = pd.concat([summarize(tidy(dataset=name), ROWS) for name in ("digits", "cells")])  # not by the alphabet
+    summary = pd.concat(
+        [summarize(tidy(dataset=name), ROWS) for name in ("digits", "cells")]
+    )  # not by the alphabet
     left = {"digits": {"cf": "72.8 [54.8, 87.6]", "scrub": "no power"}}
     tables = main_tables(summary, ROWS, "html", left)
     audited, other = (titled.frame for titled in tables)
     assert tables[0].title.endswith(f"; {ABOUT_SHARE}")
     assert list(audited.columns[:3]) == ["Method", "residual share [%]", "TA @10 %"]
-    assert audited["residual share [%]"].tolist() == ["–", "–", "–", "72.8 [54.8, 87.6]", "no power"]
+    assert audited["residual share [%]"].tolist() == [
+        "–",
+        "–",
+        "–",
+        "72.8 [54.8, 87.6]",
+        "no power",
+    ]
     assert set(other["residual share [%]"]) == {"–"}
     without = main_tables(summary, ROWS, "html")[0].frame
     pd.testing.assert_frame_equal(audited.drop(columns="residual share [%]"), without)
@@ -111,33 +136,53 @@ def test_what_audits_found_to_be_left_stands_beside_the_methods():
 def trained_and_untrained(trained, untrained, lda=70, rate=0.1):
     measured = {"original-m": 85, "munkey": trained, "knn": untrained, "lda": lda}
     spread = (-0.5, 0, 0.5)
-    seeds = {name: [(accuracy + more, 90, 90, 50) for more in spread] for name, accuracy in measured.items()}
+    seeds = {
+        name: [(accuracy + more, 90, 90, 50) for more in spread]
+        for name, accuracy in measured.items()
+    }
     return tidy(MEASURED | seeds, rate=rate)
 
 
 def test_a_model_that_is_no_better_than_the_best_of_its_own_keys_is_told_below_its_table():
     measured = [trained_and_untrained(64, 80), trained_and_untrained(64, 81.5, rate=0.02)]
     both = summarize(pd.concat(measured), KEYED_ROWS)
-    below = "KNN is more accurate than MUNKEY: 17.5 points [16.4, 18.6] (3 seeds, one split). It may be"
+    below = (
+        "KNN is more accurate than MUNKEY: 17.5 points [16.4, 18.6] (3 seeds, one split). It may be"
+    )
     assert below in main_table(both, KEYED_ROWS, "markdown").splitlines()[-1]
     assert below in main_table(both, KEYED_ROWS, "html").splitlines()[-1]
     assert below in next(
-        line for line in main_table(both, KEYED_ROWS, "latex").splitlines() if line.startswith("% digits")
+        line
+        for line in main_table(both, KEYED_ROWS, "latex").splitlines()
+        if line.startswith("% digits")
     )
     assert below in " ".join(plain(main_table(both, KEYED_ROWS, "markdown")).split())
 
 
-@pytest.mark.parametrize(("trained", "untrained", "named"), [(80, 80, "KNN"), (80, 75, "LDA"), (80, math.nan, "LDA")])
+@pytest.mark.parametrize(
+    ("trained", "untrained", "named"), [(80, 80, "KNN"), (80, 75, "LDA"), (80, math.nan, "LDA")]
+)
 def test_the_best_of_those_that_train_nothing_is_named(trained, untrained, named):
     measured = trained_and_untrained(trained, untrained, lda=80 - (named == "KNN")).dropna()
-    (told,) = {table.remark for table in main_tables(summarize(measured, KEYED_ROWS), KEYED_ROWS, "markdown")}
-    assert f"keys, {named} and MUNKEY are not told apart in test accuracy: 0.0 points [-1.1, 1.1]" in told
-    assert told.startswith("Not shown to be better than without training. After deletion, on the same keys")
+    (told,) = {
+        table.remark
+        for table in main_tables(summarize(measured, KEYED_ROWS), KEYED_ROWS, "markdown")
+    }
+    assert (
+        f"keys, {named} and MUNKEY are not told apart in test accuracy: 0.0 points [-1.1, 1.1]"
+        in told
+    )
+    assert told.startswith(
+        "Not shown to be better than without training. After deletion, on the same keys"
+    )
 
 
 def test_all_that_train_nothing_and_are_equally_accurate_are_named():
     measured = trained_and_untrained(64, 80, lda=80)
-    (told,) = {table.remark for table in main_tables(summarize(measured, KEYED_ROWS), KEYED_ROWS, "markdown")}
+    (told,) = {
+        table.remark
+        for table in main_tables(summarize(measured, KEYED_ROWS), KEYED_ROWS, "markdown")
+    }
     assert "KNN or LDA is more accurate than MUNKEY: 16.0 points" in told
 
 
@@ -193,13 +238,22 @@ def test_a_certificate_stands_below_the_table_beside_what_was_left():
 
 
 def test_one_that_knows_its_training_set_by_heart_is_not_called_underfitted():
-    values = {name: [(64, 99.5, 100, 50)] * 3 for name in ("original-m", "munkey")} | {"knn": [(80, 90, 90, 50)] * 3}
-    (told,) = {t.remark for t in main_tables(summarize(tidy(MEASURED | values), KEYED_ROWS), KEYED_ROWS, "markdown")}
-    assert told.endswith("trained long enough, so KNN, which deletes exactly, is the better choice.")
+    values = {name: [(64, 99.5, 100, 50)] * 3 for name in ("original-m", "munkey")} | {
+        "knn": [(80, 90, 90, 50)] * 3
+    }
+    (told,) = {
+        t.remark
+        for t in main_tables(summarize(tidy(MEASURED | values), KEYED_ROWS), KEYED_ROWS, "markdown")
+    }
+    assert told.endswith(
+        "trained long enough, so KNN, which deletes exactly, is the better choice."
+    )
 
 
 @pytest.mark.parametrize(("trained", "untrained"), [(81, 80), (80, math.nan), (math.nan, 80)])
-def test_nothing_is_told_of_a_model_that_is_better_or_of_a_system_that_was_not_run(trained, untrained):
+def test_nothing_is_told_of_a_model_that_is_better_or_of_a_system_that_was_not_run(
+    trained, untrained
+):
     summary = summarize(trained_and_untrained(trained, untrained).dropna(), KEYED_ROWS)
     assert not any(table.remark for table in main_tables(summary, KEYED_ROWS, "markdown"))
 
@@ -224,12 +278,30 @@ def test_every_output_gets_its_text_and_datasets_show_the_largest_rate_alone():
 
 def test_the_table_of_the_selection_shows_every_pair_with_its_reason():
     grid = pd.DataFrame(
-        {"p_image": [0.1, 0.3], "p_token": [0.2, 0.1], "P_s": [0.05, 0.25], "gap": [3.0, 1.004], "TA": [90.0, 91.0]}
+        {
+            "p_image": [0.1, 0.3],
+            "p_token": [0.2, 0.1],
+            "P_s": [0.05, 0.25],
+            "gap": [3.0, 1.004],
+            "TA": [90.0, 91.0],
+        }
         | {"reason": ["too far", "chosen: smallest gap"]}
     )
     title, frame, _ = selection_table(grid, "digits")
     assert title == "digits"
     assert frame.to_dict("records") == [
-        {"p_image": "0.1", "p_token": "0.2", "P_s": "0.050", "Validation gap": "3.00", "Why": "too far"},
-        {"p_image": "0.3", "p_token": "0.1", "P_s": "0.250", "Validation gap": "1.00", "Why": "chosen: smallest gap"},
+        {
+            "p_image": "0.1",
+            "p_token": "0.2",
+            "P_s": "0.050",
+            "Validation gap": "3.00",
+            "Why": "too far",
+        },
+        {
+            "p_image": "0.3",
+            "p_token": "0.1",
+            "P_s": "0.250",
+            "Validation gap": "1.00",
+            "Why": "chosen: smallest gap",
+        },
     ]

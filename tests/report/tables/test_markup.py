@@ -20,7 +20,9 @@ from munkey.report.tables.markup import (
     two_digits,
 )
 
-MEASURED = pd.Series({"TA_mean": 81.006, "TA_sd": 3.6049, "FA_mean": 7.0, "FA_sd": math.nan, "RA_mean": math.nan})
+MEASURED = pd.Series(
+    {"TA_mean": 81.006, "TA_sd": 3.6049, "FA_mean": 7.0, "FA_sd": math.nan, "RA_mean": math.nan}
+)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +46,9 @@ def test_a_cell_has_the_digits_that_are_asked_for():
     assert cell(MEASURED, "TA", "latex", digits=3) == r"$81.006_{\pm \text{\tiny 3.605}}$"
 
 
-@pytest.mark.parametrize(("markup", "bold"), [("markdown", "**1**"), ("html", "<b>1</b>"), ("latex", r"\boldmath{1}")])
+@pytest.mark.parametrize(
+    ("markup", "bold"), [("markdown", "**1**"), ("html", "<b>1</b>"), ("latex", r"\boldmath{1}")]
+)
 def test_the_best_is_bold(markup, bold):
     assert emphasized("1", markup) == bold
 
@@ -77,10 +81,17 @@ def test_one_seed_is_said_and_has_no_deviation():
 
 
 def test_two_digits_count():
-    assert [two_digits(value) for value in (0.01687, 7.28, 124.9, 20.0)] == ["0.017", "7.3", "120", "20"]
+    assert [two_digits(value) for value in (0.01687, 7.28, 124.9, 20.0)] == [
+        "0.017",
+        "7.3",
+        "120",
+        "20",
+    ]
 
 
-@pytest.mark.parametrize(("path", "markup"), [("a/b.md", "markdown"), ("b.tex", "latex"), ("b.html", "html")])
+@pytest.mark.parametrize(
+    ("path", "markup"), [("a/b.md", "markdown"), ("b.tex", "latex"), ("b.html", "html")]
+)
 def test_a_files_ending_tells_its_markup(path, markup):
     assert markup_of(path) == markup
 
@@ -112,7 +123,9 @@ def test_a_latex_table_is_booktabs_with_escaped_text_and_a_title_as_a_comment():
 
 
 def test_equal_labels_of_an_upper_header_row_span_their_columns():
-    columns = pd.MultiIndex.from_tuples([("", "x"), ("10 %", "a"), ("10 %", "b"), ("2 %", "a"), ("2 %", "b")])
+    columns = pd.MultiIndex.from_tuples(
+        [("", "x"), ("10 %", "a"), ("10 %", "b"), ("2 %", "a"), ("2 %", "b")]
+    )
     text = latex_table(pd.DataFrame([list("mabcd")], columns=columns), "l cc cc")
     assert text.splitlines()[0] == r"\begin{tabular}{l cc cc}"
     assert r" & \multicolumn{2}{c}{10 \%} & \multicolumn{2}{c}{2 \%} \\" in text.splitlines()

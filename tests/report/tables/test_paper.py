@@ -18,13 +18,19 @@ ROWS = [
 
 
 def summary_of(dataset):
-    return ablations.summarize_cases(cases(dataset, methods=("original-m", "retrain-m", "munkey")), ROWS)
+    return ablations.summarize_cases(
+        cases(dataset, methods=("original-m", "retrain-m", "munkey")), ROWS
+    )
 
 
 def test_the_papers_own_numbers_stand_beside_ours():
     summary = summary_of("cifar10")
     both = paper.compare(summary.iloc[:0], summary)
-    line = both[(both["table"] == "aggregation") & (both["case"] == "aggregation/rank") & (both["method"] == "munkey")]
+    line = both[
+        (both["table"] == "aggregation")
+        & (both["case"] == "aggregation/rank")
+        & (both["method"] == "munkey")
+    ]
     line = line.set_index("metric").loc["TA"]
     printed = pd.read_csv(paper.PRINTED)
     wanted = printed[
@@ -34,7 +40,11 @@ def test_the_papers_own_numbers_stand_beside_ours():
         & (printed["case"] == "aggregation/rank")
         & (printed["method"] == "munkey")
     ]["mean"].item()
-    assert line["ours_mean"] == 105.5 and line["mean"] == wanted and line["difference"] == pytest.approx(105.5 - wanted)
+    assert (
+        line["ours_mean"] == 105.5
+        and line["mean"] == wanted
+        and line["difference"] == pytest.approx(105.5 - wanted)
+    )
     _, table = paper.tables(both)
     assert len(table.frame) == len(both)
 
@@ -44,7 +54,8 @@ def test_a_data_set_that_is_not_in_the_paper_has_nothing_to_compare():
     assert both.empty and paper.tables(both) == []
     texts = paper.all_texts(both, ["digits: not comparable"])
     assert (
-        texts["markdown"].startswith("- digits: not comparable\n\n") and texts["latex"] == "% digits: not comparable\n"
+        texts["markdown"].startswith("- digits: not comparable\n\n")
+        and texts["latex"] == "% digits: not comparable\n"
     )
 
 
@@ -55,7 +66,9 @@ def test_the_comparison_is_written_with_its_statements_and_signed_differences():
     assert texts["csv"] == both.to_csv(index=False)
     heading = "How many of our numbers lie within the paper's ±"
     assert texts["markdown"].startswith(f"- one\n- two\n\n### {heading}\n\n| Table ")
-    assert texts["latex"].startswith(f"% one\n% two\n% {heading}\n\\begin{{tabular}}{{lllllll}}\n\\toprule\n")
+    assert texts["latex"].startswith(
+        f"% one\n% two\n% {heading}\n\\begin{{tabular}}{{lllllll}}\n\\toprule\n"
+    )
     _, table = paper.tables(both)
     assert table.frame["Difference"].str.match(r"[+-]\d+\.\d\d$").all()
     assert set(table.frame["System"]) >= {"aggregation/rank munkey", "aggregation/rank retrain-m"}
@@ -69,7 +82,10 @@ def test_the_printed_numbers_are_the_papers():
     original, ours = pd.read_csv(facts), paper.printed()
     assert len(original) == len(ours)
     for name in ("dataset", "mean", "std"):
-        assert original[name].astype(str).tolist() == ours["sd" if name == "std" else name].astype(str).tolist()
+        assert (
+            original[name].astype(str).tolist()
+            == ours["sd" if name == "std" else name].astype(str).tolist()
+        )
 
 
 def test_the_comparison_is_read_back_as_it_was(tmp_path):
@@ -80,9 +96,13 @@ def test_the_comparison_is_read_back_as_it_was(tmp_path):
 
 def test_of_an_encoder_in_two_revisions_the_first_is_compared():
     gaps = {"keys/dinov2_a": 1.0, "keys/dinov2_b": 2.0}
-    summary = ablations.summarize_cases(cases("cifar10", gaps, methods=("original-m", "retrain-m", "munkey")), ROWS)
+    summary = ablations.summarize_cases(
+        cases("cifar10", gaps, methods=("original-m", "retrain-m", "munkey")), ROWS
+    )
     both = paper.compare(summary.iloc[:0], summary)
-    lines = both[(both["case"] == "encoder/dinov2") & (both["method"] == "munkey")].set_index("metric")
+    lines = both[(both["case"] == "encoder/dinov2") & (both["method"] == "munkey")].set_index(
+        "metric"
+    )
     assert lines.index.is_unique and lines.loc["TA", "ours_mean"] == 51.5
 
 
@@ -111,7 +131,9 @@ def compared() -> pd.DataFrame:
 def all_printed() -> pd.DataFrame:
     """All of the paper's numbers: those, another rate that we lack, and a data set that we did not run."""
     own = compared()[paper.KEYS]
-    return pd.concat([own, own.assign(rate=0.02), own.assign(dataset="pathmnist")], ignore_index=True)
+    return pd.concat(
+        [own, own.assign(rate=0.02), own.assign(dataset="pathmnist")], ignore_index=True
+    )
 
 
 def test_within_is_at_most_the_papers_deviation_to_three_digits():
@@ -188,7 +210,13 @@ def main_row(dataset, method):
 
 
 def ablated_row(dataset, method):
-    return row(paper.printed(), table="aggregation", dataset=dataset, method=method, case="aggregation/ensemble")
+    return row(
+        paper.printed(),
+        table="aggregation",
+        dataset=dataset,
+        method=method,
+        case="aggregation/ensemble",
+    )
 
 
 def test_pathmnists_post_hoc_rows_are_bloodmnists_and_their_gaps_do_not_follow_from_them():
@@ -221,8 +249,13 @@ def test_deviations_that_three_seeds_cannot_have_are_marked():
     most = np.sqrt(3) * (100 - mean)  # two seeds at 100, for means above two thirds
     impossible = share & (mean > 67) & (lines["sd"] > most + 0.01)  # as they are rounded
     assert slipped("its ± is impossible") == set(lines[impossible].index)
-    assert lines.loc[sorted(slipped("its ± is impossible")), "slip"].str[-4:].tolist() == ["18.1", "21.6"]
-    assert slipped("its ± looks wrong") == places(table="main", dataset="pathmnist", method="knn", metric=["TA", "RA"])
+    assert lines.loc[sorted(slipped("its ± is impossible")), "slip"].str[-4:].tolist() == [
+        "18.1",
+        "21.6",
+    ]
+    assert slipped("its ± looks wrong") == places(
+        table="main", dataset="pathmnist", method="knn", metric=["TA", "RA"]
+    )
 
 
 def test_every_other_gap_follows_from_its_row():
@@ -234,7 +267,10 @@ def test_every_other_gap_follows_from_its_row():
         where = {name: line[name] for name in ("table", "dataset", "rate", "case")}
         mislabeled = line["table"] == "main" and line["dataset"] == "pathmnist"
         oracle = "retrain-m" if line["method"] == "munkey" and not mislabeled else "retrain-t"
-        ours, theirs = row(lines, **where, method=line["method"]), row(lines, **where, method=oracle)
+        ours, theirs = (
+            row(lines, **where, method=line["method"]),
+            row(lines, **where, method=oracle),
+        )
         gap = np.mean([abs(ours[metric][0] - theirs[metric][0]) for metric in ACCURACIES])
         odd |= {index} if abs(gap - line["mean"]) > 0.02 else set()
     assert odd == slipped("does not follow") | slipped("9.31 follows")
@@ -261,4 +297,6 @@ def test_what_is_not_the_number_of_its_row_is_not_compared():
     differences = dict(zip(table.frame["System"], table.frame["Difference"], strict=True))
     assert differences["retrain-t"] == "not comparable" and differences["munkey"] == "-2.75"
     assert table.frame.set_index("System").loc["retrain-t", "Paper"] == "98.96 ± 0.07"
-    assert "was never printed" in table.frame.set_index("System").loc["retrain-t", "Slip in the paper"]
+    assert (
+        "was never printed" in table.frame.set_index("System").loc["retrain-t", "Slip in the paper"]
+    )

@@ -8,8 +8,17 @@ from tests.report.inputs import ROWS, extra, tidy
 
 LINES = [
     *((0, "cf", "unlearn_s", 2.0), (1, "cf", "unlearn_s", 4.0), (2, "cf", "train_epoch_s", 0.5)),
-    *((0, "cf", "search_s", 30.0), (0, "cf", "cpu_s", 7.0), (0, "scrub", "P_s", 0.25), (0, "scrub", "unlearn_s", 0.02)),
-    *((0, "retrain-t", "train_s", 50.0), (1, "retrain-t", "train_s", 70.0), (0, "cf", "train_s", 55.0)),
+    *(
+        (0, "cf", "search_s", 30.0),
+        (0, "cf", "cpu_s", 7.0),
+        (0, "scrub", "P_s", 0.25),
+        (0, "scrub", "unlearn_s", 0.02),
+    ),
+    *(
+        (0, "retrain-t", "train_s", 50.0),
+        (1, "retrain-t", "train_s", 70.0),
+        (0, "cf", "train_s", 55.0),
+    ),
     *((0, "knn", "unlearn_s", 0.001), (0, "original-t", "train_s", 66.0)),
 ]
 
@@ -32,13 +41,20 @@ def test_times_stand_beside_their_method_where_there_are_any():
 
 def test_an_oracle_unlearns_by_training_and_the_speed_up_is_against_it():
     table = lines()
-    assert table["Retrain (T)"]["Unlearn [s]"] == "60.0000 ± 14.1421" and table["Retrain (T)"]["Speed-up"] == "1.0"
+    assert (
+        table["Retrain (T)"]["Unlearn [s]"] == "60.0000 ± 14.1421"
+        and table["Retrain (T)"]["Speed-up"] == "1.0"
+    )
     assert table["SCRUB"]["Speed-up"] == "3000"
     assert table["Original (T)"]["Unlearn [s]"] == table["Original (T)"]["Speed-up"] == "–"
-    assert table["KNN"]["Unlearn [s]"] == "0.0010" and table["KNN"]["Speed-up"] == "–"  # it has no oracle
+    assert (
+        table["KNN"]["Unlearn [s]"] == "0.0010" and table["KNN"]["Speed-up"] == "–"
+    )  # it has no oracle
 
 
 def test_the_speed_up_is_that_of_its_own_rate():
-    other = summarize(pd.concat([tidy(rate=0.02), extra([(0, "cf", "unlearn_s", 1.0)], rate=0.02)]), ROWS)
+    other = summarize(
+        pd.concat([tidy(rate=0.02), extra([(0, "cf", "unlearn_s", 1.0)], rate=0.02)]), ROWS
+    )
     frame = runtime_table(pd.concat([measured(), other]), ROWS, "markdown").frame
     assert frame[frame["Method"] == "CF"]["Speed-up"].tolist() == ["20", "–"]

@@ -24,7 +24,8 @@ def tidy() -> pd.DataFrame:
     }
     whole = {"FTA": 5.0, "RTA": 95.0, "forgotten": 99.0}
     cases = {
-        "scenario/class": {name: each | whole for name, each in systems.items()} | {"munkey-off": ORACLE | whole},
+        "scenario/class": {name: each | whole for name, each in systems.items()}
+        | {"munkey-off": ORACLE | whole},
         "scenario/hard": {name: each | {"forgotten": 108.0} for name, each in systems.items()},
     }
     return pd.DataFrame(
@@ -55,28 +56,57 @@ def test_tow_is_the_product_of_what_is_not_lost_against_the_oracle():
 def test_each_scenario_has_a_table_with_its_request_and_its_columns():
     requests = {"scenario/class": "class 3", "scenario/hard": "hard"}
     of_class, hard = scenario_tables(summarize_scenarios(tidy(), ROWS), ROWS, requests, "markdown")
-    assert of_class.title.startswith("digits, class: class 3, 99 samples; mean ± sd over n = 2 seeds")
+    assert of_class.title.startswith(
+        "digits, class: class 3, 99 samples; mean ± sd over n = 2 seeds"
+    )
     assert hard.title.startswith("digits, hard: hard, 10 %, 108 samples")
-    columns = ["Method", "TA", "RTA", "FTA", "RA", "FA", "MIA", "Avg Gap", "Mark [%]", "ToW", "Unlearn [s]"]
+    columns = [
+        "Method",
+        "TA",
+        "RTA",
+        "FTA",
+        "RA",
+        "FA",
+        "MIA",
+        "Avg Gap",
+        "Mark [%]",
+        "ToW",
+        "Unlearn [s]",
+    ]
     assert of_class.frame.columns.tolist() == columns and "FTA" not in hard.frame
     lines = of_class.frame.set_index("Method")
-    assert lines.loc["MUNKEY", ["FTA", "Mark [%]", "ToW"]].tolist() == ["5.00 ± 0.00", "25", "0.684 ± 0.000"]
+    assert lines.loc["MUNKEY", ["FTA", "Mark [%]", "ToW"]].tolist() == [
+        "5.00 ± 0.00",
+        "25",
+        "0.684 ± 0.000",
+    ]
     assert lines.loc["MUNKEY", "Unlearn [s]"] == "0.007"
     assert lines.loc["Retrain (M)", ["ToW", "Unlearn [s]"]].tolist() == ["–", "6"]
-    assert "MUNKEY, output off" in lines.index and "MUNKEY, output off" not in hard.frame["Method"].tolist()
+    assert (
+        "MUNKEY, output off" in lines.index
+        and "MUNKEY, output off" not in hard.frame["Method"].tolist()
+    )
 
 
 def test_the_spread_of_tow_is_that_of_seeds_each_against_its_own_oracle():
     lines = tidy()
-    chosen = (lines["case"] == "scenario/class") & (lines["method"] == "munkey") & (lines["metric"] == "RA")
+    chosen = (
+        (lines["case"] == "scenario/class")
+        & (lines["method"] == "munkey")
+        & (lines["metric"] == "RA")
+    )
     seeds = sorted(lines["seed"].unique())
-    lines.loc[chosen, "value"] -= lines.loc[chosen, "seed"].map({seed: 2.0 * place for place, seed in enumerate(seeds)})
+    lines.loc[chosen, "value"] -= lines.loc[chosen, "seed"].map(
+        {seed: 2.0 * place for place, seed in enumerate(seeds)}
+    )
     found = summarize_scenarios(lines, ROWS).set_index(["case", "method"])
     wide = lines[lines["case"] == "scenario/class"].pivot_table(
         index=["method", "seed"], columns="metric", values="value", aggfunc="first"
     )[["FA", "RA", "TA"]]
     apart = (wide.loc["munkey"] - wide.loc["retrain-m"]).abs() / 100
-    assert found.loc[("scenario/class", "munkey"), "ToW_sd"] == pytest.approx((1 - apart).prod(axis=1).std())
+    assert found.loc[("scenario/class", "munkey"), "ToW_sd"] == pytest.approx(
+        (1 - apart).prod(axis=1).std()
+    )
     assert found.loc[("scenario/class", "munkey"), "ToW_sd"] > 0.005
     alone = summarize_scenarios(tidy().query("seed == @seeds[0]"), ROWS)
     assert alone["ToW_sd"].isna().all()
@@ -89,10 +119,15 @@ def test_a_request_that_changes_nothing_of_the_original_leaves_no_mark_to_be_mea
 
 def test_the_figure_has_a_line_for_each_method_and_a_mark_for_each_request():
     (axes,) = scenarios_plot(summarize_scenarios(tidy(), ROWS), ROWS).axes
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["MUNKEY", "MUNKEY, output off"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "MUNKEY",
+        "MUNKEY, output off",
+    ]
     of_class, hard = (container.lines[0] for container in axes.containers)
     assert [container.get_label() for container in axes.containers] == ["class", "hard"]
-    assert of_class.get_xdata() == pytest.approx([0.9 * 0.95 * 0.8, 1]) and len(hard.get_xdata()) == 1
+    assert (
+        of_class.get_xdata() == pytest.approx([0.9 * 0.95 * 0.8, 1]) and len(hard.get_xdata()) == 1
+    )
 
 
 def test_a_request_at_random_has_no_mark():
@@ -100,4 +135,6 @@ def test_a_request_at_random_has_no_mark():
     lines = lines[(lines["case"] == "scenario/hard") & ~lines["metric"].isin(["FM", "forgotten"])]
     found = summarize_scenarios(lines, ROWS)
     (table,) = scenario_tables(found, ROWS, {"scenario/hard": "stratified"}, "markdown")
-    assert table.title.startswith("digits, hard: stratified, 10 %; mean") and set(table.frame["Mark [%]"]) == {"–"}
+    assert table.title.startswith("digits, hard: stratified, 10 %; mean") and set(
+        table.frame["Mark [%]"]
+    ) == {"–"}

@@ -79,7 +79,8 @@ OPEN = {
 def of_paper(changes=None):
     """The parameters of the paper's preset, with values set by their dotted paths."""
     config, preset = (
-        yaml.safe_load((ROOT / name).read_text()) for name in ("params.yaml", "workflow/presets/paper.yaml")
+        yaml.safe_load((ROOT / name).read_text())
+        for name in ("params.yaml", "workflow/presets/paper.yaml")
     )
     config = merge(config, preset)
     for path, value in (changes or {}).items():
@@ -105,10 +106,16 @@ def test_the_papers_preset_is_the_papers_setting(dataset):
     assert statement(dataset=dataset) == alike(dataset)
 
 
-@pytest.mark.parametrize(("knob", "value", "phrase"), [(knob, *change) for knob, change in CHANGES.items()])
+@pytest.mark.parametrize(
+    ("knob", "value", "phrase"), [(knob, *change) for knob, change in CHANGES.items()]
+)
 def test_what_differs_from_what_the_paper_states_is_named_and_nothing_else(knob, value, phrase):
     path = f"overrides.cifar10.{knob}" if knob in OF_ONE_DATA_SET else knob
-    changes = {f"keys.{name}": each for name, each in value.items()} if isinstance(value, dict) else {path: value}
+    changes = (
+        {f"keys.{name}": each for name, each in value.items()}
+        if isinstance(value, dict)
+        else {path: value}
+    )
     assert statement(changes) == differing(phrase)
 
 
@@ -145,9 +152,14 @@ def test_each_data_set_has_a_pair_of_its_own(dataset, pair, paper_has):
 def test_a_selected_pair_is_said_to_be_the_selections():
     words = "p_image and p_token are what the selection chose (paper's: 0.1 and 0.3)"
     # The pair that is written is not used, so it does not matter.
-    changes = {"munkey.p_drop": "selected", "overrides.cifar10.munkey": {"p_image": 0.5, "p_token": 0.5}}
+    changes = {
+        "munkey.p_drop": "selected",
+        "overrides.cifar10.munkey": {"p_image": 0.5, "p_token": 0.5},
+    }
     assert statement(changes) == alike("cifar10").replace("; docs", f"; {words}; docs")
-    assert statement(changes | {"inference.k": 8}) == differing(f"inference.k is 8 (paper: 4); {words}")
+    assert statement(changes | {"inference.k": 8}) == differing(
+        f"inference.k is 8 (paper: 4); {words}"
+    )
 
 
 def test_learning_rates_must_be_searched_from_a_tenth_to_the_whole():
@@ -155,7 +167,11 @@ def test_learning_rates_must_be_searched_from_a_tenth_to_the_whole():
     narrow = statement({"search_grid": {"lr_factor": [0.25, 1.0]}})
     assert narrow.count("is searched in [0.25, 1.0] (paper: from 0.1 to 1.0)") == len(setting.TUNED)
     own = yaml.safe_load((ROOT / "params.yaml").read_text())["unlearn"]["cf"]["lr_factor"]
-    for grid, tried in (([0.1, 0.5], [0.1, 0.5]), ([0.01, 1.0], [0.01, 1.0]), ([0.5], [own])):  # one value: no search
+    for grid, tried in (
+        ([0.1, 0.5], [0.1, 0.5]),
+        ([0.01, 1.0], [0.01, 1.0]),
+        ([0.5], [own]),
+    ):  # one value: no search
         one = statement({"search_grid": {"lr_factor": [0.1, 1.0], "cf.lr_factor": grid}})
         assert one == differing(f"lr_factor of cf is searched in {tried} (paper: from 0.1 to 1.0)")
 
@@ -169,7 +185,9 @@ def test_a_method_whose_settings_are_searched_is_compared_by_all_that_is_tried()
 
 
 def test_a_method_that_does_not_run_is_not_compared():
-    assert statement({"methods": ["knn", "munkey"], "unlearn.l1-sparse.lam": 0.1}) == alike("cifar10")
+    assert statement({"methods": ["knn", "munkey"], "unlearn.l1-sparse.lam": 0.1}) == alike(
+        "cifar10"
+    )
 
 
 def test_all_methods_that_the_paper_tunes_are_compared():
@@ -192,7 +210,9 @@ def test_a_setting_that_is_not_handed_over_is_an_error():
     settings = Exhibits(Plan(of_paper())).compared["cifar10"]
     for name in ("search", "unlearn", "source", "keys"):
         with pytest.raises(KeyError, match=name):
-            paper.statement("cifar10", {key: value for key, value in settings.items() if key != name}, 3)
+            paper.statement(
+                "cifar10", {key: value for key, value in settings.items() if key != name}, 3
+            )
 
 
 def test_there_is_a_sentence_for_each_data_set_also_for_one_that_is_not_the_papers():
@@ -208,7 +228,11 @@ def test_a_run_with_fewer_seeds_images_and_epochs_is_a_rehearsal_and_says_what_i
     words = statement(REHEARSED)
     phrases = [
         f"{name} is {ours} (paper: {papers})"
-        for name, ours, papers in (("seeds", 1, 3), ("source.limit_per_class", 4, None), ("train.epochs", 1, 100))
+        for name, ours, papers in (
+            ("seeds", 1, 3),
+            ("source.limit_per_class", 4, None),
+            ("train.epochs", 1, 100),
+        )
     ]
     assert words == (
         "cifar10: a rehearsal, with fewer seeds, images and epochs than the paper's, so this does not reproduce the"
@@ -219,4 +243,6 @@ def test_a_run_with_fewer_seeds_images_and_epochs_is_a_rehearsal_and_says_what_i
 @pytest.mark.parametrize("kept", REHEARSED)
 def test_a_run_that_is_the_papers_in_one_of_these_is_no_rehearsal(kept):
     changes = {name: value for name, value in REHEARSED.items() if name != kept}
-    assert statement(changes).startswith("cifar10: not the paper's setting, so this does not reproduce the paper: ")
+    assert statement(changes).startswith(
+        "cifar10: not the paper's setting, so this does not reproduce the paper: "
+    )

@@ -30,10 +30,16 @@ def models(oracle: bool = False) -> list[tuple[dict[str, np.ndarray], list[dict[
             arrays = {"labels": np.zeros(POOL + TEST, dtype=np.int64), "request": request}
             splits = np.array(["train"] * POOL + ["test"] * TEST)
             numbers = [
-                {"done": done, "seconds": 2.0 * done, "RA": 90.0 - done, "TA": 80.0 - done} for done in (0, 1, 2)
+                {"done": done, "seconds": 2.0 * done, "RA": 90.0 - done, "TA": 80.0 - done}
+                for done in (0, 1, 2)
             ]
             done = np.arange(int(oracle), 3)
-            made.append((arrays | {"splits": splits, "logits": np.stack(logits), "done": done}, numbers[int(oracle) :]))
+            made.append(
+                (
+                    arrays | {"splits": splits, "logits": np.stack(logits), "done": done},
+                    numbers[int(oracle) :],
+                )
+            )
     return made
 
 
@@ -49,7 +55,15 @@ def systems(tmp_path_factory: pytest.TempPathFactory) -> list[StreamedSystem]:
             write_json(folder / f"{name}{seed}.json", {"moments": numbers})
             logits.append(str(file))
             records.append(str(folder / f"{name}{seed}.json"))
-        found.append({"name": name, "title": name.upper(), "stored": "rows", "logits": logits, "records": records})
+        found.append(
+            {
+                "name": name,
+                "title": name.upper(),
+                "stored": "rows",
+                "logits": logits,
+                "records": records,
+            }
+        )
     return found
 
 
@@ -64,14 +78,20 @@ def test_what_is_left_of_each_request_is_found_also_where_it_comes_back(found: F
     for (done, request), left in LEFT.items():
         line = shares.loc[(done, request)]
         assert (
-            line["share"] == pytest.approx(100 * left, abs=12) and line["share_low"] < 100 * left < line["share_high"]
+            line["share"] == pytest.approx(100 * left, abs=12)
+            and line["share_low"] < 100 * left < line["share_high"]
         )
-    assert shares.loc[(2, EVERY), "share"] == pytest.approx(30, abs=10) and (1, 2) not in shares.index
+    assert (
+        shares.loc[(2, EVERY), "share"] == pytest.approx(30, abs=10) and (1, 2) not in shares.index
+    )
 
 
 def test_tables_have_a_line_for_each_system_and_a_triangle_for_each_method(found, systems):
     summary, triangle = stream_tables(found, systems, "digits")
-    assert summary.title == "digits: 2 requests one after another; mean over 6 models, [95 % over 3 pairs]"
+    assert (
+        summary.title
+        == "digits: 2 requests one after another; mean over 6 models, [95 % over 3 pairs]"
+    )
     lines = summary.frame.set_index("Method")
     assert lines.loc["MUNKEY", ["TA after 0", "TA after 2", "RA after 2"]].tolist() == [
         "80.00 ± 0.00",
@@ -79,11 +99,18 @@ def test_tables_have_a_line_for_each_system_and_a_triangle_for_each_method(found
         "88.00 ± 0.00",
     ]
     assert lines.loc["MUNKEY", ["Request [s]", "In all [s]"]].tolist() == ["3", "6"]
-    every, at_once, in_the_end = lines.loc["MUNKEY", lines.columns[-4:-1]].str.split().str[0].astype(float)
+    every, at_once, in_the_end = (
+        lines.loc["MUNKEY", lines.columns[-4:-1]].str.split().str[0].astype(float)
+    )
     assert (every, at_once, in_the_end) == pytest.approx((30, 0, 60), abs=12)
-    assert lines.loc["RETRAIN-M", ["TA after 0", "In all [s]", "residual share [%]"]].tolist() == ["–", "–", "–"]
+    assert lines.loc["RETRAIN-M", ["TA after 0", "In all [s]", "residual share [%]"]].tolist() == [
+        "–",
+        "–",
+        "–",
+    ]
     assert (
-        triangle.title == "MUNKEY: residual share of each request [%]" and triangle.frame["after 1"].tolist()[1] == ""
+        triangle.title == "MUNKEY: residual share of each request [%]"
+        and triangle.frame["after 1"].tolist()[1] == ""
     )
 
 

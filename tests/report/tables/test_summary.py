@@ -49,7 +49,10 @@ def test_seed_gaps_are_added_and_nothing_else_changes():
 
 
 def test_a_gap_is_measured_within_its_own_data_set_and_rate():
-    better = {name: [tuple(value + 1 for value in seed) for seed in seeds] for name, seeds in MEASURED.items()}
+    better = {
+        name: [tuple(value + 1 for value in seed) for seed in seeds]
+        for name, seeds in MEASURED.items()
+    }
     better["cf"] = better["retrain-t"]
     both = pd.concat([tidy(), tidy(better, rate=0.02), tidy(better, dataset="other")])
     gaps = summarize(both, ROWS).set_index(["dataset", "rate", "method"])["gap_mean"]
@@ -94,25 +97,36 @@ def oracle_in_paper(name):
     if group == "munkey":
         return f"retrained|{model}"
     if model.startswith("Key Encoder "):
-        return f"|Retrained ({model.removeprefix('Key Encoder ').replace('Pretrained-ViT/B', 'ViT')})"
+        return (
+            f"|Retrained ({model.removeprefix('Key Encoder ').replace('Pretrained-ViT/B', 'ViT')})"
+        )
     return "|Retrain (M)" if model == "MUNKEY" else "|Retrain (T)"
 
 
 def paper_tables():
     """Per table: its printed gaps, and our summary of its rows, as if two seeds had given each mean and deviation."""
     printed = pd.read_csv(PAPER).fillna({"group": ""}).rename(columns={"forget_rate": "rate"})
-    printed["method"] = printed["group"] + "|" + printed["model"].replace("Retrain (V)", "Retrain (T)")
-    for (table, *_), part in printed[printed["table"] != WRONG_TABLE].groupby(["table", "dataset", "rate"]):
+    printed["method"] = (
+        printed["group"] + "|" + printed["model"].replace("Retrain (V)", "Retrain (T)")
+    )
+    for (table, *_), part in printed[printed["table"] != WRONG_TABLE].groupby(
+        ["table", "dataset", "rate"]
+    ):
         gaps = part[part["metric"] == "AvgGap"].set_index("method")
         rows = part[part["metric"].isin(GAP_METRICS)]
         if len(gaps) and len(rows):
             off = rows["std"] / math.sqrt(2)
-            seeds = [rows.assign(seed=0, value=rows["mean"] - off), rows.assign(seed=1, value=rows["mean"] + off)]
+            seeds = [
+                rows.assign(seed=0, value=rows["mean"] - off),
+                rows.assign(seed=1, value=rows["mean"] + off),
+            ]
             wanted = [Row(name, name, oracle_in_paper(name)) for name in gaps.index]
             yield table, gaps, summarize(pd.concat(seeds), wanted).set_index("method")
 
 
-@pytest.mark.skipif(not PAPER.exists(), reason="the paper's printed tables are not beside this checkout")
+@pytest.mark.skipif(
+    not PAPER.exists(), reason="the paper's printed tables are not beside this checkout"
+)
 def test_the_papers_printed_gaps_follow_from_its_printed_rows():
     checked = 0
     for table, gaps, summary in paper_tables():
@@ -126,6 +140,8 @@ def test_the_papers_printed_gaps_follow_from_its_printed_rows():
     assert checked == 109
 
 
-@pytest.mark.parametrize(("value", "shown"), [(80.33333, 80.33), (0.00081234, 0.0008123), (1234.56, 1235), (0, 0)])
+@pytest.mark.parametrize(
+    ("value", "shown"), [(80.33333, 80.33), (0.00081234, 0.0008123), (1234.56, 1235), (0, 0)]
+)
 def test_numbers_to_be_read_have_four_digits(value, shown):
     assert short(value) == shown

@@ -35,7 +35,9 @@ MUNKEY  96.07    0.68
 """
 
 
-@pytest.mark.parametrize(("width", "expected"), [(WIDTH, WHOLE), (54, WHOLE), (53, BY_RATE), (36, BY_RATE)])
+@pytest.mark.parametrize(
+    ("width", "expected"), [(WIDTH, WHOLE), (54, WHOLE), (53, BY_RATE), (36, BY_RATE)]
+)
 def test_what_does_not_fit_stands_below_beside_the_names_again(width, expected):
     assert plain(TABLE, width) == expected
 
@@ -48,7 +50,9 @@ def test_columns_of_a_rate_are_parted_only_where_they_must_be():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "docs/results").rglob("tables/*.md")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "docs/results").rglob("tables/*.md")), ids=lambda path: path.stem
+)
 def test_the_tables_of_kept_runs_fit_and_lose_no_number(path):
     text = path.read_text()
     shown = plain(text)

@@ -64,7 +64,9 @@ class Decoder:
                 raise RefusedPictureError(self._why_it_ended(limits.seconds)) from error
             except RefusedPictureError:
                 raise
-            except BaseException:  # an interrupt: what it would answer now is no answer to the next question
+            except (
+                BaseException
+            ):  # an interrupt: what it would answer now is no answer to the next question
                 self.stop()
                 raise
 
@@ -92,7 +94,11 @@ class Decoder:
 
     def _connected(self) -> Connection:
         """The connection to the process, which is started if there is none."""
-        if self._process is not None and self._connection is not None and self._process.poll() is None:
+        if (
+            self._process is not None
+            and self._connection is not None
+            and self._process.poll() is None
+        ):
             return self._connection
         self.stop()
         ours, theirs = socket.socketpair()
@@ -117,7 +123,9 @@ class Decoder:
         self._process = None
         code = process.wait()
         if code == -signal.SIGPROF:
-            return f"is not decoded after {seconds:g} s of computing; save it again in another format"
+            return (
+                f"is not decoded after {seconds:g} s of computing; save it again in another format"
+            )
         return f"ended the process that decodes pictures (exit code {code}): too little memory, or a fault in Pillow"
 
     def stop(self) -> None:
@@ -184,7 +192,9 @@ def _serve(connection: Connection) -> None:
             answer = {"refused": type(error).__name__, "why": str(error), "number": error.number}
             pictures = []
         else:
-            answer = {"pictures": [(picture.pixels.shape, picture.brightest) for picture in pictures]}
+            answer = {
+                "pictures": [(picture.pixels.shape, picture.brightest) for picture in pictures]
+            }
         signal.setitimer(signal.ITIMER_PROF, 0)
         connection.send_bytes(json.dumps(answer).encode())
         for picture in pictures:

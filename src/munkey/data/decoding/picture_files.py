@@ -271,7 +271,9 @@ def _rgb(picture: "Image", white: int | None) -> "Image":
         return Image.fromarray(scaled.astype(np.uint8)).convert("RGB")
     if picture.mode in ("P", "PA", "LA", "RGBA", "RGBa", "La") or "transparency" in picture.info:
         layered = picture.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", picture.size, "white"), layered).convert("RGB")
+        return Image.alpha_composite(Image.new("RGBA", picture.size, "white"), layered).convert(
+            "RGB"
+        )
     return picture.convert("RGB")
 
 

@@ -28,7 +28,9 @@ BYTES = {"cifar10": "170,498,071 bytes", "cifar100": "169,001,437 bytes"}  # of 
 
 def _archive(name: str) -> PublishedFile:
     reader = _reader(name)
-    return PublishedFile(reader.url, reader.filename, reader.tgz_md5, BYTES[name], reader.base_folder)
+    return PublishedFile(
+        reader.url, reader.filename, reader.tgz_md5, BYTES[name], reader.base_folder
+    )
 
 
 def _reader(name: str) -> "type[CIFAR10]":
@@ -68,13 +70,16 @@ def cifar20(settings: SourceSettings) -> Source:
     assert fine.units is not None
     classes = sorted({str(unit) for unit in fine.units})
     labels = np.array([classes.index(str(unit)) for unit in fine.units], dtype=np.int64)
-    return replace(fine, labels=labels, classes=classes, units=[fine.classes[label] for label in fine.labels])
+    return replace(
+        fine, labels=labels, classes=classes, units=[fine.classes[label] for label in fine.labels]
+    )
 
 
 def with_superclasses(source: Source, folder: Path) -> Source:
     """CIFAR-100 with the superclass of each sample as its unit, read from the published files."""
     train, test, meta = (
-        pickle.loads((folder / name).read_bytes(), encoding="latin1") for name in ("train", "test", "meta")
+        pickle.loads((folder / name).read_bytes(), encoding="latin1")
+        for name in ("train", "test", "meta")
     )
     labels = [*train["coarse_labels"], *test["coarse_labels"]]
     return replace(source, units=[meta["coarse_label_names"][label] for label in labels])

@@ -30,7 +30,12 @@ def pictures_in(path: Path) -> list[Path]:
         return []
 
 
-@dataset("csv", "your own pictures anywhere: a CSV file of paths and labels", needs_path="file", more=pictures_in)
+@dataset(
+    "csv",
+    "your own pictures anywhere: a CSV file of paths and labels",
+    needs_path="file",
+    more=pictures_in,
+)
 def csv_file(settings: SourceSettings) -> Source:
     """Pictures in the order of the lines of source.path.
 
@@ -48,7 +53,10 @@ def csv_file(settings: SourceSettings) -> Source:
     if faults:
         raise SourceError(f"source.path = {path}", faults)
     if settings.on_bad == "skip":
-        named = {f"{path}, line {line}, {place}": place for (line, _), place in zip(lines, places, strict=True)}
+        named = {
+            f"{path}, line {line}, {place}": place
+            for (line, _), place in zip(lines, places, strict=True)
+        }
         is_usable = usable(list(named), lambda name: open_plain(named[name]), settings.white)
         lines = list(compress(lines, is_usable))
         places = list(compress(places, is_usable))
@@ -56,7 +64,9 @@ def csv_file(settings: SourceSettings) -> Source:
             raise SourceError(f"source.path = {path}", ["lists no picture that can be used"])
     ignored = [name for name in lines[0][1] if name not in COLUMNS]
     if ignored:
-        warn(f"{path}: left out the columns {', '.join(ignored)}; those that count are {', '.join(COLUMNS)}")
+        warn(
+            f"{path}: left out the columns {', '.join(ignored)}; those that count are {', '.join(COLUMNS)}"
+        )
     folder = _absolute(path.parent)
     has_units = "unit" in lines[0][1]
     labels: list[str] = []
@@ -83,9 +93,16 @@ def csv_file(settings: SourceSettings) -> Source:
     if has_units:
         divided = _divided_units(units, splits)
         if divided:
-            warn(f"{path}: {counted(len(divided), 'unit')} in more than one split, e.g. {divided[0]}")
+            warn(
+                f"{path}: {counted(len(divided), 'unit')} in more than one split, e.g. {divided[0]}"
+            )
     return Source(
-        images=decode(list(place_of), lambda name: open_plain(place_of[name]), settings.storage_size, settings.white),
+        images=decode(
+            list(place_of),
+            lambda name: open_plain(place_of[name]),
+            settings.storage_size,
+            settings.white,
+        ),
         labels=numbered,
         splits=splits,
         classes=classes,
@@ -132,7 +149,9 @@ def lines_of(path: Path, needed: Sequence[str]) -> list[Line]:
         except TableError as error:
             raise SourceError(f"source.path = {path}", error.faults) from error
     header = ", ".join(table.header)
-    faults = [f"line 1: no column {name!r} among {header}" for name in needed if name not in table.names]
+    faults = [
+        f"line 1: no column {name!r} among {header}" for name in needed if name not in table.names
+    ]
     if faults or not table.lines:
         raise SourceError(f"source.path = {path}", faults or ["holds no line below its header"])
     return [(number, dict(zip(table.names, cells, strict=True))) for number, cells in table.lines]

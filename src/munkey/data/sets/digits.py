@@ -8,7 +8,10 @@ from munkey.data.source import Source
 from munkey.settings import SourceSettings
 
 
-@dataset("digits", "1,797 scanned digits, 8x8 px, 10 classes; ships with scikit-learn; fixed split 60/15/25 %")
+@dataset(
+    "digits",
+    "1,797 scanned digits, 8x8 px, 10 classes; ships with scikit-learn; fixed split 60/15/25 %",
+)
 def digits(settings: SourceSettings) -> Source:
     from sklearn.datasets import load_digits
 

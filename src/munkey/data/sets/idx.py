@@ -24,7 +24,11 @@ def _plain_or_gzipped(file: Path) -> Path:
     return file
 
 
-@dataset("idx", "your own folder with MNIST-format files (train-* and t10k-*, .gz or not)", needs_path="folder")
+@dataset(
+    "idx",
+    "your own folder with MNIST-format files (train-* and t10k-*, .gz or not)",
+    needs_path="folder",
+)
 def idx(settings: SourceSettings) -> Source:
     """Images and labels under source.path; the test part is split 40 / 60 into val and test."""
     root = Path(str(settings.path))
@@ -84,7 +88,9 @@ def _opened(path: Path) -> Iterator[BufferedIOBase]:
 def _header(file: BufferedIOBase, path: Path, dimensions: int) -> Stored:
     """The header of a file of unsigned bytes: a magic number, and the lengths of its dimensions."""
     if file.read(4) != bytes([0, 0, 8, dimensions]):
-        raise SourceError(str(path), [f"{path}: is not an IDX file of unsigned bytes in {dimensions} dimensions"])
+        raise SourceError(
+            str(path), [f"{path}: is not an IDX file of unsigned bytes in {dimensions} dimensions"]
+        )
     lengths = file.read(4 * dimensions)
     if len(lengths) < 4 * dimensions:
         raise SourceError(str(path), [f"{path}: ends within its header"])

@@ -31,7 +31,11 @@ class ClassFolder:
     files: list[str]
 
 
-@dataset("imagefolder", "your own pictures: a folder per split and class, or a folder per class", needs_path="folder")
+@dataset(
+    "imagefolder",
+    "your own pictures: a folder per split and class, or a folder per class",
+    needs_path="folder",
+)
 def imagefolder(settings: SourceSettings) -> Source:
     """Pictures under source.path, in path order.
 
@@ -156,7 +160,9 @@ def _pictures(folder: Path, others: list[Path]) -> list[str]:
     if not folder.is_dir():
         return pictures
     for path in sorted(_below(folder), key=str):
-        is_special = path.exists() and not path.is_file()  # as a pipe; a broken link is named when it is read
+        is_special = (
+            path.exists() and not path.is_file()
+        )  # as a pipe; a broken link is named when it is read
         if is_picture_name(path.name) and not is_special:
             pictures.append(str(path))
         else:
@@ -181,5 +187,8 @@ def _visible(folder: Path) -> list[Path]:
     paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     for link in filter(Path.is_symlink, paths):
         if link.resolve() in [above.resolve() for above in link.absolute().parents]:
-            raise SourceError(str(folder), [f"{link}: is a link back to {link.resolve()}, a folder that it lies in"])
+            raise SourceError(
+                str(folder),
+                [f"{link}: is a link back to {link.resolve()}, a folder that it lies in"],
+            )
     return paths

@@ -16,7 +16,9 @@ def _archive(name: str) -> PublishedFile:
 
     info = INFO[name]
     unpacked = sum(info["n_samples"].values()) * SIZES[name].picture_bytes / 2**30
-    return PublishedFile(info["url_224"], f"{name}_224.npz", info["MD5_224"], f"{unpacked:.1f} GiB unpacked")
+    return PublishedFile(
+        info["url_224"], f"{name}_224.npz", info["MD5_224"], f"{unpacked:.1f} GiB unpacked"
+    )
 
 
 @dataset(

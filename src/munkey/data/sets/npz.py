@@ -51,7 +51,9 @@ def read_archive(
         if faults:
             raise SourceError(f"{path} cannot be used", faults)
         labels = {split: _labels(archive, f"{prefix}_labels") for split, prefix in arrays.items()}
-        units = _units(path, archive, list(arrays.values()), [len(each) for each in labels.values()])
+        units = _units(
+            path, archive, list(arrays.values()), [len(each) for each in labels.values()]
+        )
     together = np.concatenate(list(labels.values()))
     return Source(
         images=_images(path, [f"{prefix}_images" for prefix in arrays.values()]),
@@ -62,7 +64,9 @@ def read_archive(
     )
 
 
-def _units(path: Path, archive: zipfile.ZipFile, prefixes: list[str], counts: list[int]) -> list[str | None] | None:
+def _units(
+    path: Path, archive: zipfile.ZipFile, prefixes: list[str], counts: list[int]
+) -> list[str | None] | None:
     """The unit of each sample, from the arrays {prefix}_units; None without such arrays."""
     names = []
     for prefix in prefixes:
@@ -71,7 +75,10 @@ def _units(path: Path, archive: zipfile.ZipFile, prefixes: list[str], counts: li
     units: list[str | None] = []
     for name, count in zip(names, counts, strict=False):
         if len(names) < len(prefixes) or math.prod(_stored(archive, name).shape) != count:
-            raise SourceError(f"{path} cannot be used", [f"{name}: each split needs one unit for each of its images"])
+            raise SourceError(
+                f"{path} cannot be used",
+                [f"{name}: each split needs one unit for each of its images"],
+            )
         with _opened(archive, name) as file:
             array = np.lib.format.read_array(file, allow_pickle=False)
         units += unit_names(array.reshape(-1).tolist())
@@ -165,7 +172,10 @@ def _header(archive: zipfile.ZipFile, file: IO[bytes], name: str) -> Stored:
     Raises SourceError if the array is far larger than its packed size.
     """
     version = np.lib.format.read_magic(file)
-    read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }[version]
     shape, fortran_order, dtype = read(file)
     stored = Stored(name, shape, dtype, archive.getinfo(f"{name}.npy").compress_size, fortran_order)
     stored.require_moderate()

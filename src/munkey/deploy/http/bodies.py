@@ -67,7 +67,9 @@ class QuestionOfPictures(BaseModel, extra="forbid", strict=True, val_json_bytes=
     def _images_or_rows(self) -> Self:
         widths = {len(row) for row in self.rows}
         if bool(self.images) == bool(self.rows) or len(widths) > 1:
-            raise ValueError(f"send 1 to {MOST_PICTURES} images, or 1 to {MOST_PICTURES} rows of one length")
+            raise ValueError(
+                f"send 1 to {MOST_PICTURES} images, or 1 to {MOST_PICTURES} rows of one length"
+            )
         return self
 
     @property
@@ -79,15 +81,21 @@ class QuestionOfPictures(BaseModel, extra="forbid", strict=True, val_json_bytes=
 class Question(QuestionOfPictures):
     """What is to be classified."""
 
-    explain: bool = Field(False, description="Answer with the neighbors that each prediction rests on.")
+    explain: bool = Field(
+        False, description="Answer with the neighbors that each prediction rests on."
+    )
     only_held_classes: bool = Field(False, description="Answer no class without samples.")
 
 
 class LookUp(QuestionOfPictures):
     """What samples are looked up by."""
 
-    count: int = Field(COUNT, ge=1, le=MOST, description="At most so many samples for each picture or row.")
-    above: float = Field(-1.0, ge=-1, le=1, description="The least cosine; exact copies are listed anyway.")
+    count: int = Field(
+        COUNT, ge=1, le=MOST, description="At most so many samples for each picture or row."
+    )
+    above: float = Field(
+        -1.0, ge=-1, le=1, description="The least cosine; exact copies are listed anyway."
+    )
 
 
 class Order(BaseModel, extra="forbid", strict=True):
@@ -100,13 +108,20 @@ class Order(BaseModel, extra="forbid", strict=True):
     ignore_missing: bool = Field(False, description="Pass over what names no sample.")
     dry_run: bool = Field(False, description="Only say what would be deleted.")
     request: Name | None = Field(
-        None, description="A number of your own. Asked again, nothing changes, and the earlier answer comes."
+        None,
+        description="A number of your own. Asked again, nothing changes, and the earlier answer comes.",
     )
     also_identical: bool = Field(False, description="Forget exact copies, too.")
-    similar: Annotated[float, Field(ge=0, le=1, description="List look-alikes of at least this cosine; 0: none.")] = 0
+    similar: Annotated[
+        float, Field(ge=0, le=1, description="List look-alikes of at least this cosine; 0: none.")
+    ] = 0
     also_similar: bool = Field(False, description="Forget these look-alikes, too.")
-    block_return: bool = Field(False, description="Refuse these pictures when they are added again.")
-    certificate: bool = Field(False, description="Purge, and answer with the certificate and its salt.")
+    block_return: bool = Field(
+        False, description="Refuse these pictures when they are added again."
+    )
+    certificate: bool = Field(
+        False, description="Purge, and answer with the certificate and its salt."
+    )
 
     def deletion_request(self) -> DeletionRequest:
         """What it asks of a model."""
@@ -132,10 +147,18 @@ class Order(BaseModel, extra="forbid", strict=True):
 class Check(BaseModel, extra="forbid", strict=True):
     """A certificate to be checked; with ids and its salt, also whether it was made for these."""
 
-    certificate: Annotated[Certificate, WithJsonSchema({"type": "object", "description": "As it was answered."})]
+    certificate: Annotated[
+        Certificate, WithJsonSchema({"type": "object", "description": "As it was answered."})
+    ]
     ids: Annotated[list[int], FailFast(), Field(examples=[[10, 12]])] = []
     salt: (
-        Annotated[str, Field(pattern="^([0-9a-fA-F]{2}){16,}$", description="Of the certificate, hexadecimal.")] | None
+        Annotated[
+            str,
+            Field(
+                pattern="^([0-9a-fA-F]{2}){16,}$", description="Of the certificate, hexadecimal."
+            ),
+        ]
+        | None
     ) = None
 
     @model_validator(mode="after")
@@ -163,7 +186,9 @@ class RowFilter(BaseModel, extra="forbid"):
 class Refusal(BaseModel):
     """What is answered in place of anything that cannot be done."""
 
-    error: str = Field(description="What is wrong, in a sentence.", examples=["2 of 3 are unknown: 13, 15"])
+    error: str = Field(
+        description="What is wrong, in a sentence.", examples=["2 of 3 are unknown: 13, 15"]
+    )
     unknown: list[str] = Field([], description="Of what names no sample, the first ten.")
     unknown_count: int = 0
 

@@ -21,7 +21,10 @@ from munkey.deploy.store.errors import LockedMemoryError
 
 T = TypeVar("T")
 IDLE_S = 1.0  # how often to look for deletions whose zeros may not be on the disk yet
-PURGE_IDLE_S, PURGE_LATEST_S = 10.0, 600.0  # without a request; after a deletion, however many requests there are
+PURGE_IDLE_S, PURGE_LATEST_S = (
+    10.0,
+    600.0,
+)  # without a request; after a deletion, however many requests there are
 
 
 class RequestQueue:
@@ -43,7 +46,9 @@ class RequestQueue:
         self.purged_at: datetime | None = None
         self.foreign: tuple[str, ...] = ()
         self._asked = time.monotonic()
-        self._since = self._asked if self.unpurged else None  # the first deletion after the last purge
+        self._since = (
+            self._asked if self.unpurged else None
+        )  # the first deletion after the last purge
 
     @contextmanager
     def place(self) -> Iterator[None]:
@@ -66,7 +71,9 @@ class RequestQueue:
     ) -> Prediction | None:
         """As `answer`: classify pictures."""
         return await self.answer(
-            pictures, left, lambda asked: self.predictor.predict(asked, only_held_classes=only_held_classes)
+            pictures,
+            left,
+            lambda asked: self.predictor.predict(asked, only_held_classes=only_held_classes),
         )
 
     async def answer(
@@ -79,14 +86,18 @@ class RequestQueue:
 
         left: whether the client left meanwhile; then nothing is computed, and the answer is None.
         """
-        await left()  # from here on uvicorn reads on after a long body, and so hears that a client leaves
+        await (
+            left()
+        )  # from here on uvicorn reads on after a long body, and so hears that a client leaves
         async with self._queue:
             if await left():
                 return None
             stored = self.predictor.manifest.stored
             if isinstance(pictures, list) and stored is not None:
                 pictures = await asyncio.to_thread(decoded, pictures, stored, self.limits)
-            async with self._guard:  # deletions wait neither for the queue nor for pictures that are decoded
+            async with (
+                self._guard
+            ):  # deletions wait neither for the queue nor for pictures that are decoded
                 self._asked = time.monotonic()
                 return await asyncio.to_thread(answer, pictures)
 
@@ -131,13 +142,20 @@ class RequestQueue:
             self._after_purge(await asyncio.to_thread(self.predictor.purge))
 
     def _after_purge(self, foreign: tuple[str, ...]) -> None:
-        self._unsettled, self._since, self.unpurged, self.foreign = False, None, bool(foreign), foreign
+        self._unsettled, self._since, self.unpurged, self.foreign = (
+            False,
+            None,
+            bool(foreign),
+            foreign,
+        )
         self.purged_at = None if foreign else datetime.now(UTC)
 
     def purged(self) -> Json:
         """Whether every trace of what was deleted is gone, when a purge said so, and the files that are in its way."""
         at = self.purged_at and self.purged_at.isoformat(timespec="microseconds")
-        return {"purged": not self.unpurged, "purged_at": at} | ({"foreign": self.foreign} if self.foreign else {})
+        return {"purged": not self.unpurged, "purged_at": at} | (
+            {"foreign": self.foreign} if self.foreign else {}
+        )
 
     async def maintain(self) -> None:
         """Forever: when there is time, wait until zeros over what was deleted are on the disk, and purge."""

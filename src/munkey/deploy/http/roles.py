@@ -27,7 +27,9 @@ class Tokens:
         for role, token in self._tokens.items():
             if hmac.compare_digest(given, token.encode()):
                 return role
-        raise HTTPException(401, "the token is none of this service", {"WWW-Authenticate": "Bearer"})
+        raise HTTPException(
+            401, "the token is none of this service", {"WWW-Authenticate": "Bearer"}
+        )
 
     def at_least(self, role: str, but: str = "") -> RoleCheck:
         """A dependency for what needs this role or one above it. It returns the role that came.
@@ -50,4 +52,6 @@ class Tokens:
             sentence = f"this needs the token of {needed!r}{but}: send the header `Authorization: Bearer TOKEN`"
             raise HTTPException(401, sentence, {"WWW-Authenticate": "Bearer"})
         if given is not None and ROLES.index(given) < ROLES.index(role):
-            raise HTTPException(403, f"this needs the token of {needed!r}{but}, not that of {given!r}")
+            raise HTTPException(
+                403, f"this needs the token of {needed!r}{but}, not that of {given!r}"
+            )

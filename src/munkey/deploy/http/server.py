@@ -15,9 +15,14 @@ from munkey.deploy.http.roles import ROLES
 from munkey.deploy.http.service import application
 from munkey.deploy.predictor import Predictor
 
-VARIABLES = {role: f"MUNKEY_{role.upper()}_TOKEN" for role in ROLES} | {"forget": "MUNKEY_TOKEN"}  # that hold tokens
+VARIABLES = {role: f"MUNKEY_{role.upper()}_TOKEN" for role in ROLES} | {
+    "forget": "MUNKEY_TOKEN"
+}  # that hold tokens
 SHORTEST = 16  # characters of a token
-WAITING, GRACE_S = 512, 30  # connections at once: more are turned away; seconds for those under way when it is stopped
+WAITING, GRACE_S = (
+    512,
+    30,
+)  # connections at once: more are turned away; seconds for those under way when it is stopped
 
 OF_PICTURES = """\
   curl -H 'Content-Type: image/png' {predict}--data-binary @PICTURE.png {url}/predict
@@ -48,7 +53,9 @@ def listener(host: str, port: int) -> socket.socket:
     return listening
 
 
-def serve(directory: Path, host: str, port: int, token_file: Path | None, say: Callable[[str], None]) -> None:
+def serve(
+    directory: Path, host: str, port: int, token_file: Path | None, say: Callable[[str], None]
+) -> None:
     """Serve until it is told to end. say: takes the text that tells how to call it, once it can be called.
 
     token_file: with the token of the role `forget`. Raises LockedMemoryError where the model is served or written
@@ -59,9 +66,14 @@ def serve(directory: Path, host: str, port: int, token_file: Path | None, say: C
         file = token_file if role == "forget" else None
         if (text := given_text(file) if file else os.environ.get(variable)) is None:
             continue
-        tokens[role], printed[role] = text.strip(), f"$(cat {shlex.quote(str(file))})" if file else f"${variable}"
+        tokens[role], printed[role] = (
+            text.strip(),
+            f"$(cat {shlex.quote(str(file))})" if file else f"${variable}",
+        )
         if len(tokens[role]) < SHORTEST or not tokens[role].isascii():
-            raise ValueError(f"{file or variable}: a token must have {SHORTEST} characters or more, all of them ASCII")
+            raise ValueError(
+                f"{file or variable}: a token must have {SHORTEST} characters or more, all of them ASCII"
+            )
     if len(set(tokens.values())) < len(tokens):
         raise ValueError(f"each role needs a token of its own: {', '.join(tokens)}")
     if "forget" not in tokens:
@@ -81,5 +93,9 @@ def serve(directory: Path, host: str, port: int, token_file: Path | None, say: C
         headers = {role: f'-H "Authorization: Bearer {token}" ' for role, token in printed.items()}
         headers = {"predict": "", "verify": headers["forget"]} | headers
         ask = OF_ROWS if predictor.manifest.stored is None else OF_PICTURES
-        say(HOW_TO.format(directory=directory, url=url, ask=ask.format(url=url, **headers), **headers))
+        say(
+            HOW_TO.format(
+                directory=directory, url=url, ask=ask.format(url=url, **headers), **headers
+            )
+        )
         uvicorn.Server(config).run(sockets=[listening])

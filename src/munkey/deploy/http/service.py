@@ -55,7 +55,10 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     401: {"model": Refusal, "description": "A token is missing, or is none of this service."},
     403: {"model": Refusal, "description": "The token is that of a lesser role."},
     422: {"model": Refusal, "description": "What was sent is not what is needed."},
-    503: {"model": Refusal, "description": "The memory cannot be used now. With Retry-After: try again."},
+    503: {
+        "model": Refusal,
+        "description": "The memory cannot be used now. With Retry-After: try again.",
+    },
 }
 OF_BODIES: dict[int | str, dict[str, Any]] = {
     408: {"model": Refusal, "description": "The body took too long."},
@@ -75,7 +78,13 @@ HELP = {
     "refusals_total": "Refusals since the start, by status.",
 }
 REFUSED: tuple[type[Exception], ...] = (
-    *(HTTPException, RequestValidationError, ClientDisconnect, UnknownNamesError, ClosedMemoryError),
+    *(
+        HTTPException,
+        RequestValidationError,
+        ClientDisconnect,
+        UnknownNamesError,
+        ClosedMemoryError,
+    ),
     *(ValueError, OSError, Exception),  # of the last one, uvicorn writes the traceback, too
 )
 
@@ -139,7 +148,9 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
             if question.explain:
                 access.require("verify", role)
             held = question.only_held_classes
-            prediction = await queue.predict(question.asked, request.is_disconnected, only_held_classes=held)
+            prediction = await queue.predict(
+                question.asked, request.is_disconnected, only_held_classes=held
+            )
         if prediction is None:
             raise ClientDisconnect
         answered["pictures_total"] += len(prediction)
@@ -148,7 +159,8 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
     @app.post(
         "/forget",
         openapi_extra=described(Order),
-        responses=OF_BODIES | {404: {"model": Refusal, "description": "Names no sample. Nothing was deleted."}},
+        responses=OF_BODIES
+        | {404: {"model": Refusal, "description": "Names no sample. Nothing was deleted."}},
         response_description="As `munkey forget --json`, with the certificate and its salt where asked for.",
     )
     async def forget(
@@ -174,7 +186,9 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
         return queue.purged()
 
     @app.get("/health")
-    def health(role: Annotated[str | None, Depends(access.role)]) -> Json:  # in a thread: a purge may keep the memory
+    def health(
+        role: Annotated[str | None, Depends(access.role)],
+    ) -> Json:  # in a thread: a purge may keep the memory
         """Whether it can answer; to the role `verify` also how much is held, and whether it is purged."""
         head = predictor.head  # raises where the memory cannot be used
         if role in (None, "predict"):
@@ -208,13 +222,22 @@ def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits)
             raise ClientDisconnect
         return {"pictures": json_answers.near(found)}
 
-    @router.get("/rows", response_description="samples, as `munkey list --json`; total; next: the `after` to go on.")
+    @router.get(
+        "/rows",
+        response_description="samples, as `munkey list --json`; total; next: the `after` to go on.",
+    )
     async def rows(asked: Annotated[RowFilter, Query()]) -> Json:
         """List samples, by pages."""
-        found = await queue.beside(lambda model: model.rows(labels=asked.classes, units=asked.unit, files=asked.file))
+        found = await queue.beside(
+            lambda model: model.rows(labels=asked.classes, units=asked.unit, files=asked.file)
+        )
         later = [row for row in found if row.id > asked.after]
         more = later[asked.limit - 1].id if len(later) > asked.limit else None
-        return {"samples": json_answers.samples(later[: asked.limit]), "total": len(found), "next": more}
+        return {
+            "samples": json_answers.samples(later[: asked.limit]),
+            "total": len(found),
+            "next": more,
+        }
 
     @router.get("/log")
     async def log() -> Json:
@@ -229,7 +252,9 @@ def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits)
         """The certificate of a deletion, by its number in the chain or by its request; else of the last one."""
 
         def made(model: Predictor) -> Json:
-            return model.certificate(deletion, request, purged=not queue.unpurged).model_dump(mode="json")
+            return model.certificate(deletion, request, purged=not queue.unpurged).model_dump(
+                mode="json"
+            )
 
         return await queue.alone(made)
 
@@ -240,7 +265,12 @@ def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits)
         exact = await queue.beside(lambda model: model.digests(anew=True)) if made.exact else None
         faults = await queue.beside(lambda model: model.certificate_faults(made, ids, salt, exact))
         fields = [*unconfirmed(made, exact)]
-        return {"sound": not faults, "faults": faults, "ids_checked": ids is not None, "unconfirmed": fields}
+        return {
+            "sound": not faults,
+            "faults": faults,
+            "ids_checked": ids is not None,
+            "unconfirmed": fields,
+        }
 
     @router.get("/verify")
     async def verify(published: str | None = None) -> Json:
@@ -269,7 +299,9 @@ def carried_out(model: Predictor, order: Order, plan: DeletionPlan) -> Json:
     wanted = None
     if order.certificate:
         salts = {order.request: secrets.token_bytes(16)}
-        wanted = CertificateOrder(salts, lambda answer, made: answer.update(certificate=made.model_dump(mode="json")))
+        wanted = CertificateOrder(
+            salts, lambda answer, made: answer.update(certificate=made.model_dump(mode="json"))
+        )
     done: list[Json] = []
     try:
         model.delete(plan, certificates=wanted, answers=done)
@@ -286,14 +318,20 @@ def found_nothing(answer: Json, plan: DeletionPlan, response: Response) -> Json:
     response.status_code = 404
     when = f"on {answer['when']}" if answer.get("repeated") else "now"
     hint = f". {plan.hint}" if plan.hint else ""  # who may forget may list all names
-    refused = {"error": f"found nothing {when}; deleted nothing{hint}", "unknown": answer["missing"]}
+    refused = {
+        "error": f"found nothing {when}; deleted nothing{hint}",
+        "unknown": answer["missing"],
+    }
     return answer | refused | {"unknown_count": answer["missing_count"]}
 
 
 def passed_over(plan: DeletionPlan) -> Json:
     """Of an answer: what names no sample, and what looks like those that are meant."""
     [deletion] = plan.deletions.values()
-    return {"missing": plan.missing[:NAMED], "missing_count": len(plan.missing)} | deletion.look_alikes
+    return {
+        "missing": plan.missing[:NAMED],
+        "missing_count": len(plan.missing),
+    } | deletion.look_alikes
 
 
 def refusal(error: Exception) -> JSONResponse:
@@ -311,10 +349,16 @@ def refusal(error: Exception) -> JSONResponse:
             status, sentence = 404, str(error)
             more = {"unknown": error.missing[:NAMED], "unknown_count": len(error.missing)}
         case ValidationError() if error.error_count() > MOST_FAULTS:
-            status, sentence = 422, f"the body: {error.error_count():,} faults, such as fields that do not exist"
+            status, sentence = (
+                422,
+                f"the body: {error.error_count():,} faults, such as fields that do not exist",
+            )
         case ValidationError() | RequestValidationError():
             first = error.errors()[0]
-            status, sentence = 422, f"{'.'.join(map(str, first['loc'])) or 'the body'}: {first['msg']}"
+            status, sentence = (
+                422,
+                f"{'.'.join(map(str, first['loc'])) or 'the body'}: {first['msg']}",
+            )
         case LockedMemoryError():
             status, sentence, headers = 503, str(error), {"Retry-After": "1"}
         case UnreadableModelError() | ClosedMemoryError() | EmptyModelError() | OSError():

@@ -19,8 +19,20 @@ TITLE = "munkey: what the answers rest on"  # of the page
 NEAR_TITLE = "munkey: the nearest samples"
 PAGE = Path(__file__).parents[1] / "explain.html.j2"
 NO_NEIGHBOR = "No neighbor: no trained sample is left, so the picture alone was read."
-HEADERS = ("picture", "answer", "probability", "neighbor", "id", "label", "weight", "cosine", "source file")
-NAMES = [HEADERS.index(header) for header in ("answer", "label", "source file")]  # a class may be called 1.50
+HEADERS = (
+    "picture",
+    "answer",
+    "probability",
+    "neighbor",
+    "id",
+    "label",
+    "weight",
+    "cosine",
+    "source file",
+)
+NAMES = [
+    HEADERS.index(header) for header in ("answer", "label", "source file")
+]  # a class may be called 1.50
 
 
 def table(prediction: Prediction) -> str:
@@ -28,7 +40,17 @@ def table(prediction: Prediction) -> str:
     from tabulate import tabulate
 
     lines = [
-        (row.picture, row.answer, row.probability, row.rank, row.id, row.label or "?", row.weight, row.cosine, row.file)
+        (
+            row.picture,
+            row.answer,
+            row.probability,
+            row.rank,
+            row.id,
+            row.label or "?",
+            row.weight,
+            row.cosine,
+            row.file,
+        )
         for row in prediction.explained()
     ]
     if not lines:
@@ -45,22 +67,31 @@ def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
     near: list[list[dict[str, object]]] = [[] for _ in prediction.classes]
     for row in prediction.explained():
         picture = None if prediction.pictures is None else _picture(row, images)
-        near[row.picture].append({"row": row, "picture": picture, "weight": row.weight, "unit": None, "is_copy": False})
+        near[row.picture].append(
+            {"row": row, "picture": picture, "weight": row.weight, "unit": None, "is_copy": False}
+        )
     answers = [
         {
             "name": name,
             "probability": float(prediction.probabilities[number].max()),
-            "picture": None if prediction.pictures is None else data_url(prediction.pictures[number]),
+            "picture": None
+            if prediction.pictures is None
+            else data_url(prediction.pictures[number]),
             "file": prediction.files[number],
             "neighbors": near[number],
         }
         for number, name in enumerate(prediction.classes)
     ]
     asks_neighbors = prediction.neighbors.ids.shape[1] > 0
-    nobody = NO_NEIGHBOR if asks_neighbors else "No single sample decided: all of them together did."
+    nobody = (
+        NO_NEIGHBOR if asks_neighbors else "No single sample decided: all of them together did."
+    )
     heading = "What the answers rest on"
     lines = [prediction.basis]
-    return rendered(PAGE, {"title": TITLE, "heading": heading, "lines": lines, "answers": answers, "nobody": nobody})
+    return rendered(
+        PAGE,
+        {"title": TITLE, "heading": heading, "lines": lines, "answers": answers, "nobody": nobody},
+    )
 
 
 def near_page(found: NearSamples, images: np.ndarray | None = None) -> str:
@@ -71,10 +102,18 @@ def near_page(found: NearSamples, images: np.ndarray | None = None) -> str:
         for sample in samples:
             picture = None if found.pictures is None else _picture(sample, images)
             near.append(
-                {"row": sample, "picture": picture, "weight": None, "unit": sample.unit, "is_copy": sample.copy}
+                {
+                    "row": sample,
+                    "picture": picture,
+                    "weight": None,
+                    "unit": sample.unit,
+                    "is_copy": sample.copy,
+                }
             )
         asked = None if found.pictures is None else data_url(found.pictures[number])
-        answers.append({"name": None, "picture": asked, "file": found.files[number], "neighbors": near})
+        answers.append(
+            {"name": None, "picture": asked, "file": found.files[number], "neighbors": near}
+        )
     return rendered(
         PAGE,
         {

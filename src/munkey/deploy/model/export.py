@@ -85,12 +85,16 @@ def renew(result: str | Path, directory: Path, sections: Sections) -> Path:
     The earlier export stays until the new one is whole. Raises ExportError where samples were forgotten or added there,
     and LockedMemoryError while somebody else may do so.
     """
-    renewed, before = (directory.with_name(f".{directory.name}.{what}") for what in ("renewed", "before"))
+    renewed, before = (
+        directory.with_name(f".{directory.name}.{what}") for what in ("renewed", "before")
+    )
     for left in (renewed, before):  # by a process that was killed
         shutil.rmtree(left, ignore_errors=True)
     if not (directory / MEMORY).exists():
         return export(result, directory, sections)
-    lock = disk.lock(directory / MEMORY)  # until the new one is in its place, so that no deletion is lost between
+    lock = disk.lock(
+        directory / MEMORY
+    )  # until the new one is in its place, so that no deletion is lost between
     try:
         first_new_id = read_manifest(directory).memory.first_new_id
         with Store.open(directory / MEMORY) as store:
@@ -114,11 +118,15 @@ def write(result: TrainedSystem, folder: Path) -> None:
     keys, tokens = (to_host(part.detach()).numpy() for part in (memory.keys, memory.tokens))
     rows, files = data.rows(ids), [result.names.get(one) for one in ids.tolist()]
     units = None if data.units is None else [data.units[row] for row in rows]
-    with Store.create(folder / MEMORY, ids[:0], keys[:0], tokens[:0]) as store:  # empty: its name is the digests' key
+    with Store.create(
+        folder / MEMORY, ids[:0], keys[:0], tokens[:0]
+    ) as store:  # empty: its name is the digests' key
         contents = content_digests((data.images[row] for row in rows), store.state.store)
         store.add(ids, keys, tokens, data.labels[rows], files, units, contents)
         reference = MemoryReference(
-            store=store.state.store.hex(), rows=len(ids), first_new_id=int(result.dataset.ids[-1]) + 1
+            store=store.state.store.hex(),
+            rows=len(ids),
+            first_new_id=int(result.dataset.ids[-1]) + 1,
         )
     manifest = _manifest(result, reference)
     static = {CARD: card(manifest, result.metrics).encode()}
@@ -136,7 +144,9 @@ def write(result: TrainedSystem, folder: Path) -> None:
 def write_rows(folder: Path, rows: EstimatorRows) -> None:
     """A model of an estimator's rows into an empty folder."""
     tokens = rows.labels[:, None].astype(np.float32)
-    with Store.create(folder / MEMORY, rows.ids, rows.keys, tokens, rows.labels, units=rows.units) as store:
+    with Store.create(
+        folder / MEMORY, rows.ids, rows.keys, tokens, rows.labels, units=rows.units
+    ) as store:
         name = store.state.store.hex()
     Manifest(
         format="munkey model",

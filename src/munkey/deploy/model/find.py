@@ -62,7 +62,9 @@ class Finder:
     place: Callable[[str | None], str | None]
     names: dict[int, str]
 
-    def find(self, keys: np.ndarray, contents: np.ndarray, count: int, above: float) -> list[tuple[NearSample, ...]]:
+    def find(
+        self, keys: np.ndarray, contents: np.ndarray, count: int, above: float
+    ) -> list[tuple[NearSample, ...]]:
         """The `count` samples nearest to each of the keys (Q, d), of at least this cosine, and exact copies anyway.
 
         contents: digests (Q, 16) of what the keys were made of. None had been deleted when it was read.
@@ -71,7 +73,9 @@ class Finder:
 
         while True:
             with self.store.reading() as view:
-                near = nearest_in(view, checked(keys, view.keys.shape[1]), min(count, len(view.live)))
+                near = nearest_in(
+                    view, checked(keys, view.keys.shape[1]), min(count, len(view.live))
+                )
                 present = near.rows != NOBODY
                 rows = near.rows[present]
                 held_contents = view.records["content"][rows]
@@ -89,6 +93,8 @@ class Finder:
             is_copy = bool(are_copies[number])
             cosine = float(cosines[number])
             if is_copy or cosine >= above:
-                sample = NearSample(int(copied.ids[number]), label, unit, self.place(file), cosine, is_copy)
+                sample = NearSample(
+                    int(copied.ids[number]), label, unit, self.place(file), cosine, is_copy
+                )
                 samples[query].append(sample)
         return [tuple(sorted(nearest, key=lambda sample: not sample.copy)) for nearest in samples]

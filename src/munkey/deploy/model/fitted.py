@@ -52,7 +52,9 @@ class LiveSums:
         self._counted = 0
         self._head = b""
         self._position: Position | None = None  # at which the sums were those of all live rows
-        self._deleted: list[tuple[np.ndarray, np.ndarray]] = []  # keys and labels that are yet to be taken out
+        self._deleted: list[
+            tuple[np.ndarray, np.ndarray]
+        ] = []  # keys and labels that are yet to be taken out
 
     def delete(self, rows: np.ndarray, delete: Callable[[], Receipt]) -> Receipt:
         """Delete rows, and note what those that are in the sums have put into them: it leaves
@@ -69,7 +71,9 @@ class LiveSums:
             receipt = delete()
             if receipt.repeated:
                 return receipt
-            if bytes.fromhex(receipt.before) != self._head:  # another thread deleted through the store itself
+            if (
+                bytes.fromhex(receipt.before) != self._head
+            ):  # another thread deleted through the store itself
                 self._sums = None
                 return receipt
             self._deleted.append(counted)
@@ -122,7 +126,9 @@ class LiveSums:
                 for start in range(0, len(added_rows), BLOCK):
                     rows = view.rows(added_rows[start : start + BLOCK])
                     sums.add(rows.keys, rows.records["label"])
-            if self._store.position == position:  # else rows were deleted or added while they were read
+            if (
+                self._store.position == position
+            ):  # else rows were deleted or added while they were read
                 self._sums = sums
                 self._counted += len(added_rows)
                 self._position = position
@@ -164,7 +170,9 @@ class FittedModel:
         self.family = cast(FittedFamily, FAMILIES[manifest.family])
         self.section = self.family.section({manifest.family: manifest.settings})
         self.k = max(self.family.neighbors_read(self.section).values(), default=0)
-        self._architecture = FittedArchitecture(len(manifest.classes), store.state.key_width, manifest.settings)
+        self._architecture = FittedArchitecture(
+            len(manifest.classes), store.state.key_width, manifest.settings
+        )
         empty = self.family.empty_sums(self._architecture)
         self.sums = LiveSums(store, empty) if empty is not None else None
         self._solved: SolvedHead | None = None
@@ -173,7 +181,9 @@ class FittedModel:
     def require_room(self, added: int) -> None:
         """Raise ValueError where the memory would hold more rows than can be summed exactly."""
         if self.sums is not None and int(np.count_nonzero(self.store.view.live)) + added > MOST:
-            raise ValueError(f"{self.family.title} holds at most {MOST:,} samples, so nothing was added")
+            raise ValueError(
+                f"{self.family.title} holds at most {MOST:,} samples, so nothing was added"
+            )
 
     def digests(self, *, anew: bool = False) -> dict[str, str]:
         """SHA-256 of what answers now: of `sums` and `weights`, or of the `rows` that vote; and at which `head` of the
@@ -300,12 +310,16 @@ class FittedModel:
 
         if self.sums is not None:
             solved = self.present_head()
-            return solved.classes, self._asked(keys, solved.head, no_rows(len(keys)), len(solved.classes))
+            return solved.classes, self._asked(
+                keys, solved.head, no_rows(len(keys)), len(solved.classes)
+            )
         while True:
             position = self.store.position
             classes = self.present_classes()
             retrieved = retrieve(keys)
-            if self.store.position == position:  # else rows of other classes may have come meanwhile
+            if (
+                self.store.position == position
+            ):  # else rows of other classes may have come meanwhile
                 break
         places = np.full(len(self.manifest.classes), NOBODY)
         places[classes] = np.arange(len(classes))
@@ -321,8 +335,12 @@ class FittedModel:
         from munkey.data.image_set import ImageSet
 
         pixels = np.zeros((len(keys), 1, 1, 3), dtype=np.uint8)
-        samples = ImageSet(pixels, np.arange(len(keys)), np.arange(len(keys)), np.zeros(len(keys), dtype=np.int64))
-        architecture = FittedArchitecture(classes, self._architecture.key_dim, self._architecture.settings)
+        samples = ImageSet(
+            pixels, np.arange(len(keys)), np.arange(len(keys)), np.zeros(len(keys), dtype=np.int64)
+        )
+        architecture = FittedArchitecture(
+            classes, self._architecture.key_dim, self._architecture.settings
+        )
         system = System(self.family.name, architecture, head, retrieved.memory("cpu"))
         unread_data = cast("DataSettings", self.manifest.data)
         asked = Retrieval(retrieved.neighbors, keys=keys)
@@ -333,10 +351,14 @@ class FittedModel:
         import torch
 
         weights = self.family.vote_weights(
-            self.section, torch.from_numpy(neighbors.ids != NOBODY), torch.from_numpy(neighbors.cosines)
+            self.section,
+            torch.from_numpy(neighbors.ids != NOBODY),
+            torch.from_numpy(neighbors.cosines),
         )
         return (weights / weights.sum(dim=1, keepdim=True).clamp(min=1e-12)).numpy()
 
 
 def _digest(arrays: list[np.ndarray]) -> str:
-    return hashlib.sha256(b"".join(np.ascontiguousarray(one).tobytes() for one in arrays)).hexdigest()
+    return hashlib.sha256(
+        b"".join(np.ascontiguousarray(one).tobytes() for one in arrays)
+    ).hexdigest()

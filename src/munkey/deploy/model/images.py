@@ -52,7 +52,9 @@ class Pixels(NamedTuple):
     taken: np.ndarray
 
 
-def pixels(images: "Images", stored: PictureSize, on_bad: OnBad = "raise", *, many: bool = False) -> Pixels:
+def pixels(
+    images: "Images", stored: PictureSize, on_bad: OnBad = "raise", *, many: bool = False
+) -> Pixels:
     """Pictures as a data set stores them: upright RGB, resized to its size without cropping.
 
     Parameters
@@ -102,7 +104,9 @@ def _all_bad(faults: Sequence[str]) -> str:
     """All that is wrong with pictures, one a line where there are several."""
     if len(faults) == 1:
         return faults[0]
-    return "\n".join([f"{len(faults):,} pictures cannot be used:", *(f"  - {fault}" for fault in faults)])
+    return "\n".join(
+        [f"{len(faults):,} pictures cannot be used:", *(f"  - {fault}" for fault in faults)]
+    )
 
 
 def embeddings(
@@ -121,7 +125,11 @@ def embeddings(
         read: Any = one
         try:
             if path:
-                read = np.load(path, mmap_mode="r") if path.suffix == ".npy" else read_vectors(path, width, features)
+                read = (
+                    np.load(path, mmap_mode="r")
+                    if path.suffix == ".npy"
+                    else read_vectors(path, width, features)
+                )
             part = np.asarray(read, dtype=np.float64)
         except (ValueError, TypeError, OSError, EOFError, MemoryError, BadZipFile) as error:
             raise PictureError(f"{said}, also as a .npy file or a .csv file ({error})") from error
@@ -140,7 +148,9 @@ def content_digests(images: Iterable[np.ndarray], key: bytes) -> np.ndarray:
 
     key: of at most 64 bytes, the name of the memory, so that a digest says nothing without it.
     """
-    found = b"".join(hashlib.blake2b(image.tobytes(), digest_size=16, key=key).digest() for image in images)
+    found = b"".join(
+        hashlib.blake2b(image.tobytes(), digest_size=16, key=key).digest() for image in images
+    )
     return np.frombuffer(found, np.uint8).reshape(-1, 16)
 
 
@@ -160,7 +170,9 @@ def each(images: "Images") -> "Iterator[One]":
 
 def _in_folder(folder: Path) -> list[Path]:
     """The pictures below a folder that are not hidden, in path order."""
-    files = sorted(path for path in folder.rglob("*") if is_picture_name(path.name) and path.is_file())
+    files = sorted(
+        path for path in folder.rglob("*") if is_picture_name(path.name) and path.is_file()
+    )
     visible = []
     for file in files:
         parts = file.relative_to(folder).parts
@@ -182,9 +194,13 @@ def _decoded(one: "One", stored: PictureSize) -> DecodedPicture:
         return DecodedPicture(resize(_opened(one, stored.white), size), None)
     if isinstance(one, np.ndarray):
         if one.dtype != np.uint8 or one.ndim != 3 or one.shape[2] != 3 or not one.size:
-            raise PictureError(f"an array must be uint8 of shape (N, H, W, 3), not {one.dtype} of shape {one.shape}")
+            raise PictureError(
+                f"an array must be uint8 of shape (N, H, W, 3), not {one.dtype} of shape {one.shape}"
+            )
         return DecodedPicture(resize(one, size), None)
-    raise PictureError(f"a picture is a path, a picture of Pillow or an array, not {type(one).__name__}")
+    raise PictureError(
+        f"a picture is a path, a picture of Pillow or an array, not {type(one).__name__}"
+    )
 
 
 def read_picture(path: Path, size: Size | None = None) -> np.ndarray:
@@ -210,7 +226,10 @@ def read_pictures(
 
 
 def _read_open(
-    pictures: Sequence[IO[bytes] | bytes], names: Sequence[str], size: Size | None, limits: PictureLimits
+    pictures: Sequence[IO[bytes] | bytes],
+    names: Sequence[str],
+    size: Size | None,
+    limits: PictureLimits,
 ) -> list[DecodedPicture]:
     try:
         return decoded(pictures, limits, size)
@@ -228,4 +247,6 @@ def _opened(picture: "Image", white: int | None) -> np.ndarray:
     except RefusedPictureError as error:
         raise PictureError(f"the picture: {error}") from error
     except Exception as error:  # whatever Pillow raises on bytes that it cannot read
-        raise PictureError(f"the picture: cannot be read as a picture ({type(error).__name__}: {error})") from error
+        raise PictureError(
+            f"the picture: cannot be read as a picture ({type(error).__name__}: {error})"
+        ) from error

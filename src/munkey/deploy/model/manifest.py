@@ -7,7 +7,14 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlias, get_args
 
-from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from munkey.core.files import atomic
 from munkey.deploy.errors import OTHER_VERSION, UnreadableModelError, understood
@@ -30,9 +37,13 @@ MODEL_FORMAT = 6  # the version of the format of the directory
 NAME, MEMORY = "manifest.json", "memory"
 WEIGHTS: Final = "weights.safetensors"
 CARD: Final = "README.md"
-Static: TypeAlias = Literal["weights.safetensors", "README.md"]  # what nothing changes: the manifest has its SHA-256
+Static: TypeAlias = Literal[
+    "weights.safetensors", "README.md"
+]  # what nothing changes: the manifest has its SHA-256
 Exported: TypeAlias = Literal["munkey", "knn", "lda", "ncm"]
-EXPORTED: tuple[str, ...] = get_args(Exported)  # the families whose systems can be used on their own
+EXPORTED: tuple[str, ...] = get_args(
+    Exported
+)  # the families whose systems can be used on their own
 LARGEST = 64 * 2**20  # bytes of a manifest
 
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -62,7 +73,11 @@ class PictureSize(Section):
     @model_serializer(mode="wrap")
     def _as_before(self, serialized: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Without a white that nobody set: the digest of an older manifest stays what it is."""
-        return {name: value for name, value in serialized(self).items() if name != "white" or value is not None}
+        return {
+            name: value
+            for name, value in serialized(self).items()
+            if name != "white" or value is not None
+        }
 
 
 class EncoderReference(Section):
@@ -126,7 +141,9 @@ class Manifest(Section):
     format: Literal["munkey model"]
     version: Count
     family: Exported
-    classes: Annotated[list[Text | bool | int | float | None], Field(min_length=1, max_length=25_000)]
+    classes: Annotated[
+        list[Text | bool | int | float | None], Field(min_length=1, max_length=25_000)
+    ]
     stored: PictureSize | None = None
     data: DataSettings | None = None
     encoder: EncoderReference | None = None
@@ -150,11 +167,22 @@ class Manifest(Section):
         unfit = self.head if self.settings is not None else None in network
         if (self.family == "munkey") != (self.settings is None) or unfit:
             raise ValueError("its settings are not those of its family")
-        if (self.encoder is None) != (self.stored is None) or (self.model is None) != (self.inference is None):
-            raise ValueError("it lacks the encoder, the size of its pictures, or settings of inference")
-        k, of_keys = self.inference.k if self.inference else 0, self.encoder.settings if self.encoder else None
+        if (self.encoder is None) != (self.stored is None) or (self.model is None) != (
+            self.inference is None
+        ):
+            raise ValueError(
+                "it lacks the encoder, the size of its pictures, or settings of inference"
+            )
+        k, of_keys = (
+            self.inference.k if self.inference else 0,
+            self.encoder.settings if self.encoder else None,
+        )
         patches = self.data.image_size / self.model.patch_size if self.data and self.model else 1
-        if max(of_keys.batch_size if of_keys else 0, k, (of_keys and of_keys.image_size) or 0) > 4096 or patches > 2**8:
+        if (
+            max(of_keys.batch_size if of_keys else 0, k, (of_keys and of_keys.image_size) or 0)
+            > 4096
+            or patches > 2**8
+        ):
             raise ValueError("batch_size, k or a number of pixels is too large")
         return self
 
@@ -200,7 +228,9 @@ def regular(path: Path, largest: int | None = None) -> bytes:
         if not stat.S_ISREG(status.st_mode):
             raise UnreadableModelError(path, "is not a plain file")
         if largest is not None and status.st_size > largest:
-            raise UnreadableModelError(path, f"has {status.st_size:,} bytes, more than a model's can have")
+            raise UnreadableModelError(
+                path, f"has {status.st_size:,} bytes, more than a model's can have"
+            )
         return file.read()
 
 
@@ -226,9 +256,13 @@ def read_manifest(directory: Path, family: str | None = None) -> Manifest:
             place = ".".join(map(str, first["loc"]))[:100]
             raise UnreadableModelError(path, f"makes no sense ({place}: {first['msg']})") from error
         if manifest.sha256 != self_digest(manifest):
-            raise UnreadableModelError(path, "was changed after it was written: its SHA-256 is not the one in it")
+            raise UnreadableModelError(
+                path, "was changed after it was written: its SHA-256 is not the one in it"
+            )
         if family not in (None, manifest.family):
-            raise UnreadableModelError(directory, f'holds the family "{manifest.family}", not {family}', "load that")
+            raise UnreadableModelError(
+                directory, f'holds the family "{manifest.family}", not {family}', "load that"
+            )
         return manifest
 
 
@@ -236,5 +270,7 @@ def static(directory: Path, manifest: Manifest, name: Static) -> bytes:
     """A static file, as it was exported. Raises UnreadableModelError where it is another one."""
     content = regular(directory / name)
     if hashlib.sha256(content).hexdigest() != manifest.files.get(name):
-        raise UnreadableModelError(directory / name, f"is not the file whose SHA-256 stands in {NAME}")
+        raise UnreadableModelError(
+            directory / name, f"is not the file whose SHA-256 stands in {NAME}"
+        )
     return content

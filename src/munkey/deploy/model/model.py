@@ -101,8 +101,13 @@ class LoadedNetwork:
         with understood(path):
             weights = tensors_in(content)
             assert manifest.model and manifest.architecture
-            if len({name.split(".")[1] for name in weights if name.startswith("blocks.")}) != manifest.model.depth:
-                raise UnreadableModelError(path, "has a different number of blocks than its manifest says")
+            if (
+                len({name.split(".")[1] for name in weights if name.startswith("blocks.")})
+                != manifest.model.depth
+            ):
+                raise UnreadableModelError(
+                    path, "has a different number of blocks than its manifest says"
+                )
             with torch.device("meta"):
                 model = NETWORKS[manifest.architecture](manifest.network)
             for name, tensor in weights.items():
@@ -111,16 +116,27 @@ class LoadedNetwork:
             model.load_state_dict(weights, assign=True)
         self.model = model.eval().to(device)
 
-    def logits(self, images: np.ndarray, memory: ExemplarMemory, neighbors: Neighbors) -> np.ndarray:
+    def logits(
+        self, images: np.ndarray, memory: ExemplarMemory, neighbors: Neighbors
+    ) -> np.ndarray:
         """Logits (N, C) of images (N, H, W, 3) uint8. memory: the rows among which the neighbors are."""
         count = len(images)
-        whole = np.concatenate([images, np.repeat(images[-1:], -count % LEAST, axis=0)])  # no block is a small one
+        whole = np.concatenate(
+            [images, np.repeat(images[-1:], -count % LEAST, axis=0)]
+        )  # no block is a small one
         last = np.minimum(np.arange(len(whole)), count - 1)
-        samples = ImageSet(whole, np.arange(len(whole)), np.arange(len(whole)), np.zeros(len(whole), dtype=np.int64))
+        samples = ImageSet(
+            whole,
+            np.arange(len(whole)),
+            np.arange(len(whole)),
+            np.zeros(len(whole), dtype=np.int64),
+        )
         system = System("munkey", self.manifest.network, self.model, memory)
         retrieval = Retrieval(neighbors.of(last), self.manifest.inference)
         assert self.manifest.data
-        logits = FAMILIES["munkey"].logits(system, samples, self.manifest.data, self.device, retrieval)
+        logits = FAMILIES["munkey"].logits(
+            system, samples, self.manifest.data, self.device, retrieval
+        )
         return logits[:count]
 
     def weights(self, neighbors: Neighbors) -> np.ndarray:

@@ -86,7 +86,9 @@ def basis_of(manifest: Manifest, samples: int) -> str:
     of_neighbors = "Listed are the nearest samples, with their classes and how much each counts"
     match manifest.family:
         case "lda":
-            how = "LDA answers by weights computed from the classes' means and the common scatter of"
+            how = (
+                "LDA answers by weights computed from the classes' means and the common scatter of"
+            )
             return f"{how} {everybody} together, so no neighbor decides. {LOOK_UP}"
         case "ncm":
             how = "NCM answers with the class whose mean is nearest. The means are those of"
@@ -95,7 +97,11 @@ def basis_of(manifest: Manifest, samples: int) -> str:
             return f"KNN answers by a vote of the samples nearest by cosine. {of_neighbors} in the vote."
     how = "MUNKEY reads the picture together with the tokens of the samples nearest to it"
     added = "for one that was added after training, an average of its nearest training samples' tokens was read"
-    head = f" LDA's logits, computed from {everybody}, are added to its own." if manifest.head is not None else ""
+    head = (
+        f" LDA's logits, computed from {everybody}, are added to its own."
+        if manifest.head is not None
+        else ""
+    )
     return f"{how}. {of_neighbors}; {added}.{head}"
 
 

@@ -31,14 +31,18 @@ class RetrievedRows:
         present = self.neighbors.ids != NOBODY
         ids, first = np.unique(self.neighbors.ids[present], return_index=True)
         keys, tokens = torch.zeros(len(ids), 0), torch.from_numpy(self.tokens[present][first])
-        return ExemplarMemory(torch.from_numpy(ids), to_device(keys, device), to_device(tokens, device))
+        return ExemplarMemory(
+            torch.from_numpy(ids), to_device(keys, device), to_device(tokens, device)
+        )
 
 
 def no_rows(queries: int) -> RetrievedRows:
     """No neighbors, for a family that asks none."""
     nobody = np.full((queries, 0), NOBODY)
     near = Neighbors(nobody, np.zeros((queries, 0), dtype=np.float32))
-    return RetrievedRows(near, nobody, np.zeros((queries, 0, 1), dtype=np.float32), np.full((queries, 0), None))
+    return RetrievedRows(
+        near, nobody, np.zeros((queries, 0, 1), dtype=np.float32), np.full((queries, 0), None)
+    )
 
 
 @dataclass(frozen=True)
@@ -79,10 +83,14 @@ class Retriever:
         labels[present], tokens[present] = copied.labels[known], copied.tokens[known]
         files[present] = np.array(names, dtype=object)[known]
         cosines = np.where(present, near.cosines, 0).astype(np.float32)
-        return RetrievedRows(Neighbors(np.where(present, near.ids, NOBODY), cosines), labels, tokens, files)
+        return RetrievedRows(
+            Neighbors(np.where(present, near.ids, NOBODY), cosines), labels, tokens, files
+        )
 
     def _are_added(self, ids: np.ndarray) -> np.ndarray:
-        return np.zeros(len(ids), dtype=bool) if self.first_added is None else ids >= self.first_added
+        return (
+            np.zeros(len(ids), dtype=bool) if self.first_added is None else ids >= self.first_added
+        )
 
     def _lent(self, view: MemoryView, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
         """Tokens (N, m) for added rows (N,), and for which of them there was anything to average, (N,) bool.
@@ -90,10 +98,16 @@ class Retriever:
         Last, whether neither the rows nor what was averaged had been deleted when they were read.
         """
         if not len(rows):
-            return np.zeros((0, view.tokens.shape[1]), dtype=np.float32), np.zeros(0, dtype=bool), True
+            return (
+                np.zeros((0, view.tokens.shape[1]), dtype=np.float32),
+                np.zeros(0, dtype=bool),
+                True,
+            )
         once, place = np.unique(rows, return_inverse=True)
         keys = view.keys[once]
-        end = int(self._are_added(view.ids).argmax())  # all trained rows lie before the first that was added
+        end = int(
+            self._are_added(view.ids).argmax()
+        )  # all trained rows lie before the first that was added
         near = nearest_in(view, keys, self.inference.k, end)
         lenders = near.rows
         present = lenders != NOBODY
@@ -104,10 +118,16 @@ class Retriever:
         fusion, temperature = self.inference.fusion, self.inference.temperature
         weights = fusion_weights(cosines, torch.from_numpy(present), fusion, temperature).numpy()
         average = np.einsum("nk,nkm->nm", weights, tokens).astype(np.float32)
-        return average[place], present.any(axis=1)[place], bool(copied.live.all() and view.live[once].all())
+        return (
+            average[place],
+            present.any(axis=1)[place],
+            bool(copied.live.all() and view.live[once].all()),
+        )
 
 
-def nearest_in(view: MemoryView, queries: np.ndarray, depth: int, end: int | None = None) -> NearestRows:
+def nearest_in(
+    view: MemoryView, queries: np.ndarray, depth: int, end: int | None = None
+) -> NearestRows:
     """The nearest live rows of a memory, or of those before number `end`."""
     searched = SearchedRows(view.keys[:end], view.ids[:end], view.live[:end], view.longest_key)
     return nearest_rows(queries, searched, depth)
@@ -116,7 +136,9 @@ def nearest_in(view: MemoryView, queries: np.ndarray, depth: int, end: int | Non
 def checked(queries: np.ndarray, width: int) -> np.ndarray:
     """The queries. Raises ValueError unless they are finite float32 (Q, width)."""
     if queries.ndim != 2 or queries.shape[1] != width or queries.dtype != np.float32:
-        raise ValueError(f"wanted float32 of shape (N, {width}), not {queries.dtype} of shape {queries.shape}")
+        raise ValueError(
+            f"wanted float32 of shape (N, {width}), not {queries.dtype} of shape {queries.shape}"
+        )
     if not np.isfinite(queries).all():
         raise ValueError("queries must not hold NaN or infinity")
     return queries

@@ -51,7 +51,11 @@ class Samples:
     def numbers(self, labels: Iterable[int | str] | np.ndarray) -> np.ndarray:
         """Labels as numbers of classes. Raises ValueError that lists the classes."""
         manifest = self._manifest()
-        names, given, classes = manifest.names, listed("labels", labels), dict(enumerate(manifest.classes))
+        names, given, classes = (
+            manifest.names,
+            listed("labels", labels),
+            dict(enumerate(manifest.classes)),
+        )
         texts = {label for label in given if isinstance(label, str)}
         meant = units_meant(texts, names)
         numbers: list[Any] = []
@@ -59,7 +63,11 @@ class Samples:
             same = meant[label] if isinstance(label, str) else []
             numbers.append(names.index(same[0]) if len(same) == 1 else label)
         for number in numbers:
-            if isinstance(number, bool) or not isinstance(number, int | np.integer) or classes.get(int(number)) is None:
+            if (
+                isinstance(number, bool)
+                or not isinstance(number, int | np.integer)
+                or classes.get(int(number)) is None
+            ):
                 known = f"{', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
                 alike = [repr(name) for name in near_names([str(number)], names)[str(number)]]
                 near = f"near is {' or '.join(alike)}; " if alike else ""
@@ -67,7 +75,9 @@ class Samples:
                 raise ValueError(f"{said}; {near}its classes are: {known}")
         return np.array(numbers, dtype=np.int64)
 
-    def rows(self, labels: Iterable[int | str], units: Iterable[str], files: Iterable[str | Path]) -> list[MemoryRow]:
+    def rows(
+        self, labels: Iterable[int | str], units: Iterable[str], files: Iterable[str | Path]
+    ) -> list[MemoryRow]:
         """As `Predictor.rows`."""
         numbers = set(self.numbers(labels).tolist())
         by_unit, unit_hint = self._ids_by_unit(listed("units", units))
@@ -75,7 +85,9 @@ class Samples:
         missing_files = [name for name, own in found.items() if not own]
         missing = [*missing_files, *(f"unit {unit}" for unit, own in by_unit.items() if not own)]
         if missing:
-            raise UnknownNamesError(missing, f"{unit_hint}{self.sources.hint(missing_files)}".rstrip())
+            raise UnknownNamesError(
+                missing, f"{unit_hint}{self.sources.hint(missing_files)}".rstrip()
+            )
         of_units = set().union(*by_unit.values())
         lying = set().union(*found.values())
         classes = self.classes
@@ -84,7 +96,9 @@ class Samples:
         return sorted(
             MemoryRow(one, classes.get(label), self.sources.place(file), unit, moment(at))
             for one, label, at, (file, unit) in zip(*columns, sources, strict=True)
-            if (not numbers or label in numbers) and (not by_unit or one in of_units) and (not found or one in lying)
+            if (not numbers or label in numbers)
+            and (not by_unit or one in of_units)
+            and (not found or one in lying)
         )
 
     def select(
@@ -104,15 +118,28 @@ class Samples:
         found: list[tuple[str, Iterable[int]]] = [*self.sources.ids_of(files).items()]
         missing_files = [name for name, own in found if not own]
         by_unit, unit_hint = self._ids_by_unit(listed("units", units))
-        found += [(f"class {classes[one]}", held[numbers == one].tolist()) for one in self.numbers(labels)]
+        found += [
+            (f"class {classes[one]}", held[numbers == one].tolist()) for one in self.numbers(labels)
+        ]
         found += [(f"unit {unit}", own) for unit, own in by_unit.items()]
         missing = [name for name, own in found if not own]
         hint = f"{unit_hint}{self.sources.hint(missing_files)}".rstrip()
-        if not ignore_missing and (unknown or missing) and (request is None or self._store.receipt(request) is None):
-            raise UnknownNamesError([*map(str, unknown), *missing], hint) if missing else UnknownIdsError(unknown)
+        if (
+            not ignore_missing
+            and (unknown or missing)
+            and (request is None or self._store.receipt(request) is None)
+        ):
+            raise (
+                UnknownNamesError([*map(str, unknown), *missing], hint)
+                if missing
+                else UnknownIdsError(unknown)
+            )
         chosen = np.isin(held, [*wanted, *(one for _, own in found for one in own)])
         labels, counts = np.unique(numbers[chosen], return_counts=True)
-        counted = {classes.get(one, str(one)): n for one, n in zip(labels.tolist(), counts.tolist(), strict=True)}
+        counted = {
+            classes.get(one, str(one)): n
+            for one, n in zip(labels.tolist(), counts.tolist(), strict=True)
+        }
         return Selection(np.sort(held[chosen]), (*map(str, unknown), *missing), counted, hint)
 
     def _ids_by_unit(self, units: Sequence[str]) -> tuple[dict[str, list[int]], str]:
@@ -126,7 +153,9 @@ class Samples:
             return by_unit, ""
         held = {unit for _, unit in self.sources.held()[1] if unit}
         for unit, spellings in units_meant(unmatched, held).items():
-            by_unit[unit] = [one for each in spellings for one in self._store.ids_from(each, "unit").tolist()]
+            by_unit[unit] = [
+                one for each in spellings for one in self._store.ids_from(each, "unit").tolist()
+            ]
         return by_unit, near_words("unit", (unit for unit in unmatched if not by_unit[unit]), held)
 
     def similar(self, ids: ArrayLike | Iterable[int], above: float) -> dict[int, float]:
@@ -136,7 +165,9 @@ class Samples:
         with self._store.reading() as view:
             rows = np.flatnonzero(view.live & np.isin(view.ids, checked_ids(ids)))
             if len(rows) > MOST_ASKED:
-                raise ValueError(f"look-alikes of {len(rows):,} samples: at most {MOST_ASKED:,} at once")
+                raise ValueError(
+                    f"look-alikes of {len(rows):,} samples: at most {MOST_ASKED:,} at once"
+                )
             nearest, asked = np.zeros(len(view.live), dtype=np.float32), _unit(view.keys[rows])
             for start in range(0, len(nearest) if len(rows) else 0, ROWS):
                 part = slice(start, start + ROWS)
@@ -149,7 +180,9 @@ class Samples:
     def copies_of(self, ids: np.ndarray) -> list[dict[str, Any]]:
         """Other samples that are exact copies of these (N,), by ascending id, each with its unit."""
         with self._store.reading() as view:
-            return self.named(self._store.twins_of(np.flatnonzero(view.live & np.isin(view.ids, ids))))
+            return self.named(
+                self._store.twins_of(np.flatnonzero(view.live & np.isin(view.ids, ids)))
+            )
 
     def named(self, rows: np.ndarray) -> list[dict[str, Any]]:
         """Id and unit of rows of the present generation, by ascending id."""
@@ -157,7 +190,10 @@ class Samples:
             ids = view.ids[rows]
             order = np.argsort(ids)
             sources = self._store.sources_of(rows[order])
-        return [{"id": one, "unit": unit} for one, (_, unit) in zip(ids[order].tolist(), sources, strict=True)]
+        return [
+            {"id": one, "unit": unit}
+            for one, (_, unit) in zip(ids[order].tolist(), sources, strict=True)
+        ]
 
     def units_of(self, ids: np.ndarray) -> dict[int, str | None]:
         """The units of samples that the memory holds, by id."""

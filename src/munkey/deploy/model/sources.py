@@ -62,7 +62,9 @@ class Selection:
 def listed(what: str, given: Iterable[T]) -> list[T]:
     """A list of what was named. Raises ValueError for one text or path, which would be taken apart into letters."""
     if isinstance(given, str | bytes | os.PathLike):
-        raise ValueError(f"{what} must be a list, but {str(given)!r} is not one; put it into brackets")
+        raise ValueError(
+            f"{what} must be a list, but {str(given)!r} is not one; put it into brackets"
+        )
     return list(given)
 
 
@@ -113,19 +115,33 @@ class SourceFiles:
         if not all(found.values()):
             held = self.held()
             covered = self._covering(held, str)
-            found |= {name: self._meant(Path(name), covered) for name, ids in found.items() if not ids}
-            found |= {name: self._seen_from_above(name, covered) for name, ids in found.items() if not ids}
+            found |= {
+                name: self._meant(Path(name), covered) for name, ids in found.items() if not ids
+            }
+            found |= {
+                name: self._seen_from_above(name, covered) for name, ids in found.items() if not ids
+            }
         if not all(found.values()):
             alike = self._covering(held, spelled)
-            found |= {name: self._meant(Path(spelled(name)), alike) for name, ids in found.items() if not ids}
-            found |= {name: self._seen_from_above(spelled(name), alike) for name, ids in found.items() if not ids}
+            found |= {
+                name: self._meant(Path(spelled(name)), alike)
+                for name, ids in found.items()
+                if not ids
+            }
+            found |= {
+                name: self._seen_from_above(spelled(name), alike)
+                for name, ids in found.items()
+                if not ids
+            }
         return found
 
     def _covering(
         self, held: tuple[np.ndarray, list[Source]], spell: Callable[[str], str]
     ) -> Callable[[str], set[int]]:
         """What gives the ids at a place, below a folder, or of a pattern. spell: how names are compared."""
-        inside: dict[str, list[tuple[str, int]]] = defaultdict(list)  # names and ids of the files in a folder
+        inside: dict[str, list[tuple[str, int]]] = defaultdict(
+            list
+        )  # names and ids of the files in a folder
         below: dict[str, list[str]] = defaultdict(list)  # folders below a place, as in `inside`
         files: dict[str, set[int]] = defaultdict(set)
         records, sources = held
@@ -145,11 +161,17 @@ class SourceFiles:
             if place in files:
                 return files[place]
             if place in below or not set(place) & SPECIAL:
-                return {one for folder in below.get(place, ()) for name, one in inside[folder] if name}
+                return {
+                    one for folder in below.get(place, ()) for name, one in inside[folder] if name
+                }
             if len(parts := PurePosixPath(place).parts) > MOST_PARTS:
-                raise ValueError(f"{place[:80]!r}…: a pattern may have at most {MOST_PARTS} parts between slashes")
+                raise ValueError(
+                    f"{place[:80]!r}…: a pattern may have at most {MOST_PARTS} parts between slashes"
+                )
             *folders, last = (*parts, "*") if parts[-1] == "**" else parts
-            fitting = [own for folder, own in inside.items() if _fits(folders, places[folder].parts)]
+            fitting = [
+                own for folder, own in inside.items() if _fits(folders, places[folder].parts)
+            ]
             return {one for own in fitting for name, one in own if name and fnmatchcase(name, last)}
 
         return covered

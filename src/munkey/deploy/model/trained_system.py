@@ -21,7 +21,13 @@ from munkey.encoders.keys import Keys
 from munkey.encoders.registry import cache_name
 from munkey.models import system
 from munkey.models.family import FAMILIES, FittedFamily, System
-from munkey.settings import DataSettings, InferenceSettings, KeySettings, ModelSettings, SourceSettings
+from munkey.settings import (
+    DataSettings,
+    InferenceSettings,
+    KeySettings,
+    ModelSettings,
+    SourceSettings,
+)
 
 Sections = Mapping[str, Mapping[str, Any]]  # of params.yaml, by name
 
@@ -39,7 +45,11 @@ def find(result: str | Path) -> Path:
     path = Path(result)
     name, *rest = path.parts or ("default",)
     models = Path("results", name, "models")
-    places = [path.parent, path, models.joinpath(*rest)] if path.name == SYSTEM else [path, models.joinpath(*rest)]
+    places = (
+        [path.parent, path, models.joinpath(*rest)]
+        if path.name == SYSTEM
+        else [path, models.joinpath(*rest)]
+    )
     for place, pattern in [(place, SYSTEM) for place in places] + [
         (models.joinpath(*rest), f"{'*/' * depth}full/original-m/{SYSTEM}") for depth in range(3)
     ]:
@@ -49,7 +59,9 @@ def find(result: str | Path) -> Path:
         if fitting:
             listed = ", ".join(str(file.parent) for file in fitting)
             raise ExportError(f"{result}: several results fit, name one of them: {listed}")
-    elsewhere = "" if Path("results").is_dir() else f", but there is no folder results in {Path.cwd()}"
+    elsewhere = (
+        "" if Path("results").is_dir() else f", but there is no folder results in {Path.cwd()}"
+    )
     raise ExportError(
         f"{result}: there is no such result; it is the folder of a {SYSTEM}, or, in the project's folder,"
         f" NAME/DATASET/seedS of a finished run{elsewhere}"
@@ -71,7 +83,9 @@ class Place:
     def of(cls, file: Path) -> "Place":
         parts = file.absolute().parts
         if "models" not in parts[:-5] or not parts[-4].startswith("seed"):
-            raise ExportError(f"{file}: does not lie in the results of a run, results/NAME/models/DATASET/seedS/…")
+            raise ExportError(
+                f"{file}: does not lie in the results of a run, results/NAME/models/DATASET/seedS/…"
+            )
         start = len(parts) - 1 - parts[::-1].index("models")
         case, (seed, subset, name) = "/".join(parts[start + 1 : -4]), parts[-4:-1]
         return cls(file, Path(*parts[:start]), case, int(seed.removeprefix("seed")), subset, name)
@@ -97,7 +111,9 @@ class TrainedSystem:
         try:
             self.system: System = system.load(file)
         except DivergedError as error:
-            raise ExportError(f"{file}: diverged, so there is no model to export: {error}") from None
+            raise ExportError(
+                f"{file}: diverged, so there is no model to export: {error}"
+            ) from None
         if self.system.memory is None:
             raise ExportError(f"{file}: {ONLY}")
         self._read_sections()
@@ -112,14 +128,18 @@ class TrainedSystem:
     def _stored_sections(self) -> Sections:
         file = self.place.root / SETTINGS
         if not file.exists():
-            command = command_to_make(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file)
+            command = command_to_make(
+                file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+            )
             raise ExportError(
                 f"{file}: is missing; it says with which settings a run was made. Make it with"
                 f" `{command}`{overlays_of(file)}"
             )
         cases = read_json(file)
         if self.place.case not in cases or not set(SECTIONS) <= set(cases[self.place.case]):
-            raise ExportError(f"{file}: lacks settings of {self.place.case}, so it cannot be exported")
+            raise ExportError(
+                f"{file}: lacks settings of {self.place.case}, so it cannot be exported"
+            )
         return cases[self.place.case]
 
     def _require_own_sections(self) -> None:
@@ -132,7 +152,9 @@ class TrainedSystem:
             others = [file.parent for file in records if "munkey" in read_json(file)["settings"]]
             listed = ", ".join(f"{folder.parent.name}/{folder.name}" for folder in others) or "none"
             raise ExportError(f"{self.place.file}: {ONLY}; of this seed there are: {listed}")
-        other = [name for name in ("data", "model", "munkey") if trained[name] != self.sections[name]]
+        other = [
+            name for name in ("data", "model", "munkey") if trained[name] != self.sections[name]
+        ]
         if other:
             raise ExportError(
                 f"{self.place.file}: its settings differ from those in params.yaml now ({', '.join(other)}); run the"
@@ -164,7 +186,9 @@ class TrainedSystem:
         folder = cache_name(self.keys.encoder, self.keys.revision, self.keys.image_size)
         file = self.place.root / "keys" / self.place.dataset / folder / "keys.npz"
         if not file.exists():
-            raise ExportError(f"{file}: is missing, so there is no telling which encoder the memory's keys come from")
+            raise ExportError(
+                f"{file}: is missing, so there is no telling which encoder the memory's keys come from"
+            )
         return keys.read(file)
 
     def require_encoder(self) -> None:
@@ -175,7 +199,9 @@ class TrainedSystem:
         extracted = self._keys.keys[rows]
         extracted = family.stored(extracted) if isinstance(family, FittedFamily) else extracted
         if not np.array_equal(extracted, memory.keys.numpy()):
-            raise ExportError(f"{self.place.file}: the keys in its memory are not those of the encoder in its settings")
+            raise ExportError(
+                f"{self.place.file}: the keys in its memory are not those of the encoder in its settings"
+            )
 
     @cached_property
     def metrics(self) -> dict[str, dict[str, float]]:
@@ -204,8 +230,13 @@ class OwnSystem(TrainedSystem):
         device: str,
         estimator: EstimatorReference,
     ) -> None:
-        seed, made = cast(int, estimator.params["seed"]), {"commit": "MunkeyClassifier", "device": device}
-        self.place = Place(Path(), Path("MunkeyClassifier"), "your pictures", seed, "full", trained.family)
+        seed, made = (
+            cast(int, estimator.params["seed"]),
+            {"commit": "MunkeyClassifier", "device": device},
+        )
+        self.place = Place(
+            Path(), Path("MunkeyClassifier"), "your pictures", seed, "full", trained.family
+        )
         self.record = {"provenance": made | {"versions": {"munkey": version("munkey")}}}
         self.system, self.sections, self.estimator = trained, sections, estimator
         self._read_sections()

@@ -49,13 +49,17 @@ def next_head(head: bytes, sequence: int, at: int, log_entry: bytes, mark: bytes
     return hashlib.sha256(b"".join((head, packed(sequence, at), log_entry, mark))).digest()
 
 
-def next_mark(mark: bytes, first: int, last: int, at: int, request: str | None, blocked: Iterable[bytes]) -> bytes:
+def next_mark(
+    mark: bytes, first: int, last: int, at: int, request: str | None, blocked: Iterable[bytes]
+) -> bytes:
     """SHA-256(mark before || first || last || at || SHA-256(blocked, ascending) || request): what a deletion was.
 
     The first row of the deletion carries it into the chain. blocked: the hashes that it blocks (`Ledger.blocked`).
     """
     hashes = hashlib.sha256(b"".join(sorted(blocked))).digest()
-    return hashlib.sha256(b"".join((mark, packed(first, last, at), hashes, (request or "").encode()))).digest()
+    return hashlib.sha256(
+        b"".join((mark, packed(first, last, at), hashes, (request or "").encode()))
+    ).digest()
 
 
 def packed(*numbers: int) -> bytes:

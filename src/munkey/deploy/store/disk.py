@@ -12,7 +12,9 @@ from pathlib import Path
 from munkey.deploy.store.errors import LockedMemoryError, UnreadableMemoryError
 
 PATIENCE_S = 60.0  # seconds that readers and a compaction wait for one another
-_LOCKS: set[int] = set()  # descriptors that a forked child must not keep open, or its parent's lock would outlive it
+_LOCKS: set[int] = (
+    set()
+)  # descriptors that a forked child must not keep open, or its parent's lock would outlive it
 
 
 def _forget_locks() -> None:
@@ -119,7 +121,9 @@ def lock(folder: Path, wait: float = 0.0) -> int:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         _flock(descriptor, fcntl.LOCK_EX, wait)
-        with os.fdopen(open_file(folder / "lock", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w") as holder:
+        with os.fdopen(
+            open_file(folder / "lock", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w"
+        ) as holder:
             holder.write(str(os.getpid()))
     except BlockingIOError:
         os.close(descriptor)
@@ -164,5 +168,7 @@ def unlock(descriptor: int) -> None:
     """Release a lock. In a forked child, which has none, nothing happens."""
     if descriptor in _LOCKS:
         _LOCKS.discard(descriptor)
-        fcntl.flock(descriptor, fcntl.LOCK_UN)  # also where a child that is being forked has it open still
+        fcntl.flock(
+            descriptor, fcntl.LOCK_UN
+        )  # also where a child that is being forked has it open still
         os.close(descriptor)

@@ -45,5 +45,7 @@ def failure(path: Path, error: sqlite3.DatabaseError | UnicodeDecodeError) -> Ex
     if code in BUSY:
         return LockedMemoryError(f"{path}: kept busy by another process; try again")
     if code in OUTSIDE:
-        return OSError(f"{path}: {error}; even a reader needs a folder that it may write to and a disk that has space")
+        return OSError(
+            f"{path}: {error}; even a reader needs a folder that it may write to and a disk that has space"
+        )
     return UnreadableMemoryError(path, f"damaged ({error})")

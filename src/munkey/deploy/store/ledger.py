@@ -13,7 +13,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from munkey.deploy.errors import OTHER_VERSION
-from munkey.deploy.store.chain import ChainLink, Receipt, first_head, moment, next_head, next_mark, packed
+from munkey.deploy.store.chain import (
+    ChainLink,
+    Receipt,
+    first_head,
+    moment,
+    next_head,
+    next_mark,
+    packed,
+)
 from munkey.deploy.store.errors import UnreadableMemoryError, failure
 from munkey.deploy.store.rows import NOWHERE, Source, entry
 
@@ -57,11 +65,18 @@ class LedgerState(NamedTuple):
 
     def plausible(self) -> bool:
         names = len(self.store), len(self.secret)
-        return min(self[1:6]) >= 0 and min(self[1:4]) > 0 and max(self[1:3]) <= WIDEST and names == (16, 32)
+        return (
+            min(self[1:6]) >= 0
+            and min(self[1:4]) > 0
+            and max(self[1:3]) <= WIDEST
+            and names == (16, 32)
+        )
 
     def seal(self, head: bytes, mark: bytes) -> bytes:
         """SHA-256(head of the chain || last mark || state), so that a change is noticed."""
-        return hashlib.sha256(b"".join((head, mark, self.store, packed(*self[1:6]), self.secret))).digest()
+        return hashlib.sha256(
+            b"".join((head, mark, self.store, packed(*self[1:6]), self.secret))
+        ).digest()
 
 
 class Position(NamedTuple):
@@ -87,7 +102,9 @@ class Ledger:
             raise UnreadableMemoryError(path, "not found, so this folder is not a memory")
         try:
             uri = f"{path.absolute().as_uri()}?mode=rw"
-            self._connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+            self._connection = sqlite3.connect(
+                uri, uri=True, isolation_level=None, check_same_thread=False
+            )
         except sqlite3.DatabaseError as error:
             raise failure(path, error) from error
         try:
@@ -118,7 +135,9 @@ class Ledger:
             raise UnreadableMemoryError(self.path, why, OTHER_VERSION)
         for setting in ("synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY"):
             self._ask(f"PRAGMA {setting}")
-        made = {sql for (sql,) in self._ask("SELECT sql FROM sqlite_master")}  # a trigger could undo deletions
+        made = {
+            sql for (sql,) in self._ask("SELECT sql FROM sqlite_master")
+        }  # a trigger could undo deletions
         if made != set(SCHEMA.strip(";\n").split(";\n")):
             raise UnreadableMemoryError(self.path, "damaged: its tables are not those of a memory")
         self.state()
@@ -142,18 +161,29 @@ class Ledger:
         """The rows of an answer. Raises what `failure` says."""
         try:
             return self._connection.execute(question, values).fetchall()
-        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the second where a message quotes damaged text
+        except (
+            sqlite3.DatabaseError,
+            UnicodeDecodeError,
+        ) as error:  # the second where a message quotes damaged text
             raise failure(self.path, error) from error
 
     def _number(self, question: str) -> int:
         return int(self._ask(question)[0][0])
 
-    def _records(self, columns: str, types: tuple[Any, ...], rest: str, *values: int | str) -> list[tuple[Any, ...]]:
+    def _records(
+        self, columns: str, types: tuple[Any, ...], rest: str, *values: int | str
+    ) -> list[tuple[Any, ...]]:
         """`SELECT columns FROM rest`. Raises UnreadableMemoryError where a value is not of its column's type."""
         answer = self._ask(f"SELECT {columns} FROM {rest}", *values)
-        if any(not issubclass(own, kind) for at, kind in enumerate(types) for own in {type(row[at]) for row in answer}):
+        if any(
+            not issubclass(own, kind)
+            for at, kind in enumerate(types)
+            for own in {type(row[at]) for row in answer}
+        ):
             table = rest.partition(" ")[0]
-            raise UnreadableMemoryError(self.path, f"damaged: its table {table} holds what it must not")
+            raise UnreadableMemoryError(
+                self.path, f"damaged: its table {table} holds what it must not"
+            )
         return answer
 
     @contextmanager
@@ -197,8 +227,15 @@ class Ledger:
     def _keep(self, state: LedgerState) -> None:
         """Within a transaction, after all else: write the state as it is now, sealed."""
         ((head, mark),) = self._ask(f"SELECT {LAST_HEAD}, {LAST_MARK}")
-        changed = (state.generation, state.rows, state.erased, state.seal(head or first_head(state.store), mark))
-        self._connection.execute("UPDATE state SET generation = ?, rows = ?, erased = ?, seal = ?", changed)
+        changed = (
+            state.generation,
+            state.rows,
+            state.erased,
+            state.seal(head or first_head(state.store), mark),
+        )
+        self._connection.execute(
+            "UPDATE state SET generation = ?, rows = ?, erased = ?, seal = ?", changed
+        )
 
     def changes(self) -> int:
         """A number that differs after any other connection has changed something.
@@ -220,20 +257,40 @@ class Ledger:
         return [ChainLink(*row) for row in self._records(columns, types, f"log {rest}", *values)]
 
     def links(self) -> list[ChainLink]:
-        links = self._links("ORDER BY sequence")  # before the marks, in case of a deletion meanwhile
+        links = self._links(
+            "ORDER BY sequence"
+        )  # before the marks, in case of a deletion meanwhile
         marks = dict(self._records("first, mark", (int, bytes), "deletions WHERE first <= last"))
         return [link._replace(mark=marks.get(link.sequence, b"")) for link in links]
 
     def log(self, request: str | None = None) -> list[Receipt]:
         """Deletions, in order: all, or the one that was asked under this number."""
-        joined = "LEFT JOIN log AS b ON b.sequence = first - 1 LEFT JOIN log AS a ON a.sequence = last"
-        columns, types = "first, last, b.head, a.head, deletions.at, request", (int, int, *[bytes | None] * 2, int)
+        joined = (
+            "LEFT JOIN log AS b ON b.sequence = first - 1 LEFT JOIN log AS a ON a.sequence = last"
+        )
+        columns, types = (
+            "first, last, b.head, a.head, deletions.at, request",
+            (int, int, *[bytes | None] * 2, int),
+        )
         which = "" if request is None else "WHERE request = ?"
-        rest, values = f"deletions {joined} {which} ORDER BY number", [] if request is None else [request]
-        answer, store = self._records(columns, (*types, str | None), rest, *values), self.state().store
+        rest, values = (
+            f"deletions {joined} {which} ORDER BY number",
+            [] if request is None else [request],
+        )
+        answer, store = (
+            self._records(columns, (*types, str | None), rest, *values),
+            self.state().store,
+        )
         start = first_head(store)
         return [
-            Receipt(store.hex(), range(first, last + 1), (b or start).hex(), (a or start).hex(), moment(at), asked)
+            Receipt(
+                store.hex(),
+                range(first, last + 1),
+                (b or start).hex(),
+                (a or start).hex(),
+                moment(at),
+                asked,
+            )
             for first, last, b, a, at, asked in answer
         ]
 
@@ -260,17 +317,26 @@ class Ledger:
     def sources_of(self, rows: np.ndarray) -> list[Source]:
         """The source of each row (N,)."""
         asked, rest = rows.tolist(), "sources WHERE row IN (SELECT value FROM json_each(?))"
-        answer = self._records("row, file, unit", (int, str | None, str | None), rest, json.dumps(asked))
+        answer = self._records(
+            "row, file, unit", (int, str | None, str | None), rest, json.dumps(asked)
+        )
         found = {row: (file, unit) for row, file, unit in answer}
         return [found.get(row, NOWHERE) for row in asked]
 
     def rows_from(self, column: Literal["file", "unit"], name: str) -> list[int]:
         """The rows that came from a file or belong to a unit, ascending."""
-        return [row for (row,) in self._records("row", (int,), f"sources WHERE {column} = ? ORDER BY row", name)]
+        return [
+            row
+            for (row,) in self._records(
+                "row", (int,), f"sources WHERE {column} = ? ORDER BY row", name
+            )
+        ]
 
     def stray_sources(self) -> int:
         """How many sources belong to no live row: none, unless the ledger was tampered with."""
-        live = "row BETWEEN 0 AND (SELECT rows FROM state) - 1 AND row NOT IN (SELECT row FROM dead)"
+        live = (
+            "row BETWEEN 0 AND (SELECT rows FROM state) - 1 AND row NOT IN (SELECT row FROM dead)"
+        )
         return self._number(f"SELECT count(*) FROM sources WHERE NOT ({live})")
 
     def unchained(self) -> int:
@@ -279,11 +345,16 @@ class Ledger:
         A compaction removes dead rows, and never links.
         """
         links, dead = "(SELECT count(*) FROM log)", "(SELECT count(*) FROM dead)"
-        return self._number(f"SELECT count(*) FROM dead WHERE sequence NOT BETWEEN {links} - {dead} + 1 AND {links}")
+        return self._number(
+            f"SELECT count(*) FROM dead WHERE sequence NOT BETWEEN {links} - {dead} + 1 AND {links}"
+        )
 
     def unmarked(self) -> int | None:
         """The number of the first deletion in the log that is not what was written, or not that of its links."""
-        columns, types = "number, first, last, at, request, mark", (int, int, int, int, str | None, bytes)
+        columns, types = (
+            "number, first, last, at, request, mark",
+            (int, int, int, int, str | None, bytes),
+        )
         hashes: dict[int, list[bytes]] = {}
         self._ask("BEGIN")  # all of the same moment
         try:
@@ -306,14 +377,22 @@ class Ledger:
         """`ok`, or what SQLite finds wrong with its file, its indexes too."""
         return "; ".join(str(line) for (line,) in self._ask("PRAGMA integrity_check"))
 
-    def delete(self, rows: np.ndarray, records: np.ndarray, erased: int, request: str | None, block: bool) -> Receipt:
+    def delete(
+        self, rows: np.ndarray, records: np.ndarray, erased: int, request: str | None, block: bool
+    ) -> Receipt:
         """Record rows (D,) with records (D,) as dead, and drop their sources: the point of no return.
 
         request: the number it is asked under; block: whether the contents may not come back.
         """
         last, at, state = self.last(), time.time_ns() // 1000, self.state()
-        ((number, mark),) = self._ask(f"SELECT (SELECT IFNULL(max(number), 0) + 1 FROM deletions), {LAST_MARK}")
-        links, head, sequences = [], last.head, range(last.sequence + 1, last.sequence + 1 + len(rows))
+        ((number, mark),) = self._ask(
+            f"SELECT (SELECT IFNULL(max(number), 0) + 1 FROM deletions), {LAST_MARK}"
+        )
+        links, head, sequences = (
+            [],
+            last.head,
+            range(last.sequence + 1, last.sequence + 1 + len(rows)),
+        )
         recorded = (sequences.start, sequences.stop - 1, at, request)
         fresh = np.unique(records["content"], axis=0) if block else records["content"][:0]
         hashes = self.hashes(fresh[~self.blocked(fresh)])
@@ -324,25 +403,41 @@ class Ledger:
             links.append((sequence, at, log_entry, head))
         with self._transaction() as connection:
             connection.executemany("INSERT INTO log VALUES (?, ?, ?, ?)", links)
-            connection.executemany("INSERT INTO dead VALUES (?, ?)", zip(sequences, rows.tolist(), strict=True))
+            connection.executemany(
+                "INSERT INTO dead VALUES (?, ?)", zip(sequences, rows.tolist(), strict=True)
+            )
             gone = "SELECT row FROM dead WHERE sequence > ?"
             connection.execute(f"DELETE FROM sources WHERE row IN ({gone})", (last.sequence,))
             if links or request is not None:
-                connection.execute("INSERT INTO deletions VALUES (?, ?, ?, ?, ?, ?)", (number, *recorded, mark))
-            connection.executemany("INSERT INTO blocked VALUES (?, ?)", ((one, number) for one in hashes))
+                connection.execute(
+                    "INSERT INTO deletions VALUES (?, ?, ?, ?, ?, ?)", (number, *recorded, mark)
+                )
+            connection.executemany(
+                "INSERT INTO blocked VALUES (?, ?)", ((one, number) for one in hashes)
+            )
             self._keep(state._replace(erased=erased))
-        return Receipt(state.store.hex(), sequences, last.head.hex(), head.hex(), moment(at), request)
+        return Receipt(
+            state.store.hex(), sequences, last.head.hex(), head.hex(), moment(at), request
+        )
 
-    def settled(self, erased: int, added: int = 0, sources: Mapping[int, Source] | None = None) -> None:
+    def settled(
+        self, erased: int, added: int = 0, sources: Mapping[int, Source] | None = None
+    ) -> None:
         """All dead rows up to the sequence number `erased` are zero on the disk. added: rows; sources: by row."""
         state = self.state()
         with self._transaction() as connection:
-            connection.executemany(INSERT_SOURCE, ((row, *source) for row, source in (sources or {}).items()))
+            connection.executemany(
+                INSERT_SOURCE, ((row, *source) for row, source in (sources or {}).items())
+            )
             self._keep(state._replace(rows=state.rows + added, erased=erased))
 
     def switch(self, generation: int, kept: np.ndarray) -> None:
         """The rows `kept`, ascending, lie in another generation now, numbered from 0, none of them dead."""
-        state, last, named = self.state(), self.last(), self._records("row", (int,), "sources ORDER BY row")
+        state, last, named = (
+            self.state(),
+            self.last(),
+            self._records("row", (int,), "sources ORDER BY row"),
+        )
         old = np.array([row for (row,) in named], dtype=np.int64)
         moved = zip(np.searchsorted(kept, old).tolist(), old.tolist(), strict=True)
         with self._transaction() as connection:

@@ -63,13 +63,17 @@ class MemoryView:
     def copy(self, rows: np.ndarray) -> Copied:
         """Copies of rows (any shape) that are still live after they were copied."""
         records, tokens = self.records[rows], self.tokens[rows]
-        live = self.live[rows]  # looked at last: whatever was deleted before this line is not handed out
+        live = self.live[
+            rows
+        ]  # looked at last: whatever was deleted before this line is not handed out
         records[~live], tokens[~live] = np.zeros((), RECORD), 0
         return Copied(records["id"], records["label"], tokens, live)
 
 
 _NO_ROWS = np.zeros((0, 0), dtype=np.float32)
-NOTHING_READ = MemoryView(0, _NO_ROWS, _NO_ROWS, np.zeros(0, RECORD), np.zeros(0, dtype=bool))  # no generation is 0
+NOTHING_READ = MemoryView(
+    0, _NO_ROWS, _NO_ROWS, np.zeros(0, RECORD), np.zeros(0, dtype=bool)
+)  # no generation is 0
 
 
 class Matrices:
@@ -78,7 +82,12 @@ class Matrices:
     def __init__(self, folder: Path, widths: tuple[int, ...], flags: int, rows: int = 0) -> None:
         """widths: numbers in a key and in a token. rows: how many must be there."""
         self.folder = folder
-        types = (np.dtype(("<f4", widths[:1])), np.dtype(("<f4", widths[1:])), RECORD, np.dtype(bool))
+        types = (
+            np.dtype(("<f4", widths[:1])),
+            np.dtype(("<f4", widths[1:])),
+            RECORD,
+            np.dtype(bool),
+        )
         self._types = dict(zip(NAMES, types, strict=True))
         self._files: dict[str, int] = {}
         if folder.is_symlink():
@@ -88,11 +97,15 @@ class Matrices:
                 self._files[name] = disk.open_file(folder / name, flags)
             except OSError as error:
                 self.close()
-                raise UnreadableMemoryError(folder / name, f"cannot be opened ({error.strerror})") from error
+                raise UnreadableMemoryError(
+                    folder / name, f"cannot be opened ({error.strerror})"
+                ) from error
             size, needed = os.fstat(self._files[name]).st_size, rows * self._types[name].itemsize
             if size < needed:
                 self.close()
-                raise UnreadableMemoryError(folder / name, f"{size} bytes, where {rows} rows take {needed}")
+                raise UnreadableMemoryError(
+                    folder / name, f"{size} bytes, where {rows} rows take {needed}"
+                )
 
     @classmethod
     def create(cls, folder: Path, widths: tuple[int, ...]) -> "Matrices":
@@ -126,7 +139,9 @@ class Matrices:
         """Drop everything behind the first `rows` rows. Raises OSError where a file was replaced while it was open."""
         for name, file in self._files.items():
             if not os.path.samestat(os.fstat(file), (self.folder / name).stat()):
-                raise OSError(f"{self.folder / name}: was replaced while the memory was open; open it again")
+                raise OSError(
+                    f"{self.folder / name}: was replaced while the memory was open; open it again"
+                )
             if os.fstat(file).st_size != rows * self._types[name].itemsize:
                 disk.cut(file, rows * self._types[name].itemsize)
 
@@ -145,7 +160,9 @@ class Matrices:
         """Zeros over key, token and record of some rows. They are on the disk only after `sync`."""
         ordered = np.unique(rows)
         ends = (np.diff(ordered) != 1) | (np.arange(1, len(ordered)) % BLOCK == 0)
-        for part in np.split(ordered, np.flatnonzero(ends) + 1) if rows.size else ():  # consecutive ones
+        for part in (
+            np.split(ordered, np.flatnonzero(ends) + 1) if rows.size else ()
+        ):  # consecutive ones
             for name in ("keys", "tokens", "records"):
                 self._write(name, bytes(len(part) * self._types[name].itemsize), int(part[0]))
 
@@ -170,7 +187,11 @@ def retire(folder: Path) -> None:
 
     Files that are not the memory's own stay, and then the folder does too.
     """
-    paths = [path for name in reversed(NAMES) if (path := folder / name).is_file() and not path.is_symlink()]
+    paths = [
+        path
+        for name in reversed(NAMES)
+        if (path := folder / name).is_file() and not path.is_symlink()
+    ]
     for path in paths:
         file = disk.open_file(path, os.O_RDWR)
         try:

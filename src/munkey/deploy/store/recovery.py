@@ -32,7 +32,11 @@ def matrices_of(folder: Path, state: LedgerState, flags: int) -> Matrices:
 
 def generations(folder: Path) -> set[Path]:
     """The folders of all generations, no links."""
-    paths = (path for path in folder.glob("generation-*") if path.name.removeprefix("generation-").isdecimal())
+    paths = (
+        path
+        for path in folder.glob("generation-*")
+        if path.name.removeprefix("generation-").isdecimal()
+    )
     return {path for path in paths if path.is_dir() and not path.is_symlink()}
 
 
@@ -42,12 +46,21 @@ def foreign(folder: Path, state: LedgerState) -> tuple[str, ...]:
     Nobody but their owner knows what they hold. What a writer is adding just now is among them.
     """
     own = generation_folder(folder, state.generation)
-    sizes = zip(NAMES, (4 * state.key_width, 4 * state.token_width, RECORD.itemsize, 1), strict=True)
+    sizes = zip(
+        NAMES, (4 * state.key_width, 4 * state.token_width, RECORD.itemsize, 1), strict=True
+    )
     with suppress(FileNotFoundError):  # compacted meanwhile
-        paths = {*folder.iterdir()} - {own, *(folder / name for name in ("lock", "store.db", *BESIDE))}
+        paths = {*folder.iterdir()} - {
+            own,
+            *(folder / name for name in ("lock", "store.db", *BESIDE)),
+        }
         paths |= {path for path in own.iterdir() if path.name not in NAMES or path.is_dir()}
         behind = {name: (own / name).stat().st_size - state.rows * size for name, size in sizes}
-        tails = (f"{own.name}/{name}, {size} bytes behind its last row" for name, size in behind.items() if size > 0)
+        tails = (
+            f"{own.name}/{name}, {size} bytes behind its last row"
+            for name, size in behind.items()
+            if size > 0
+        )
         return (*sorted(str(path.relative_to(folder)) for path in paths), *tails)
     return ()
 
@@ -64,7 +77,9 @@ def require_whole(folder: Path, ledger: Ledger, view: MemoryView) -> np.ndarray:
     rows = ledger.state().rows
     live = np.ones(len(hidden), dtype=bool)
     if dead.size and not (dead.min() >= 0 and dead.max() < rows):
-        raise UnreadableMemoryError(ledger.path, f"damaged: it lists dead rows that are not among its {rows}")
+        raise UnreadableMemoryError(
+            ledger.path, f"damaged: it lists dead rows that are not among its {rows}"
+        )
     live[dead[dead < len(live)]] = False
     if len(lost := np.flatnonzero(live & hidden)):
         why = "it is older than the rows are, or its write-ahead log, store.db-wal, was lost"

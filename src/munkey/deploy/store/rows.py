@@ -14,10 +14,18 @@ from numpy.typing import ArrayLike
 from munkey.core.ids import NOBODY
 
 DIGEST = 16  # bytes that are equal for identical contents
-FIELDS = [("salt", "u1", (16,)), ("id", "<i8"), ("label", "<i8"), ("content", "u1", (DIGEST,)), ("added", "<i8")]
+FIELDS = [
+    ("salt", "u1", (16,)),
+    ("id", "<i8"),
+    ("label", "<i8"),
+    ("content", "u1", (DIGEST,)),
+    ("added", "<i8"),
+]
 HIDDEN = np.dtype(FIELDS).itemsize  # the bytes of a record that its commitment is computed from
 RECORD = np.dtype([*FIELDS, ("commitment", "u1", (32,))])  # added: microseconds since 1970
-Source = tuple[str | None, str | None]  # the file that a row came from, and the unit (a person, say) that it belongs to
+Source = tuple[
+    str | None, str | None
+]  # the file that a row came from, and the unit (a person, say) that it belongs to
 NOWHERE: Source = (None, None)
 
 
@@ -31,13 +39,23 @@ class Rows(NamedTuple):
 
 def checked_ids(ids: ArrayLike | Iterable[int]) -> np.ndarray:
     """Ids as int64 (N,), also of a set or generator. Raises ValueError but for whole numbers from 0 to 2^63 - 1."""
-    loose = isinstance(ids, Iterable) and not isinstance(ids, Sequence) and not hasattr(ids, "__array__")
+    loose = (
+        isinstance(ids, Iterable)
+        and not isinstance(ids, Sequence)
+        and not hasattr(ids, "__array__")
+    )
     given = np.array([*ids]) if loose else np.asarray(ids)  # type: ignore[misc]  # a set, a generator
-    whole = given.dtype.kind in "iu" or all(type(one) is int for one in given.flat)  # objects: numbers of any size
+    whole = given.dtype.kind in "iu" or all(
+        type(one) is int for one in given.flat
+    )  # objects: numbers of any size
     if given.ndim != 1 or not whole:
-        raise ValueError(f"ids must be a list of whole numbers, not {given.dtype} of shape {given.shape}")
+        raise ValueError(
+            f"ids must be a list of whole numbers, not {given.dtype} of shape {given.shape}"
+        )
     if given.size and (int(given.min()) < 0 or int(given.max()) > np.iinfo(np.int64).max):
-        raise ValueError(f"ids must lie between 0 and 2^63 - 1; here they go from {given.min()} to {given.max()}")
+        raise ValueError(
+            f"ids must lie between 0 and 2^63 - 1; here they go from {given.min()} to {given.max()}"
+        )
     return given.astype("<i8")
 
 
@@ -45,11 +63,15 @@ def checked_matrix(name: str, values: ArrayLike, count: int) -> np.ndarray:
     """float32 (count, width), width at least 1. Raises ValueError for other shapes and numbers, NaN and infinity."""
     matrix = np.asarray(values)
     if matrix.ndim != 2 or len(matrix) != count or matrix.shape[1] < 1 or matrix.dtype.kind != "f":
-        raise ValueError(f"{name} must be floats, one row for each of {count} ids, not {matrix.dtype} {matrix.shape}")
+        raise ValueError(
+            f"{name} must be floats, one row for each of {count} ids, not {matrix.dtype} {matrix.shape}"
+        )
     with np.errstate(over="ignore"):
         matrix = np.ascontiguousarray(matrix, dtype="<f4")
     if not np.isfinite(matrix).all():
-        raise ValueError(f"{name} must be finite float32 numbers; row {np.argwhere(~np.isfinite(matrix))[0][0]} is not")
+        raise ValueError(
+            f"{name} must be finite float32 numbers; row {np.argwhere(~np.isfinite(matrix))[0][0]} is not"
+        )
     return matrix
 
 
@@ -59,14 +81,18 @@ def checked_texts(what: str, texts: Sequence[str | None] | None, count: int) -> 
         raise ValueError(f"{what}s must be a list of {count}, one for each row, not {texts!r:.80}")
     given = list(texts or [None] * count)
     for text in given:
-        if text is not None and not (isinstance(text, str) and re.fullmatch("[^\ud800-\udfff]+", text)):
+        if text is not None and not (
+            isinstance(text, str) and re.fullmatch("[^\ud800-\udfff]+", text)
+        ):
             raise ValueError(f"a {what} must be named in text, not {text!r}")
     return given
 
 
 def key_digests(keys: np.ndarray) -> np.ndarray:
     """What stands for the contents of rows that have no picture: digests (N, 16) uint8 of keys (N, d)."""
-    return np.frombuffer(b"".join(hashlib.sha256(key).digest()[:DIGEST] for key in keys), "u1").reshape(-1, DIGEST)
+    return np.frombuffer(
+        b"".join(hashlib.sha256(key).digest()[:DIGEST] for key in keys), "u1"
+    ).reshape(-1, DIGEST)
 
 
 def checked_contents(contents: ArrayLike) -> np.ndarray:
@@ -102,7 +128,9 @@ def rows_from(  # noqa: PLR0913  # the parts of a row
         raise ValueError(f"{len(given)} labels for {len(ids)} ids")
     records["id"], records["label"], records["added"] = ids, given, time.time_ns() // 1000
     records["salt"] = np.frombuffer(secrets.token_bytes(16 * len(ids)), "u1").reshape(-1, 16)
-    rows = Rows(records, checked_matrix("keys", keys, len(ids)), checked_matrix("tokens", tokens, len(ids)))
+    rows = Rows(
+        records, checked_matrix("keys", keys, len(ids)), checked_matrix("tokens", tokens, len(ids))
+    )
     if contents is None:
         contents = key_digests(rows.keys)
     if len(digest := checked_contents(contents)) != len(ids):
@@ -129,7 +157,10 @@ def commitments(store: bytes, rows: Rows, sources: Sequence[Source]) -> np.ndarr
 
 def same_contents(records: np.ndarray, contents: np.ndarray) -> np.ndarray:
     """Which of the records (N,) have a content among contents (M, 16): places, ascending. Milliseconds for N = 10^6."""
-    held, wanted = (np.ascontiguousarray(each[:, :8]).view("<u8")[:, 0] for each in (records["content"], contents))
+    held, wanted = (
+        np.ascontiguousarray(each[:, :8]).view("<u8")[:, 0]
+        for each in (records["content"], contents)
+    )
     places, whole = np.flatnonzero(np.isin(held, wanted)), {one.tobytes() for one in contents}
     return places[[one.tobytes() in whole for one in records["content"][places]]]
 
@@ -152,7 +183,9 @@ class Lookup:
 
     def add(self, ids: np.ndarray, rows: np.ndarray) -> None:
         order = np.argsort(ids, kind="stable")
-        places = np.searchsorted(self._ids, ids[order], side="right")  # behind a deleted row of the same id
+        places = np.searchsorted(
+            self._ids, ids[order], side="right"
+        )  # behind a deleted row of the same id
         self._ids = np.insert(self._ids, places, ids[order])
         self._rows = np.insert(self._rows, places, rows[order])
 

@@ -43,7 +43,9 @@ from munkey.deploy.store.rows import (
 from munkey.deploy.store.verify import Report, blocks, breaks, nonzero, verified
 
 ERASED_AT_ONCE = 1000  # rows that a deletion overwrites before it is acknowledged; `settle` overwrites more of them
-UNSETTLED = 64  # deletions whose zeros may still be on their way to the disk; then `settle` waits for them
+UNSETTLED = (
+    64  # deletions whose zeros may still be on their way to the disk; then `settle` waits for them
+)
 
 
 class Store(AbstractContextManager["Store"]):
@@ -64,7 +66,9 @@ class Store(AbstractContextManager["Store"]):
         self._process = os.getpid()
         self._closed = False
         self._matrices: Matrices | None = None
-        self._pending: list[np.ndarray] = []  # rows that are dead and not known to be zero on the disk
+        self._pending: list[
+            np.ndarray
+        ] = []  # rows that are dead and not known to be zero on the disk
         self._lock: int | None = None
         self._view = NOTHING_READ
         self._changes: int | None = None  # the number of the ledger's changes that the view follows
@@ -136,7 +140,9 @@ class Store(AbstractContextManager["Store"]):
 
     def _require_open(self) -> None:
         if self._closed or os.getpid() != self._process:
-            raise ClosedMemoryError(f"{self.folder}: closed, or opened by another process; open it again")
+            raise ClosedMemoryError(
+                f"{self.folder}: closed, or opened by another process; open it again"
+            )
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -307,7 +313,11 @@ class Store(AbstractContextManager["Store"]):
             while True:
                 live = np.count_nonzero(view.live)
                 position = self._ledger.position()
-                if position.rows != len(view.live) or live <= position.live or position == waited_at:
+                if (
+                    position.rows != len(view.live)
+                    or live <= position.live
+                    or position == waited_at
+                ):
                     return position
                 # A writer of another process has put a deletion into the ledger, and not hidden its rows yet.
                 wait_until_hidden(self.folder, self._ledger, view)
@@ -400,13 +410,19 @@ class Store(AbstractContextManager["Store"]):
                 self._record_settled()
         with self.reading() as view, self._alone():
             wait_until_hidden(self.folder, self._ledger, view)
-            return verified(self._ledger, view, published, foreign(self.folder, self._ledger.state()))
+            return verified(
+                self._ledger, view, published, foreign(self.folder, self._ledger.state())
+            )
 
     def zeroed(self, sequences: range) -> bool:
         """Whether rows, by their numbers in the log, are zero: looked at, and known to be so on the disk."""
         with self.reading() as view, self._alone():
-            rows = self._ledger.dead(sequences.start - 1, sequences.stop - 1)  # a compaction has overwritten others
-            return self._ledger.state().erased >= sequences.stop - 1 and not len(nonzero(view, rows))
+            rows = self._ledger.dead(
+                sequences.start - 1, sequences.stop - 1
+            )  # a compaction has overwritten others
+            return self._ledger.state().erased >= sequences.stop - 1 and not len(
+                nonzero(view, rows)
+            )
 
     # Writing
 
@@ -432,11 +448,15 @@ class Store(AbstractContextManager["Store"]):
             rows, known = rows_from(state.store, ids, keys, tokens, labels, files, units, contents)
             new = rows.records["id"]
             if (rows.keys.shape[1], rows.tokens.shape[1]) != state[1:3]:
-                raise ValueError(f"this memory takes keys of {state.key_width}, tokens of {state.token_width} numbers")
+                raise ValueError(
+                    f"this memory takes keys of {state.key_width}, tokens of {state.token_width} numbers"
+                )
             if (held := self._lookup.find(new, self._view.live) >= 0).any():
                 raise ValueError(f"these ids are in the memory already: {new[held].tolist()}")
             if not allow_blocked and (back := self._ledger.blocked(rows.records["content"])).any():
-                raise ValueError(f"deleted before, and blocked since: {new[back].tolist()}, so nothing was added")
+                raise ValueError(
+                    f"deleted before, and blocked since: {new[back].tolist()}, so nothing was added"
+                )
             with self._whole():
                 total = state.rows + len(rows.keys)
                 matrices.append(state.rows, rows)
@@ -447,7 +467,11 @@ class Store(AbstractContextManager["Store"]):
                 self._lookup.add(new, np.arange(state.rows, total))
 
     def delete(
-        self, ids: ArrayLike | Iterable[int], *, request: str | None = None, block_return: bool = False
+        self,
+        ids: ArrayLike | Iterable[int],
+        *,
+        request: str | None = None,
+        block_return: bool = False,
     ) -> Receipt:
         """Forget rows: all, or none where an id is unknown (UnknownIdsError).
 
@@ -465,7 +489,9 @@ class Store(AbstractContextManager["Store"]):
                 raise UnknownIdsError(wanted[rows < 0].tolist())
             return self.delete_rows(rows[rows >= 0], request=request, block_return=block_return)
 
-    def delete_rows(self, rows: np.ndarray, *, request: str | None = None, block_return: bool = False) -> Receipt:
+    def delete_rows(
+        self, rows: np.ndarray, *, request: str | None = None, block_return: bool = False
+    ) -> Receipt:
         """As `delete`, of live rows by their numbers in the present generation, in the order of the chain."""
         with self._writing() as matrices:
             checked_texts("request", [request], 1)
@@ -477,7 +503,9 @@ class Store(AbstractContextManager["Store"]):
                     raise ValueError(f"{done}, and {still}; give this deletion another number")
                 return earlier
             with self._whole():
-                receipt = self._ledger.delete(rows, self._view.records[rows], self._erased, request, block_return)
+                receipt = self._ledger.delete(
+                    rows, self._view.records[rows], self._erased, request, block_return
+                )
                 matrices.hide(rows, len(self._view.live))
                 self._pending.append(rows)
                 if len(rows) <= ERASED_AT_ONCE:
@@ -492,7 +520,9 @@ class Store(AbstractContextManager["Store"]):
             if self._pending:
                 matrices.erase(np.concatenate(self._pending))
                 matrices.sync()
-                self._erased = self._ledger.last().sequence  # all of them: what is not pending was settled before
+                self._erased = (
+                    self._ledger.last().sequence
+                )  # all of them: what is not pending was settled before
                 self._pending.clear()
 
     def _record_settled(self) -> None:
@@ -509,7 +539,9 @@ class Store(AbstractContextManager["Store"]):
         with self._writing() as matrices, self._whole():
             self._record_settled()
             matrices.cut(len(self._view.live))
-            if len(left := nonzero(self._view, self._ledger.dead())):  # of an older copy that was put back, say
+            if len(
+                left := nonzero(self._view, self._ledger.dead())
+            ):  # of an older copy that was put back, say
                 matrices.erase(left)
                 matrices.sync()
             for other in generations(self.folder) - {matrices.folder}:
@@ -517,7 +549,9 @@ class Store(AbstractContextManager["Store"]):
             self._ledger.rewrite()
             emptied = self._ledger.empty_wal()
         if not emptied:
-            raise LockedMemoryError(f"{self.folder}: a reader keeps the write-ahead log; nothing is lost, purge again")
+            raise LockedMemoryError(
+                f"{self.folder}: a reader keeps the write-ahead log; nothing is lost, purge again"
+            )
         return foreign(self.folder, self.state)
 
     def compact(self) -> tuple[str, ...]:
@@ -559,7 +593,9 @@ class Store(AbstractContextManager["Store"]):
     def _copied(self, rows: np.ndarray) -> tuple[int, Matrices]:
         """Copies of rows in a new generation, on the disk, and its number."""
         numbers = count(self._view.generation + 1)
-        number = next(one for one in numbers if not os.path.lexists(generation_folder(self.folder, one)))
+        number = next(
+            one for one in numbers if not os.path.lexists(generation_folder(self.folder, one))
+        )
         new = Matrices.create(generation_folder(self.folder, number), self.state[1:3])
         for start, block in enumerate(blocks(rows)):
             new.append(start * BLOCK, self._view.rows(block))
@@ -595,7 +631,12 @@ class Store(AbstractContextManager["Store"]):
                     self._record_settled()
                 self._abandon()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         self.close()
 
     def _mapped(self) -> MemoryView:

@@ -34,7 +34,11 @@ class Report:
         return not self.problems
 
     def __str__(self) -> str:
-        besides = f"; not part of it, and not looked at: {', '.join(self.foreign)}" if self.foreign else ""
+        besides = (
+            f"; not part of it, and not looked at: {', '.join(self.foreign)}"
+            if self.foreign
+            else ""
+        )
         if self.problems:
             return f"NOT VERIFIED: {'; '.join(self.problems)}{besides}"
         zero = f"all but {self.unsettled:,} of them zero" if self.unsettled else "zero"
@@ -62,7 +66,9 @@ def mismatched(ledger: Ledger, view: MemoryView, rows: np.ndarray) -> np.ndarray
         part, sources = view.rows(block), ledger.sources_of(block)
         wrong = (commitments(store, part, sources) != part.records["commitment"]).any(axis=1)
         suspects = np.append(suspects, block[wrong])
-    return np.setdiff1d(suspects[view.live[suspects]], ledger.dead())  # the ledger drops a name before a row is hidden
+    return np.setdiff1d(
+        suspects[view.live[suspects]], ledger.dead()
+    )  # the ledger drops a name before a row is hidden
 
 
 def nonzero(view: MemoryView, rows: np.ndarray) -> np.ndarray:
@@ -70,13 +76,19 @@ def nonzero(view: MemoryView, rows: np.ndarray) -> np.ndarray:
     return chosen(
         view,
         rows,
-        lambda part: np.any([array.view("u1").reshape(len(array), -1).any(axis=1) for array in part], axis=0),
+        lambda part: np.any(
+            [array.view("u1").reshape(len(array), -1).any(axis=1) for array in part], axis=0
+        ),
     )
 
 
 def returned(view: MemoryView, rows: np.ndarray, entries: set[bytes]) -> np.ndarray:
     """Which of these rows stand in the log as deleted."""
-    back = chosen(view, rows, lambda part: [entry(one.tobytes()) in entries for one in part.records["commitment"]])
+    back = chosen(
+        view,
+        rows,
+        lambda part: [entry(one.tobytes()) in entries for one in part.records["commitment"]],
+    )
     return back[view.live[back]]
 
 
@@ -104,7 +116,9 @@ def listed(rows: np.ndarray) -> str:
     return f"{', '.join(map(str, np.sort(rows)[:5].tolist()))}{', …' if len(rows) > 5 else ''}"
 
 
-def problems(ledger: Ledger, view: MemoryView, links: list[ChainLink], published: str | None) -> Iterator[str]:
+def problems(
+    ledger: Ledger, view: MemoryView, links: list[ChainLink], published: str | None
+) -> Iterator[str]:
     """A sentence for each thing that is wrong. Rows that are deleted or added while it runs are not a problem."""
     if (said := ledger.integrity()) != "ok":
         yield f"SQLite finds its file damaged: {said}"
@@ -134,11 +148,22 @@ def problems(ledger: Ledger, view: MemoryView, links: list[ChainLink], published
             view, live, lambda part: ~np.isfinite(np.hstack([part.keys, part.tokens])).all(axis=1)
         ),
     }
-    yield from (f"{counted(len(rows), 'row')} {what}: {listed(rows)}" for what, rows in sentences.items() if len(rows))
+    yield from (
+        f"{counted(len(rows), 'row')} {what}: {listed(rows)}"
+        for what, rows in sentences.items()
+        if len(rows)
+    )
 
 
-def verified(ledger: Ledger, view: MemoryView, published: str | None, foreign: tuple[str, ...]) -> Report:
+def verified(
+    ledger: Ledger, view: MemoryView, published: str | None, foreign: tuple[str, ...]
+) -> Report:
     links = ledger.links()
     found = tuple(problems(ledger, view, links, published))
-    live, unsettled = int(np.count_nonzero(view.live)), len(ledger.dead(after=ledger.state().erased))
-    return Report(live, len(view.live) - live, unsettled, len(links), ledger.last().head.hex(), found, foreign)
+    live, unsettled = (
+        int(np.count_nonzero(view.live)),
+        len(ledger.dead(after=ledger.state().erased)),
+    )
+    return Report(
+        live, len(view.live) - live, unsettled, len(links), ledger.last().head.hex(), found, foreign
+    )

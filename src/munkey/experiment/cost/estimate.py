@@ -33,7 +33,9 @@ class CostEstimate(NamedTuple):
     uncounted: list[str]
 
 
-def estimate(plan: Plan, target: Target, machine: Machine, gpus: Sequence[int] = (1,)) -> CostEstimate:
+def estimate(
+    plan: Plan, target: Target, machine: Machine, gpus: Sequence[int] = (1,)
+) -> CostEstimate:
     """Estimate the cost of a target. Raises ParamsError if no data set's size is known yet."""
     sizes: dict[str, Size] = {}
     uncounted = []
@@ -89,7 +91,11 @@ def elapsed(work: Sequence[Work], seconds: Sequence[float], gpus: int) -> float:
     """A lower bound in seconds: all of it shared out evenly, or the longest chain of single jobs."""
     longest_chain = 0.0
     for step in ("train", "unlearn", "evaluate"):
-        per_job = [total / kind.jobs for kind, total in zip(work, seconds, strict=True) if kind.step == step]
+        per_job = [
+            total / kind.jobs
+            for kind, total in zip(work, seconds, strict=True)
+            if kind.step == step
+        ]
         longest_chain += max(per_job, default=0.0)
     return max(sum(seconds) / gpus, longest_chain)
 

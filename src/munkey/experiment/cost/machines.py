@@ -42,8 +42,12 @@ def benchmarked() -> dict[str, NetworkCost]:
 
     from munkey.models.networks.vit import ViT, ViTArchitecture
 
-    tiny = ViTArchitecture(classes=10, image_size=224, patch_size=16, width=192, depth=12, heads=3, mlp_ratio=4.0)
-    small = ViTArchitecture(classes=10, image_size=16, patch_size=4, width=64, depth=4, heads=4, mlp_ratio=4.0)
+    tiny = ViTArchitecture(
+        classes=10, image_size=224, patch_size=16, width=192, depth=12, heads=3, mlp_ratio=4.0
+    )
+    small = ViTArchitecture(
+        classes=10, image_size=16, patch_size=4, width=64, depth=4, heads=4, mlp_ratio=4.0
+    )
     costs = {}
     for title, architecture in {"ViT-T/16 at 224 px": tiny, "small ViT": small}.items():
         with torch.device("meta"):
@@ -52,7 +56,9 @@ def benchmarked() -> dict[str, NetworkCost]:
     return costs
 
 
-def machine(name: str | None = None, tflops: float | None = None, folder: Path = RESULTS) -> Machine:
+def machine(
+    name: str | None = None, tflops: float | None = None, folder: Path = RESULTS
+) -> Machine:
     """The machine that an estimate is for.
 
     Parameters
@@ -75,7 +81,9 @@ def machine(name: str | None = None, tflops: float | None = None, folder: Path =
     file = folder / f"speed-{name}.json"
     if not file.exists():
         names = [path.stem.removeprefix("speed-") for path in sorted(folder.glob("speed-*.json"))]
-        raise ValueError(f"no benchmarks of {name}: `make bench` measures a machine; there are {', '.join(names)}")
+        raise ValueError(
+            f"no benchmarks of {name}: `make bench` measures a machine; there are {', '.join(names)}"
+        )
     return _read(file)
 
 

@@ -38,7 +38,10 @@ def missing(plan: Plan, costs: CostEstimate) -> Iterator[str]:
 
 def rehearsal(plan: Plan) -> bool:
     """Whether it is a rehearsal, which any machine can do."""
-    return all(is_rehearsal(settings, len(plan.params.seeds)) for settings in Exhibits(plan).compared.values())
+    return all(
+        is_rehearsal(settings, len(plan.params.seeds))
+        for settings in Exhibits(plan).compared.values()
+    )
 
 
 def gpu_faults(plan: Plan) -> Iterator[str]:

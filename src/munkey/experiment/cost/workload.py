@@ -59,12 +59,18 @@ def size_of(plan: Plan, dataset: str) -> Size:
             splits = [sample["split"] for sample in read_csv(files["samples"])]
         except FileNotFoundError:
             command = command_to_make(files["samples"])
-            raise ParamsError(f"the size of {dataset} is not known yet; prepare it first: `{command}`") from None
+            raise ParamsError(
+                f"the size of {dataset} is not known yet; prepare it first: `{command}`"
+            ) from None
         train, val, test = (splits.count(split) for split in ("train", "val", "test"))
-        return Size(train, val, test, map_npy(files["images"]).shape[1], len(read_json(files["classes"])))
+        return Size(
+            train, val, test, map_npy(files["images"]).shape[1], len(read_json(files["classes"]))
+        )
     classes = len(source.only or ()) or known.classes
     limit = source.limit_per_class * classes if source.limit_per_class else max(known)
-    shares = (round(split * classes / known.classes) for split in (known.train, known.val, known.test))
+    shares = (
+        round(split * classes / known.classes) for split in (known.train, known.val, known.test)
+    )
     train, val, test = (min(split, limit) for split in shares)
     return Size(train, val, test, source.storage_size or known.side, classes)
 

@@ -26,9 +26,8 @@ def reader_faults(dataset: str, source: SourceSettings, prefix: str) -> list[str
     readers = [entry.name for entry in DATASETS.values() if entry.needs_path]
     listed = ", ".join(readers)
     if source.reader not in (None, *readers):
-        where = (
-            f"{prefix}source.reader = {source.reader!r}: there is no such reader{meant(str(source.reader), readers)}"
-        )
+        hint = meant(str(source.reader), readers)
+        where = f"{prefix}source.reader = {source.reader!r}: there is no such reader{hint}"
         return [f"{where} It must be one of {listed}, or null for a registered data set"]
     if dataset in DATASETS and source.reader not in (None, dataset):
         return [
@@ -41,7 +40,9 @@ def reader_faults(dataset: str, source: SourceSettings, prefix: str) -> list[str
             f" overrides.{dataset}.source.reader to one of {listed}"
         ]
     if not dataset[0].isalpha() or dataset.lower() in NO_NAMES:
-        return [f"datasets: {dataset!r}: tables would read it as a number or as missing; begin with a letter"]
+        return [
+            f"datasets: {dataset!r}: tables would read it as a number or as missing; begin with a letter"
+        ]
     if source.md5 is not None and reader_of(dataset, source).archive is None:
         return [
             f"{prefix}source.md5 = {source.md5!r}: {dataset} is not read from a published file; set it under"
@@ -93,7 +94,10 @@ def _kind(path: str) -> str | None:
 
 def check_uri(uri: str) -> None:
     """Raise ValueError for an address that MLflow has no store for, or one whose database driver is not installed."""
-    scheme, where = uri.partition(":")[0], f"tracking.uri = {re.sub('//.*@', '//', uri)!r}"  # without its password
+    scheme, where = (
+        uri.partition(":")[0],
+        f"tracking.uri = {re.sub('//.*@', '//', uri)!r}",
+    )  # without its password
     if re.fullmatch(r"sqlite:///[^/].*|sqlite:////[^/].*", uri):
         return
     if scheme in ("http", "https"):
@@ -133,16 +137,28 @@ def check_encoder(keys: KeySettings) -> None:
     elif "/" in keys.encoder:
         _check_folder(keys.encoder)
     elif keys.encoder == "FOLDER":
-        raise ValueError("keys.encoder = 'FOLDER' stands for a folder of yours: write its path, with a slash")
+        raise ValueError(
+            "keys.encoder = 'FOLDER' stands for a folder of yours: write its path, with a slash"
+        )
     else:
         require_registered("keys.encoder", keys.encoder, ENCODERS)
     entry = find(keys.encoder)
     if (entry.size == "free") != (keys.image_size is not None):
-        allowed = "a number of pixels" if entry.size == "free" else "null: its own preprocessing fixes the size"
-        raise ValueError(f"keys.image_size = {keys.image_size}: with encoder {keys.encoder} it must be {allowed}")
+        allowed = (
+            "a number of pixels"
+            if entry.size == "free"
+            else "null: its own preprocessing fixes the size"
+        )
+        raise ValueError(
+            f"keys.image_size = {keys.image_size}: with encoder {keys.encoder} it must be {allowed}"
+        )
     if (entry.revision is None) != (keys.revision is None):
-        allowed = f"a commit of its hub repository, e.g. {entry.revision}" if entry.revision else "null"
-        raise ValueError(f"keys.revision = {keys.revision}: with encoder {keys.encoder} it must be {allowed}")
+        allowed = (
+            f"a commit of its hub repository, e.g. {entry.revision}" if entry.revision else "null"
+        )
+        raise ValueError(
+            f"keys.revision = {keys.revision}: with encoder {keys.encoder} it must be {allowed}"
+        )
 
 
 def check_pretrained(model: str) -> None:
@@ -152,10 +168,14 @@ def check_pretrained(model: str) -> None:
     elif "/" in model and not model.startswith("timm:"):
         _check_folder(model, "pretrained.model", {})
     else:
-        raise ValueError(f"pretrained.model = {model!r}: must be timm:NAME, or a folder, written with a slash")
+        raise ValueError(
+            f"pretrained.model = {model!r}: must be timm:NAME, or a folder, written with a slash"
+        )
 
 
-def _check_folder(folder: str, setting: str = "keys.encoder", types: Mapping[str, object] = MODEL_TYPES) -> None:
+def _check_folder(
+    folder: str, setting: str = "keys.encoder", types: Mapping[str, object] = MODEL_TYPES
+) -> None:
     """Raise ValueError for a folder without a saved model that can be loaded. types: of transformers."""
     where, path = f"{setting} = {folder!r}", Path(folder)
     if _kind(folder) != "folder":
@@ -169,13 +189,17 @@ def _check_folder(folder: str, setting: str = "keys.encoder", types: Mapping[str
     has_processor = (path / "preprocessor_config.json").exists()
     kind = str(config.get("model_type", "")) if isinstance(config, dict) else ""
     if kind in types and not has_processor:
-        raise ValueError(f"{where}: preprocessor_config.json is missing; save the model's image processor there too")
+        raise ValueError(
+            f"{where}: preprocessor_config.json is missing; save the model's image processor there too"
+        )
     # Whether a vision model of another type has pooled features is known once it is loaded.
     is_other = bool(types and kind and has_processor)
     is_timm = isinstance(config, dict) and "architecture" in config
     if kind not in types and not is_other and not is_timm:
         supported = SUPPORTED if types else "the folder must hold a model that timm saved"
-        raise ValueError(f"{where}: config.json is not that of a model that works here; {supported}")
+        raise ValueError(
+            f"{where}: config.json is not that of a model that works here; {supported}"
+        )
 
 
 def _check_timm(name: str, setting: str = "keys.encoder") -> None:
@@ -193,4 +217,8 @@ def timm_models() -> frozenset[str]:
     spec = find_spec("timm")
     folders = spec.submodule_search_locations if spec and spec.submodule_search_locations else []
     files = [file for folder in folders for file in Path(folder).glob("models/*.py")]
-    return frozenset(name for file in files for name in re.findall(r"@register_model\ndef (\w+)", file.read_text()))
+    return frozenset(
+        name
+        for file in files
+        for name in re.findall(r"@register_model\ndef (\w+)", file.read_text())
+    )

@@ -36,12 +36,16 @@ MOST = 2**63 - 1
 class StrictLoader(yaml.SafeLoader):  # the one in C crashes where lists are nested deeply
     """A reader of YAML that refuses a key that stands twice in one mapping; others silently take the last."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
+    def construct_mapping(
+        self, node: yaml.MappingNode, deep: bool = False
+    ) -> dict[Hashable, object]:
         lines: dict[str, int] = {}
         for key, _ in node.value:
             name, line = str(key.value), key.start_mark.line + 1
             if name in lines:
-                raise yaml.YAMLError(f"the key {name!r} stands on line {lines[name]} and again on line {line}")
+                raise yaml.YAMLError(
+                    f"the key {name!r} stands on line {lines[name]} and again on line {line}"
+                )
             lines[name] = line
         return super().construct_mapping(node, deep)
 
@@ -54,7 +58,9 @@ def read_file(path: Path) -> dict[str, object]:
         raise ParamsError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise ParamsError(f"{path}: is not valid: line {line} is not text in UTF-8 ({error.reason})") from None
+        raise ParamsError(
+            f"{path}: is not valid: line {line} is not text in UTF-8 ({error.reason})"
+        ) from None
     except RecursionError:
         raise ParamsError(f"{path}: is nested too deeply") from None
     except (yaml.YAMLError, ValueError) as error:  # what is no date is a ValueError
@@ -86,7 +92,9 @@ def from_command_line(config: Values, arguments: Sequence[str]) -> Values:
             try:
                 value = yaml.load(text, StrictLoader)
             except (yaml.YAMLError, RecursionError) as error:
-                raise ParamsError(f"--config {key}: {text} is not valid: {' '.join(str(error).split())}") from None
+                raise ParamsError(
+                    f"--config {key}: {text} is not valid: {' '.join(str(error).split())}"
+                ) from None
             config = merge(config, {key: value})
     return config
 
@@ -105,7 +113,10 @@ def load(config: Values) -> Params:
         faults += _number_faults(config) if not faults else []
         if not faults:
             return params
-    raise ParamsError("the parameters are not valid:\n" + "\n".join(f"  - {fault}" for fault in dict.fromkeys(faults)))
+    raise ParamsError(
+        "the parameters are not valid:\n"
+        + "\n".join(f"  - {fault}" for fault in dict.fromkeys(faults))
+    )
 
 
 def refusals() -> list[str]:
@@ -133,7 +144,9 @@ def _number_faults(config: Values) -> list[str]:
 def _dataset_faults(params: Params, dataset: str) -> list[str]:
     """What is wrong with the parameters as they hold for a data set, for its ablations, audit and search."""
     if not re.fullmatch(r"[\w-]{1,100}", dataset):
-        return [f"datasets: {dataset!r}: a name may hold letters, digits, - and _ only, as it stands in paths"]
+        return [
+            f"datasets: {dataset!r}: a name may hold letters, digits, - and _ only, as it stands in paths"
+        ]
     faults: list[str] = []
     override = params.overrides.get(dataset, {})
     prefix = f"overrides.{dataset}." if override else ""
@@ -150,10 +163,14 @@ def _dataset_faults(params: Params, dataset: str) -> list[str]:
     faults += _case_faults(params, dataset) if not faults else []
     for method in params.methods if not faults else ():
         if (count := params.candidate_count(dataset, method)) > MOST_CANDIDATES:
-            faults.append(f"search_grid: {method}: {count:,} combinations; at most {MOST_CANDIDATES:,}")
+            faults.append(
+                f"search_grid: {method}: {count:,} combinations; at most {MOST_CANDIDATES:,}"
+            )
             continue
         if params.search and count > 1 and params.method(method).original.has_memory:
-            faults.append(f"search_grid: {method}: only methods of a family without a memory can be searched")
+            faults.append(
+                f"search_grid: {method}: only methods of a family without a memory can be searched"
+            )
         settings = METHODS[method].settings
         for values in params.candidate_values(dataset, method):
             with noted(faults, settings, f"search_grid: {method}: "):
@@ -174,11 +191,14 @@ def _case_faults(params: Params, dataset: str) -> list[str]:
         faults += [
             f"{where}: {key} is not a knob of {family.title} that may change here; sections: {', '.join(allowed)}"
             for key in dict.fromkeys(key for value in values for key in knobs_of(knob, value))
-            if key.split(".", maxsplit=1)[0] not in allowed or key in ("keys.depth", f"{family.name}.p_drop")
+            if key.split(".", maxsplit=1)[0] not in allowed
+            or key in ("keys.depth", f"{family.name}.p_drop")
         ]
     faults += [
         f"ablations: {place}: this names a folder; use letters, digits, _ and . only, and not p_drop, audit or scenario"
-        for place in (f"{knob}/{name_of(value)}" for knob, values in ablations.items() for value in values)
+        for place in (
+            f"{knob}/{name_of(value)}" for knob, values in ablations.items() for value in values
+        )
         if not re.fullmatch(r"(?!p_drop/|audit/|scenario/)[\w.]+/[\w.-]+", place)
     ]
     faults += [
@@ -193,7 +213,11 @@ def _case_faults(params: Params, dataset: str) -> list[str]:
         where = f"scenarios.{place.partition('/')[2]}" if place.startswith("scenario/") else where
         with noted(faults, models().dataset, f"{where}: "):
             forget = params.for_case(f"{dataset}/{place}").forget
-            faults += list_faults(forget, params.seeds, f"{where}: ") if place.startswith("scenario/") else []
+            faults += (
+                list_faults(forget, params.seeds, f"{where}: ")
+                if place.startswith("scenario/")
+                else []
+            )
     return faults
 
 

@@ -81,7 +81,9 @@ def unknown(where: str, value: object, name: str, allowed: Collection[str]) -> s
 def require_registered(key: str, name: str, registry: Registry[Entry]) -> Entry:
     """The entry of a name. Raises ValueError that lists the valid names, or says why the name's file was refused."""
     if name in registry.refused:
-        raise ValueError(f"{key}: the {registry.kind} {name!r} cannot be used: {registry.refused[name]}")
+        raise ValueError(
+            f"{key}: the {registry.kind} {name!r} cannot be used: {registry.refused[name]}"
+        )
     if name not in registry:
         raise ValueError(f"{key}: {registry.unknown(name)}")
     return registry[name]

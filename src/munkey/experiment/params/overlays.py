@@ -31,7 +31,11 @@ def name_of(value: object) -> str:
 
     Knobs that share a value share its name: rank for {munkey.aggregation: rank, inference.fusion: rank}.
     """
-    parts = [part for part in value.values() if part is not None] if isinstance(value, Mapping) else [value]
+    parts = (
+        [part for part in value.values() if part is not None]
+        if isinstance(value, Mapping)
+        else [value]
+    )
     names = [re.sub(r"[^\w.-]+", "-", str(part)) for part in parts]
     return "_".join(dict.fromkeys(names) if _names_knobs(value) else names)
 
@@ -41,7 +45,9 @@ def name_of_knobs(knobs: Values, names: Mapping[str, str]) -> str:
     return "_".join(f"{names[knob]}-{name_of(value).strip('-')}" for knob, value in knobs.items())
 
 
-def values_to_try(settings: Values, grid: Mapping[str, list[object]], method: str) -> dict[str, list[object]]:
+def values_to_try(
+    settings: Values, grid: Mapping[str, list[object]], method: str
+) -> dict[str, list[object]]:
     """The values in a search grid of each setting of a method: those of METHOD.KEY, or else of KEY."""
     values = {key: grid.get(f"{method}.{key}") or grid.get(key) for key in settings}
     return {key: each for key, each in values.items() if each}
@@ -52,7 +58,11 @@ def merge(base: Values, override: Values) -> dict[str, object]:
     merged = dict(base)
     for key, value in override.items():
         below = merged.get(key)
-        merged[key] = merge(below, value) if isinstance(value, Mapping) and isinstance(below, Mapping) else value
+        merged[key] = (
+            merge(below, value)
+            if isinstance(value, Mapping) and isinstance(below, Mapping)
+            else value
+        )
     return merged
 
 

@@ -10,14 +10,28 @@ from functools import cache, cached_property
 from itertools import product
 from typing import Annotated, Literal, NamedTuple, Self, cast
 
-from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, create_model, model_validator, with_config
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    create_model,
+    model_validator,
+    with_config,
+)
 from typing_extensions import TypedDict
 
 from munkey.core.registry import meant
 from munkey.data.registry import DatasetEntry, reader_of
 from munkey.experiment.params.external import check_encoder, check_pretrained, check_uri
 from munkey.experiment.params.messages import ParamsError, require_registered, require_unique
-from munkey.experiment.params.overlays import merge, name_of, name_of_knobs, sections_of, values_to_try
+from munkey.experiment.params.overlays import (
+    merge,
+    name_of,
+    name_of_knobs,
+    sections_of,
+    values_to_try,
+)
 from munkey.models.family import FAMILIES, Family, Settings
 from munkey.settings import (
     AuditSettings,
@@ -60,8 +74,12 @@ class DatasetParams(Section):
     inference: InferenceSettings
     finetune: FinetuneSettings
     unlearn: dict[str, Section]
-    ablations: Annotated[dict[str, Annotated[list[object], Field(max_length=100)]], Field(max_length=50)]
-    scenarios: Annotated[dict[str, dict[str, object]], Field(max_length=100), BeforeValidator(_without_null)]
+    ablations: Annotated[
+        dict[str, Annotated[list[object], Field(max_length=100)]], Field(max_length=50)
+    ]
+    scenarios: Annotated[
+        dict[str, dict[str, object]], Field(max_length=100), BeforeValidator(_without_null)
+    ]
 
     def of_family(self, family: Family[Settings]) -> Settings:
         """The section of a family; None for one that has none."""
@@ -86,7 +104,9 @@ class DatasetParams(Section):
             require_unique(f"ablations.{knob}", [name_of(value) for value in values])
         depth = self.keys.depth
         if self.inference.k > depth:
-            raise ValueError(f"inference.k = {self.inference.k} must be at most keys.depth = {depth}")
+            raise ValueError(
+                f"inference.k = {self.inference.k} must be at most keys.depth = {depth}"
+            )
         for family in FAMILIES.values():
             section = self.of_family(family)
             for key, value in family.neighbors_read(section).items() if section else ():
@@ -98,7 +118,11 @@ class DatasetParams(Section):
         """Raise ValueError if so few images of a class are taken that forgetting leaves a class with none."""
         limit, rate = self.source.limit_per_class, max(self.forget.rates)
         most = math.ceil(rate * (limit or 0)) if self.forget.sampling == "stratified" else 1
-        if limit is not None and most >= limit and self.forget.sampling in ("stratified", "uniform"):
+        if (
+            limit is not None
+            and most >= limit
+            and self.forget.sampling in ("stratified", "uniform")
+        ):
             raise ValueError(
                 f"source.limit_per_class = {limit}: forgetting {rate} of the training samples would leave a class"
                 " empty; raise it"
@@ -115,7 +139,9 @@ class Params(DatasetParams):
     checkpoint_s: NonNegative
     resident_share: Probability
     datasets: Annotated[list[str], Field(min_length=1, max_length=100)]
-    seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**32)]], Field(min_length=1, max_length=1000)]
+    seeds: Annotated[
+        list[Annotated[int, Field(ge=0, lt=2**32)]], Field(min_length=1, max_length=1000)
+    ]
     methods: Annotated[list[str], Field(min_length=1)]
     search: bool
     search_grid: dict[str, Annotated[list[object], Field(min_length=1)]]
@@ -132,9 +158,13 @@ class Params(DatasetParams):
     def _names(self) -> Self:
         check_uri(self.tracking.uri)
         if self.forget.names:
-            raise ValueError(f"forget.names = {self.forget.names}: names belong into a case of `scenarios`")
+            raise ValueError(
+                f"forget.names = {self.forget.names}: names belong into a case of `scenarios`"
+            )
         if self.forget.file and self.forget.sampling != "listed":
-            raise ValueError(f"forget.file = {self.forget.file!r}: it is read with forget.sampling = listed alone")
+            raise ValueError(
+                f"forget.file = {self.forget.file!r}: it is read with forget.sampling = listed alone"
+            )
         networks = [family.name for family in FAMILIES.values() if family.is_network]
         if self.network not in networks:
             raise ValueError(f"network = {self.network!r}: must be one of {', '.join(networks)}")
@@ -142,7 +172,11 @@ class Params(DatasetParams):
             check_pretrained(self.of_family(FAMILIES[self.network]).model)
         for key in ("datasets", "seeds", "methods"):
             require_unique(key, getattr(self, key))
-        known = {f"{method.name}.{key}" for method in METHODS.values() for key in method.settings.model_fields}
+        known = {
+            f"{method.name}.{key}"
+            for method in METHODS.values()
+            for key in method.settings.model_fields
+        }
         if others := sorted(self.search_grid.keys() - known - {"lr_factor"}):
             hint = meant(others[0], known)
             raise ValueError(
@@ -153,14 +187,18 @@ class Params(DatasetParams):
             require_registered(f"the method {name}", method.family, FAMILIES)
             if not method.on(self.network).is_defined:
                 defined = " | ".join(sorted(method.networks or ()))
-                raise ValueError(f"methods: {name} is not defined for network = {self.network}, but for {defined}")
+                raise ValueError(
+                    f"methods: {name} is not defined for network = {self.network}, but for {defined}"
+                )
             if name not in self.unlearn:
                 raise ValueError(f"method {name!r} is listed but has no section unlearn.{name}")
         used = {self.network, *(self.method(name).family for name in self.methods)}
         for family in FAMILIES.values():
             is_used = family.in_every_run or family.name in used
             if is_used and family.settings and not self.of_family(family):
-                raise ValueError(f"the family {family.name!r} is used but has no section {family.name}")
+                raise ValueError(
+                    f"the family {family.name!r} is used but has no section {family.name}"
+                )
         return self
 
     def method(self, name: str) -> Method:
@@ -180,7 +218,10 @@ class Params(DatasetParams):
         """What the search tries for a method: the values of its section where there is no grid for them."""
         settings = dict(self.for_case(dataset).unlearn[method])
         values = values_to_try(settings, self.search_grid, method)
-        return [settings | dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
+        return [
+            settings | dict(zip(values, chosen, strict=True))
+            for chosen in product(*values.values())
+        ]
 
     def candidates(self, dataset: str, method: str) -> list[Section]:
         """The settings that the search tries for a method."""
@@ -194,7 +235,9 @@ class Params(DatasetParams):
         """
         if case not in self._cases:
             dataset, _, change = case.partition("/")
-            override = self.changes_of(dataset)[change] if change else self.overrides.get(dataset, {})
+            override = (
+                self.changes_of(dataset)[change] if change else self.overrides.get(dataset, {})
+            )
             below = self.for_case(dataset) if change else self
             kind = models().dataset
             sections = {name: getattr(below, name) for name in kind.model_fields}
@@ -208,9 +251,14 @@ class Params(DatasetParams):
         if dataset not in self._changes:
             ablations = self.for_case(dataset).ablations.items()
             changes = {
-                f"{knob}/{name_of(each)}": sections_of(knob, each) for knob, values in ablations for each in values
+                f"{knob}/{name_of(each)}": sections_of(knob, each)
+                for knob, values in ablations
+                for each in values
             }
-            changes |= {f"scenario/{name}": {"forget": each} for name, each in self.for_case(dataset).scenarios.items()}
+            changes |= {
+                f"scenario/{name}": {"forget": each}
+                for name, each in self.for_case(dataset).scenarios.items()
+            }
             self._changes[dataset] = changes | self.pairs | self.audited
         return self._changes[dataset]
 
@@ -225,14 +273,21 @@ class Params(DatasetParams):
         """What the cases of an audit change, by the place below each data set: audit/WHICH."""
         fixed = {memory_family().name: {"p_drop": "fixed"}}
         changes = {"control": self.audit.control, **self.audit_grid}
-        changed = {name: merge(fixed, sections_of(f"audit.{name}", knobs)) for name, knobs in changes.items()}
-        return {"audit/pool": {}} | {f"audit/{name}": sections for name, sections in changed.items()}
+        changed = {
+            name: merge(fixed, sections_of(f"audit.{name}", knobs))
+            for name, knobs in changes.items()
+        }
+        return {"audit/pool": {}} | {
+            f"audit/{name}": sections for name, sections in changed.items()
+        }
 
     @cached_property
     def audit_grid(self) -> dict[str, dict[str, object]]:
         """The knobs that the audit's grid sets, by the name of each of its cases; no combination twice."""
         combinations = [
-            dict(zip(block, values, strict=True)) for block in self.audit.grid for values in product(*block.values())
+            dict(zip(block, values, strict=True))
+            for block in self.audit.grid
+            for values in product(*block.values())
         ]
         names = short_names(knob for block in self.audit.grid for knob in block)
         return {name_of_knobs(each, names): each for each in combinations}
@@ -241,14 +296,19 @@ class Params(DatasetParams):
     def grid(self) -> list[dict[str, float]]:
         """The pairs that the selection compares, and the corner (0, 0) that it shows for reference."""
         grid = product(self.selection.p_image, self.selection.p_token)
-        return [{"p_image": image, "p_token": token} for image, token in dict.fromkeys([(0.0, 0.0), *grid])]
+        return [
+            {"p_image": image, "p_token": token}
+            for image, token in dict.fromkeys([(0.0, 0.0), *grid])
+        ]
 
 
 def memory_family() -> Family:
     """The family that the ablations and the selection are about: the one whose pathways can be cut."""
     families = [family for family in FAMILIES.values() if family.has_pathways]
     if not families:
-        raise ParamsError(f"no family of models can be ablated; refused: {'; '.join(FAMILIES.refused.values())}")
+        raise ParamsError(
+            f"no family of models can be ablated; refused: {'; '.join(FAMILIES.refused.values())}"
+        )
     return families[0]
 
 
@@ -263,7 +323,9 @@ def models() -> Models:
     A section of a plug-in is needed only where it is used; one of a file that was refused is not looked at.
     """
     families = tuple(
-        (one.name, one.settings, one.name in FAMILIES.origins) for one in FAMILIES.values() if one.settings
+        (one.name, one.settings, one.name in FAMILIES.origins)
+        for one in FAMILIES.values()
+        if one.settings
     )
     methods = tuple((method.name, method.settings) for method in METHODS.values())
     return _models(families, methods, tuple(FAMILIES.refused), tuple(METHODS.refused))
@@ -276,7 +338,9 @@ def _models(
     *refused: list[str],
 ) -> Models:
     sections: dict[str, object] = dict.fromkeys(refused[0], (object, None))
-    sections |= {name: (kind | None, None) if plugin else (kind, ...) for name, kind, plugin in families}
+    sections |= {
+        name: (kind | None, None) if plugin else (kind, ...) for name, kind, plugin in families
+    }
     kinds = dict.fromkeys(refused[1], object) | dict(methods)
     unlearn = with_config(ConfigDict(extra="forbid"))(TypedDict("unlearn", kinds, total=False))  # type: ignore[operator]
     sections["unlearn"] = (unlearn, ...)

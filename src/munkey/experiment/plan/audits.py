@@ -51,7 +51,9 @@ class AuditPlan:
     def _methods(self) -> list[Method]:
         """Those that can forget a half of the pool."""
         methods = [self.params.method(name) for name in self.params.methods]
-        return [each for each in methods if self.settings.pool_of == "class" or not each.whole_classes]
+        return [
+            each for each in methods if self.settings.pool_of == "class" or not each.whole_classes
+        ]
 
     def systems_of(self, dataset: str) -> list[PlannedSystem]:
         """All that is audited, with the controls of the ablated family where it is.
@@ -75,8 +77,14 @@ class AuditPlan:
             ]
             systems.append(self._system(dataset, "oracle", family, family.oracle))
         if memory_family() in families and self.settings.control_pairs:
-            systems.append(self._system(dataset, "control nothing", memory_family(), str(memory_family().original)))
-            systems.append(self._system(dataset, "control", memory_family(), self.plan.ablated_method.name))
+            systems.append(
+                self._system(
+                    dataset, "control nothing", memory_family(), str(memory_family().original)
+                )
+            )
+            systems.append(
+                self._system(dataset, "control", memory_family(), self.plan.ablated_method.name)
+            )
         return systems
 
     def runs_of(self, dataset: str) -> list[Evaluation]:
@@ -94,7 +102,11 @@ class AuditPlan:
                 trained = fill(layout.record, **place, subset="full", system=family.original)
                 training = trained if system["name"] in METHODS else record
                 half = self.plan.half(dataset, seed)
-                runs.append(Evaluation(dataset, change, rate, seed, system["name"], logits, record, training, half))
+                runs.append(
+                    Evaluation(
+                        dataset, change, rate, seed, system["name"], logits, record, training, half
+                    )
+                )
         return runs
 
     def grid_of(self, dataset: str) -> list[Setting]:
@@ -106,11 +118,25 @@ class AuditPlan:
             if self.params.for_case(case) == self.params.for_case(pool):
                 case = pool
             systems = (memory_family().original, self.plan.ablated_method.name)
-            before, after = (self._logits(case, system, self.settings.grid_pairs) for system in systems)
-            borrowed = memory_family().borrows(self.params.for_case(case).of_family(memory_family()))
-            heads = [method for method in self.params.methods if self.params.method(method).family in borrowed]
-            alone = [path for head in heads for path in self._logits(case, head, self.settings.grid_pairs)]
-            settings.append(Setting(name=name, knobs=self._knobs(case), before=before, after=after, alone=alone))
+            before, after = (
+                self._logits(case, system, self.settings.grid_pairs) for system in systems
+            )
+            borrowed = memory_family().borrows(
+                self.params.for_case(case).of_family(memory_family())
+            )
+            heads = [
+                method
+                for method in self.params.methods
+                if self.params.method(method).family in borrowed
+            ]
+            alone = [
+                path
+                for head in heads
+                for path in self._logits(case, head, self.settings.grid_pairs)
+            ]
+            settings.append(
+                Setting(name=name, knobs=self._knobs(case), before=before, after=after, alone=alone)
+            )
         return settings
 
     def _knobs(self, case: str) -> dict[str, object]:
@@ -122,7 +148,8 @@ class AuditPlan:
     def _logits(self, case: str, system: str, pairs: int) -> list[str]:
         subset = "full" if system in self.plan.originals else self.subset
         return [
-            fill(self.plan.layout.logits, case=case, seed=s, subset=subset, system=system) for s in range(2 * pairs)
+            fill(self.plan.layout.logits, case=case, seed=s, subset=subset, system=system)
+            for s in range(2 * pairs)
         ]
 
     def _system(self, dataset: str, role: Role, family: Family, name: str) -> PlannedSystem:
@@ -133,7 +160,9 @@ class AuditPlan:
         if role.startswith("control"):
             changed = self.settings.control
             names = short_names(changed)
-            title = ", ".join([family.title, *(f"{names[knob]} {knob_text(changed[knob])}" for knob in changed)])
+            title = ", ".join(
+                [family.title, *(f"{names[knob]} {knob_text(changed[knob])}" for knob in changed)]
+            )
         return {
             "name": name,
             "title": title,
@@ -153,8 +182,12 @@ class AuditPlan:
             family = self.params.method(run.method).original
             if not family.has_memory:
                 continue
-            before = fill(system, case=dataset, seed=run.seed, subset="full", system=family.original)
-            after = fill(system, case=dataset, seed=run.seed, subset=f"rate{run.rate}", system=run.method)
+            before = fill(
+                system, case=dataset, seed=run.seed, subset="full", system=family.original
+            )
+            after = fill(
+                system, case=dataset, seed=run.seed, subset=f"rate{run.rate}", system=run.method
+            )
             key = run.key | {"title": METHODS[run.method].title}
             memories.append({"key": key, "files": [before, after], "forget": run.forget})
         return memories

@@ -54,12 +54,17 @@ class Cases:
         self.params = params
         self.layout = Layout(params.name)
         self.rates = {
-            name: [rate_name(rate) for rate in asked(params.for_case(name).forget)] for name in params.datasets
+            name: [rate_name(rate) for rate in asked(params.for_case(name).forget)]
+            for name in params.datasets
         }
         self.cases = {
             name: [
                 name,
-                *(f"{name}/{change}" for change in params.changes_of(name) if not change.startswith((AUDIT, SCENARIO))),
+                *(
+                    f"{name}/{change}"
+                    for change in params.changes_of(name)
+                    if not change.startswith((AUDIT, SCENARIO))
+                ),
             ]
             for name in params.datasets
         }
@@ -69,8 +74,13 @@ class Cases:
     @cached_property
     def families(self) -> list[Family]:
         """What is trained, each as original and as oracle: always some, others where a method starts from them."""
-        used = {self.params.network, *(self.params.method(name).family for name in self.params.methods)}
-        families = [family for family in FAMILIES.values() if family.in_every_run or family.name in used]
+        used = {
+            self.params.network,
+            *(self.params.method(name).family for name in self.params.methods),
+        }
+        families = [
+            family for family in FAMILIES.values() if family.in_every_run or family.name in used
+        ]
         return sorted(families, key=lambda family: family.place)
 
     @cached_property
@@ -88,7 +98,11 @@ class Cases:
         """The methods whose settings are searched; the others run with those of their section."""
         params = self.params
         dataset = params.datasets[0]
-        return [name for name in params.methods if params.search and params.candidate_count(dataset, name) > 1]
+        return [
+            name
+            for name in params.methods
+            if params.search and params.candidate_count(dataset, name) > 1
+        ]
 
     def family_of(self, system: str) -> Family:
         """The family of an original, an oracle or an unlearned system."""
@@ -104,7 +118,11 @@ class Cases:
         for family in FAMILIES.values():
             if family.name in names:
                 section_names.update(family.borrows(params.of_family(family)))
-        return {name: getattr(params, name) for name in type(params).model_fields if name in section_names}
+        return {
+            name: getattr(params, name)
+            for name in type(params).model_fields
+            if name in section_names
+        }
 
     def _first_alike(self, case: str, *names: str) -> str:
         """The first case of a data set that agrees in these sections: the one that does the work for all of them.
@@ -138,7 +156,11 @@ class Cases:
     def unlearn_settings(self, case: str, name: str, candidate: int | None = None) -> Sections:
         """The method's section, or a candidate of its search; how the original was trained, and how to fine-tune."""
         method = self.params.method(name)
-        sections = dict(self.sections(case, *method.original.sections, *(["finetune"] if method.finetunes else [])))
+        sections = dict(
+            self.sections(
+                case, *method.original.sections, *(["finetune"] if method.finetunes else [])
+            )
+        )
         if method.original.is_network:
             sections["network"] = NetworkName(name=method.family)
         if candidate is None:
@@ -152,23 +174,32 @@ class Cases:
         tried: dict[str, dict[str, list[object]]] = {}
         for name in self.params.methods:
             section = self.params.for_case(dataset).unlearn[name]
-            candidates = self.params.candidates(dataset, name) if name in self.searched else [section]
+            candidates = (
+                self.params.candidates(dataset, name) if name in self.searched else [section]
+            )
             tried[name] = {key: [] for key in type(section).model_fields}
             for candidate in candidates:
                 for key, value in candidate:
-                    tried[name][key] += [value] * (value not in tried[name][key])  # which may be a list
+                    tried[name][key] += [value] * (
+                        value not in tried[name][key]
+                    )  # which may be a list
         return tried
 
     def half(self, dataset: str, seed: int) -> str:
         """The half of an audit's pool that the models of a seed are trained on and then forget."""
         hardest = self.params.audit.pool_of == "hardest"
-        return fill(self.layout.hardest_half if hardest else self.layout.half, dataset=dataset, seed=seed)
+        return fill(
+            self.layout.hardest_half if hardest else self.layout.half, dataset=dataset, seed=seed
+        )
 
     def evaluate_settings(self, case: str, system: str) -> Sections:
         """What a system's answers depend on. `inference` is empty for a family that does not read it."""
         params = self.params.for_case(case)
         family = self.family_of(system)
-        sections = {"data": params.data, "inference": params.inference if family.reads_inference else Section()}
+        sections = {
+            "data": params.data,
+            "inference": params.inference if family.reads_inference else Section(),
+        }
         if is_audit(case) and family.has_pathways:
             k = min(self.params.audit.k, params.keys.depth)
             sections["audit"] = AuditInference(k=k, fusion="softmax")
@@ -183,7 +214,10 @@ class Cases:
         case = next(case for case in self.cases[dataset] if self.encoder_of(case) == encoder)
         keys = self.params.for_case(case).keys
         return EncoderSettings(
-            encoder=keys.encoder, revision=keys.revision, image_size=keys.image_size, batch_size=keys.batch_size
+            encoder=keys.encoder,
+            revision=keys.revision,
+            image_size=keys.image_size,
+            batch_size=keys.batch_size,
         )
 
     def encoder_builder(self, dataset: str, encoder: str) -> Builder:

@@ -34,7 +34,9 @@ class Exhibits:
     def rows(self) -> list[TableRow]:
         """Rows of the tables in order: originals as context, oracles, methods as listed in the parameters."""
         families = self.plan.families
-        trained = [_original_row(family) for family in families] + [_oracle_row(family) for family in families]
+        trained = [_original_row(family) for family in families] + [
+            _oracle_row(family) for family in families
+        ]
         return trained + [_method_row(self.params.method(name)) for name in self.params.methods]
 
     @cached_property
@@ -43,13 +45,24 @@ class Exhibits:
 
         An exact system after deletion is its oracle, which is left out.
         """
-        made = [(_oracle_row(family), "anew", "training set") for family in self.plan.families if not family.exact]
+        made = [
+            (_oracle_row(family), "anew", "training set")
+            for family in self.plan.families
+            if not family.exact
+        ]
         for method in map(self.params.method, self.params.methods):
             family = method.original
-            kind = "exact" if family.exact else "rows" if family.has_memory and family.learns else "weights"
+            kind = (
+                "exact"
+                if family.exact
+                else "rows"
+                if family.has_memory and family.learns
+                else "weights"
+            )
             made.append((_method_row(method), kind, method.stored))
         return [
-            {"name": row["name"], "title": row["title"], "kind": kind, "stored": stored} for row, kind, stored in made
+            {"name": row["name"], "title": row["title"], "kind": kind, "stored": stored}
+            for row, kind, stored in made
         ]
 
     @property
@@ -60,7 +73,11 @@ class Exhibits:
     @cached_property
     def ablation_rows(self) -> list[TableRow]:
         """Rows of the tables of ablations: original, oracle, and after deletion."""
-        return [_original_row(memory_family()), _oracle_row(memory_family()), _method_row(self.plan.ablated_method)]
+        return [
+            _original_row(memory_family()),
+            _oracle_row(memory_family()),
+            _method_row(self.plan.ablated_method),
+        ]
 
     @property
     def pairs(self) -> dict[str, dict[str, float]]:
@@ -77,7 +94,10 @@ class Exhibits:
         """Figures that are drawn from tables or a trace: KIND, or KIND-DATASET for each data set."""
         charts: list[str] = []
         for kind, described in CHARTS.items():
-            varied = any(self.params.for_case(dataset).ablations.get("inference.k") for dataset in self.params.datasets)
+            varied = any(
+                self.params.for_case(dataset).ablations.get("inference.k")
+                for dataset in self.params.datasets
+            )
             if kind == "neighbors" and not varied:
                 continue
             if "{dataset}" in "".join(described.inputs(self.plan.layout).values()):
@@ -94,7 +114,10 @@ class Exhibits:
 
     @property
     def figures(self) -> list[str]:
-        retrievals = [f"retrieval-{dataset}-rate{self.plan.largest_rate(dataset)}" for dataset in self.params.datasets]
+        retrievals = [
+            f"retrieval-{dataset}-rate{self.plan.largest_rate(dataset)}"
+            for dataset in self.params.datasets
+        ]
         return [*self.charts, *(["ranks"] if self.ranked else []), *retrievals]
 
     def chart_input(self, name: str) -> Mapping[str, str | list[str]]:
@@ -129,7 +152,10 @@ class Exhibits:
         """Rows of the tables of scenarios: those of the main tables; of what deletes rows also with outputs off."""
         deleting = [METHODS[name] for name in self.params.methods if not METHODS[name].needs]
         off = [_method_row(method) for method in deleting if method.original.learns]
-        switched = [row | {"name": f"{row['name']}-off", "title": f"{row['title']}, output off"} for row in off]
+        switched = [
+            row | {"name": f"{row['name']}-off", "title": f"{row['title']}, output off"}
+            for row in off
+        ]
         return self.rows + switched
 
     def requests(self, dataset: str) -> dict[str, str]:
@@ -138,13 +164,19 @@ class Exhibits:
         for name in self.params.for_case(dataset).scenarios:
             forget = self.params.for_case(f"{dataset}/{SCENARIO}{name}").forget
             words[f"{SCENARIO}{name}"] = " ".join(
-                [forget.sampling, ", ".join(forget.names or []) or forget_draws.list_file(forget) or ""]
+                [
+                    forget.sampling,
+                    ", ".join(forget.names or []) or forget_draws.list_file(forget) or "",
+                ]
             ).rstrip()
         return words
 
     @property
     def grid_in_words(self) -> str:
-        shares = {name: [f"{100 * float(rate):g} %" for rate in rates] for name, rates in self.plan.rates.items()}
+        shares = {
+            name: [f"{100 * float(rate):g} %" for rate in rates]
+            for name, rates in self.plan.rates.items()
+        }
         rates = "; ".join(f"{name} {', '.join(each)}" for name, each in shares.items())
         seeds = ", ".join(map(str, self.params.seeds))
         methods = ", ".join(self.params.methods)
@@ -152,7 +184,12 @@ class Exhibits:
 
 
 def _original_row(family: Family) -> TableRow:
-    return {"name": family.original, "title": family.original_title, "oracle": family.oracle, "context": True}
+    return {
+        "name": family.original,
+        "title": family.original_title,
+        "oracle": family.oracle,
+        "context": True,
+    }
 
 
 def _oracle_row(family: Family) -> TableRow:

@@ -10,7 +10,15 @@ from munkey.core.paths import fill
 from munkey.data import forget_draws
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.params.load import memory_family, rate_name
-from munkey.experiment.plan.cases import AUDIT, SCENARIO, Cases, asked, dataset_of, is_audit, is_scenario
+from munkey.experiment.plan.cases import (
+    AUDIT,
+    SCENARIO,
+    Cases,
+    asked,
+    dataset_of,
+    is_audit,
+    is_scenario,
+)
 from munkey.models.family import Family
 from munkey.settings import AuditInference, InferenceSettings, Sections
 from munkey.unlearn.contract import METHODS, Method
@@ -29,7 +37,11 @@ class Plan(Cases):
             parts = {"images": "images.npy", "samples": "samples.csv", "classes": "classes.json"}
             files = {name: fill(self.layout.mislabeled, part=part) for name, part in parts.items()}
         else:
-            files = {"images": self.layout.images, "samples": self.layout.samples, "classes": self.layout.classes}
+            files = {
+                "images": self.layout.images,
+                "samples": self.layout.samples,
+                "classes": self.layout.classes,
+            }
         return {name: fill(path, dataset=dataset_of(case)) for name, path in files.items()}
 
     def keys(self, case: str) -> str:
@@ -88,7 +100,12 @@ class Plan(Cases):
         scope = f"{AUDIT}seed{seed}/{subset}" if is_audit(case) else scope
         depth = self._depth(dataset_of(case), count)
         scope = f"depth{depth}/{scope}" if depth > NEAR else scope
-        return fill(self.layout.neighbors, dataset=dataset_of(case), encoder=self.encoder_of(case), scope=scope)
+        return fill(
+            self.layout.neighbors,
+            dataset=dataset_of(case),
+            encoder=self.encoder_of(case),
+            scope=scope,
+        )
 
     def _depth(self, dataset: str, count: int | None) -> int:
         """The search depth that covers `count` neighbors: 33, 65, 129, …, at most keys.depth."""
@@ -127,14 +144,20 @@ class Plan(Cases):
         if family.has_memory:
             files["keyfile"] = self.keys(case)
         if family.has_memory and family.learns:
-            files["neighbors"] = self.neighbors(case, seed, subset, self._neighbors_read(case, family))
+            files["neighbors"] = self.neighbors(
+                case, seed, subset, self._neighbors_read(case, family)
+            )
         return files
 
     def original(self, case: str, seed: str, method: str) -> Files:
         """The trained original."""
         family = self.params.method(method).original
         owner = self.owner(case, "full", *self.training_sections)
-        return {"original": fill(self.layout.system, case=owner, seed=seed, subset="full", system=family.original)}
+        return {
+            "original": fill(
+                self.layout.system, case=owner, seed=seed, subset="full", system=family.original
+            )
+        }
 
     def unlearn_input(self, case: str, seed: str, rate: str, method: str) -> Files:
         """The inputs of a method: the data, its original and the forget set."""
@@ -146,14 +169,19 @@ class Plan(Cases):
         numbers = range(self.params.candidate_count(case, method))
         paths = {"systems": self.layout.candidate_system, "records": self.layout.candidate_record}
         return {
-            kind: [fill(path, case=case, seed=seed, rate=rate, method=method, candidate=n) for n in numbers]
+            kind: [
+                fill(path, case=case, seed=seed, rate=rate, method=method, candidate=n)
+                for n in numbers
+            ]
             for kind, path in paths.items()
         }
 
     def evaluate_input(self, case: str, seed: str, subset: str, system: str) -> Files:
         """The system to evaluate, which cases that differ in inference alone share; what its memory finds."""
         owner = self.owner(case, subset, *self.training_sections)
-        files = {"system": fill(self.layout.system, case=owner, seed=seed, subset=subset, system=system)}
+        files = {
+            "system": fill(self.layout.system, case=owner, seed=seed, subset=subset, system=system)
+        }
         return files | self.found(case, seed, subset, system)
 
     def found(self, case: str, seed: str, subset: str, system: str) -> Files:
@@ -181,17 +209,26 @@ class Plan(Cases):
     @property
     def external_state(self) -> dict[str, dict[str, object]]:
         """The state of all that the experiment takes from outside of the project, by data set: files, and weights."""
-        encoders = {name: sorted({self.encoder_of(case) for case in cases}) for name, cases in self.cases.items()}
+        encoders = {
+            name: sorted({self.encoder_of(case) for case in cases})
+            for name, cases in self.cases.items()
+        }
         return {
             name: {
                 "files": self.disk_state(name),
                 "weights": {each: self.encoder_weights(name, each) for each in folders}
-                | {kind.name: state for kind in self.families if (state := self.backbone_weights(name, kind))},
+                | {
+                    kind.name: state
+                    for kind in self.families
+                    if (state := self.backbone_weights(name, kind))
+                },
             }
             for name, folders in encoders.items()
         }
 
-    def evaluations(self, case: str, systems: Iterable[str], rates: Sequence[str]) -> list[Evaluation]:
+    def evaluations(
+        self, case: str, systems: Iterable[str], rates: Sequence[str]
+    ) -> list[Evaluation]:
         """Every (rate, seed, system) of a case, with its logits, its records and its forget set."""
         dataset = dataset_of(case)
         change = case.partition("/")[2]
@@ -204,7 +241,9 @@ class Plan(Cases):
             models = self.owner(case, subset, *self.training_sections)
             answers = self.owner(case, subset, *self.training_sections, "inference")
             record = fill(self.layout.record, case=models, seed=seed, subset=subset, system=system)
-            trained = fill(self.layout.record, case=originals, seed=seed, subset="full", system=family.original)
+            trained = fill(
+                self.layout.record, case=originals, seed=seed, subset="full", system=family.original
+            )
             evaluations.append(
                 Evaluation(
                     dataset=dataset,
@@ -212,7 +251,9 @@ class Plan(Cases):
                     rate=rate,
                     seed=seed,
                     method=system,
-                    logits=fill(self.layout.logits, case=answers, seed=seed, subset=subset, system=system),
+                    logits=fill(
+                        self.layout.logits, case=answers, seed=seed, subset=subset, system=system
+                    ),
                     record=record,
                     training=trained if system in METHODS else record,
                     forget=self.forget_set(case, seed, f"rate{rate}")["forget"],
@@ -233,11 +274,16 @@ class Plan(Cases):
             sections[run.method] = {}
             if self.family_of(run.method).has_memory:
                 inference = self.evaluate_settings(dataset, run.method)["inference"]
-                sections[run.method] = {"keys": self.params.for_case(dataset).keys, "inference": inference}
+                sections[run.method] = {
+                    "keys": self.params.for_case(dataset).keys,
+                    "inference": inference,
+                }
         return sections
 
     def main_of(self, dataset: str) -> list[Evaluation]:
-        return self.evaluations(dataset, [*self.originals, *self.oracles, *self.params.methods], self.rates[dataset])
+        return self.evaluations(
+            dataset, [*self.originals, *self.oracles, *self.params.methods], self.rates[dataset]
+        )
 
     def scenarios_of(self, dataset: str) -> list[Evaluation]:
         """All that the scenarios of a data set show: the same systems as the main tables, after other requests."""
@@ -253,13 +299,19 @@ class Plan(Cases):
         """The ablated family before and after deletion, and its oracle, for every value of every ablation."""
         knobs = tuple(f"{knob}/" for knob in self.params.for_case(dataset).ablations)
         return self._changed(
-            dataset, knobs, [memory_family().original, memory_family().oracle, self.ablated_method.name]
+            dataset,
+            knobs,
+            [memory_family().original, memory_family().oracle, self.ablated_method.name],
         )
 
     @property
     def ablated_datasets(self) -> list[str]:
         """The data sets that have ablations."""
-        return [name for name in self.params.datasets if any(self.params.for_case(name).ablations.values())]
+        return [
+            name
+            for name in self.params.datasets
+            if any(self.params.for_case(name).ablations.values())
+        ]
 
     @property
     def scenario_datasets(self) -> list[str]:
@@ -268,22 +320,42 @@ class Plan(Cases):
 
     def selection_of(self, dataset: str) -> list[Evaluation]:
         """The family with pathways before and after deletion, for each (p_image, p_token); oracles have no say."""
-        return self._changed(dataset, ("p_drop/",), [memory_family().original, self.ablated_method.name])
+        return self._changed(
+            dataset, ("p_drop/",), [memory_family().original, self.ablated_method.name]
+        )
 
-    def _changed(self, dataset: str, places: tuple[str, ...], systems: list[str]) -> list[Evaluation]:
-        cases = [f"{dataset}/{change}" for change in self.params.changes_of(dataset) if change.startswith(places)]
-        return [run for case in cases for run in self.evaluations(case, systems, [self.largest_rate(dataset)])]
+    def _changed(
+        self, dataset: str, places: tuple[str, ...], systems: list[str]
+    ) -> list[Evaluation]:
+        cases = [
+            f"{dataset}/{change}"
+            for change in self.params.changes_of(dataset)
+            if change.startswith(places)
+        ]
+        return [
+            run
+            for case in cases
+            for run in self.evaluations(case, systems, [self.largest_rate(dataset)])
+        ]
 
     @cached_property
     def ablated_method(self) -> Method:
         """The method that unlearns from the ablated family: the one with its name, or the first."""
         methods = [method for method in METHODS.values() if method.family == memory_family().name]
-        return next((method for method in methods if method.name == memory_family().name), methods[0])
+        return next(
+            (method for method in methods if method.name == memory_family().name), methods[0]
+        )
 
     def searches_of(self, runs: Iterable[Evaluation]) -> list[str]:
         """The file of each search that chose the settings of one of these systems."""
         return [
-            fill(self.layout.search, case=run.dataset, seed=run.seed, rate=run.rate, method=run.method)
+            fill(
+                self.layout.search,
+                case=run.dataset,
+                seed=run.seed,
+                rate=run.rate,
+                method=run.method,
+            )
             for run in runs
             if run.method in self.searched
         ]
@@ -294,7 +366,9 @@ class Plan(Cases):
 
 def files_of(runs: Iterable[Evaluation]) -> list[str]:
     """All files that evaluations are measured from."""
-    return sorted({path for run in runs for path in (run.logits, run.record, run.training, run.forget)})
+    return sorted(
+        {path for run in runs for path in (run.logits, run.record, run.training, run.forget)}
+    )
 
 
 def one_of(names: Iterable[str]) -> str:

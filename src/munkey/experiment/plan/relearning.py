@@ -20,10 +20,14 @@ class RelearnPlan:
 
         Raises ValueError where none learns.
         """
-        methods = [each for each in map(self.params.method, self.params.methods) if each.original.learns]
+        methods = [
+            each for each in map(self.params.method, self.params.methods) if each.original.learns
+        ]
         if not methods:
             named = ", ".join(self.params.methods)
-            raise ValueError(f"nothing to relearn: no weights are trained for {named}; add to `methods`, e.g. munkey")
+            raise ValueError(
+                f"nothing to relearn: no weights are trained for {named}; add to `methods`, e.g. munkey"
+            )
         systems = []
         for family in {method.original.name: method.original for method in methods}.values():
             systems.append(self._system(dataset, "nothing", family, family.original))
@@ -48,7 +52,9 @@ class RelearnPlan:
         files = self.plan.train_input(dataset, seed, self.subset(dataset), family.letter)
         subset = "full" if system in self.plan.originals else self.subset(dataset)
         evaluated = self.plan.evaluate_input(dataset, seed, subset, system)
-        return files | {"retrieved" if name == "neighbors" else name: path for name, path in evaluated.items()}
+        return files | {
+            "retrieved" if name == "neighbors" else name: path for name, path in evaluated.items()
+        }
 
     def settings(self, dataset: str, system: str) -> Sections:
         """How the family is trained and answers, and how it is trained further."""

@@ -24,10 +24,18 @@ class StreamPlan:
         methods = [each for each in methods if not each.whole_classes]
         if not methods:
             named = ", ".join(self.params.methods)
-            raise ValueError(f"no stream: each method ({named}) forgets whole classes alone; add another to `methods`")
-        families = {one.original.name: one.original for one in methods if not one.original.exact}.values()
-        oracles = [self._system(dataset, each.oracle, each.title, "training set") for each in families]
-        return oracles + [self._system(dataset, each.name, each.title, each.stored) for each in methods]
+            raise ValueError(
+                f"no stream: each method ({named}) forgets whole classes alone; add another to `methods`"
+            )
+        families = {
+            one.original.name: one.original for one in methods if not one.original.exact
+        }.values()
+        oracles = [
+            self._system(dataset, each.oracle, each.title, "training set") for each in families
+        ]
+        return oracles + [
+            self._system(dataset, each.name, each.title, each.stored) for each in methods
+        ]
 
     def _system(self, dataset: str, name: str, title: str, stored: str) -> StreamedSystem:
         layout = self.plan.layout
@@ -36,8 +44,16 @@ class StreamPlan:
             [fill(path, dataset=dataset, seed=seed, system=name) for seed in seeds]
             for path in (layout.stream_logits, layout.stream_record)
         )
-        title = title if name in METHODS else f"Retrain ({self.plan.family_of(name).letter.upper()})"
-        return {"name": name, "title": title, "stored": stored, "logits": logits, "records": records}
+        title = (
+            title if name in METHODS else f"Retrain ({self.plan.family_of(name).letter.upper()})"
+        )
+        return {
+            "name": name,
+            "title": title,
+            "stored": stored,
+            "logits": logits,
+            "records": records,
+        }
 
     def inputs(self, dataset: str, seed: str, system: str) -> Files:
         """The halves; the original that a method starts from; keys of a family with a memory."""

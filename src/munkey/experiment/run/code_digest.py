@@ -80,13 +80,19 @@ class Code:
         for name, package in ({"munkey": Package(PACKAGE)} | dict(plugins)).items():
             self.files |= _files(name, package.place)
         try:
-            self._graph = grimp.build_graph("munkey", exclude_type_checking_imports=True, cache_dir=None)
-        except grimp.exceptions.SourceSyntaxError:  # in a file that is being written, which no job may need
+            self._graph = grimp.build_graph(
+                "munkey", exclude_type_checking_imports=True, cache_dir=None
+            )
+        except (
+            grimp.exceptions.SourceSyntaxError
+        ):  # in a file that is being written, which no job may need
             self._graph = grimp.ImportGraph()
         self._add_unread()
         for module in self.files:
             parent = module.rpartition(".")[0]
-            if parent in self.files:  # importing a module runs its package, which grimp does not count
+            if (
+                parent in self.files
+            ):  # importing a module runs its package, which grimp does not count
                 self._graph.add_import(importer=module, imported=parent)
         for module in NO_INFLUENCE:
             for importer in self._graph.find_modules_that_directly_import(module):
@@ -175,7 +181,10 @@ def file_hash(file: Path) -> str:
     state = _sha256(sys.version, hashlib.sha256(content).hexdigest())
     hashes = _known_hashes()
     if hashes.get(str(file), {}).get("state") != state:
-        hashes[str(file)] = {"state": state, "code": _sha256(ast.dump(_without_docstrings(content)))}
+        hashes[str(file)] = {
+            "state": state,
+            "code": _sha256(ast.dump(_without_docstrings(content))),
+        }
     return hashes[str(file)]["code"]
 
 
@@ -191,7 +200,10 @@ def _without_docstrings(content: bytes) -> ast.Module:
 def _known_hashes() -> dict[str, dict[str, str]]:
     """The hashes of KNOWN, by file. New ones are written there when the process ends."""
     try:
-        hashes = {file: {"state": each["state"], "code": each["code"]} for file, each in read_json(KNOWN).items()}
+        hashes = {
+            file: {"state": each["state"], "code": each["code"]}
+            for file, each in read_json(KNOWN).items()
+        }
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # not there yet, or damaged
         hashes = {}
     before = dict(hashes)

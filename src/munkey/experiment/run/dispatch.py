@@ -61,13 +61,23 @@ class Task:
 
 def run(task: Task, log: str, threads: int, gpus: int, config: Named) -> None:
     """Run a job: its function in its surroundings. gpus: how many it may use; config: all parameters."""
-    outputs = [path for each in task.outputs.values() for path in ([each] if isinstance(each, str) else each)]
+    outputs = [
+        path
+        for each in task.outputs.values()
+        for path in ([each] if isinstance(each, str) else each)
+    ]
     with job(log, threads, outputs):
-        settings = {name: config[name] for name in ("resident_share", "checkpoint_s")}  # they change no result
+        settings = {
+            name: config[name] for name in ("resident_share", "checkpoint_s")
+        }  # they change no result
         module, _, name = str(task.params["code"]).partition(" ")[0].partition(".")
         function = getattr(importlib.import_module(f"munkey.jobs.{module}"), name)
         files = {"inputs": task.inputs, "outputs": task.outputs}
-        call(function, task, {"device": device_of(gpus), "config": config, "log": log, **files, **settings})
+        call(
+            function,
+            task,
+            {"device": device_of(gpus), "config": config, "log": log, **files, **settings},
+        )
 
 
 def call(function: Function, task: Task, surroundings: Named) -> None:
@@ -82,7 +92,9 @@ def call(function: Function, task: Task, surroundings: Named) -> None:
 
     named = [*task.inputs, *task.outputs, *task.params]
     if twice := sorted({name for name in named if named.count(name) > 1}):
-        raise TypeError(f"rule {task.rule}: {', '.join(twice)} names two of its inputs, outputs and params")
+        raise TypeError(
+            f"rule {task.rule}: {', '.join(twice)} names two of its inputs, outputs and params"
+        )
     params = {name: restored(value) for name, value in task.params.items()}
     given = {**surroundings, **task.wildcards, **task.inputs, **task.outputs, **params}
     arguments, missing = _arguments(function, given)

@@ -37,7 +37,9 @@ LIBRARIES = (
 SWITCH = "MUNKEY_FORK_SERVER"  # set it to 0 to run every job in its own process
 RUN = "MUNKEY_RUN"  # set for the jobs of a local run: its folder, which Snakemake keeps locked
 FORKED = "MUNKEY_FORKED"  # set in the environment of a fork
-KILLED = "this job was killed; if nobody killed it, the machine ran out of memory: see its system log"
+KILLED = (
+    "this job was killed; if nobody killed it, the machine ran out of memory: see its system log"
+)
 INTERRUPTED = 128 + signal.SIGINT  # exit status
 # The server imports with one thread, since threads do not survive a fork. Each job sets its own number.
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -57,8 +59,12 @@ def open_run() -> None:
         import fcntl
 
         folder = Path(tempfile.mkdtemp(prefix="munkey-run-"))
-        fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX)  # left open: this process has the lock until it ends
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)  # if Snakemake is killed, the server does it
+        fcntl.flock(
+            os.open(folder, os.O_RDONLY), fcntl.LOCK_EX
+        )  # left open: this process has the lock until it ends
+        atexit.register(
+            shutil.rmtree, folder, ignore_errors=True
+        )  # if Snakemake is killed, the server does it
         os.environ[RUN] = str(folder)
         if sys.platform == "linux" and os.environ.get(SWITCH) != "0":
             _launch(socket_in(folder))
@@ -66,7 +72,9 @@ def open_run() -> None:
 
 def _launch(path: Path) -> None:
     """Launch the server in a session of its own. Jobs can connect at once."""
-    reading, _ = os.pipe()  # the other end is left open: the server ends when it is closed, as this process ends
+    reading, _ = (
+        os.pipe()
+    )  # the other end is left open: the server ends when it is closed, as this process ends
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen(256)  # jobs can queue while the libraries are being imported
@@ -127,7 +135,9 @@ def _fork_at(path: Path) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(str(path))
     socket.send_fds(connection, [b"0"], [0, 1, 2])
-    connection.sendall(json.dumps([sys.argv, sys.path, str(Path.cwd()), dict(os.environ)]).encode() + b"\n")
+    connection.sendall(
+        json.dumps([sys.argv, sys.path, str(Path.cwd()), dict(os.environ)]).encode() + b"\n"
+    )
     if not connection.recv(1):
         raise ConnectionResetError
     return connection
@@ -156,7 +166,9 @@ def serve(path: Path, listener: socket.socket) -> None:
             importlib.import_module(library)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel clears forks away
     while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
-        with contextlib.suppress(OSError):  # where no job can be forked, closing the connection says so
+        with contextlib.suppress(
+            OSError
+        ):  # where no job can be forked, closing the connection says so
             connection, _ = listener.accept()
             with connection:
                 if not os.fork():

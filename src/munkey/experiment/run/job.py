@@ -20,7 +20,8 @@ POST_MORTEM = "MUNKEY_PDB"  # set by `munkey job --pdb`: a debugger starts where
 TOOK = "This job took "  # before its wall time, in the last line of the log of a job that succeeded
 FAILED = "\nThis job failed: "  # before the reason, at the end of the log of a failed job
 KILLED = (
-    "It ended without a reason in its log. If nobody killed it, the machine may have run out of memory or disk space."
+    "It ended without a reason in its log. If nobody killed it, the machine may have run out of memory"
+    " or disk space."
 )
 
 
@@ -54,13 +55,17 @@ def job(log: str, threads: int, outputs: Sequence[str] = ()) -> Iterator[None]:
     keep_freed_memory()
     from threadpoolctl import threadpool_limits
 
-    surroundings = _in_terminal() if os.environ.get(IN_TERMINAL) in outputs else _in_log(log, outputs)
+    surroundings = (
+        _in_terminal() if os.environ.get(IN_TERMINAL) in outputs else _in_log(log, outputs)
+    )
     with surroundings, threadpool_limits(threads):
         started = time.monotonic()
         yield
         used = usage()
         wall = f"{time.monotonic() - started:.2f}"
-        print(f"{TOOK}{wall} s, {used['cpu_s']} s of CPU, {used['max_rss_mb']} MiB of memory at most")
+        print(
+            f"{TOOK}{wall} s, {used['cpu_s']} s of CPU, {used['max_rss_mb']} MiB of memory at most"
+        )
 
 
 @contextlib.contextmanager
@@ -68,7 +73,9 @@ def _in_log(log: str, outputs: Sequence[str]) -> Iterator[None]:
     before = sys.breakpointhook, sys.stdin
 
     def refuse(*_: object, **__: object) -> None:
-        raise RuntimeError(f"a breakpoint, but nobody sees it here: `munkey job {''.join(outputs[:1])}` stops at it")
+        raise RuntimeError(
+            f"a breakpoint, but nobody sees it here: `munkey job {''.join(outputs[:1])}` stops at it"
+        )
 
     with (
         Path(log).open("w", buffering=1) as file,
@@ -76,7 +83,10 @@ def _in_log(log: str, outputs: Sequence[str]) -> Iterator[None]:
         contextlib.redirect_stdout(file),
         contextlib.redirect_stderr(file),
     ):
-        sys.breakpointhook, sys.stdin = refuse, nothing  # the latter for pdb.set_trace(), which asks no hook
+        sys.breakpointhook, sys.stdin = (
+            refuse,
+            nothing,
+        )  # the latter for pdb.set_trace(), which asks no hook
         try:
             yield
         except Exception as error:
@@ -122,8 +132,13 @@ def last_words(failed: Mapping[str, str], stopped: bool = False) -> str:
     for log, name in first_failed:
         lines = (reasons[log] or KILLED).splitlines()
         rest = [f"... {len(lines) - most} more lines in its log"] * (len(lines) > most)
-        paragraphs += [name, textwrap.indent("\n".join([*lines[:most], *rest, f"log: {log}"]), "  ")]
-    others = [f"... and {len(failed) - len(first_failed)} more, see above"] * (len(failed) > len(first_failed))
+        paragraphs += [
+            name,
+            textwrap.indent("\n".join([*lines[:most], *rest, f"log: {log}"]), "  "),
+        ]
+    others = [f"... and {len(failed) - len(first_failed)} more, see above"] * (
+        len(failed) > len(first_failed)
+    )
     count = "1 job" if len(failed) == 1 else f"{len(failed)} jobs"
     return "\n".join([f"{count} failed:", *paragraphs, *others, f"Fix the above, then {again}"])
 
@@ -159,7 +174,11 @@ def usage() -> dict[str, float]:
     import resource
 
     status, peak = Path("/proc/self/status"), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    if status.exists() and (high := re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), flags=re.MULTILINE)):
-        peak = int(high[1])  # ru_maxrss includes what the process was before `exec`: a copy of Snakemake
+    if status.exists() and (
+        high := re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), flags=re.MULTILINE)
+    ):
+        peak = int(
+            high[1]
+        )  # ru_maxrss includes what the process was before `exec`: a copy of Snakemake
     megabyte = 2**20 if sys.platform == "darwin" else 2**10
     return {"max_rss_mb": round(peak / megabyte, 1), "cpu_s": round(sum(os.times()[:4]), 2)}

@@ -71,7 +71,9 @@ def lost(jobs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list[str]:
 def loss(files: Sequence[str], again: bool) -> str:
     """What to say of files that an earlier run made and that are gone. again: whether this run makes them."""
     what = f"{files[0]} is" if len(files) == 1 else f"{len(files)} files, e.g. {files[0]}, are"
-    made = "made again, and so is all that was made from it. To make it alone, stop this run and use"
+    made = (
+        "made again, and so is all that was made from it. To make it alone, stop this run and use"
+    )
     then = made if again else "nothing that is left to make reads it. To have it again, use"
     return f"{what} not there any more (removed since): {then} `{command_to_make(files[0])}`"
 
@@ -92,7 +94,11 @@ def figures_ahead(
     for rule, logs in jobs.items():
         past = [seconds_of(Path(log)) or 0.0 for log in known.get(rule, ()) if Path(log).exists()]
         seconds += len(logs) * fmean(past or [0.0])
-    about = f", about {duration(seconds / at_once)} by what such jobs took here before" if seconds else ""
+    about = (
+        f", about {duration(seconds / at_once)} by what such jobs took here before"
+        if seconds
+        else ""
+    )
     words = (
         f"These figures need {sum(map(len, jobs.values()))} jobs, {trainings} of which train a model{about}: some show"
         " ablations, the selection of p_image and p_token, or a training that is watched."
@@ -128,7 +134,10 @@ def outcome(
     Where these are the main run's, a page that an earlier run made is named too, marked where it is older than its
     metrics, and the table is followed by what to deploy. mlflow: where the runs can be seen; designs: as for `advice`.
     """
-    results, left = Path(layout.all_metrics).parent, sorted(asked, key=os.path.split)  # folder by folder
+    results, left = (
+        Path(layout.all_metrics).parent,
+        sorted(asked, key=os.path.split),
+    )  # folder by folder
     main, audited, runtime = (fill(layout.table, table=name, ending="md") for name in TABLES)
     tables = [path for path in left if path.endswith(".md") and Path(path).is_file()]
     if table := next((path for path in (audited, main, *tables) if path in tables), None):
@@ -146,14 +155,18 @@ def outcome(
         yield f"metrics   {layout.all_metrics}: every (data set, rate, seed, method, metric)"
         yield f"logits    {results}/logits: every model on every sample; models in {results}/models"
         yield f"MLflow    {mlflow}"
-        left = [path for path in left if path not in (main, runtime, layout.tracking, layout.settings)]
+        left = [
+            path for path in left if path not in (main, runtime, layout.tracking, layout.settings)
+        ]
     if layout.report in left:
         yield f"page      {layout.report}: open it in a browser"
     elif main in tables and Path(layout.report).exists():
         older = Path(layout.report).stat().st_mtime < Path(layout.all_metrics).stat().st_mtime
         remark = ": older than these metrics; `make run TARGET=page` makes it anew" if older else ""
         yield f"page      {layout.report}{remark}"
-    for folder, paths in groupby((path for path in left if not path.endswith(".html")), key=os.path.dirname):
+    for folder, paths in groupby(
+        (path for path in left if not path.endswith(".html")), key=os.path.dirname
+    ):
         names = [Path(path).name for path in paths]
         listed, more = ", ".join(names), f"{len(names)} files, from {names[0]} to {names[-1]}"
         yield f"made      {folder}: {listed if len(listed) < WIDTH else more}"

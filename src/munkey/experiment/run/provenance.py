@@ -35,7 +35,8 @@ def provenance(params: Mapping[str, object], device: str) -> Provenance:
     return {
         "commit": commit + "+changes" * _changed(),
         "params_digest": params_digest(params),
-        "versions": {"python": platform.python_version()} | {name: _version(name) for name in LIBRARIES},
+        "versions": {"python": platform.python_version()}
+        | {name: _version(name) for name in LIBRARIES},
         "device": name,
     }
 
@@ -45,10 +46,15 @@ def _changed() -> bool:
 
     Of a plug-in that was copied into site-packages, its version stands for its code.
     """
-    places = [package.place for package in plugin_packages().values() if "site-packages" not in package.place.parts]
+    places = [
+        package.place
+        for package in plugin_packages().values()
+        if "site-packages" not in package.place.parts
+    ]
     code = [(".", "src", "workflow"), *((str(place.parent), place.name) for place in places)]
     changes = [
-        _git("-C", folder, "status", "--porcelain", "--untracked-files=normal", *names) for folder, *names in code
+        _git("-C", folder, "status", "--porcelain", "--untracked-files=normal", *names)
+        for folder, *names in code
     ]
     return any([_git("status", "--porcelain", "--untracked-files=no"), *changes])
 
@@ -61,7 +67,9 @@ def params_digest(params: Mapping[str, object]) -> str:
 def _git(*args: str) -> str:
     """What git prints; nothing where it fails, e.g. outside of a checkout, or is not installed."""
     try:
-        return subprocess.run(["git", *args], capture_output=True, text=True, check=False).stdout.strip()
+        return subprocess.run(
+            ["git", *args], capture_output=True, text=True, check=False
+        ).stdout.strip()
     except FileNotFoundError:
         return ""
 

@@ -73,7 +73,9 @@ def _changes(job: PlannedJob) -> Iterator[str]:
             knobs, knobs_before = _flat(value), _flat(old)
             for knob in sorted(knobs | knobs_before):
                 if knobs.get(knob) != knobs_before.get(knob):
-                    named = knob.replace("method.", f"unlearn.{job.method}.") if job.method else knob
+                    named = (
+                        knob.replace("method.", f"unlearn.{job.method}.") if job.method else knob
+                    )
                     yield f"{named} {knobs_before.get(knob, 'none')} → {knobs.get(knob, 'none')}"
         elif isinstance(value, (str, int, float)) and old is not None:
             yield f"{KNOBS.get(name, name)} {old} → {value}"
@@ -102,7 +104,11 @@ def _flat(section: Mapping[Any, Any], prefix: str = "") -> dict[str, object]:
     """Nested settings by dotted names."""
     flat: dict[str, object] = {}
     for name, value in section.items():
-        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+        flat |= (
+            _flat(value, f"{prefix}{name}.")
+            if isinstance(value, Mapping)
+            else {f"{prefix}{name}": value}
+        )
     return flat
 
 

@@ -24,5 +24,11 @@ def write_record(
     """
     values = values_of(settings)
     origin = provenance(values, device)
-    record = {"started": started, "ended": now(), "settings": values, "history": history, "provenance": origin}
+    record = {
+        "started": started,
+        "ended": now(),
+        "settings": values,
+        "history": history,
+        "provenance": origin,
+    }
     write_json(path, {**record, **facts, **usage()})

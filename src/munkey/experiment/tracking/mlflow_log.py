@@ -15,7 +15,14 @@ from urllib.parse import quote
 
 from munkey.core.console import counted
 from munkey.core.files import DamagedFileError, read_json, read_table
-from munkey.experiment.tracking.store import StoreError, database_of, every, experiment_id, open_store, public
+from munkey.experiment.tracking.store import (
+    StoreError,
+    database_of,
+    every,
+    experiment_id,
+    open_store,
+    public,
+)
 from munkey.report.tables.terminal import WIDTH
 
 if TYPE_CHECKING:
@@ -142,7 +149,9 @@ def log(uri: str, configuration: str, runs: "Sequence[Run]") -> Logged:
     runs: each after the one that it is nested under. Waits while another process logs. Raises StoreError if the store
     cannot be used: what was there before is still there, and the next call goes on from there.
     """
-    digests = [run.digest() for run in runs]  # before the store is opened: our own files are not its fault
+    digests = [
+        run.digest() for run in runs
+    ]  # before the store is opened: our own files are not its fault
     owner = owner_of(configuration, uri)
     database = database_of(uri)
     with open_store(uri) as client:
@@ -217,7 +226,9 @@ def comparisons(client: "MlflowClient", site: str, owner: str | None = None) -> 
     condition = "tags.kind = 'method'"
     if owner:
         condition += f' and tags.`{RESULTS}` = "{owner}"'
-    known = {run.info.run_id: run for run in every(client.search_runs, list(experiments), condition)}
+    known = {
+        run.info.run_id: run for run in every(client.search_runs, list(experiments), condition)
+    }
     present = [run for run in known.values() if run.data.tags.get(PRESENT) == "true"]
     groups: dict[tuple[str, str, str], list[MlflowRun]] = {}
     for run in present:
@@ -233,19 +244,25 @@ def comparisons(client: "MlflowClient", site: str, owner: str | None = None) -> 
         pairs = [run for run in runs if run.data.tags.get(REPLACED) in known]
         if pairs:
             pairs += [known[run.data.tags[REPLACED]] for run in pairs]
-            addresses[f"{folder}: {name}, before and after the last change"] = _comparison(site, experiment, pairs)
+            addresses[f"{folder}: {name}, before and after the last change"] = _comparison(
+                site, experiment, pairs
+            )
         folders.setdefault((experiment, rate), []).append(folder)
         together.setdefault((experiment, rate), []).extend(runs)
     for (experiment, rate), names in folders.items():
         if len(names) > 1:
             name = f"{experiments[experiment]}, {100 * float(rate):g} % forgotten"
-            addresses[f"{', '.join(names)}: {name}"] = _comparison(site, experiment, together[experiment, rate])
+            addresses[f"{', '.join(names)}: {name}"] = _comparison(
+                site, experiment, together[experiment, rate]
+            )
     return addresses
 
 
 def _comparison(site: str, experiment: str, runs: "Sequence[MlflowRun]") -> str:
     """The address that compares runs: the smallest gap first, and what has none, oracles and originals, last."""
-    ordered = sorted(runs, key=lambda run: (run.data.metrics.get("gap", float("inf")), run.info.run_name))
+    ordered = sorted(
+        runs, key=lambda run: (run.data.metrics.get("gap", float("inf")), run.info.run_name)
+    )
     ids = quote(json.dumps([run.info.run_id for run in ordered], separators=(",", ":")))
     return f"{site}/#/compare-runs?runs={ids}&experiments={quote(json.dumps([experiment]))}"
 
@@ -281,7 +298,9 @@ def _add(client: "MlflowClient", run: "Run", experiment: str, tags: Mapping[str,
     from mlflow.entities import Metric, Param
 
     ended = _milliseconds(run.ended)
-    created = client.create_run(experiment, _milliseconds(run.started), {**run.tags, **SOURCE, **tags}, run.name)
+    created = client.create_run(
+        experiment, _milliseconds(run.started), {**run.tags, **SOURCE, **tags}, run.name
+    )
     run_id = created.info.run_id
     for path in run.artifacts:
         client.log_artifact(run_id, path)

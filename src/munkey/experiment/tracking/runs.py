@@ -93,9 +93,15 @@ def _method(seeds: Sequence[Run], table_row: Mapping[Hashable, Any]) -> Run:
     """The run over seeds: what they have in common, with means and standard deviations from the table."""
     first = seeds[0]
     params = {
-        name: value for name, value in first.params.items() if all(run.params.get(name) == value for run in seeds)
+        name: value
+        for name, value in first.params.items()
+        if all(run.params.get(name) == value for run in seeds)
     }
-    tags = {name: value for name, value in first.tags.items() if all(run.tags.get(name) == value for run in seeds)}
+    tags = {
+        name: value
+        for name, value in first.tags.items()
+        if all(run.tags.get(name) == value for run in seeds)
+    }
     params["seeds"] = ", ".join(str(run.params["seed"]) for run in seeds)
     params.pop("seed", None)
     tags.pop("seed", None)
@@ -119,7 +125,9 @@ def _seeds(results: Results) -> Iterator[Run]:
     """The run of each evaluation."""
     metrics = read_table(results.layout.all_metrics).astype({"rate": str, "seed": str})
     groups = metrics.groupby(["dataset", "rate", "seed", "method"])
-    data_digests = {run.dataset: _data_digest(run.dataset, results.layout) for run in results.evaluations}
+    data_digests = {
+        run.dataset: _data_digest(run.dataset, results.layout) for run in results.evaluations
+    }
     for run in results.evaluations:
         names = {name: str(getattr(run, name)) for name in ("dataset", "rate", "seed", "method")}
         measured = groups.get_group(tuple(names.values())).replace({"metric": {"gap": SEED_GAP}})
@@ -127,15 +135,23 @@ def _seeds(results: Results) -> Iterator[Run]:
         curves = _curves("train", read_json(run.training))
         if run.record != run.training:
             curves |= _curves("unlearn", record)
-        settings = flat(record["settings"]) | flat(values_of(results.inference[run.dataset][run.method]))
-        digests = {"data_digest": data_digests[run.dataset], "forget_digest": _digest(read_bytes(run.forget))}
+        settings = flat(record["settings"]) | flat(
+            values_of(results.inference[run.dataset][run.method])
+        )
+        digests = {
+            "data_digest": data_digests[run.dataset],
+            "forget_digest": _digest(read_bytes(run.forget)),
+        }
         provenance = {name: str(value) for name, value in flat(record["provenance"]).items()}
         method_title = f"{results.titles[run.method]} @{run.rate}"
         yield Run(
             experiment=run.dataset,
             name=f"{method_title} seed {run.seed}",
             params=names | settings | flat({"facts": record.get("facts", {})}) | digests,
-            metrics={name: short(value) for name, value in zip(measured["metric"], measured["value"], strict=True)},
+            metrics={
+                name: short(value)
+                for name, value in zip(measured["metric"], measured["value"], strict=True)
+            },
             tags=names
             | {"kind": "run", NOTE: NOTES["run"]}
             | provenance
@@ -183,8 +199,12 @@ def _diverged(record: Mapping[str, Any]) -> dict[str, str]:
     return {DIVERGED: record[DIVERGED]} if DIVERGED in record else {}
 
 
-def _curves(stage: str, record: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[str, list[float]]:
-    return {f"{stage}/{curve}": [short(epoch[curve]) for epoch in record["history"]] for curve in CURVES}
+def _curves(
+    stage: str, record: Mapping[str, Sequence[Mapping[str, float]]]
+) -> dict[str, list[float]]:
+    return {
+        f"{stage}/{curve}": [short(epoch[curve]) for epoch in record["history"]] for curve in CURVES
+    }
 
 
 def _data_digest(dataset: str, layout: Layout) -> str:

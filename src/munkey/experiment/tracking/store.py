@@ -53,7 +53,9 @@ def open_store(uri: str) -> "Iterator[MlflowClient]":
         with FileLock(lock, timeout=TURN_S):
             if database:
                 # MLflow would try for minutes to open a file that is locked or no database.
-                with closing(sqlite3.connect(database, timeout=WAIT_S, isolation_level=None)) as connection:
+                with closing(
+                    sqlite3.connect(database, timeout=WAIT_S, isolation_level=None)
+                ) as connection:
                     connection.execute("BEGIN IMMEDIATE")
             yield MlflowClient(f"sqlite:///{database}" if database else uri)
     except StoreError:

@@ -39,13 +39,19 @@ class ExampleTiedFamily(ViTFamily[ExampleTiedSettings]):
         return ExampleTiedArchitecture, ExampleTied
 
     def learner(
-        self, system: System, forward: Callable[..., Tensor], training: Training[ExampleTiedSettings]
+        self,
+        system: System,
+        forward: Callable[..., Tensor],
+        training: Training[ExampleTiedSettings],
     ) -> Learner:
         import torch
 
         held = cast("ExampleTiedArchitecture", system.architecture).held(training.samples.ids)
         rows = torch.from_numpy(held).to(training.device)
-        return Learner(system, lambda images, index: forward(images, rows[to_device(index, images.device.type)]))
+        return Learner(
+            system,
+            lambda images, index: forward(images, rows[to_device(index, images.device.type)]),
+        )
 
     def resumed(self, system: System, training: Training[ExampleTiedSettings]) -> Learner:
         model = system.copy_of_model()

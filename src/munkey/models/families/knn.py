@@ -54,7 +54,12 @@ class KnnFamily(FittedFamily[KnnSettings]):
         return similarity_weights(cosines, present, settings.temperature)
 
     def logits(
-        self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval | None
+        self,
+        system: System,
+        samples: ImageSet,
+        data: DataSettings,
+        device: str,
+        retrieval: Retrieval | None,
     ) -> np.ndarray:
         """Raises KeyError where a neighbor is not a row of the system's own memory: nothing deleted can answer."""
         import torch
@@ -64,9 +69,13 @@ class KnnFamily(FittedFamily[KnnSettings]):
         near = retrieval.neighbors.first(settings.k)
         rows = memory.rows(near.ids)
         present = rows != NOBODY  # (B, K)
-        weights = self.vote_weights(settings, present, to_device(torch.from_numpy(near.cosines), device))
+        weights = self.vote_weights(
+            settings, present, to_device(torch.from_numpy(near.cosines), device)
+        )
         held = memory.tokens if len(memory) else memory.tokens.new_zeros(1, 1)
-        votes = (held[rows.clamp(min=0)] == torch.arange(system.architecture.classes, device=device)).float()
+        votes = (
+            held[rows.clamp(min=0)] == torch.arange(system.architecture.classes, device=device)
+        ).float()
         return to_host(vote_logits(votes * weights[:, :, None])).numpy()
 
 

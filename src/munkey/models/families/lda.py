@@ -74,19 +74,27 @@ class LinearFamily(FittedFamily[Settings]):
     def reads_rows(self, settings: Settings) -> bool:
         return cast("LdaSettings | NcmSettings", settings).temperature == "auto"
 
-    def calibrated(self, settings: Settings, sums: Sums, keys: np.ndarray, labels: np.ndarray) -> Settings:
+    def calibrated(
+        self, settings: Settings, sums: Sums, keys: np.ndarray, labels: np.ndarray
+    ) -> Settings:
         from munkey.models.networks.calibration import calibrated_temperature
 
         def left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
             return self.left_out(settings, sums, keys, labels)
 
-        return settings.model_copy(update={"temperature": calibrated_temperature(sums, keys, labels, left_out)})
+        return settings.model_copy(
+            update={"temperature": calibrated_temperature(sums, keys, labels, left_out)}
+        )
 
-    def left_out(self, settings: Settings, sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    def left_out(
+        self, settings: Settings, sums: Sums, keys: np.ndarray, labels: np.ndarray
+    ) -> np.ndarray:
         """Logits (N, C) at temperature 1 of some of the rows in the sums, each from all others."""
         raise NotImplementedError
 
-    def head_without(self, system: System, ids: np.ndarray, remaining: ExemplarMemory) -> nn.Module | None:
+    def head_without(
+        self, system: System, ids: np.ndarray, remaining: ExemplarMemory
+    ) -> nn.Module | None:
         """Those of a fit on the remaining rows, to the bit. Sums, if they are here, lose what the others added."""
         import numpy as np
 
@@ -100,13 +108,17 @@ class LinearFamily(FittedFamily[Settings]):
         remaining_sums.add(to_host(memory.keys[dropped]).numpy(), labels.astype(int), sign=-1)
         return self.headed(remaining_sums, self.shape(system), remaining)
 
-    def build(self, architecture: FittedArchitecture, generator: torch.Generator | None) -> nn.Module:  # type: ignore[override]
+    def build(  # type: ignore[override]
+        self, architecture: FittedArchitecture, generator: torch.Generator | None
+    ) -> nn.Module:
         """One whose weights are yet to be loaded."""
         import numpy as np
 
         from munkey.models.networks.closed_form import Head
 
-        return Head(np.zeros((architecture.classes, architecture.key_dim)), np.zeros(architecture.classes))
+        return Head(
+            np.zeros((architecture.classes, architecture.key_dim)), np.zeros(architecture.classes)
+        )
 
 
 def _labeled(memory: ExemplarMemory) -> tuple[np.ndarray, np.ndarray]:
@@ -132,7 +144,9 @@ class LdaFamily(LinearFamily[LdaSettings]):
 
         return discriminant(sums, settings.alpha, cast(float, settings.temperature))
 
-    def left_out(self, settings: LdaSettings, sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    def left_out(
+        self, settings: LdaSettings, sums: Sums, keys: np.ndarray, labels: np.ndarray
+    ) -> np.ndarray:
         from munkey.models.networks.closed_form import left_out
 
         return left_out(sums, keys, labels, settings.alpha)
@@ -152,7 +166,9 @@ class NcmFamily(LinearFamily[NcmSettings]):
 
         return nearest_mean(sums, cast(float, settings.temperature))
 
-    def left_out(self, settings: NcmSettings, sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    def left_out(
+        self, settings: NcmSettings, sums: Sums, keys: np.ndarray, labels: np.ndarray
+    ) -> np.ndarray:
         from munkey.models.networks.calibration import nearest_mean_left_out
 
         return nearest_mean_left_out(sums, keys, labels)

@@ -98,7 +98,10 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         return ("lda",) if settings.head == "lda" else ()
 
     def recipe(
-        self, sections: Mapping[str, object], stage: Stage, selected: Mapping[str, float] | None = None
+        self,
+        sections: Mapping[str, object],
+        stage: Stage,
+        selected: Mapping[str, float] | None = None,
     ) -> Recipe[MunkeySettings]:
         recipe = super().recipe(sections, stage, selected)
         if recipe.family.head == "none":
@@ -118,7 +121,9 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             return None
         assert memory.labels is not None
         rows = ExemplarMemory(memory.ids, to_host(memory.keys), memory.labels.float()[:, None])
-        architecture = FittedArchitecture(system.architecture.classes, rows.keys.shape[1], constants)
+        architecture = FittedArchitecture(
+            system.architecture.classes, rows.keys.shape[1], constants
+        )
         return cast(FittedFamily, FAMILIES["lda"]).head(architecture, rows)
 
     def _with_head(self, system: System, keys: np.ndarray | None, logits: np.ndarray) -> np.ndarray:
@@ -156,13 +161,23 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
 
         recipe, members = training.recipe, training.members
         if members is None:
-            raise ValueError("MUNKEY trains on the keys and neighbors of its samples: Training.members")
+            raise ValueError(
+                "MUNKEY trains on the keys and neighbors of its samples: Training.members"
+            )
         architecture = self.architecture(recipe, training.classes, members.keys.shape[1])
         if recipe.alpha is not None:
             temperature = best_temperature(_left_out(training), training.samples.labels)
-            architecture = replace(architecture, head={"alpha": recipe.alpha, "temperature": temperature})
-        model = self.build(architecture, (recipe.stage / "weights").torch_generator()).to(training.device).train()
-        learner = _learner(System(self.name, architecture, model), compiled(model, recipe.train), training)
+            architecture = replace(
+                architecture, head={"alpha": recipe.alpha, "temperature": temperature}
+            )
+        model = (
+            self.build(architecture, (recipe.stage / "weights").torch_generator())
+            .to(training.device)
+            .train()
+        )
+        learner = _learner(
+            System(self.name, architecture, model), compiled(model, recipe.train), training
+        )
         return supervise(learner, training)
 
     def resumed(self, system: System, training: Training[MunkeySettings]) -> Learner:
@@ -171,7 +186,9 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         learner.system.rows().tokens.data.copy_(system.rows().tokens_of(training.samples.ids))
         return learner
 
-    def extended(self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None) -> System:
+    def extended(
+        self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None
+    ) -> System:
         """Their tokens are averages of those of their nearest neighbors in the memory; or their keys, where tokens are
         keys.
         """
@@ -185,22 +202,40 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         memory, keys = system.rows(), torch.from_numpy(added.keys)
         tokens = keys
         if self.shape(system).architecture != "direct-key":
-            near = nearest(added, Keys(memory.ids.numpy(), to_host(memory.keys).numpy()), inference.k)
-            present, lent = torch.from_numpy(near.ids != NOBODY), to_host(memory.tokens.detach())[memory.rows(near.ids)]
+            near = nearest(
+                added, Keys(memory.ids.numpy(), to_host(memory.keys).numpy()), inference.k
+            )
+            present, lent = (
+                torch.from_numpy(near.ids != NOBODY),
+                to_host(memory.tokens.detach())[memory.rows(near.ids)],
+            )
             cosines = torch.from_numpy(near.cosines)
             weights = fusion_weights(cosines, present, inference.fusion, inference.temperature)
             tokens = (weights[:, :, None] * lent).sum(dim=1)
-        return replace(system, memory=memory.extended(added.ids, keys, tokens, torch.from_numpy(labels)))
+        return replace(
+            system, memory=memory.extended(added.ids, keys, tokens, torch.from_numpy(labels))
+        )
 
     def logits(
-        self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval | None
+        self,
+        system: System,
+        samples: ImageSet,
+        data: DataSettings,
+        device: str,
+        retrieval: Retrieval | None,
     ) -> np.ndarray:
         """Raises KeyError where a neighbor is not a row of the system's own memory: nothing deleted can answer."""
         assert retrieval is not None
         return self._asked(system, samples, data, device, retrieval)
 
     def _asked(
-        self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval, cut: Cut = None
+        self,
+        system: System,
+        samples: ImageSet,
+        data: DataSettings,
+        device: str,
+        retrieval: Retrieval,
+        cut: Cut = None,
     ) -> np.ndarray:
         """Logits (S, C) of the samples; cut: as for `ask`."""
         import torch
@@ -210,7 +245,11 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         from munkey.models.networks.munkey import Nearest, ask
 
         assert retrieval.neighbors is not None and retrieval.settings is not None
-        memory, settings, model = system.rows(), retrieval.settings, cast("Munkey", system.weights())
+        memory, settings, model = (
+            system.rows(),
+            retrieval.settings,
+            cast("Munkey", system.weights()),
+        )
         neighbors = retrieval.neighbors.first(settings.k)
         rows, cosines = memory.rows(neighbors.ids), torch.from_numpy(neighbors.cosines).to(device)
 
@@ -222,7 +261,12 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         return self._with_head(system, retrieval.keys, logits)
 
     def path_logits(
-        self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval
+        self,
+        system: System,
+        samples: ImageSet,
+        data: DataSettings,
+        device: str,
+        retrieval: Retrieval,
     ) -> dict[str, np.ndarray]:
         """`softmax`: one pass with the neighbors' average token; `image`: own image, null token; `token`: null image
         and the neighbors' tokens. retrieval: its settings are those of `softmax`, and of `token` its K.
@@ -233,7 +277,9 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             "token": self._asked(system, samples, data, device, retrieval, "image"),
         }
 
-    def cut_logits(self, system: System, samples: ImageSet, data: DataSettings, device: str) -> dict[str, np.ndarray]:
+    def cut_logits(
+        self, system: System, samples: ImageSet, data: DataSettings, device: str
+    ) -> dict[str, np.ndarray]:
         """Of members of the memory (sec. 3.2, P_s). `image`: own image, null token; `token`: null image, own token;
         `both`: own image and own token. Nothing is retrieved.
         """
@@ -247,14 +293,26 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         keys = to_host(own).numpy() if self.head(system) else None
 
         def cut(block: ImageBlock) -> Tensor:
-            drop, keep = (torch.full((len(block.images),), value, device=device) for value in (True, False))
-            masks = ((keep, drop), (drop, keep), (keep, keep))  # of image and token, for image, token and both
-            return torch.stack([model(block.images, tokens[block.where], *pair) for pair in masks], dim=1)
+            drop, keep = (
+                torch.full((len(block.images),), value, device=device) for value in (True, False)
+            )
+            masks = (
+                (keep, drop),
+                (drop, keep),
+                (keep, keep),
+            )  # of image and token, for image, token and both
+            return torch.stack(
+                [model(block.images, tokens[block.where], *pair) for pair in masks], dim=1
+            )
 
-        logits = self._with_head(system, keys, answers(blocks(samples, data, device), cut).swapaxes(0, 1))  # (3, N, C)
+        logits = self._with_head(
+            system, keys, answers(blocks(samples, data, device), cut).swapaxes(0, 1)
+        )  # (3, N, C)
         return dict(zip(("image", "token", "both"), np.ascontiguousarray(logits), strict=True))
 
-    def features(self, system: System, samples: ImageSet, data: DataSettings, device: str) -> np.ndarray:
+    def features(
+        self, system: System, samples: ImageSet, data: DataSettings, device: str
+    ) -> np.ndarray:
         """[CLS] before the head, from own image and own token."""
         import torch
 
@@ -267,21 +325,29 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             model(block.images, tokens[block.where])
             return inputs.pop()
 
-        hook = model.head.register_forward_pre_hook(lambda _, given: inputs.append(cast(torch.Tensor, given[0])))
+        hook = model.head.register_forward_pre_hook(
+            lambda _, given: inputs.append(cast(torch.Tensor, given[0]))
+        )
         read_features = answers(blocks(samples, data, device), read)
         hook.remove()
         return read_features
 
 
-def _learner(system: System, forward: Callable[..., Tensor], training: Training[MunkeySettings]) -> Learner:
+def _learner(
+    system: System, forward: Callable[..., Tensor], training: Training[MunkeySettings]
+) -> Learner:
     """The weights of a system with fresh exemplars. forward: its forward pass."""
     import torch
 
     recipe, members = training.recipe, training.members
     assert members is not None
-    exemplars = Exemplars(training.samples.ids, members, recipe.family, recipe.stage, training.device)
+    exemplars = Exemplars(
+        training.samples.ids, members, recipe.family, recipe.stage, training.device
+    )
     if constants := cast("MunkeyArchitecture", system.architecture).head:
-        exemplars.memory = replace(exemplars.memory, labels=torch.from_numpy(training.samples.labels))
+        exemplars.memory = replace(
+            exemplars.memory, labels=torch.from_numpy(training.samples.labels)
+        )
         offsets = (_left_out(training) / constants["temperature"]).astype(np.float32)
         exemplars.offsets = to_device(torch.from_numpy(offsets), training.device)
     return Learner(
@@ -321,7 +387,12 @@ class Exemplars:
     """
 
     def __init__(
-        self, ids: np.ndarray, members: MemberKeys, settings: MunkeySettings, stage: Stage, device: str
+        self,
+        ids: np.ndarray,
+        members: MemberKeys,
+        settings: MunkeySettings,
+        stage: Stage,
+        device: str,
     ) -> None:
         import torch
         from torch import nn
@@ -333,7 +404,9 @@ class Exemplars:
             self.tokens = nn.Parameter(keys.clone(), requires_grad=False)
         else:
             tokens = torch.empty(len(ids), settings.token_dim)
-            nn.init.normal_(tokens, std=settings.token_std, generator=(stage / "tokens").torch_generator())
+            nn.init.normal_(
+                tokens, std=settings.token_std, generator=(stage / "tokens").torch_generator()
+            )
             self.tokens = nn.Parameter(tokens.to(device))
         self.memory = ExemplarMemory(torch.from_numpy(ids), keys, self.tokens)
         self.neighbors = self.memory.rows(members.neighbors.ids)
@@ -347,7 +420,9 @@ class Exemplars:
         device = images.device.type
         draw = Draw(*(to_device(drawn, device) for drawn in self.draw(len(index))))
         own = to_device(index, device)
-        logits = model(images, self.training_tokens(own, draw), draw.image_dropped, draw.token_dropped)
+        logits = model(
+            images, self.training_tokens(own, draw), draw.image_dropped, draw.token_dropped
+        )
         return logits if self.offsets is None else logits + self.offsets[own]
 
     def draw(self, count: int) -> Draw:
@@ -357,11 +432,21 @@ class Exemplars:
         s = self.settings
         mask = torch.rand(count, generator=self.generator)
         retrieved = torch.rand(count, generator=self.generator) < s.p_retrieve
-        neighbors = torch.randint(s.neighbors[0], s.neighbors[1] + 1, (count,), generator=self.generator)
+        neighbors = torch.randint(
+            s.neighbors[0], s.neighbors[1] + 1, (count,), generator=self.generator
+        )
         one_of_them = s.aggregation == "ensemble"
-        quantile = torch.rand(count, generator=self.generator) if one_of_them else torch.zeros(count)
+        quantile = (
+            torch.rand(count, generator=self.generator) if one_of_them else torch.zeros(count)
+        )
         image_dropped = mask < s.p_image
-        return Draw(image_dropped, ~image_dropped & (mask < s.p_image + s.p_token), retrieved, neighbors, quantile)
+        return Draw(
+            image_dropped,
+            ~image_dropped & (mask < s.p_image + s.p_token),
+            retrieved,
+            neighbors,
+            quantile,
+        )
 
     def training_tokens(self, index: Tensor, draw: Draw) -> Tensor:
         """(1 - r) v_i + r v_n of a batch (eq. 1): (B, m). No gradient reaches the neighbors' tokens."""
@@ -372,8 +457,12 @@ class Exemplars:
         settings, rows = self.settings, self.neighbors[index]  # (B, K)
         drawn = torch.arange(rows.shape[1], device=rows.device) < draw.neighbors[:, None]
         present = drawn & (rows != NOBODY)
-        weights = fusion_weights(self.cosines[index], present, settings.aggregation, settings.temperature)  # (B, K)
+        weights = fusion_weights(
+            self.cosines[index], present, settings.aggregation, settings.temperature
+        )  # (B, K)
         if settings.aggregation == "ensemble":  # each of whose passes reads one neighbor
             weights = drawn_weights(weights, draw.quantile)
-        aggregated = (weights[:, :, None] * self.tokens.detach()[rows.clamp(min=0)]).sum(dim=1)  # (B, m)
+        aggregated = (weights[:, :, None] * self.tokens.detach()[rows.clamp(min=0)]).sum(
+            dim=1
+        )  # (B, m)
         return torch.where(draw.retrieved[:, None], aggregated, self.tokens[index])

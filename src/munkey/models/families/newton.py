@@ -54,11 +54,16 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
 
         if stage is None:
             raise ValueError(f"{self.title} draws noise: it needs a stage")
-        bare, shape = super().fitted(members, labels, classes, settings), (classes, members.keys.shape[1])
+        bare, shape = (
+            super().fitted(members, labels, classes, settings),
+            (classes, members.keys.shape[1]),
+        )
         noise = settings.sigma * (stage / "noise").numpy_generator().normal(size=shape)
         return self._solved(replace(bare, model=NoisyHead(np.zeros(shape), noise)), bare.rows())
 
-    def extended(self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None) -> System:
+    def extended(
+        self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None
+    ) -> System:
         """As a fit on all of them with the same noise."""
         return self._solved(system, super().extended(system, added, labels, inference).rows())
 
@@ -75,7 +80,9 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
             f"{self.title} is not exact: its weights remember dropped rows; the method `newton` removes them"
         )
 
-    def build(self, architecture: FittedArchitecture, generator: torch.Generator | None) -> nn.Module:  # type: ignore[override]
+    def build(  # type: ignore[override]
+        self, architecture: FittedArchitecture, generator: torch.Generator | None
+    ) -> nn.Module:
         """One whose weights are yet to be loaded."""
         import numpy as np
 

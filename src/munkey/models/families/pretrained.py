@@ -10,7 +10,15 @@ from pydantic import Field
 
 from munkey.models.families.resnet18 import BackboneFamily
 from munkey.models.family import Architecture, Recipe, family
-from munkey.settings import Count, EncoderSettings, Pixels, Positive, Section, TrainSettings, UserPath
+from munkey.settings import (
+    Count,
+    EncoderSettings,
+    Pixels,
+    Positive,
+    Section,
+    TrainSettings,
+    UserPath,
+)
 
 if TYPE_CHECKING:
     from timm.models import PretrainedCfg
@@ -51,7 +59,9 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
     def weights(self, own: PretrainedSettings) -> str | None:
         from munkey.encoders.registry import find
 
-        return find(own.model).weights(EncoderSettings(encoder=own.model, revision=None, image_size=None, batch_size=1))
+        return find(own.model).weights(
+            EncoderSettings(encoder=own.model, revision=None, image_size=None, batch_size=1)
+        )
 
     def architecture(
         self, recipe: Recipe[PretrainedSettings], classes: int, key_dim: int | None = None
@@ -64,23 +74,36 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
         if name.startswith("local-dir:"):
             config = json.loads((Path(settings.model) / "config.json").read_text())
             name, published = config["architecture"], config["pretrained_cfg"]
-            arguments = {key: value for key, value in config.get("model_args", {}).items() if key != "num_classes"}
+            arguments = {
+                key: value
+                for key, value in config.get("model_args", {}).items()
+                if key != "num_classes"
+            }
         else:
             published = cast("PretrainedCfg", get_pretrained_cfg(name)).to_dict()
-        size, own = settings.image_size or data.image_size, resolve_data_config({}, pretrained_cfg=published)
+        size, own = (
+            settings.image_size or data.image_size,
+            resolve_data_config({}, pretrained_cfg=published),
+        )
         if published.get("fixed_input_size"):
             arguments = arguments | {"img_size": size}
         pairs = list(zip(own["mean"], own["std"], strict=True))
         scale = [data.pixel_std / std for _, std in pairs]
         shift = [(data.pixel_mean - mean) / std for mean, std in pairs]
         frozen = settings.frozen
-        return self.backbone(classes, name, arguments, size, scale=scale, shift=shift, frozen=frozen)
+        return self.backbone(
+            classes, name, arguments, size, scale=scale, shift=shift, frozen=frozen
+        )
 
-    def start(self, model: nn.Module, architecture: Architecture, recipe: Recipe[PretrainedSettings]) -> None:
+    def start(
+        self, model: nn.Module, architecture: Architecture, recipe: Recipe[PretrainedSettings]
+    ) -> None:
         """Load the pretrained weights; the head stays fresh."""
         from munkey.encoders.timm_models import published
 
         network = cast("Backbone", model)
         given = cast("BackboneArchitecture", architecture).arguments
         size = {name: given[name] for name in ("img_size",) if name in given}
-        network.body.load_state_dict(published(recipe.family.of_timm, "pretrained.model", **size).state_dict())
+        network.body.load_state_dict(
+            published(recipe.family.of_timm, "pretrained.model", **size).state_dict()
+        )

@@ -70,7 +70,9 @@ class SisaFamily(ViTFamily[SisaSettings]):
         return super().build(architecture, None)
 
     def train(self, training: Training[SisaSettings]) -> Trained:
-        architecture = cast("SisaArchitecture", self.architecture(training.recipe, training.classes))
+        architecture = cast(
+            "SisaArchitecture", self.architecture(training.recipe, training.classes)
+        )
         model = cast("Sisa", self.build(architecture, None)).to(training.device)
         history = retrain(model, architecture, dict.fromkeys(range(model.shards), 0), training)
         return Trained(System(self.name, architecture, model.eval()), history)
@@ -78,7 +80,9 @@ class SisaFamily(ViTFamily[SisaSettings]):
 
 def cells(ids: np.ndarray, shards: int, slices: int, stage: Stage) -> Cells:
     """The shard and the slice of each sample id."""
-    cell = np.array([(stage / "cell" / i).seed() % (shards * slices) for i in ids.tolist()], dtype=np.int64)
+    cell = np.array(
+        [(stage / "cell" / i).seed() % (shards * slices) for i in ids.tolist()], dtype=np.int64
+    )
     return Cells(cell // slices, cell % slices)
 
 
@@ -88,7 +92,9 @@ def epochs_per_slice(epochs: int, slices: int) -> int:
     return max(1, round(2 * epochs / (slices + 1)))
 
 
-def retrain(model: Sisa, architecture: SisaArchitecture, first: Mapping[int, int], training: Training) -> History:
+def retrain(
+    model: Sisa, architecture: SisaArchitecture, first: Mapping[int, int], training: Training
+) -> History:
     """Train, in place, each shard in `first` from its slice first[shard] on, starting from the weights before it."""
     from munkey.models.networks.vit import ViT, built
 
@@ -104,12 +110,16 @@ def retrain(model: Sisa, architecture: SisaArchitecture, first: Mapping[int, int
                 before = built(lambda: ViT(architecture.of_one()), generator)
             model.state(shard, part).load_state_dict(before.state_dict())
             members = np.flatnonzero((where.shards == shard) & (where.slices <= part))
-            training.report(f"shard {shard + 1}/{model.shards}, slice {part + 1}: {len(members)} samples")
+            training.report(
+                f"shard {shard + 1}/{model.shards}, slice {part + 1}: {len(members)} samples"
+            )
             history += train_slice(model, shard, part, members, training)
     return [epoch | {"epoch": number} for number, epoch in enumerate(history, start=1)]
 
 
-def train_slice(model: Sisa, shard: int, part: int, members: np.ndarray, training: Training) -> History:
+def train_slice(
+    model: Sisa, shard: int, part: int, members: np.ndarray, training: Training
+) -> History:
     """One slice's epochs on the samples at positions `members`. The learning rate falls over all slices as over one."""
     import torch
 

@@ -42,10 +42,14 @@ class ViTFamily(Family[Settings]):
 
         return ViTArchitecture, ViT
 
-    def architecture(self, recipe: Recipe[Settings], classes: int, key_dim: int | None = None) -> Architecture:
+    def architecture(
+        self, recipe: Recipe[Settings], classes: int, key_dim: int | None = None
+    ) -> Architecture:
         assert recipe.model is not None
         knobs = recipe.model.model_dump() | (recipe.family.model_dump() if recipe.family else {})
-        return self.stored_architecture({"classes": classes, "image_size": recipe.data.image_size, **knobs})
+        return self.stored_architecture(
+            {"classes": classes, "image_size": recipe.data.image_size, **knobs}
+        )
 
     def stored_architecture(self, stored: Mapping[str, object]) -> Architecture:
         return self.network()[0](**stored)  # type: ignore[arg-type]  # checked when it was made
@@ -63,17 +67,26 @@ class ViTFamily(Family[Settings]):
         self.start(model, architecture, training.recipe)
         model.to(training.device).train()
         system = System(self.name, architecture, model)
-        return supervise(self.learner(system, compiled(model, training.recipe.train), training), training)
+        return supervise(
+            self.learner(system, compiled(model, training.recipe.train), training), training
+        )
 
     def start(self, model: nn.Module, architecture: Architecture, recipe: Recipe[Settings]) -> None:
         """What is done to fresh weights before they train."""
 
-    def learner(self, system: System, forward: Callable[..., Tensor], training: Training[Settings]) -> Learner:
+    def learner(
+        self, system: System, forward: Callable[..., Tensor], training: Training[Settings]
+    ) -> Learner:
         """The weights of a system. forward: its forward pass."""
         return Learner(system, lambda images, _: forward(images))
 
     def logits(
-        self, system: System, samples: ImageSet, data: DataSettings, device: str, retrieval: Retrieval | None
+        self,
+        system: System,
+        samples: ImageSet,
+        data: DataSettings,
+        device: str,
+        retrieval: Retrieval | None,
     ) -> np.ndarray:
         from munkey.models.forward import image_logits
 

@@ -34,9 +34,16 @@ def grid_plot(grid: pd.DataFrame) -> Figure:
             return theme.words_alone("Every setting diverged.")
     theme.checked(grid, list(PANELS), "kept")
     rows = deployed_rows(grid)
-    image = grid[grid["path"] == "image"].set_index("setting")["share"].reindex(rows["setting"]).to_numpy()
+    image = (
+        grid[grid["path"] == "image"]
+        .set_index("setting")["share"]
+        .reindex(rows["setting"])
+        .to_numpy()
+    )
     figure = theme.canvas(theme.DOUBLE, 1.6 + 0.17 * len(rows))
-    left, *others = figure.subplots(1, 1 + len(PANELS), sharey=True, width_ratios=[3.2] + [1] * len(PANELS))
+    left, *others = figure.subplots(
+        1, 1 + len(PANELS), sharey=True, width_ratios=[3.2] + [1] * len(PANELS)
+    )
     _shares(left, rows, image)
     for axes, (column, (title, color)) in zip(others, PANELS.items(), strict=True):
         _dots(axes, rows[column].to_numpy(dtype=float), title, color)
@@ -48,7 +55,9 @@ def _labels(axes: Axes, knobs: pd.DataFrame) -> None:
     """The knobs of each setting in columns, their names above."""
     names = short_names(map(str, knobs)).values()
     lines = [
-        "  ".join(f"{knob_text(value):>{len(name)}}" for name, value in zip(names, line, strict=True))
+        "  ".join(
+            f"{knob_text(value):>{len(name)}}" for name, value in zip(names, line, strict=True)
+        )
         for line in knobs.values
     ]
     axes.set_yticks(range(len(lines)), lines, family=COLUMNS_FONT)
@@ -71,12 +80,28 @@ def _shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
     ends = limits(rows)
     low, high = (rows[name].clip(*ends) for name in ("share_low", "share_high"))
     band = 1.96 * rows["chance"]
-    axes.barh(places, 2 * band, left=-band, height=0.8, color=theme.BAND, label="95 % by chance", zorder=0)
+    axes.barh(
+        places, 2 * band, left=-band, height=0.8, color=theme.BAND, label="95 % by chance", zorder=0
+    )
     axes.hlines(places, low, high, color=theme.BLUE, linewidth=1.2, zorder=2)
     for column, edge, marker in (("share_low", ends[0], "<"), ("share_high", ends[1], ">")):
         beyond = rows[column] < edge if marker == "<" else rows[column] > edge
-        axes.plot(np.full(beyond.sum(), edge), places[beyond], marker, color=theme.BLUE, clip_on=False, zorder=3)
-    axes.plot(rows["share"].clip(*ends), places, "o", color=theme.BLUE, label="as deployed, 95 %", zorder=3)
+        axes.plot(
+            np.full(beyond.sum(), edge),
+            places[beyond],
+            marker,
+            color=theme.BLUE,
+            clip_on=False,
+            zorder=3,
+        )
+    axes.plot(
+        rows["share"].clip(*ends),
+        places,
+        "o",
+        color=theme.BLUE,
+        label="as deployed, 95 %",
+        zorder=3,
+    )
     axes.plot(image, places, "x", color=theme.GRAY, label="image alone", zorder=2)
     for value, words, side in (
         (0, "never seen", "left"),

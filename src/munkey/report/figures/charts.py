@@ -74,7 +74,8 @@ def _sensitivity(source: ChartSource) -> "Figure":
     if diverged:
         return diverged
     traces = [
-        pd.DataFrame(read_npz(path, *TRACED)).assign(seed=seed) for seed, path in enumerate(source.files["traces"])
+        pd.DataFrame(read_npz(path, *TRACED)).assign(seed=seed)
+        for seed, path in enumerate(source.files["traces"])
     ]
     return sensitivity_plot(pd.concat(traces).assign(dataset=source.dataset), source.threshold)
 
@@ -97,7 +98,9 @@ def _tokens(source: ChartSource) -> "Figure":
     if diverged:
         return diverged
     trace, classes = read_npz(source.files["trace"]), read_json(source.files["classes"])
-    epochs = sorted(int(name.removeprefix("tokens_")) for name in trace if name.startswith("tokens_"))
+    epochs = sorted(
+        int(name.removeprefix("tokens_")) for name in trace if name.startswith("tokens_")
+    )
     panels = {}
     moments = MOMENTS if len(epochs) == len(MOMENTS) else MOMENTS[::2]  # one epoch has no middle
     for epoch, moment in zip(epochs, moments, strict=True):

@@ -18,7 +18,9 @@ PATHWAYS = {
     "A_both": ("both", theme.BLACK),
 }
 
-SHARE_LINEAR = 20.0  # percent: up to which the streams' axis of shares is linear, on either side of 0
+SHARE_LINEAR = (
+    20.0  # percent: up to which the streams' axis of shares is linear, on either side of 0
+)
 SHARE_TICKS = (-10_000, -1000, -100, -20, 20, 100, 1000, 10_000)
 
 
@@ -39,10 +41,14 @@ def neighbors_plot(frame: pd.DataFrame) -> Figure:
     for axes, metric, title in zip(
         panels, ("TA", "gap"), ("test accuracy [%]", "Avg Gap [percentage points]"), strict=True
     ):
-        for number, (dataset, part) in enumerate(frame.sort_values("k").groupby("dataset", sort=True)):
+        for number, (dataset, part) in enumerate(
+            frame.sort_values("k").groupby("dataset", sort=True)
+        ):
             mean, sd = part[f"{metric}_mean"], part[f"{metric}_sd"].fillna(0)
             look = {**theme.point_style(number), "linestyle": DASHES[number % len(DASHES)]}
-            axes.errorbar(part["k"], mean, [sd.clip(upper=mean), sd], capsize=2, label=str(dataset), **look)
+            axes.errorbar(
+                part["k"], mean, [sd.clip(upper=mean), sd], capsize=2, label=str(dataset), **look
+            )
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_locator(FixedLocator(sorted(frame["k"].unique())))
         axes.xaxis.set_major_formatter(ScalarFormatter())
@@ -76,7 +82,9 @@ def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
         for text in left.legend(loc="best").get_texts():
             text.set_parse_math(True)
         for dashes, (column, (title, color)) in zip(DASHES, PATHWAYS.items(), strict=False):
-            mean_curve(right, epochs[column], color, top=100, alpha=0.2, linestyle=dashes, label=title)
+            mean_curve(
+                right, epochs[column], color, top=100, alpha=0.2, linestyle=dashes, label=title
+            )
         right.set(xlabel="epoch", ylabel="training accuracy [%]", ylim=(0, 104))
         right.legend(loc="best")
         left.set_title(str(dataset), loc="left", fontweight="bold")
@@ -94,7 +102,9 @@ def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
     left out. Raises ValueError where it has no method.
     """
     methods = [row.name for row in rows if row.oracle and not row.context]
-    first = summary.sort_values("rate", ascending=False, kind="stable").drop_duplicates(["case", "method"])
+    first = summary.sort_values("rate", ascending=False, kind="stable").drop_duplicates(
+        ["case", "method"]
+    )
     frame = first[first["method"].isin(methods)]
     if len(frame) and frame["ToW"].isna().all():
         return theme.words_alone("No method has a ToW: models diverged.")
@@ -113,7 +123,13 @@ def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
         heights = [place + height for place in places]
         means = values.loc[names, "ToW"]
         bars = values.loc[names, "ToW_sd"].fillna(0)  # one seed has none
-        axes.errorbar(means, heights, xerr=[bars.clip(upper=means), bars.clip(upper=1 - means)], elinewidth=0.8, **look)
+        axes.errorbar(
+            means,
+            heights,
+            xerr=[bars.clip(upper=means), bars.clip(upper=1 - means)],
+            elinewidth=0.8,
+            **look,
+        )
     theme.name_lines(axes, [row.title for row in shown])
     axes.set(
         xlim=(max((frame["ToW"] - frame["ToW_sd"].fillna(0)).min() - 0.05, -0.02), 1.02),
@@ -152,8 +168,15 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
     anew = [title for title in dict.fromkeys(curves["title"]) if title not in methods]
     for number, title in enumerate(anew):
         means = curves[curves["title"] == title].groupby("done")["TA"].mean()
-        hollow = {"linestyle": "none", "color": theme.BLACK, "markerfacecolor": "none", "markersize": 5}
-        accuracy.plot(means.index, means, marker=theme.CLASS_MARKERS[number], label=str(title), **hollow)
+        hollow = {
+            "linestyle": "none",
+            "color": theme.BLACK,
+            "markerfacecolor": "none",
+            "markersize": 5,
+        }
+        accuracy.plot(
+            means.index, means, marker=theme.CLASS_MARKERS[number], label=str(title), **hollow
+        )
     seconds.set_yscale("log")
     for power in seconds.get_yticklabels(which="both"):  # 10 to the power of
         power.set_parse_math(True)
@@ -171,5 +194,7 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
     left.set_xlabel("requests")
     if anew:
         figure.legend(loc="outside lower center", ncols=4)
-    with matplotlib.rc_context({"text.parse_math": True}):  # of more powers, where there is room for them
+    with matplotlib.rc_context(
+        {"text.parse_math": True}
+    ):  # of more powers, where there is room for them
         return theme.freeze(figure)

@@ -31,32 +31,54 @@ def gap_plot(summary: pd.DataFrame, emphasized: str, width: float = theme.DOUBLE
     frame = summary.dropna(subset=["unlearn_s_mean", "gap_mean"]).fillna({"gap_sd": 0.0})
     if frame.empty:
         figure = theme.canvas(width, 1.0)
-        figure.text(0.5, 0.5, "No method has both a gap and a time to unlearn.", ha="center", va="center")
+        figure.text(
+            0.5, 0.5, "No method has both a gap and a time to unlearn.", ha="center", va="center"
+        )
         return theme.freeze(figure)
     rates = sorted(frame["rate"].unique(), reverse=True)
-    parts = [part.sort_values(["rate", "gap_mean"], ascending=[False, True]) for _, part in frame.groupby("dataset")]
+    parts = [
+        part.sort_values(["rate", "gap_mean"], ascending=[False, True])
+        for _, part in frame.groupby("dataset")
+    ]
     counts = [part["title"].nunique() for part in parts]
     figure = theme.canvas(width, 0.3 + sum(0.8 + theme.LINE_HEIGHT * count for count in counts))
-    grid = figure.subplots(len(parts), 2, squeeze=False, sharey="row", width_ratios=(3, 2), height_ratios=counts)
+    grid = figure.subplots(
+        len(parts), 2, squeeze=False, sharey="row", width_ratios=(3, 2), height_ratios=counts
+    )
     for (gaps, seconds), part in zip(grid, parts, strict=True):
         _panels(gaps, seconds, part, rates, width, emphasized)
-    handles = [Line2D([], [], linestyle="none", **theme.point_style(number)) for number in range(len(rates))]
+    handles = [
+        Line2D([], [], linestyle="none", **theme.point_style(number))
+        for number in range(len(rates))
+    ]
     titles = [f"{100 * rate:g} % forgotten" for rate in rates]
     figure.legend(handles, titles, loc="outside upper center", ncols=len(rates))
     return theme.freeze(figure)
 
 
 def _panels(
-    gaps: Axes, seconds: Axes, part: pd.DataFrame, rates: Sequence[float], width: float, emphasized: str
+    gaps: Axes,
+    seconds: Axes,
+    part: pd.DataFrame,
+    rates: Sequence[float],
+    width: float,
+    emphasized: str,
 ) -> None:
     """Of one data set. part: in the order of the lines."""
     names = list(part["title"].unique())
     for number, rate in enumerate(rates):
         own, style = part[part["rate"] == rate], theme.point_style(number)
         # A list: a data set may not have this rate, and pandas makes text, not numbers, of no titles.
-        places = [names.index(title) + APART * (number - (len(rates) - 1) / 2) for title in own["title"]]
+        places = [
+            names.index(title) + APART * (number - (len(rates) - 1) / 2) for title in own["title"]
+        ]
         ends = [np.minimum(own["gap_mean"], own["gap_sd"]), own["gap_sd"]]
-        bars: dict[str, Any] = {"xerr": ends, "ecolor": (style["color"], 0.5), "elinewidth": 0.9, "capsize": 2}
+        bars: dict[str, Any] = {
+            "xerr": ends,
+            "ecolor": (style["color"], 0.5),
+            "elinewidth": 0.9,
+            "capsize": 2,
+        }
         gaps.errorbar(own["gap_mean"], places, linestyle="none", zorder=3, **bars, **style)
         seconds.plot(own["unlearn_s_mean"], places, linestyle="none", zorder=3, **style)
     theme.name_lines(gaps, names, emphasized)
@@ -69,11 +91,17 @@ def _panels(
     seconds.spines["left"].set_visible(False)
     top = 1.15 * (part["gap_mean"] + part["gap_sd"]).max() + 0.2
     gaps.set_xscale("function", functions=(lambda gap: np.sqrt(np.maximum(gap, 0)), np.square))
-    gaps.set(xlim=(0, top), xlabel=theme.fitted("Avg Gap [percentage points], square-root scale", width, 24))
+    gaps.set(
+        xlim=(0, top),
+        xlabel=theme.fitted("Avg Gap [percentage points], square-root scale", width, 24),
+    )
     ticks = TICKS if width >= theme.DOUBLE else [tick for tick in TICKS if tick % 1 == 0]
     gaps.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if tick <= top]))
     gaps.xaxis.set_major_formatter(FuncFormatter(lambda gap, _: f"{gap:g}"))
     for axes in (gaps, seconds):
         axes.grid(axis="x", color=theme.BAND, linewidth=0.6)
         axes.set_axisbelow(True)
-    gaps.set_title(f"{part['dataset'].iloc[0]}, {theme.seed_count(part['n'])}: further left is better", loc="left")
+    gaps.set_title(
+        f"{part['dataset'].iloc[0]}, {theme.seed_count(part['n'])}: further left is better",
+        loc="left",
+    )

@@ -67,7 +67,9 @@ def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
     lowest, _ = axes.get_xlim()
     signed = lowest < drawn(-TICKS[1])
     ticks = [tick for tick in SIGNED_TICKS if drawn(tick) >= lowest] if signed else TICKS
-    axes.set_xticks([*map(drawn, ticks)], [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in ticks])
+    axes.set_xticks(
+        [*map(drawn, ticks)], [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in ticks]
+    )
     words = RESIDUE
     if signed:
         words += "; below 0: over-forgotten"
@@ -85,13 +87,19 @@ def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
 def _legend(figure: Figure, points: pd.DataFrame, columns: int) -> None:
     """The kinds that occur, what else marks say, and the front."""
     looks = [(*style, style[0]) for kind, style in STYLES.items() if kind in set(points["kind"])]
-    looks += [(theme.GRAY, "v", "over-forgets", theme.GRAY)] if (points["share_high"] < 0).any() else []
+    looks += (
+        [(theme.GRAY, "v", "over-forgets", theme.GRAY)] if (points["share_high"] < 0).any() else []
+    )
     looks += [] if np.isfinite(points["bound"]).all() else [(theme.GRAY, "o", "no bound", "none")]
     handles = [
         Line2D([], [], marker=marker, color=color, mfc=face, linestyle="none", label=words)
         for color, marker, words, face in looks
     ]
-    figure.legend(handles=[*handles, Line2D([], [], label="front", **FRONT)], loc="outside lower center", ncols=columns)
+    figure.legend(
+        handles=[*handles, Line2D([], [], label="front", **FRONT)],
+        loc="outside lower center",
+        ncols=columns,
+    )
 
 
 def _accuracy_bar(line: pd.Series) -> list[list[float]] | float:
@@ -118,18 +126,29 @@ def _name(axes: Axes, points: pd.DataFrame) -> None:
     """Write names and seconds beside the plot, near the height of their marks; a line leads to each, and none cross."""
     axes.autoscale_view()
     room = np.linspace(0, 1, len(points)) if len(points) > LINES else np.arange(len(points)) / LINES
-    marks = axes.transLimits.transform(np.stack([points["share"].map(drawn), points["TA_mean"]], axis=1))
+    marks = axes.transLimits.transform(
+        np.stack([points["share"].map(drawn), points["TA_mean"]], axis=1)
+    )
     free = marks[:, 1] - room
-    apart = (np.maximum.accumulate(free) + np.minimum.accumulate(free[::-1])[::-1]) / 2  # as far down as up
+    apart = (
+        np.maximum.accumulate(free) + np.minimum.accumulate(free[::-1])[::-1]
+    ) / 2  # as far down as up
     heights = np.clip(apart + room, room, 1 - room[::-1])
     heights = heights[uncrossed(marks, heights)]
     for (_, line), height in zip(points.iterrows(), heights, strict=True):
         axes.annotate(
-            line["title"] + ("" if pd.isna(line["seconds"]) else f" {two_digits(line['seconds'])} s"),
+            line["title"]
+            + ("" if pd.isna(line["seconds"]) else f" {two_digits(line['seconds'])} s"),
             (drawn(line["share"]), line["TA_mean"]),
             (NAMES, height),
             textcoords="axes fraction",
             va="center",
             fontweight="bold" if line["front"] else "normal",
-            arrowprops={"arrowstyle": "-", "color": theme.GRAY, "linewidth": 0.4, "shrinkB": 3, "relpos": (0, 0.5)},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": theme.GRAY,
+                "linewidth": 0.4,
+                "shrinkB": 3,
+                "relpos": (0, 0.5),
+            },
         )

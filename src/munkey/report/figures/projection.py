@@ -25,11 +25,16 @@ def umap_2d(points: np.ndarray, seed: int) -> np.ndarray:
     from umap import UMAP  # takes many seconds the first time: it compiles
 
     neighbors = min(15, len(points) - 1)
-    return np.asarray(UMAP(n_neighbors=neighbors, random_state=seed, n_jobs=1).fit_transform(points), dtype=np.float32)
+    return np.asarray(
+        UMAP(n_neighbors=neighbors, random_state=seed, n_jobs=1).fit_transform(points),
+        dtype=np.float32,
+    )
 
 
 @matplotlib.rc_context(theme.THEME)
-def projection_plot(panels: Mapping[str, Sequence[np.ndarray]], labels: np.ndarray, classes: Sequence[str]) -> Figure:
+def projection_plot(
+    panels: Mapping[str, Sequence[np.ndarray]], labels: np.ndarray, classes: Sequence[str]
+) -> Figure:
     """Exemplar tokens (top) and [CLS] features (bottom), a column per moment, colored by class.
 
     panels: tokens and features (N, 2) in the plane, by the title of the moment; labels (N,): indices into classes.
@@ -51,10 +56,18 @@ def projection_plot(panels: Mapping[str, Sequence[np.ndarray]], labels: np.ndarr
         styles = [theme.point_style(number) for number in range(len(classes))]
         handles = [Line2D([], [], linestyle="", markersize=4.5, **style) for style in styles]
         fitting = int(16 * figure.get_figwidth() / (max(map(len, classes)) + 5))
-        look: dict[str, Any] = {"loc": "outside lower center", "handletextpad": 0.1, "columnspacing": 1.2}
-        figure.legend(handles, classes, title=title, ncols=max(1, min(len(classes), fitting)), **look)
+        look: dict[str, Any] = {
+            "loc": "outside lower center",
+            "handletextpad": 0.1,
+            "columnspacing": 1.2,
+        }
+        figure.legend(
+            handles, classes, title=title, ncols=max(1, min(len(classes), fitting)), **look
+        )
     else:
-        mapped = matplotlib.cm.ScalarMappable(matplotlib.colors.Normalize(0, len(classes) - 1), "viridis")
+        mapped = matplotlib.cm.ScalarMappable(
+            matplotlib.colors.Normalize(0, len(classes) - 1), "viridis"
+        )
         figure.colorbar(mapped, ax=grid, label=f"index of the {title}", aspect=40)
     return theme.freeze(figure)
 
@@ -63,7 +76,17 @@ def _scatter(axes: Axes, points: np.ndarray, labels: np.ndarray, classes: int) -
     size, raster = float(np.clip(15000 / len(points), 2, 16)), len(points) > RASTERIZED
     x, y = points.T
     if classes > LEGEND_CLASSES:
-        axes.scatter(x, y, s=size, c=labels, cmap="viridis", vmin=0, vmax=classes - 1, lw=0, rasterized=raster)
+        axes.scatter(
+            x,
+            y,
+            s=size,
+            c=labels,
+            cmap="viridis",
+            vmin=0,
+            vmax=classes - 1,
+            lw=0,
+            rasterized=raster,
+        )
     else:
         for label in np.unique(labels):
             among, style = labels == label, theme.point_style(int(label))

@@ -31,16 +31,28 @@ def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
         ax=axes,
         label_fmt_left="{label}  {rank:.2f}\N{NO-BREAK SPACE}",
         label_fmt_right="\N{NO-BREAK SPACE}{rank:.2f}  {label}",
-        color_palette={title: theme.VERMILLION if title == emphasized else theme.BLACK for title in found.mean.index},
+        color_palette={
+            title: theme.VERMILLION if title == emphasized else theme.BLACK
+            for title in found.mean.index
+        },
         crossbar_props={"color": theme.GRAY, "linewidth": 2.5},
         elbow_props={"linewidth": 0.8},
         text_h_margin=0.15,
     )
-    for (crossbar,) in drawn["crossbars"]:  # through the ranks of a set, whose order changes from run to run
+    for (crossbar,) in drawn[
+        "crossbars"
+    ]:  # through the ranks of a set, whose order changes from run to run
         crossbar.set_xdata(sorted(crossbar.get_xdata()))
     axes.spines["top"].set(visible=True, bounds=(1, methods))
     axes.set_xticks(range(1, methods + 1))
-    axes.plot([1, 1 + found.difference], [2, 2], color=theme.BLACK, linewidth=1.2, marker="|", markersize=7)
+    axes.plot(
+        [1, 1 + found.difference],
+        [2, 2],
+        color=theme.BLACK,
+        linewidth=1.2,
+        marker="|",
+        markersize=7,
+    )
     axes.update_datalim([(methods, 2)])  # all ranks there can be, also where no method has them
     axes.autoscale_view()
     verdict = "" if found.p < LEVEL else ": none are told apart"

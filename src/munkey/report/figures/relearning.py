@@ -33,10 +33,15 @@ def relearning_plot(curves: pd.DataFrame) -> Figure:
     figure = theme.canvas(theme.DOUBLE, 0.7 + 1.35 * rows)
     grid = figure.subplots(rows, ACROSS, sharex=True, sharey=True, squeeze=False)
     for place, ((family, _), own) in enumerate(methods):
-        axes, others = grid.flat[place], frame[(frame["family"] == family) & (frame["role"] != "method")]
+        axes, others = (
+            grid.flat[place],
+            frame[(frame["family"] == family) & (frame["role"] != "method")],
+        )
         for role, (color, dashes, words) in STYLES.items():
             part = own if role == "method" else others[others["role"] == role]
-            theme.mean_curve(axes, part.groupby("step")["FA"], color, top=100, linestyle=dashes, label=words)
+            theme.mean_curve(
+                axes, part.groupby("step")["FA"], color, top=100, linestyle=dashes, label=words
+            )
         axes.set_title(str(own["title"].iloc[0]))
         axes.tick_params(labelbottom=place + ACROSS >= len(methods))  # there is no panel below
     for axes in grid.flat[len(methods) :]:

@@ -57,9 +57,15 @@ def retrieval_plot(examples: Sequence[Example]) -> Figure:
 
     A new neighbor is one that was not retrieved before; in parentheses stands whether it has the query's class.
     """
-    columns = 1 + max(len(answer.neighbors) for example in examples for answer in (example.before, example.after))
-    figure = theme.canvas(theme.DOUBLE, 0.5 + 2 * len(examples) * (theme.DOUBLE / (columns + 0.5) + 0.35))
-    grid = figure.subplots(2 * len(examples), columns, squeeze=False, width_ratios=[1.25] + [1] * (columns - 1))
+    columns = 1 + max(
+        len(answer.neighbors) for example in examples for answer in (example.before, example.after)
+    )
+    figure = theme.canvas(
+        theme.DOUBLE, 0.5 + 2 * len(examples) * (theme.DOUBLE / (columns + 0.5) + 0.35)
+    )
+    grid = figure.subplots(
+        2 * len(examples), columns, squeeze=False, width_ratios=[1.25] + [1] * (columns - 1)
+    )
     for number, example in enumerate(examples):
         _row(grid[2 * number], example, example.before, "before")
         _row(grid[2 * number + 1], example, example.after, "after")
@@ -81,7 +87,9 @@ def _row(row: np.ndarray, example: Example, answer: Answer, when: str) -> None:
     for axes, neighbor in zip(row[1:], answer.neighbors, strict=False):
         _picture(axes, neighbor.image, *BORDERS[neighbor.status][:2], 2.5)
         same = " (same)" if neighbor.label == example.label else " (other)"
-        axes.set_xlabel(f"{neighbor.weight:.2f}\n{neighbor.label}{same if neighbor.status == 'new' else ''}")
+        axes.set_xlabel(
+            f"{neighbor.weight:.2f}\n{neighbor.label}{same if neighbor.status == 'new' else ''}"
+        )
     for axes in row[1 + len(answer.neighbors) :]:
         axes.set_axis_off()
 

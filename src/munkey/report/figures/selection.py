@@ -37,7 +37,9 @@ def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
     if len(frame) and frame["gap"].isna().all():
         return theme.words_alone(f"{frame['dataset'].iloc[0]}: every pair diverged.")
     frame = frame.dropna(subset=["gap", "P_s"])
-    frame = theme.checked(frame, list(METRICS), "pairs").sort_values(["p_image", "p_token"], ignore_index=True)
+    frame = theme.checked(frame, list(METRICS), "pairs").sort_values(
+        ["p_image", "p_token"], ignore_index=True
+    )
     never = (frame["p_image"] == 0) & (frame["p_token"] == 0)
     looks = [
         CHOSEN if chosen else NEVER_DROPPED if both else OTHER
@@ -58,7 +60,9 @@ def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
         axes.set_xlabel(title, parse_math=True)
         if name in PERCENT:
             middle = (frame[name].min() + frame[name].max()) / 2
-            high = min(middle + span / 2, HIGHEST + 0.05 * span)  # no percentage is above 100; a mark there is whole
+            high = min(
+                middle + span / 2, HIGHEST + 0.05 * span
+            )  # no percentage is above 100; a mark there is whole
             axes.set_xlim(high - span, high)
             ticks = MaxNLocator(3).tick_values(high - span, high)
             axes.set_xticks([tick for tick in ticks if high - span <= tick <= min(high, HIGHEST)])
@@ -71,5 +75,8 @@ def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
     panels[0].set_ylabel("$p_{image}$, $p_{token}$", parse_math=True)
     for label, chosen in zip(panels[0].get_yticklabels(), frame["chosen"], strict=True):
         label.set_fontweight("bold" if chosen else "normal")
-    figure.suptitle(str(frame["dataset"].iloc[0]) + ("" if frame["chosen"].any() else ": no pair passes"), fontsize=8)
+    figure.suptitle(
+        str(frame["dataset"].iloc[0]) + ("" if frame["chosen"].any() else ": no pair passes"),
+        fontsize=8,
+    )
     return theme.freeze(figure)

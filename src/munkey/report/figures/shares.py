@@ -15,7 +15,14 @@ from matplotlib.patches import Patch
 from munkey.audits.family_audit import DEPLOYED
 from munkey.core.diverged import DIVERGED
 from munkey.report.figures import theme
-from munkey.report.tables.audits import ALONE, RESIDUE, STRATA, audited_name, first_rows, flagged_alone
+from munkey.report.tables.audits import (
+    ALONE,
+    RESIDUE,
+    STRATA,
+    audited_name,
+    first_rows,
+    flagged_alone,
+)
 
 NARROWEST = (-25.0, 110.0)  # percent
 WIDEST = (-300.0, 300.0)
@@ -42,7 +49,12 @@ STYLES = {  # of verdicts
 }
 
 
-LOOKS = {"low": (theme.SKY, "v"), "mid": (theme.BLUE, "o"), "high": (theme.ORANGE, "^"), "top": (theme.VERMILLION, "D")}
+LOOKS = {
+    "low": (theme.SKY, "v"),
+    "mid": (theme.BLUE, "o"),
+    "high": (theme.ORANGE, "^"),
+    "top": (theme.VERMILLION, "D"),
+}
 
 
 def limits(rows: pd.DataFrame, names: Sequence[str] = ("share",)) -> tuple[float, float]:
@@ -79,9 +91,20 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
         axes.fill_betweenx([place - 0.4, place + 0.4], -band, band, color=theme.BAND, linewidth=0)
         low, high = np.clip([line["share_low"], line["share_high"]], *ends)
         axes.plot([low, high], [place, place], color=style.color, linewidth=1.2, zorder=2)
-        for beyond, edge, arrow in ((line["share_low"] < low, low, "<"), (line["share_high"] > high, high, ">")):
+        for beyond, edge, arrow in (
+            (line["share_low"] < low, low, "<"),
+            (line["share_high"] > high, high, ">"),
+        ):
             if beyond:
-                axes.plot(edge, place, marker=arrow, color=style.color, markersize=4, clip_on=False, zorder=3)
+                axes.plot(
+                    edge,
+                    place,
+                    marker=arrow,
+                    color=style.color,
+                    markersize=4,
+                    clip_on=False,
+                    zorder=3,
+                )
         share = np.clip(line["share"], *ends)
         axes.plot(share, place, marker=style.marker, color=style.color, markersize=5, zorder=3)
     apart = ends[1] - ends[0] > CROWDED
@@ -104,10 +127,14 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     """
     names = [f"share_of_{name}" for name in STRATA]
     methods = audit[(audit["path"] == DEPLOYED) & (audit["role"] == "method")]
-    rows = methods.dropna(subset=names).reset_index(drop=True) if names[0] in methods else methods[:0]
+    rows = (
+        methods.dropna(subset=names).reset_index(drop=True) if names[0] in methods else methods[:0]
+    )
     if rows.empty:
         figure = theme.canvas(width, 0.9)
-        figure.text(0.5, 0.5, "no strata: too few pairs, or too small a pool", ha="center", va="center")
+        figure.text(
+            0.5, 0.5, "no strata: too few pairs, or too small a pool", ha="center", va="center"
+        )
         return theme.freeze(figure)
     for name in names:
         rows.loc[~np.isfinite(rows[_columns(name)]).all(axis=1), _columns(name)] = np.nan
@@ -116,7 +143,8 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     rows = rows[~is_empty].reset_index(drop=True)
     if rows.empty:
         return theme.words_alone(
-            f"No stratum has an interval with two ends: {absent}. More audit.pairs narrow them.", width
+            f"No stratum has an interval with two ends: {absent}. More audit.pairs narrow them.",
+            width,
         )
     figure = theme.canvas(width, 0.9 + 1.8 * theme.LINE_HEIGHT * len(rows))
     axes = figure.subplots()
@@ -125,10 +153,21 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
         for step, (name, words) in enumerate(STRATA.items()):
             color, marker = LOOKS[name]
             height = place + 0.18 * step - 0.27
-            share, low, high = np.clip(line[_columns(f"share_of_{name}")].to_numpy(dtype=float), *ends)
+            share, low, high = np.clip(
+                line[_columns(f"share_of_{name}")].to_numpy(dtype=float), *ends
+            )
             axes.plot([low, high], [height, height], color=color, linewidth=1.0, zorder=2)
             label = words if not place else None
-            axes.plot(share, height, marker=marker, color=color, markersize=4, linestyle="none", label=label, zorder=3)
+            axes.plot(
+                share,
+                height,
+                marker=marker,
+                color=color,
+                markersize=4,
+                linestyle="none",
+                label=label,
+                zorder=3,
+            )
     for value in MARKS:
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
     theme.name_lines(axes, [theme.fitted(str(title), width, 22) for title in rows["title"]])
@@ -148,7 +187,9 @@ def _columns(name: str) -> list[str]:
 def _name(line: pd.Series, width: float) -> str:
     """As in the table, which also says how the control was trained."""
     remembers = str(line["role"]).startswith("control")
-    name = theme.fitted(audited_name(line.replace(line["title"], REMEMBERS) if remembers else line), width, 22)
+    name = theme.fitted(
+        audited_name(line.replace(line["title"], REMEMBERS) if remembers else line), width, 22
+    )
     return f"{name} {ALONE}" if flagged_alone(line) else name
 
 
@@ -166,5 +207,7 @@ def _legend(figure: Figure, rows: pd.DataFrame) -> None:
     ]
     handles.append(Patch(color=theme.BAND, label="95 % by chance"))
     if any(flagged_alone(line) for _, line in rows.iterrows()):
-        handles.append(Line2D([], [], linestyle="none", label=f"{ALONE} flagged by an attack alone"))
+        handles.append(
+            Line2D([], [], linestyle="none", label=f"{ALONE} flagged by an attack alone")
+        )
     figure.legend(handles=handles, loc="outside lower center", ncols=3)

@@ -73,13 +73,20 @@ THEME: Any = {  # as matplotlib wants it
 def point_style(number: int) -> dict[str, Any]:
     """A color and a marker for a class or a data set; of the first ten, no two share either."""
     turn, place = divmod(number, len(CLASS_COLORS))
-    return {"color": CLASS_COLORS[place], "marker": CLASS_MARKERS[(place + turn) % len(CLASS_MARKERS)]}
+    return {
+        "color": CLASS_COLORS[place],
+        "marker": CLASS_MARKERS[(place + turn) % len(CLASS_MARKERS)],
+    }
 
 
 def line_style(number: int) -> dict[str, Any]:
     """A color, a marker and dashes for a line; of the first fourteen, no two share a color or a marker."""
     place = number % len(LINE_COLORS)
-    return {"color": LINE_COLORS[place], "marker": LINE_MARKERS[place], "linestyle": DASHES[number % len(DASHES)]}
+    return {
+        "color": LINE_COLORS[place],
+        "marker": LINE_MARKERS[place],
+        "linestyle": DASHES[number % len(DASHES)],
+    }
 
 
 def spread(places: np.ndarray, step: float) -> np.ndarray:
@@ -87,7 +94,9 @@ def spread(places: np.ndarray, step: float) -> np.ndarray:
     order = np.argsort(places, kind="stable")
     room = np.arange(len(places)) * min(step, 1 / max(len(places) - 1, 1))
     free = places[order] - room
-    apart = (np.maximum.accumulate(free) + np.minimum.accumulate(free[::-1])[::-1]) / 2  # as far down as up
+    apart = (
+        np.maximum.accumulate(free) + np.minimum.accumulate(free[::-1])[::-1]
+    ) / 2  # as far down as up
     heights = np.empty(len(places))
     heights[order] = np.clip(apart + room, room, 1 - room[::-1])
     return heights
@@ -97,7 +106,9 @@ def name_ends(axes: Axes, names: Sequence[str], step: float = 0.085) -> None:
     """Write the names of lines beside a panel, near their last points; a thin line in its color leads to each."""
     lines = axes.get_lines()[: len(names)]
     last = [np.asarray(line.get_xydata(), dtype=float)[-1] for line in lines]
-    ends = np.array([axes.transLimits.transform(axes.transScale.transform(point)) for point in last])
+    ends = np.array(
+        [axes.transLimits.transform(axes.transScale.transform(point)) for point in last]
+    )
     heights = spread(ends[:, 1].clip(0, 1), step)
     for line, name, (across, up), height in zip(lines, names, ends, heights, strict=True):
         axes.annotate(
@@ -127,7 +138,9 @@ def save(figure: Figure, stem: Path) -> list[Path]:
     svg, png = (stem.with_name(f"{stem.name}.{kind}") for kind in ("svg", "png"))
     write_text(svg, _svg(figure))
     with sealed(png) as temporary:
-        figure.savefig(temporary, format="png", dpi=DPI, facecolor="white", metadata={"Software": None})
+        figure.savefig(
+            temporary, format="png", dpi=DPI, facecolor="white", metadata={"Software": None}
+        )
     return [svg, png]
 
 
@@ -140,7 +153,9 @@ def data_url(svg: Figure | Path) -> str:
 def _svg(figure: Figure) -> str:
     text = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": "munkey", "svg.fonttype": "path"}):
-        figure.savefig(text, format="svg", dpi=DPI, facecolor="none", metadata={"Date": None, "Creator": None})
+        figure.savefig(
+            text, format="svg", dpi=DPI, facecolor="none", metadata={"Date": None, "Creator": None}
+        )
     return _for_dark_screens(text.getvalue())
 
 
@@ -157,7 +172,9 @@ def _for_dark_screens(svg: str) -> str:
 
 def canvas(width: float, height: float) -> Figure:
     """An empty figure of width x height inches, higher where it is narrow, whose layout keeps all text inside."""
-    return Figure(figsize=(width, height * (1.2 if width < DOUBLE else 1)), dpi=DPI, layout="constrained")
+    return Figure(
+        figsize=(width, height * (1.2 if width < DOUBLE else 1)), dpi=DPI, layout="constrained"
+    )
 
 
 def words_alone(words: str, width: float = DOUBLE) -> Figure:
@@ -199,10 +216,16 @@ def seed_count(counts: "pd.Series[int]") -> str:
 def over_seeds(counts: "pd.Series[int]") -> str:
     """What is drawn of these numbers of seeds: with a single one, there is no deviation."""
     several = counts.max() > 1
-    return f"mean ± standard deviation over {seed_count(counts)} seeds" if several else "one seed, n = 1"
+    return (
+        f"mean ± standard deviation over {seed_count(counts)} seeds"
+        if several
+        else "one seed, n = 1"
+    )
 
 
-def mean_curve(axes: Axes, groups: Any, color: str, top: float = math.inf, alpha: float = 0.15, **look: Any) -> None:
+def mean_curve(
+    axes: Axes, groups: Any, color: str, top: float = math.inf, alpha: float = 0.15, **look: Any
+) -> None:
     """A line at the means of `groups` (a pandas GroupBy of one column) over their keys, in a band of one sd.
 
     The band ends at 0 and at `top`; one value has no deviation. look: of the line, as matplotlib wants it.

@@ -26,7 +26,10 @@ class Term(NamedTuple):
 def terms() -> list[Term]:
     """All terms, in the order in which they are shown."""
     with TERMS.open(newline="") as lines:
-        return [Term(tuple(line["names"].split("; ")), line["what"], line["good"]) for line in csv.DictReader(lines)]
+        return [
+            Term(tuple(line["names"].split("; ")), line["what"], line["good"])
+            for line in csv.DictReader(lines)
+        ]
 
 
 def explained(tables: Iterable[Titled]) -> list[Term]:
@@ -46,4 +49,8 @@ def of_column(column: str) -> str:
 
 def _is_shown(term: Term, shown: Iterable[str]) -> bool:
     """Whether any of its names is among the words of a table, alone or before a rate or a data set."""
-    return any(text == name or text.startswith((f"{name} @", f"{name}, ")) for text in shown for name in term.names)
+    return any(
+        text == name or text.startswith((f"{name} @", f"{name}, "))
+        for text in shown
+        for name in term.names
+    )

@@ -115,7 +115,9 @@ def rendered(template: Path, **content: object) -> str:
 def _linked(text: str) -> markupsafe.Markup:
     """Text whose pages of the docs are links, from a folder of results/NAME."""
     page = r'<a href="../../../\g<0>">\g<0></a>'
-    return markupsafe.Markup(re.sub(r"docs/[\w-]+\.md(#[\w-]+)?", page, str(markupsafe.escape(text))))
+    return markupsafe.Markup(
+        re.sub(r"docs/[\w-]+\.md(#[\w-]+)?", page, str(markupsafe.escape(text)))
+    )
 
 
 def _html(frame: pd.DataFrame) -> markupsafe.Markup:
@@ -129,7 +131,9 @@ def _html(frame: pd.DataFrame) -> markupsafe.Markup:
     return markupsafe.Markup(re.sub(f"<td>(?=[^<]{{{LONG}}})", '<td class="words">', headed))
 
 
-def audit_chapter(folder: Path, audit: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]) -> AuditChapter:
+def audit_chapter(
+    folder: Path, audit: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]
+) -> AuditChapter:
     """An audit with its controls, strata, search of files, and attacks on one model.
 
     folder: of an audit, named for its data set; audit: rows of its table; tidy: metrics, of which the attacks need MIA.
@@ -161,7 +165,9 @@ def audit_chapter(folder: Path, audit: pd.DataFrame, tidy: pd.DataFrame, rows: S
 def story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapter:
     """The frontier's table for each data set. points: by data set, of `munkey.report.tables.frontier`."""
     shown = [
-        frontiers.frontier_table(part, "html")._replace(remark=underfit(main[main["dataset"] == dataset]))
+        frontiers.frontier_table(part, "html")._replace(
+            remark=underfit(main[main["dataset"] == dataset])
+        )
         for dataset, part in points.items()
     ]
     return Chapter("story", "Which design?", shown, [frontiers.RULE], [MAIN])
@@ -176,12 +182,23 @@ def chapters(results: PageResults) -> list[Chapter]:
         Chapter("main", "Unlearning", main, files=[MAIN, "../metrics.csv"]),
         *(
             Chapter(
-                "ranks", "Ranks", [rank_table(each.set_index(LINE), results.rows)], [REMARK], ["../tables/ranks.csv"]
+                "ranks",
+                "Ranks",
+                [rank_table(each.set_index(LINE), results.rows)],
+                [REMARK],
+                ["../tables/ranks.csv"],
             )
             for each in results.ranks
         ),
-        Chapter("scenarios", "Scenarios", results.scenarios, ["Other requests than random ones: docs/scenarios.md."]),
-        Chapter("runtime", "Run time", [runtime_table(results.main, results.rows, "html")], files=[MAIN]),
+        Chapter(
+            "scenarios",
+            "Scenarios",
+            results.scenarios,
+            ["Other requests than random ones: docs/scenarios.md."],
+        ),
+        Chapter(
+            "runtime", "Run time", [runtime_table(results.main, results.rows, "html")], files=[MAIN]
+        ),
         *(
             Chapter(name, title, titled, files=["../tables/ablations.csv"])
             for cases in results.cases
@@ -190,7 +207,13 @@ def chapters(results: PageResults) -> list[Chapter]:
         ),
         Chapter("selection", "Selection of p_image and p_token", selections, files=selection_files),
         *(
-            Chapter("paper", "The paper's numbers", paper.tables(each), results.statements, ["../tables/paper.csv"])
+            Chapter(
+                "paper",
+                "The paper's numbers",
+                paper.tables(each),
+                results.statements,
+                ["../tables/paper.csv"],
+            )
             for each in results.compared
         ),
     ]
@@ -199,13 +222,23 @@ def chapters(results: PageResults) -> list[Chapter]:
 
 def figure(path: Path, main: pd.DataFrame) -> Figure:
     """A figure with its caption. path: its SVG; main: the summary from which that of the gaps is drawn narrow, too."""
-    narrow = theme.data_url(gap_plot(main, PAPERS_METHOD, theme.NARROW)) if path.stem == "forgetting" else ""
-    return Figure(path.stem, caption(path.stem), theme.data_url(path), f"../figures/{path.name}", narrow)
+    narrow = (
+        theme.data_url(gap_plot(main, PAPERS_METHOD, theme.NARROW))
+        if path.stem == "forgetting"
+        else ""
+    )
+    return Figure(
+        path.stem, caption(path.stem), theme.data_url(path), f"../figures/{path.name}", narrow
+    )
 
 
 def frontier(folder: Path, points: pd.DataFrame) -> Figure:
     """The figure of the frontier. folder: of an audit, as for `audit_chapter`."""
-    dataset, path, narrow = folder.name, folder / "frontier.svg", theme.data_url(frontier_plot(points, theme.NARROW))
+    dataset, path, narrow = (
+        folder.name,
+        folder / "frontier.svg",
+        theme.data_url(frontier_plot(points, theme.NARROW)),
+    )
     words, file = f"{FRONTIER} {dataset}.", f"../audit/{dataset}/{path.name}"
     return Figure(f"frontier-{dataset}", words, theme.data_url(path), file, narrow)
 
@@ -213,13 +246,22 @@ def frontier(folder: Path, points: pd.DataFrame) -> Figure:
 def origin(records: Sequence[Mapping[str, Any]], date: str) -> dict[str, str]:
     """Commit, versions, machine and times of the jobs, each value once. date: when the page is made."""
     origins = [record["provenance"] for record in records]
-    started, ended = min(record["started"] for record in records), max(record["ended"] for record in records)
+    started, ended = (
+        min(record["started"] for record in records),
+        max(record["ended"] for record in records),
+    )
     return {
         "Report made": date,
         "Jobs ran": f"{started} to {ended} (UTC)",
         "Machine": ", ".join(sorted({origin["device"] for origin in origins})),
         "Commit": ", ".join(sorted({origin["commit"] for origin in origins})),
         "Versions": ", ".join(
-            sorted({f"{name} {version}" for origin in origins for name, version in origin["versions"].items()})
+            sorted(
+                {
+                    f"{name} {version}"
+                    for origin in origins
+                    for name, version in origin["versions"].items()
+                }
+            )
         ),
     }

@@ -39,9 +39,22 @@ def summarize_cases(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     tidy: metrics with the column case; empty where every ablation is switched off.
     """
     if tidy.empty:
-        return pd.DataFrame(columns=["dataset", "rate", "method", "n", "gap_mean", "gap_sd", "case", "knob", "value"])
+        return pd.DataFrame(
+            columns=[
+                "dataset",
+                "rate",
+                "method",
+                "n",
+                "gap_mean",
+                "gap_sd",
+                "case",
+                "knob",
+                "value",
+            ]
+        )
     parts = [
-        summarize(part.drop(columns="case"), rows).assign(case=case) for case, part in tidy.groupby("case", sort=False)
+        summarize(part.drop(columns="case"), rows).assign(case=case)
+        for case, part in tidy.groupby("case", sort=False)
     ]
     return _with_knobs(pd.concat(parts, ignore_index=True))
 
@@ -64,9 +77,13 @@ def every_knob(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
         for knob, values in part.groupby("knob", sort=False):
             best = lowest(values)
             for index, line in values.iterrows():
-                lines.append([knob, line["value"], *_cells(line, METRICS, markup, bold=index == best)])
+                lines.append(
+                    [knob, line["value"], *_cells(line, METRICS, markup, bold=index == best)]
+                )
         columns = ["Knob", "Value", *METRICS, "Avg Gap"]
-        yield Titled(_title(str(dataset), part), pd.DataFrame(lines, columns=columns), diverged(part))
+        yield Titled(
+            _title(str(dataset), part), pd.DataFrame(lines, columns=columns), diverged(part)
+        )
 
 
 def _oracles_first(
@@ -78,11 +95,26 @@ def _oracles_first(
     for dataset, part in summary[summary["case"].isin(order)].groupby("dataset", sort=False):
         best = lowest(_of(unlearned.name, part))
         lines = []
-        for system, category in ((unlearned.oracle, "Retrained"), (unlearned.name, unlearned.title)):
-            for index, line in _of(system, part).sort_values("case", key=lambda case: case.map(order.index)).iterrows():
-                lines.append([category, names[line["case"]], *_cells(line, METRICS, markup, bold=index == best)])
+        for system, category in (
+            (unlearned.oracle, "Retrained"),
+            (unlearned.name, unlearned.title),
+        ):
+            for index, line in (
+                _of(system, part)
+                .sort_values("case", key=lambda case: case.map(order.index))
+                .iterrows()
+            ):
+                lines.append(
+                    [
+                        category,
+                        names[line["case"]],
+                        *_cells(line, METRICS, markup, bold=index == best),
+                    ]
+                )
         columns = ["Category", "Model variant", *METRICS, "Avg Gap"]
-        yield Titled(_title(str(dataset), part), pd.DataFrame(lines, columns=columns), diverged(part))
+        yield Titled(
+            _title(str(dataset), part), pd.DataFrame(lines, columns=columns), diverged(part)
+        )
 
 
 def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:
@@ -96,29 +128,49 @@ def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
         lines = {line["case"]: line for _, line in cases.iterrows()}
         best = lowest(cases.set_index("case"))
         none = pd.Series(dtype=float)  # of a case that another data set has
-        cells = [_cells(lines.get(case, none), ["P_s"], markup, bold=case == best) for case in present]
-        columns[f"P_s, {dataset}"], columns[f"Avg Gap, {dataset}"] = map(list, zip(*cells, strict=True))
-    yield Titled(_title("P_s and Avg Gap (lower is better)", part), pd.DataFrame(columns), diverged(part))
+        cells = [
+            _cells(lines.get(case, none), ["P_s"], markup, bold=case == best) for case in present
+        ]
+        columns[f"P_s, {dataset}"], columns[f"Avg Gap, {dataset}"] = map(
+            list, zip(*cells, strict=True)
+        )
+    yield Titled(
+        _title("P_s and Avg Gap (lower is better)", part), pd.DataFrame(columns), diverged(part)
+    )
 
 
 def encoders(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:
     """The paper's table of app. D.2: all key encoders, oracles first."""
     unlearned = rows[-1]
-    for dataset, part in summary[summary["knob"].isin(["keys", "keys.encoder"])].groupby("dataset", sort=False):
+    for dataset, part in summary[summary["knob"].isin(["keys", "keys.encoder"])].groupby(
+        "dataset", sort=False
+    ):
         best = lowest(_of(unlearned.name, part))
         lines = []
-        for system, model in ((unlearned.oracle, "Retrained ({})"), (unlearned.name, "Key encoder {}")):
+        for system, model in (
+            (unlearned.oracle, "Retrained ({})"),
+            (unlearned.name, "Key encoder {}"),
+        ):
             for index, line in _of(system, part).iterrows():
-                lines.append([model.format(line["value"]), *_cells(line, ACCURACIES, markup, bold=index == best)])
+                lines.append(
+                    [
+                        model.format(line["value"]),
+                        *_cells(line, ACCURACIES, markup, bold=index == best),
+                    ]
+                )
         columns = ["Model", *ACCURACIES, "Avg Gap"]
-        yield Titled(_title(str(dataset), part), pd.DataFrame(lines, columns=columns), diverged(part))
+        yield Titled(
+            _title(str(dataset), part), pd.DataFrame(lines, columns=columns), diverged(part)
+        )
 
 
 TABLES: dict[str, Callable[[pd.DataFrame, Sequence[Row], Markup], Iterator[Titled]]] = {
     "ablations": every_knob,
     "aggregation": partial(_oracles_first, names=STRATEGIES),
     "strategies": strategies,
-    "fusion": partial(_oracles_first, names=FUSIONS),  # P_s retrieves nothing, so it is the same for all of them
+    "fusion": partial(
+        _oracles_first, names=FUSIONS
+    ),  # P_s retrieves nothing, so it is the same for all of them
     "encoders": encoders,
 }
 

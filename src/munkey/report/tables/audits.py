@@ -19,13 +19,26 @@ PATHS = {  # how a memory is asked; the first is how it is deployed
     "image": "image alone",
     "token": "neighbors' tokens alone",
 }
-STRATA = {"low": "least memorized third", "mid": "middle third", "high": "most memorized third", "top": "top tenth"}
-ATTACKS = {"loss": "Loss", "margin": "Margin", "logistic": "Logistic"}  # on one model; those of plug-ins follow
+STRATA = {
+    "low": "least memorized third",
+    "mid": "middle third",
+    "high": "most memorized third",
+    "top": "top tenth",
+}
+ATTACKS = {
+    "loss": "Loss",
+    "margin": "Margin",
+    "logistic": "Logistic",
+}  # on one model; those of plug-ins follow
 RESIDUE = "residual share [%]"
 HEAD = "TA after, head alone"  # LDA on the same rows
 ALONE = "†"
-ABOUT_SHARE = f"residual share: of an audit, with its 95 % interval; {ALONE}: flagged by an attack alone"
-Residue = Mapping[str, Mapping[str, str]]  # by data set and system: what an audit found to be left, as it is printed
+ABOUT_SHARE = (
+    f"residual share: of an audit, with its 95 % interval; {ALONE}: flagged by an attack alone"
+)
+Residue = Mapping[
+    str, Mapping[str, str]
+]  # by data set and system: what an audit found to be left, as it is printed
 
 
 def audited_name(line: pd.Series) -> str:
@@ -185,7 +198,9 @@ def attacks_tables(found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row])
     for name in map(str, found["attack"].unique()):
         if name not in ATTACKS:
             attack_titles[name] = AUDITS[name].title
-    for (dataset, rate), part in found.astype({"rate": float}).groupby(["dataset", "rate"], sort=False):
+    for (dataset, rate), part in found.astype({"rate": float}).groupby(
+        ["dataset", "rate"], sort=False
+    ):
         of_rate = mia[(mia["dataset"] == dataset) & (mia["rate"].astype(float) == rate)]
         lines = []
         for row in rows:
@@ -194,7 +209,10 @@ def attacks_tables(found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row])
             if len(measured) < attacks["seed"].nunique():  # of another seed it was not measured
                 lines.append({"Method": row.title, "MIA": DIVERGED})
                 continue
-            line = {"Method": row.title, "MIA": f"{measured.mean():.1f}" if len(measured) else ABSENT}
+            line = {
+                "Method": row.title,
+                "MIA": f"{measured.mean():.1f}" if len(measured) else ABSENT,
+            }
             for name, attack in attack_titles.items():
                 of_attack = attacks[attacks["attack"] == name]
                 line[f"{attack}: AUROC"] = _over_seeds(of_attack, "auroc")
@@ -227,11 +245,19 @@ def storage_tables(found: pd.DataFrame) -> list[Titled]:
             line = {"Method": str(title), "Forget": f"{100 * rate:g} %"}
             for column, name in (("keys and tokens", "rows"), ("ids", "ids")):
                 for when, file in (("before", "original"), ("after", "unlearned")):
-                    line[f"{column}, {when}"] = _found_of_deleted(searches[searches["file"] == file], name)
+                    line[f"{column}, {when}"] = _found_of_deleted(
+                        searches[searches["file"] == file], name
+                    )
             lines.append(line)
         over = seeds(part["seed"].nunique())
         title = f"{dataset}: what was deleted and is found in the system's file, {over}"
-        titled.append(Titled(title, pd.DataFrame(lines), f"Looked for: {AUDITS['storage'].definition}; no other form."))
+        titled.append(
+            Titled(
+                title,
+                pd.DataFrame(lines),
+                f"Looked for: {AUDITS['storage'].definition}; no other form.",
+            )
+        )
     return titled
 
 

@@ -66,17 +66,24 @@ def difference(one: pd.Series, other: pd.Series, metric: str = "TA") -> Differen
         return None
     below = math.hypot(one["TA_mean"] - own.low, others.high - other["TA_mean"])
     above = math.hypot(own.high - one["TA_mean"], other["TA_mean"] - others.low)
-    return Difference(value, Interval(value - below, value + above), f"one seed, {one[TESTED]:,.0f} test samples")
+    return Difference(
+        value, Interval(value - below, value + above), f"one seed, {one[TESTED]:,.0f} test samples"
+    )
 
 
 def _welch(value: float, one: pd.Series, other: pd.Series, metric: str) -> Interval:
     """The 95 % interval of a difference of means over seeds, whose variances may differ."""
     from scipy.stats import t
 
-    variances = np.array([line[f"{metric}_sd"] ** 2 / line["n"] for line in (one, other)], dtype=float)
+    variances = np.array(
+        [line[f"{metric}_sd"] ** 2 / line["n"] for line in (one, other)], dtype=float
+    )
     if not variances.sum():
         return Interval(value, value)
-    freedom = variances.sum() ** 2 / (variances**2 / (np.array([one["n"], other["n"]], dtype=float) - 1)).sum()
+    freedom = (
+        variances.sum() ** 2
+        / (variances**2 / (np.array([one["n"], other["n"]], dtype=float) - 1)).sum()
+    )
     half = float(t.ppf((1 + LEVEL) / 2, freedom) * np.sqrt(variances.sum()))
     return Interval(value - half, value + half)
 
@@ -87,7 +94,9 @@ def seed_interval(line: pd.Series, metric: str) -> Interval | None:
 
     if line["n"] < 2 or pd.isna(line[f"{metric}_sd"]):
         return None
-    half = float(t.ppf((1 + LEVEL) / 2, line["n"] - 1)) * line[f"{metric}_sd"] / math.sqrt(line["n"])
+    half = (
+        float(t.ppf((1 + LEVEL) / 2, line["n"] - 1)) * line[f"{metric}_sd"] / math.sqrt(line["n"])
+    )
     return Interval(line[f"{metric}_mean"] - half, line[f"{metric}_mean"] + half)
 
 

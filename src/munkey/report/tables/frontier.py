@@ -30,7 +30,10 @@ MOST = {
 TIE = 9  # digits: accuracies that differ by less differ by rounding alone
 NOT_AUDITED = "not audited"
 NO_POWER = "no power"
-LITTLE = 1.0, 5.0  # percent: what a design that is advised may leave at most, the smaller one if any does
+LITTLE = (
+    1.0,
+    5.0,
+)  # percent: what a design that is advised may leave at most, the smaller one if any does
 SHARES = ("share", "share_low", "share_high")
 RULE = (
     "A design has a residual share of at most 1 % if its whole 95 % interval lies within ± 1 %. Designs that only an"
@@ -53,7 +56,9 @@ class Design:
     stored: str
 
 
-def points(summary: pd.DataFrame, audit: pd.DataFrame | None, designs: Sequence[Design]) -> pd.DataFrame:
+def points(
+    summary: pd.DataFrame, audit: pd.DataFrame | None, designs: Sequence[Design]
+) -> pd.DataFrame:
     """A line for each design of one data set, at its largest forget rate: the least that may be left first.
 
     summary: of that data set; audit: rows of `munkey.audits.family_audit`, None where it was not audited. Columns
@@ -118,7 +123,10 @@ def advice(points: pd.DataFrame) -> str:
     best = allowed.iloc[0]
     others = allowed.iloc[1:]
     ties = others[[not _is_shown_better(best, other) for _, other in others.iterrows()]]
-    names = [f"{line['title']} ({_accuracy(line)} %)" for _, line in pd.concat([allowed[:1], ties]).iterrows()]
+    names = [
+        f"{line['title']} ({_accuracy(line)} %)"
+        for _, line in pd.concat([allowed[:1], ties]).iterrows()
+    ]
     apart = ", which are not told apart in test accuracy" if len(ties) else ""
     exact = (allowed["kind"] == "exact").all()
     little = f"shown to have a residual share of at most {most:g} %"
@@ -202,7 +210,9 @@ def _best(allowed: pd.DataFrame) -> str:
     is_best = accuracies == accuracies.max()
     best = allowed[is_best]
     near = []
-    for _, line in allowed[~is_best].sort_values("TA_mean", ascending=False, kind="stable").iterrows():
+    for _, line in (
+        allowed[~is_best].sort_values("TA_mean", ascending=False, kind="stable").iterrows()
+    ):
         known = difference(best.iloc[0], line)
         if known is not None and not known.told_apart:
             near.append(line["title"])

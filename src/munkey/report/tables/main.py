@@ -60,7 +60,9 @@ def all_texts(tidy: pd.DataFrame, rows: Sequence[Row]) -> dict[str, str]:
     }
 
 
-def main_table(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue | None = None) -> str:
+def main_table(
+    summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue | None = None
+) -> str:
     """The paper's main table, forget rates side by side: the lowest gap bold, if it is told apart from all others.
 
     residue: for a column of residual shares, where audits were run; not in LaTeX.
@@ -109,7 +111,11 @@ def selection_table(grid: pd.DataFrame, title: str) -> Titled:
 
 
 def _lines(
-    part: pd.DataFrame, rates: Sequence[float], rows: Sequence[Row], markup: Markup, residue: Residue
+    part: pd.DataFrame,
+    rates: Sequence[float],
+    rows: Sequence[Row],
+    markup: Markup,
+    residue: Residue,
 ) -> list[list[str]]:
     """The cells of every row. part: of a summary, one data set, whose lowest gap at each rate is bold if told apart."""
     absent = [ABSENT] * len(COLUMNS)
@@ -121,7 +127,9 @@ def _lines(
             line.append(shares.get(name, ABSENT))
     for rate in rates:
         at_rate = {str(line["method"]): line for _, line in part[part["rate"] == rate].iterrows()}
-        best = lowest(part[(part["rate"] == rate) & part["method"].isin(ranked)].set_index("method"))
+        best = lowest(
+            part[(part["rate"] == rate) & part["method"].isin(ranked)].set_index("method")
+        )
         for name, line in lines.items():
             if name in at_rate:
                 gap = cell(at_rate[name], "gap", markup)
@@ -133,7 +141,9 @@ def _lines(
 
 
 def _remark(part: pd.DataFrame, rows: Sequence[Row]) -> str:
-    return " ".join(filter(None, [underfit(part), damaged(part, rows), certified(part), diverged(part)]))
+    return " ".join(
+        filter(None, [underfit(part), damaged(part, rows), certified(part), diverged(part)])
+    )
 
 
 def _main_latex(summary: pd.DataFrame, rows: Sequence[Row]) -> str:
@@ -172,5 +182,7 @@ def _main_header(rates: Sequence[float]) -> pd.MultiIndex:
     labels = [("", f"{' '.join(rules)}\nMethod")]
     for rate in rates:
         over = rf"Random forget ({100 * rate:g}\,%)"
-        labels += [(over, r"Avg Gap $\downarrow$" if name == "Avg Gap" else name) for name in COLUMNS]
+        labels += [
+            (over, r"Avg Gap $\downarrow$" if name == "Avg Gap" else name) for name in COLUMNS
+        ]
     return pd.MultiIndex.from_tuples(labels)

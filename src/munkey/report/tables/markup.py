@@ -11,15 +11,29 @@ from munkey.core.diverged import DIVERGED
 
 Markup = Literal["markdown", "html", "latex"]
 ABSENT = "–"
-DIVERGED_IN = ("TA", "gap", "unlearn_s")  # metrics in whose place a table says that a system diverged
+DIVERGED_IN = (
+    "TA",
+    "gap",
+    "unlearn_s",
+)  # metrics in whose place a table says that a system diverged
 MARKUP_BY_SUFFIX: dict[str, Markup] = {".md": "markdown", ".html": "html", ".tex": "latex"}
 LATEX_ESCAPES = str.maketrans(
     {
         **{"%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#", "<": "$<$", ">": "$>$"},
-        **{ABSENT: "--", "±": r"$\pm$", "→": r"$\to$", "\N{SCRIPT SMALL L}": r"$\ell$", "₁": "$_1$"},
+        **{
+            ABSENT: "--",
+            "±": r"$\pm$",
+            "→": r"$\to$",
+            "\N{SCRIPT SMALL L}": r"$\ell$",
+            "₁": "$_1$",
+        },
     }
 )
-EMPHASIS: dict[Markup, str] = {"markdown": "**{}**", "html": "<b>{}</b>", "latex": r"\boldmath{{{}}}"}
+EMPHASIS: dict[Markup, str] = {
+    "markdown": "**{}**",
+    "html": "<b>{}</b>",
+    "latex": r"\boldmath{{{}}}",
+}
 
 NOTHING: dict[Markup, str] = {
     "markdown": "None of this was run.\n",
@@ -106,7 +120,11 @@ def over_seeds(n: int) -> str:
 
 def marked(n: int) -> str:
     """The rule for what is bold in a table over n seeds, for its title."""
-    return "nothing is bold with one seed" if n == 1 else "bold where the lowest Avg Gap ± sd overlaps no other"
+    return (
+        "nothing is bold with one seed"
+        if n == 1
+        else "bold where the lowest Avg Gap ± sd overlaps no other"
+    )
 
 
 def render(tables: Sequence[Titled], markup: Markup) -> str:
@@ -142,10 +160,17 @@ def _html(tables: Sequence[Titled]) -> str:
 
 
 def _latex(tables: Sequence[Titled]) -> str:
-    return "\n".join(f"% {table.title}\n{latex_table(table.frame, 'l' * table.frame.shape[1])}" for table in tables)
+    return "\n".join(
+        f"% {table.title}\n{latex_table(table.frame, 'l' * table.frame.shape[1])}"
+        for table in tables
+    )
 
 
-RENDERERS: dict[Markup, Callable[[Sequence[Titled]], str]] = {"markdown": _markdown, "html": _html, "latex": _latex}
+RENDERERS: dict[Markup, Callable[[Sequence[Titled]], str]] = {
+    "markdown": _markdown,
+    "html": _html,
+    "latex": _latex,
+}
 
 
 def html_table(frame: pd.DataFrame) -> str:
@@ -158,7 +183,9 @@ def latex_table(frame: pd.DataFrame, columns: str) -> str:
 
     columns: the alignment of the columns. Equal labels in the upper row of two header rows become one that spans them.
     """
-    styler = frame.style.hide(axis="index").format(latex_text).format_index(latex_text, axis="columns")
+    styler = (
+        frame.style.hide(axis="index").format(latex_text).format_index(latex_text, axis="columns")
+    )
     return styler.to_latex(hrules=True, column_format=columns, multicol_align="c")
 
 
@@ -167,4 +194,6 @@ def latex_text(cell: object) -> str:
     text = str(cell)
     if "$" in text:
         return text
-    return text.translate(LATEX_ESCAPES).replace("$$", "")  # formulas side by side are one: $\ell_1$
+    return text.translate(LATEX_ESCAPES).replace(
+        "$$", ""
+    )  # formulas side by side are one: $\ell_1$

@@ -68,7 +68,9 @@ def read(path: str | Path) -> pd.DataFrame:
     """The result of `compare` from the CSV file that it was written to. Raises DamagedFileError."""
     both = read_table(path)
     text = both[["case", "slip"]].astype(object).fillna("")
-    return both.assign(case=text["case"], slip=text["slip"], within=both["within"].astype("boolean"))
+    return both.assign(
+        case=text["case"], slip=text["slip"], within=both["within"].astype("boolean")
+    )
 
 
 def statements(settings: Mapping[str, Settings], seeds: int) -> list[str]:
@@ -110,7 +112,9 @@ def counts(both: pd.DataFrame, printed: pd.DataFrame) -> Titled:
 
     printed: all of the paper's numbers, of which those of other data sets are left out.
     """
-    lines = printed[printed["dataset"].isin(both["dataset"])].merge(both[[*KEYS, "within"]], on=KEYS, how="left")
+    lines = printed[printed["dataset"].isin(both["dataset"])].merge(
+        both[[*KEYS, "within"]], on=KEYS, how="left"
+    )
     grouped = lines.groupby(TABLE, sort=False)["within"]
     frame = grouped.agg(Printed="size", Compared="count", Within="sum").reset_index()
     frame.loc[len(frame)] = ["all", "", np.nan, *frame[["Printed", "Compared", "Within"]].sum()]
@@ -141,13 +145,21 @@ def side_by_side(both: pd.DataFrame) -> list[Titled]:
         ours = plus_minus(line["ours_mean"], line["ours_sd"], digits(line["metric"]))
         papers = plus_minus(line["mean"], line["sd"], digits(line["metric"]))
         texts.append(f"{ours} ({papers}) {_agreement(line['within'], '✓', '✗')}")
-    systems = [" ".join(filter(None, names)) for names in zip(both["case"], both["method"], strict=True)]
+    systems = [
+        " ".join(filter(None, names)) for names in zip(both["case"], both["method"], strict=True)
+    ]
     titled = []
-    for (table, dataset, _), part in both.assign(System=systems, cell=texts).groupby(TABLE, sort=False):
+    for (table, dataset, _), part in both.assign(System=systems, cell=texts).groupby(
+        TABLE, sort=False
+    ):
         wide = part.pivot(index="System", columns="metric", values="cell")
         ordered = wide.loc[part["System"].unique(), part["metric"].unique()]  # as in the paper
         frame = ordered.fillna(ABSENT).rename_axis(columns=None).reset_index()
-        titled.append(Titled(f"{table}, {dataset}, {100 * part['rate'].iloc[0]:g} %: ours (the paper's)", frame))
+        titled.append(
+            Titled(
+                f"{table}, {dataset}, {100 * part['rate'].iloc[0]:g} %: ours (the paper's)", frame
+            )
+        )
     return titled
 
 
@@ -175,14 +187,18 @@ def tables(both: pd.DataFrame) -> list[Titled]:
         }
         for _, line in both.iterrows()
     ]
-    return [counts(both, printed()), Titled("Number by number", pd.DataFrame(cells))] if cells else []
+    return (
+        [counts(both, printed()), Titled("Number by number", pd.DataFrame(cells))] if cells else []
+    )
 
 
 def all_texts(both: pd.DataFrame, statements: list[str]) -> dict[str, str]:
     """The comparison as text, by the name of the rule's output that each part is written to."""
     return {
         "csv": both.to_csv(index=False),
-        "markdown": "".join(f"- {line}\n" for line in statements) + "\n" + render(tables(both), "markdown"),
+        "markdown": "".join(f"- {line}\n" for line in statements)
+        + "\n"
+        + render(tables(both), "markdown"),
         "latex": "".join(f"% {line}\n" for line in statements) + render(tables(both), "latex"),
     }
 
@@ -192,7 +208,9 @@ def _long(summary: pd.DataFrame, table: str) -> pd.DataFrame:
     keys = [name for name in KEYS if name in summary.columns]
     metrics = [name.removesuffix("_mean") for name in summary.columns if name.endswith("_mean")]
     parts = [
-        summary[keys].assign(metric=metric, ours_mean=summary[f"{metric}_mean"], ours_sd=summary[f"{metric}_sd"])
+        summary[keys].assign(
+            metric=metric, ours_mean=summary[f"{metric}_mean"], ours_sd=summary[f"{metric}_sd"]
+        )
         for metric in metrics
     ]
     return pd.concat(parts, ignore_index=True).dropna(subset="ours_mean").assign(table=table)

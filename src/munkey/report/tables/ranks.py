@@ -84,7 +84,9 @@ def ranks_by_title(tidy: "pd.DataFrame", rows: "Sequence[Row]") -> "pd.DataFrame
     titles = {row.name: row.title for row in rows if row.oracle and not row.context}
     gaps = tidy[(tidy["metric"] == "gap") & tidy["method"].isin(titles)]
     wide = gaps.pivot(index=LINE, columns="method", values="value")
-    return ranks_of(wide.reindex(columns=list(titles)).rename(columns=titles).rename_axis(columns=None))
+    return ranks_of(
+        wide.reindex(columns=list(titles)).rename(columns=titles).rename_axis(columns=None)
+    )
 
 
 def by_seed(ranks: "pd.DataFrame") -> "pd.DataFrame":
@@ -120,7 +122,9 @@ def critical_difference(methods: int, blocks: int) -> float:
     """The smallest difference of two mean ranks that Nemenyi's test tells apart at 5 %, over independent blocks."""
     from scipy.stats import studentized_range
 
-    return float(studentized_range.ppf(1 - LEVEL, methods, math.inf)) * math.sqrt(methods * (methods + 1) / blocks / 12)
+    return float(studentized_range.ppf(1 - LEVEL, methods, math.inf)) * math.sqrt(
+        methods * (methods + 1) / blocks / 12
+    )
 
 
 def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "Titled":
@@ -134,7 +138,9 @@ def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "Titled":
 
     titles = [row.title for row in rows if row.oracle and not row.context]
     unranked = [title for title in titles if title not in ranks.columns]
-    remark = f"Not ranked, since it lacks a gap somewhere: {', '.join(unranked)}." if unranked else ""
+    remark = (
+        f"Not ranked, since it lacks a gap somewhere: {', '.join(unranked)}." if unranked else ""
+    )
     missing = too_few(by_seed(ranks))
     if missing:
         return Titled(missing[0].upper() + missing[1:], pd.DataFrame({"Method": titles}), remark)
@@ -149,7 +155,10 @@ def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "Titled":
                 "Method": title,
                 "Rank, by seed": f"{mean:.2f}",
                 "by seed and rate": f"{ranks[title].mean():.2f}",
-                **{name: f"{each:.2f}" for name, each in zip(columns, rates[str(title)], strict=True)},
+                **{
+                    name: f"{each:.2f}"
+                    for name, each in zip(columns, rates[str(title)], strict=True)
+                },
                 "told apart from": ", ".join(map(str, p_values.index[p_values < LEVEL])) or ABSENT,
             }
         )

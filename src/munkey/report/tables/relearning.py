@@ -49,12 +49,17 @@ def findings(curves: pd.DataFrame) -> pd.DataFrame:
             continue
         steps = curve.groupby("step")[["FA", "TA"]].mean()
         for metric in steps:
-            line |= {f"{metric}_first": steps[metric].iloc[0], f"{metric}_last": steps[metric].iloc[-1]}
+            line |= {
+                f"{metric}_first": steps[metric].iloc[0],
+                f"{metric}_last": steps[metric].iloc[-1],
+            }
         oracle = curves[oracle_of]
         for metric in DIGITS:
             system = curve.pivot(index="seed", columns="step", values=metric)
             reference = oracle.pivot(index="seed", columns="step", values=metric)
-            above = relearning(Curves(system.columns.to_numpy(), system.to_numpy(), reference.to_numpy()))
+            above = relearning(
+                Curves(system.columns.to_numpy(), system.to_numpy(), reference.to_numpy())
+            )
             for name in ("before", "highest", "area"):
                 spread = getattr(above, name)
                 line |= {f"{metric}_{name}_mean": spread.mean, f"{metric}_{name}_sd": spread.sd}

@@ -38,7 +38,9 @@ class Timed(NamedTuple):
 def timed(summary: pd.DataFrame, rows: Sequence[Row]) -> Iterator[Timed]:
     """The lines of a summary in their order, each with the time of its oracle at its data set and rate."""
     oracle_of = {row.name: row.oracle for row in rows}
-    lines = {Key(line["dataset"], line["rate"], line["method"]): line for _, line in summary.iterrows()}
+    lines = {
+        Key(line["dataset"], line["rate"], line["method"]): line for _, line in summary.iterrows()
+    }
     for key, line in lines.items():
         is_oracle = key.method in oracle_of.values()
         oracle = key if is_oracle else key._replace(method=str(oracle_of[key.method]))
@@ -53,7 +55,19 @@ def runtime_table(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) ->
     for times in timed(summary, rows):
         line = times.line
         first = [line["title"], line["dataset"], f"{100 * line['rate']:g} %"]
-        cost = [cell(line, times.metric, markup, digits=4), times.speed_up, cell(line, "cpu_s", markup)]
+        cost = [
+            cell(line, times.metric, markup, digits=4),
+            times.speed_up,
+            cell(line, "cpu_s", markup),
+        ]
         lines.append([*first, *cost, *(cell(line, name, markup, digits=4) for name in RUN_TIMES)])
-    columns = ["Method", "Data set", "Forget", "Unlearn [s]", "Speed-up", "CPU [s]", *RUN_TIMES.values()]
+    columns = [
+        "Method",
+        "Data set",
+        "Forget",
+        "Unlearn [s]",
+        "Speed-up",
+        "CPU [s]",
+        *RUN_TIMES.values(),
+    ]
     return Titled("", pd.DataFrame(lines, columns=columns))

@@ -66,7 +66,8 @@ def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame
 def _tow_of_seeds(of_seeds: pd.DataFrame, system: str, oracle: str) -> "pd.Series[float]":
     """ToW by rate and seed. of_seeds: FA, RA and TA by method, rate and seed, percent."""
     systems, oracles = (
-        of_seeds[of_seeds.index.get_level_values("method") == name].droplevel("method") for name in (system, oracle)
+        of_seeds[of_seeds.index.get_level_values("method") == name].droplevel("method")
+        for name in (system, oracle)
     )
     return (1 - (systems - oracles).abs() / 100).prod(axis=1, skipna=False)
 
@@ -76,17 +77,28 @@ def scenario_tables(
 ) -> Iterator[Titled]:
     """A table for each scenario: a line for each system. requests: what is forgotten, in words, by case."""
     for (case, _), part in summary.groupby(["case", "rate"], sort=False):
-        metrics = ["TA", *(name for name in OF_GROUPS if f"{name}_mean" in part and part[f"{name}_mean"].notna().any())]
+        metrics = [
+            "TA",
+            *(
+                name
+                for name in OF_GROUPS
+                if f"{name}_mean" in part and part[f"{name}_mean"].notna().any()
+            ),
+        ]
         lines = []
         for row in rows:
             for _, line in part[part["method"] == row.name].iterrows():
                 lines.append(
                     {
                         "Method": row.title,
-                        **{name: cell(line, name, markup) for name in (*metrics, "RA", "FA", "MIA")},
+                        **{
+                            name: cell(line, name, markup) for name in (*metrics, "RA", "FA", "MIA")
+                        },
                         "Avg Gap": cell(line, "gap", markup),
                         "Mark [%]": number_cell(line["mark"], 0),
-                        "ToW": ABSENT if pd.isna(line["ToW"]) else plus_minus(line["ToW"], line["ToW_sd"], 3),
+                        "ToW": ABSENT
+                        if pd.isna(line["ToW"])
+                        else plus_minus(line["ToW"], line["ToW_sd"], 3),
                         "Unlearn [s]": _seconds(row, line),
                     }
                 )

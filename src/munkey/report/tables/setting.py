@@ -6,7 +6,9 @@ What the paper leaves open is not compared; docs/method.md lists it.
 from collections.abc import Mapping
 from typing import Any
 
-Settings = Mapping[str, Any]  # parameters of a data set: sections, by section and name, and what is not in a section
+Settings = Mapping[
+    str, Any
+]  # parameters of a data set: sections, by section and name, and what is not in a section
 
 SEEDS = 3
 # A tuple lists alternatives.
@@ -44,9 +46,9 @@ STATED: Settings = {
     "selection.threshold": 0.3,
 }
 # Values that the paper gives by the name of what has them.
-NAMED = dict.fromkeys(["model.depth", "model.heads", "model.mlp_ratio"], "ViT-Tiny") | dict.fromkeys(
-    ["train.crop_scale", "train.crop_ratio"], "random resized crop"
-)
+NAMED = dict.fromkeys(
+    ["model.depth", "model.heads", "model.mlp_ratio"], "ViT-Tiny"
+) | dict.fromkeys(["train.crop_scale", "train.crop_ratio"], "random resized crop")
 BOTH_RATES = [0.1, 0.02]
 ONE_RATE = [0.1]
 NATURAL = {"munkey.p_image": 0.1, "munkey.p_token": 0.3}
@@ -113,11 +115,15 @@ def _differences_of_methods(settings: Settings) -> list[str]:
     for name, value in STATED_OF_METHODS.items():
         tried = _tried(settings, name)
         if tried not in ([], [value]):
-            phrases.append(_phrase(f"unlearn.{name}", tried[0] if len(tried) == 1 else tried, value))
+            phrases.append(
+                _phrase(f"unlearn.{name}", tried[0] if len(tried) == 1 else tried, value)
+            )
     for method in TUNED if settings["search"] else ():
         factors = _tried(settings, f"{method}.lr_factor")
         if factors and [min(factors), max(factors)] != FACTORS:
-            phrases.append(f"lr_factor of {method} is searched in {factors} (paper: from 0.1 to 1.0)")
+            phrases.append(
+                f"lr_factor of {method} is searched in {factors} (paper: from 0.1 to 1.0)"
+            )
     return phrases
 
 

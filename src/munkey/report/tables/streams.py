@@ -52,7 +52,11 @@ def findings(systems: Sequence[StreamedSystem]) -> Found:
     for system in systems:
         key = {"name": system["name"], "title": system["title"]}
         records = [read_json(file) for file in system["records"]]
-        reasons = [f"seed {seed}: {record[DIVERGED]}" for seed, record in enumerate(records) if DIVERGED in record]
+        reasons = [
+            f"seed {seed}: {record[DIVERGED]}"
+            for seed, record in enumerate(records)
+            if DIVERGED in record
+        ]
         if reasons:
             gone[system["name"]] = "; ".join(reasons)
             continue
@@ -76,7 +80,10 @@ def shares_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict
     first = halves.first
     numbers = np.stack([arrays["request"][halves.pool] for arrays in models])
     request = np.where(first, numbers[::2], numbers[1::2])  # (P, n)
-    phi = [np.stack([margins(arrays["logits"][at], arrays["labels"]) for arrays in models]) for at in models[0]["done"]]
+    phi = [
+        np.stack([margins(arrays["logits"][at], arrays["labels"]) for arrays in models])
+        for at in models[0]["done"]
+    ]
     before, *after = (differences_of(Pairs(each, halves).scores, first) for each in phi)
     for done, apart in enumerate(after, 1):
         for number in (EVERY, *range(1, done + 1)):
@@ -101,7 +108,9 @@ def stream_tables(found: Found, systems: Sequence[StreamedSystem], dataset: str)
     lines: list[dict[str, object]] = []
     for system in systems:
         if system["name"] in found.diverged:
-            lines.append({"Method": system["title"], RESIDUE: DIVERGED, "Must be kept": system["stored"]})
+            lines.append(
+                {"Method": system["title"], RESIDUE: DIVERGED, "Must be kept": system["stored"]}
+            )
             continue
         curve = curves[curves["name"] == system["name"]]
         shares = found.shares[found.shares["name"] == system["name"]]
@@ -132,7 +141,8 @@ def _triangles(shares: pd.DataFrame) -> Iterator[Titled]:
         cells = wide.map(lambda value: "" if pd.isna(value) else f"{value:.0f}")
         cells.columns = [f"after {done}" for done in cells.columns]
         yield Titled(
-            f"{title}: residual share of each request [%]", cells.reset_index().rename(columns={"request": "Request"})
+            f"{title}: residual share of each request [%]",
+            cells.reset_index().rename(columns={"request": "Request"}),
         )
 
 

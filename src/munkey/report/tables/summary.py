@@ -15,7 +15,13 @@ import pandas as pd
 from munkey.core.console import counted
 from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_table
-from munkey.report.tables.comparisons import accuracies_compared, difference, ends, seed_interval, told_apart
+from munkey.report.tables.comparisons import (
+    accuracies_compared,
+    difference,
+    ends,
+    seed_interval,
+    told_apart,
+)
 
 GAP_METRICS = ("TA", "RA", "FA", "MIA")
 ORIGINAL = "original-m"  # MUNKEY before deletion
@@ -64,7 +70,9 @@ def with_seed_gaps(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     """
     wide = tidy.pivot(index=["dataset", "rate", "seed", "method"], columns="metric", values="value")
     gaps = [_seed_gaps(wide, row.name, row.oracle) for row in rows if row.oracle is not None]
-    return pd.concat([tidy, *(gap.reindex(columns=tidy.columns) for gap in gaps)], ignore_index=True)
+    return pd.concat(
+        [tidy, *(gap.reindex(columns=tidy.columns) for gap in gaps)], ignore_index=True
+    )
 
 
 def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
@@ -101,11 +109,17 @@ def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
             system = Key(dataset, rate, row.name)
             oracle = Key(dataset, rate, row.oracle)
             if oracle not in mean.index:
-                raise KeyError(f"{row.title} on {dataset} at rate {rate}: its oracle {row.oracle} is missing")
-            difference = cast("pd.Series[float]", mean.loc[system, columns] - mean.loc[oracle, columns])
+                raise KeyError(
+                    f"{row.title} on {dataset} at rate {rate}: its oracle {row.oracle} is missing"
+                )
+            difference = cast(
+                "pd.Series[float]", mean.loc[system, columns] - mean.loc[oracle, columns]
+            )
             variance = sd.loc[system, columns] ** 2 + sd.loc[oracle, columns] ** 2
             table.loc[system, "gap_mean"] = difference.abs().mean()
-            table.loc[system, "gap_sd"] = np.sqrt(variance.to_numpy(dtype=float).sum()) / len(columns)
+            table.loc[system, "gap_sd"] = np.sqrt(variance.to_numpy(dtype=float).sum()) / len(
+                columns
+            )
     table = table.reset_index()
     table.insert(3, "title", table["method"].map({row.name: row.title for row in rows}))
     table["place"] = table["method"].map({row.name: number for number, row in enumerate(rows)})
@@ -118,7 +132,9 @@ def diverged(part: pd.DataFrame) -> str:
     if DIVERGED not in part:
         return ""
     lines = part.dropna(subset=DIVERGED)
-    titles_of: dict[str, dict[str, None]] = {}  # by reason: all that a diverged original takes with it shares one
+    titles_of: dict[
+        str, dict[str, None]
+    ] = {}  # by reason: all that a diverged original takes with it shares one
     for _, line in lines.iterrows():
         title = f"{line['title']} @{100 * line['rate']:g} %"
         if "case" in line:
@@ -144,17 +160,25 @@ def underfit(part: pd.DataFrame) -> str:
         return ""
     trained = lines.loc[DELETED]
     best = fitted.loc[fitted["TA_mean"].idxmax()].copy()
-    best["title"] = " or ".join(fitted.loc[fitted["TA_mean"] == best["TA_mean"], "title"])  # as accurate, to the bit
+    best["title"] = " or ".join(
+        fitted.loc[fitted["TA_mean"] == best["TA_mean"], "title"]
+    )  # as accurate, to the bit
     if not trained["TA_mean"] <= best["TA_mean"]:
         return ""
     worse = told_apart(best, trained)
-    first = "No better than without training" if worse else "Not shown to be better than without training"
+    first = (
+        "No better than without training"
+        if worse
+        else "Not shown to be better than without training"
+    )
     advice = "It may be underfitted: try more train.epochs or another train.lr (docs/data.md#underfitting)."
     if ORIGINAL in lines.index and lines.loc[ORIGINAL].get("RA_mean", 0) >= LEARNED:
         advice = f"MUNKEY was trained long enough, and {best['title']} deletes exactly."
         if worse:
             advice = f"MUNKEY was trained long enough, so {best['title']}, which deletes exactly, is the better choice."
-    return f"{first}. After deletion, on the same keys, {accuracies_compared(best, trained)}. {advice}"
+    return (
+        f"{first}. After deletion, on the same keys, {accuracies_compared(best, trained)}. {advice}"
+    )
 
 
 def damaged(part: pd.DataFrame, rows: Sequence[Row]) -> str:
@@ -177,7 +201,9 @@ def damaged(part: pd.DataFrame, rows: Sequence[Row]) -> str:
             name = f"{row.title} @{100 * float(rate):g} %"
             original = at_rate.get(originals.get(row.oracle, ""))
             if original is not None and original["TA_mean"] - line["TA_mean"] > WORSE:
-                losses.append(f"{name} {_loss(original, line)} (its oracle {_loss(original, oracle)})")
+                losses.append(
+                    f"{name} {_loss(original, line)} (its oracle {_loss(original, oracle)})"
+                )
             if _is_below_chance(line):
                 attacks.append(f"{name} {_attack(line)} (its oracle {_attack(oracle)})")
     sentences = list[str]()
@@ -234,7 +260,9 @@ def _seed_gaps(wide: pd.DataFrame, system: str, oracle: str) -> pd.DataFrame:
     difference = (systems - oracles).reindex(columns=list(GAP_METRICS))
     gap = difference.abs().mean(axis=1, skipna=False).rename("value")
     if gap.isna().any():
-        raise KeyError(f"{system} and its oracle {oracle} differ in seeds: {gap[gap.isna()].index.tolist()}")
+        raise KeyError(
+            f"{system} and its oracle {oracle} differ in seeds: {gap[gap.isna()].index.tolist()}"
+        )
     return gap.reset_index().assign(method=system, metric="gap")
 
 

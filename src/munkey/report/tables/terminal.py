@@ -17,7 +17,10 @@ def plain(markdown: str, width: int = WIDTH) -> str:
     Columns of one forget rate, whose heads end in the same @RATE, stay together where they fit.
     """
     blocks = groupby(markdown.splitlines(), key=lambda line: line.startswith("|"))
-    texts = (_table(list(lines), width) if is_table else _words(lines, width) for is_table, lines in blocks)
+    texts = (
+        _table(list(lines), width) if is_table else _words(lines, width)
+        for is_table, lines in blocks
+    )
     return "\n".join(texts) + "\n"
 
 
@@ -29,7 +32,9 @@ def _words(lines: Iterable[str], width: int) -> str:
 def _table(lines: Sequence[str], width: int) -> str:
     rows = [[MARKS.sub("", cell).strip() for cell in line.strip("|").split("|")] for line in lines]
     names, *columns = [[head, *cells] for head, _, *cells in zip(*rows, strict=True)]
-    parts = _parts([list(group) for _, group in groupby(columns, key=_rate)], width - _width([names]))
+    parts = _parts(
+        [list(group) for _, group in groupby(columns, key=_rate)], width - _width([names])
+    )
     return "\n\n".join(_text([names, *part]) for part in parts)
 
 
@@ -56,5 +61,7 @@ def _width(columns: Sequence[Column]) -> int:
 
 def _text(columns: Sequence[Column]) -> str:
     widths = [max(map(len, column)) for column in columns]
-    head, *rows = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in zip(*columns, strict=True)]
+    head, *rows = [
+        "  ".join(map(str.ljust, row, widths)).rstrip() for row in zip(*columns, strict=True)
+    ]
     return "\n".join([head, "  ".join("-" * width for width in widths), *rows])
