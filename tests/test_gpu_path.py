@@ -204,10 +204,8 @@ def test_a_method_reads_back_only_what_it_reports(name, resident, params, gpu, t
     left = unlearned(params, name, tmp_path, resident)
     assert all(tensor.is_meta for tensor in tensors_of(left))
     per_epoch = {"munkey.training.loop._run_epoch", "munkey.unlearn.finetune.accuracy"}
-    rows, own = (
-        "munkey.models.families.lda.head",
-        name.replace("-", "_"),
-    )  # rows are summed on the host
+    rows = "munkey.models.families.lda._labeled"  # summed on the host
+    own = name.replace("-", "_")
     per_step = "munkey.models.networks.logistic.norm"  # whether it is small enough
     once = {
         "saliency.dampened",

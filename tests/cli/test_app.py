@@ -124,9 +124,8 @@ def test_a_page_shows_what_answers_rest_on_and_replaces_no_other_file(munkey, mo
 
 def test_a_sample_is_found_by_its_picture_with_person_and_file(munkey, model, tmp_path):
     picture = picture_in(tmp_path, "Anna's.png", 3)
-    added = munkey("add", model, picture, "--label", "cat", "--unit", "Anna K.", "--json").json[
-        "ids"
-    ]
+    ended = munkey("add", model, picture, "--class", "cat", "--unit", "Anna K.", "--json")
+    added = ended.json["ids"]
     page = tmp_path / "nearest.html"
     for _ in range(2):  # a page of its own is replaced
         ended = munkey("find", model, picture, "--count", 3, "--html", page, "--json")

@@ -81,7 +81,7 @@ class Terminal:
 def insert(project: Project, line: str) -> None:
     """Put a line before the drawing of a forget set."""
     path = project.path / "src/munkey/jobs/forget.py"
-    before, draw, after = path.read_text().partition("    chosen = forget_draws.draw(")
+    before, draw, after = path.read_text().partition("    forget_ids = forget_draws.draw(")
     path.write_text(f"{before}    {line}\n{draw}{after}")
 
 
@@ -96,7 +96,7 @@ def test_a_breakpoint_prompts_in_the_terminal_of_munkey_job_and_nowhere_else(
         in refused.stderr
     )
     terminal = Terminal(project, "munkey", "job", FORGET)
-    assert "chosen = forget_draws.draw(" in terminal.read_until("(Pdb) ")
+    assert "forget_ids = forget_draws.draw(" in terminal.read_until("(Pdb) ")
     terminal.answer("p len(members), sampling")
     assert "(300, 'stratified')" in terminal.read_until("(Pdb) ")
     terminal.answer("c")

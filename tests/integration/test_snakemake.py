@@ -249,7 +249,7 @@ EDITS = [
     ("training/loop.py", "lr=0.0,", "lr=1e-9,", {"train": 4, "unlearn": 2, "evaluate": 6}),
     ("evaluation/metrics.py", "EPSILON = 1e-8", "EPSILON = 1e-9", {}),
     ("report/tables/summary.py", "ddof=1", "ddof=0", {"metrics": 0}),
-    ("data/forget_draws.py", "return np.sort(chosen)", "return np.sort(chosen)[:]", DRAWN),
+    ("data/forget_draws.py", "return np.sort(forget_ids)", "return np.sort(forget_ids)[:]", DRAWN),
 ]
 
 

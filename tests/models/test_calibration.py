@@ -7,7 +7,7 @@ from scipy.special import log_softmax
 from munkey.memory.sums import Sums
 from munkey.models.networks import calibration
 from munkey.models.networks.calibration import calibrated_temperature, nearest_mean_left_out
-from munkey.models.networks.closed_form import NEVER, nearest_mean
+from munkey.models.networks.closed_form import NO_ROWS, nearest_mean
 from tests.conftest import unit_rows
 
 CLASSES = 4
@@ -29,7 +29,7 @@ def test_a_mean_without_the_row_is_that_of_the_other_rows():
         rounded = np.rint(KEYS[row] * 2**15) / 2**15
         expected = rounded @ head.weight.numpy().T + head.bias.numpy()
         np.testing.assert_allclose(logits[row, [0, 1, 3]], expected[[0, 1, 3]], rtol=1e-9)
-        assert logits[row, 2] == NEVER
+        assert logits[row, 2] == NO_ROWS
 
 
 def loss(logits, labels, temperature):
