@@ -25,10 +25,8 @@ from munkey.training.precision import DTYPES, Precision
 
 CLASSES = 10
 STAGE = Stage("bench")
-SIDE = {
-    "cpu": 2048,
-    "cuda": 8192,
-}  # of a square matrix product, large enough to be the best that the machine can do
+# of a square matrix product, large enough to be the best that the machine can do
+SIDE = {"cpu": 2048, "cuda": 8192}
 FLOPS_OF_PRODUCT = {device: 2 * side**3 for device, side in SIDE.items()}
 MUNKEY = MunkeySettings(
     architecture="input-level",

@@ -42,9 +42,8 @@ DATA = Dataset(
 )
 KEYS = Keys(DATA.ids, unit_rows(18, 4))
 MEMBERS = Keys(DATA.ids[:13], KEYS.keys[:13])
-READS_BACK = {
-    "amun": "munkey.unlearn.adversarial.untargeted_l2"
-}  # which images still withstand: they stay in the batch
+# which images still withstand: they stay in the batch
+READS_BACK = {"amun": "munkey.unlearn.adversarial.untargeted_l2"}
 
 
 @pytest.fixture(scope="module")
@@ -114,9 +113,8 @@ def tensors_of(trained: System) -> list[Tensor]:
     return tensors + ([trained.memory.keys, trained.memory.tokens] if trained.memory else [])
 
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*copying from a non-meta parameter"
-)  # SISA's, which is as it should be
+# SISA's, which is as it should be
+pytestmark = pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter")
 trained_families = pytest.mark.parametrize(
     "name", [family.name for family in FAMILIES.values() if family.learns]
 )
@@ -207,11 +205,12 @@ def test_a_method_reads_back_only_what_it_reports(name, resident, params, gpu, t
     rows = "munkey.models.families.lda._labeled"  # summed on the host
     own = name.replace("-", "_")
     per_step = "munkey.models.networks.logistic.norm"  # whether it is small enough
+    # before or after all steps
     once = {
         "saliency.dampened",
         "finetune.by_loss",
         "finetune.repelling_noise",
-    }  # before or after all steps
+    }
     shared = {f"munkey.unlearn.{place}" for place in once}
     assert set(gpu.reads) <= per_epoch | shared | {
         f"munkey.unlearn.methods.{own}.{own}",
@@ -252,9 +251,8 @@ def test_keys_are_extracted_on_the_device(gpu):
     from munkey.encoders.keys import extract
 
     features = torch.ones(SIDE * SIDE * 3, 7, device=META)
-    with pytest.raises(
-        ValueError, match="18 images have no usable key"
-    ):  # what is read back is zeros
+    # what is read back is zeros
+    with pytest.raises(ValueError, match="18 images have no usable key"):
         extract(
             lambda images: images.flatten(1) @ features,
             DATA.images,
@@ -318,8 +316,9 @@ def test_only_one_page_knows_cuda():
         )
         if word in path.read_text()
     ]
+    # the latter in annotations alone
     assert set(knowing) == {
         "core/gpu.py",
         "training/checkpoint.py",
-    }  # the latter in annotations alone
+    }
     assert len((package / "core/gpu.py").read_text().splitlines()) <= 80

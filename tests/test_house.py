@@ -124,11 +124,12 @@ def test_each_module_imports_first():
 
 # Folders and names
 
+# a registry's entries: as many as there are
 ONE_FILE_EACH = {
     "unlearn/methods",
     "audits/attacks",
     "data/sets",
-}  # a registry's entries: as many as there are
+}
 SAME_FUNCTION = {
     "read",  # with `write`: a module's own file
     "write",
@@ -155,9 +156,8 @@ def test_a_name_of_a_class_or_of_a_function_says_which():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 classes[node.name].append(place)
-        for node in (
-            [] if path.parent.name in {"cli", "jobs"} else tree.body
-        ):  # named like commands and rules
+        # named like commands and rules
+        for node in [] if path.parent.name in {"cli", "jobs"} else tree.body:
             if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
                 functions[node.name].append(place)
     twice = {name: places for name, places in classes.items() if len(places) > 1}
@@ -209,6 +209,7 @@ def test_the_workflow_uses_at_most_6_attributes_of_snakemake_that_its_documentat
 
 # Plain code: figures per 1,000 lines, as nanoGPT, timm and scikit-learn have them
 
+# the others follow
 PLAIN_ROOMS = (
     "audits",
     "core",
@@ -218,7 +219,7 @@ PLAIN_ROOMS = (
     "models/networks",
     "training",
     "unlearn",
-)  # the others follow
+)
 VAGUE_NAMES = {
     "found",
     "own",

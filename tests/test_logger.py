@@ -89,9 +89,8 @@ def test_a_run_says_how_many_jobs_it_has_and_a_line_for_each(said):
     first, *lines = said(*RUN, info("Complete log(s): x.log")).splitlines()
     assert first == "2 jobs" and lines.pop() == "Complete log(s): x.log"
     assert [line.split()[:2] for line in lines] == [["50", "%"], ["100", "%"]]
-    assert lines[0].endswith(" s  train it") and lines[1].endswith(
-        " s  train"
-    )  # where a rule has no message, its name
+    # where a rule has no message, its name
+    assert lines[0].endswith(" s  train it") and lines[1].endswith(" s  train")
 
 
 def test_on_a_terminal_one_line_moves_and_nothing_is_left_of_it(said):
@@ -195,9 +194,8 @@ def test_a_rule_of_which_no_job_ended_takes_as_long_as_the_others(said, clock):
 
 def test_jobs_that_run_at_once_shorten_the_time_left(said, clock):
     both = [began(0, "one"), began(1, "two"), wait(10), finished(0), finished(1)]
-    assert (
-        "about 20 s left" in said(stats(train=6), *both).splitlines()[-1]
-    )  # 4 x 10 s, two at once
+    # 4 x 10 s, two at once
+    assert "about 20 s left" in said(stats(train=6), *both).splitlines()[-1]
 
 
 def test_a_job_that_runs_counts_as_far_as_it_is(said, clock):

@@ -83,9 +83,8 @@ def test_sections_of_numpydoc_are_lists_of_fields(project: Project) -> None:
 def test_every_link_leads_somewhere(project: Project, pages: dict[Path, Links]) -> None:
     site, missing = project.path / "site", []
     for page, links in pages.items():
-        written = (
-            {} if page.parts[0] == "_modules" else links.followed
-        )  # Sphinx's own copies of the code
+        # Sphinx's own copies of the code
+        written = {} if page.parts[0] == "_modules" else links.followed
         for link in {*written, *links.loaded}:
             address = urlsplit(link)
             target = (

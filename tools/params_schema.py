@@ -15,9 +15,8 @@ def schema() -> str:
     """The schema as JSON."""
     whole = models().whole.model_json_schema()
     case = whole["properties"]["scenarios"]["additionalProperties"]
-    whole["properties"]["scenarios"]["additionalProperties"] = {
-        "anyOf": [case, {"type": "null"}]
-    }  # switched off
+    # switched off
+    whole["properties"]["scenarios"]["additionalProperties"] = {"anyOf": [case, {"type": "null"}]}
     sections = {name: whole["properties"][name] for name in models().dataset.model_fields}
     of_one = {"type": "object", "properties": sections, "additionalProperties": False}
     whole["properties"]["overrides"]["additionalProperties"] = of_one

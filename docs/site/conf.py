@@ -9,9 +9,8 @@ from pathlib import Path
 
 import fastapi  # noqa: F401  # early: autodoc changes annotations of pydantic's, after which this import fails
 
-ROOT = Path(__file__).parents[
-    2
-]  # the source folder, so that links between README.md and docs/ hold as they are
+# the source folder, so that links between README.md and docs/ hold as they are
+ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(Path(__file__).parent), str(ROOT / "src")]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 

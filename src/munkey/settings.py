@@ -23,14 +23,12 @@ Rate = Annotated[float, Field(gt=0, lt=1)]
 Betas = Annotated[list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=2, max_length=2)]
 Range = Annotated[list[Positive], Field(min_length=2, max_length=2)]
 CountRange = Annotated[list[Count], Field(min_length=2, max_length=2)]
-UserPath = Annotated[
-    str, Field(min_length=1), AfterValidator(os.path.expanduser)
-]  # ~ is the home folder
+# ~ is the home folder
+UserPath = Annotated[str, Field(min_length=1), AfterValidator(os.path.expanduser)]
 OnBad = Literal["raise", "skip"]  # pictures that cannot be read
 White = Annotated[int, Field(ge=255, le=65_535)]  # the brightest value of gray of 16 bits
-Fusion = Literal[
-    "ensemble", "softmax", "rank"
-]  # of the tokens of neighbors, at inference or in training (app. D.1)
+# of the tokens of neighbors, at inference or in training (app. D.1)
+Fusion = Literal["ensemble", "softmax", "rank"]
 
 
 class Section(BaseModel):

@@ -66,9 +66,8 @@ class LogHandler(LogHandlerBase):
         self.job_counts: Counter[str] = Counter()
         self.messages: dict[int, str] = {}  # of jobs, by their numbers
         self.running: dict[int, Job] = {}
-        self.seconds: defaultdict[str, list[float]] = defaultdict(
-            list
-        )  # of jobs that ended, by rule
+        # of jobs that ended, by rule
+        self.seconds: defaultdict[str, list[float]] = defaultdict(list)
         self.start = time.monotonic()
         self.closed = Event()
         self.drawing = RLock()

@@ -247,9 +247,8 @@ def test_files_become_margins_of_each_path_and_the_logits_of_what_the_first_mode
     systems += [system | {"family": "other"} for system in systems]
     audit, other = family_audits(systems, [str(path) for path in halves], Stage("test"))
     assert (audit.family, other.family) == ("vit", "other")
-    assert (
-        audit.generator.random() != other.generator.random()
-    )  # or their intervals would hang together
+    # or their intervals would hang together
+    assert audit.generator.random() != other.generator.random()
     expected = np.zeros((2, 12), bool)
     expected[0, [1, 3]] = expected[1, [0, 6]] = True
     assert np.array_equal(audit.halves.deleted, expected)

@@ -85,9 +85,8 @@ def test_what_is_done_to_every_answer_does_not_change_a_share(transform):
         )
         if transform != "labels alone":
             assert changed.value == pytest.approx(plain.value, abs=near)
-        elif (
-            "left" not in words
-        ):  # labels show little of a small residue, and more of that than of a large one
+        # labels show little of a small residue, and more of that than of a large one
+        elif "left" not in words:
             assert changed.low < plain.value < changed.high
 
 
@@ -105,9 +104,8 @@ def networks(pairs: int = 8, hidden: int = 32, steps: int = 150) -> World:
     number = np.arange(1200)
     halves = random_halves(number < POOL, number >= 800, pairs, generator)
     common = torch.tensor((number >= POOL) & (number < 800))
-    seen = torch.cat(
-        [common | torch.tensor(halves.deleted), common.expand(2 * pairs, -1)]
-    )  # doing nothing, retrained
+    # doing nothing, retrained
+    seen = torch.cat([common | torch.tensor(halves.deleted), common.expand(2 * pairs, -1)])
     weights = [
         torch.randn(len(seen), *shape, generator=torch_generator) / shape[0] ** 0.5
         for shape in ((64, hidden), (hidden, 10))

@@ -65,9 +65,8 @@ def test_a_quarter_that_is_left_is_found_beside_what_was_put_there(setting):
         "deployed",
     )
     assert deployed["share"] == pytest.approx(25, abs=4) and deployed["pairs"] == 2
-    assert image["path"] == "image" and image["share"] == pytest.approx(
-        25, abs=4
-    )  # halved, and ranked among halves
+    # halved, and ranked among halves
+    assert image["path"] == "image" and image["share"] == pytest.approx(25, abs=4)
     assert deployed["nothing"] == pytest.approx(0.4, abs=0.05)
 
 

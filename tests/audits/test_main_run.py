@@ -154,6 +154,5 @@ def test_there_is_a_line_for_each_attack_with_its_own_generator(run: Evaluation)
 
 def test_a_rate_that_few_test_samples_cannot_show_is_left_out(run: Evaluation):
     lines = {line["attack"]: line for line in attack_lines(run)}
-    assert (
-        "tpr_1" in lines["loss"] and "tpr_1" not in lines["logistic"]
-    )  # 130 outsiders, and 65 in a half
+    # 130 outsiders, and 65 in a half
+    assert "tpr_1" in lines["loss"] and "tpr_1" not in lines["logistic"]

@@ -40,9 +40,8 @@ def test_p_is_the_share_of_redraws_that_are_as_large_and_corrected_by_the_smalle
         3000,
     )
     assert found["both"].p == alone["both"].p  # the other is never so small
-    assert found["one"].p == pytest.approx(
-        1 / 6, abs=0.03
-    )  # where `both` is smaller, `one` is as small
+    # where `both` is smaller, `one` is as small
+    assert found["one"].p == pytest.approx(1 / 6, abs=0.03)
 
 
 def test_what_could_not_have_been_found_is_known():

@@ -107,9 +107,8 @@ def test_what_is_tested_are_the_rates_of_the_attack(decimals):
     assert found["mine_auroc"] == pytest.approx(abs(rates.auroc - 50) / 100) and rates.auroc < 45
     assert found["mine_tpr_1"] == pytest.approx(rates.tpr_1 / 100) and rates.tpr_1 > 0
     few = Roles(*(part[:, :19] for part in drawn))
-    assert rate_tests("mine", lambda _: few, pairs)(pairs.halves.first).keys() == {
-        "mine_auroc"
-    }  # of 95 negatives
+    # of 95 negatives
+    assert rate_tests("mine", lambda _: few, pairs)(pairs.halves.first).keys() == {"mine_auroc"}
 
 
 def test_the_bootstrap_draws_pairs_and_examples():

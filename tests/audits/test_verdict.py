@@ -168,10 +168,8 @@ def of_a_residue(pairs, left=1.0):
 
 def test_all_is_tested_that_can_be():
     assert list(of_a_residue(3)) == ["share", *list(TESTS)[5:], *list(TESTS)[1:5]]
-    assert of_a_residue(2).keys() == TESTS.keys() - {
-        "u-lira_auroc",
-        "u-lira_tpr_1",
-    }  # which needs 3 pairs
+    # which needs 3 pairs
+    assert of_a_residue(2).keys() == TESTS.keys() - {"u-lira_auroc", "u-lira_tpr_1"}
     assert of_a_residue(3)["share"].p < 0.05 and of_a_residue(3)["rmia_auroc"].p < 0.05
 
 
@@ -214,9 +212,8 @@ def test_controls_say_how_they_came_out_also_those_that_were_not_run():
 
 def test_to_over_forget_is_not_to_be_flagged_as_doing_nothing_must_be():
     assert not control("original", found(share(-50), share=1e-3)).right
-    assert control(
-        "oracle", found(share(-50), share=1e-3)
-    ).flagged  # an oracle passes in neither direction
+    # an oracle passes in neither direction
+    assert control("oracle", found(share(-50), share=1e-3)).flagged
 
 
 @pytest.mark.parametrize("test", ["u_lira_tpr_1", "rmia_auroc", "square", "few", "scatter"])

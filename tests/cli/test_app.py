@@ -488,9 +488,8 @@ def test_a_certificate_is_written_later_and_checked(munkey, model, tmp_path):
         "its hash is that of the given ids and salt, as who wrote it chose them; the chain cannot"
         in named.out
     )
-    assert (
-        "made for exactly" not in named.out and "to the bit" not in named.out
-    )  # a network answered
+    # a network answered
+    assert "made for exactly" not in named.out and "to the bit" not in named.out
     for words in (["--ids", "10", "--salt", salt], ["--ids", "10,12", "--salt", "00" * 16]):
         assert (
             "not made for these ids" in munkey("certificate", model, receipt, "--check", *words).err

@@ -33,9 +33,8 @@ def test_the_sizes_of_known_data_sets_are_those_of_what_is_downloaded_and_held_o
     assert {name: size.images for name, size in SIZES.items()} == counts
 
 
-@pytest.mark.parametrize(
-    ("count", "val"), [(3, 1), (4, 2), (20_000, 8_000)]
-)  # 1.2 and 1.6 of the first two
+# 1.2 and 1.6 of the first two
+@pytest.mark.parametrize(("count", "val"), [(3, 1), (4, 2), (20_000, 8_000)])
 def test_the_share_of_val_is_rounded_to_the_nearest(count, val):
     assert (held_out("cifar10", count) == "val").sum() == val
 

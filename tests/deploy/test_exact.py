@@ -98,9 +98,8 @@ def test_what_answered_is_what_a_fit_to_the_rows_left_gives(folder):
     with Predictor.load(folder, writer=True) as model:
         model.forget([6])
     code, said = checked(folder, path)
-    assert (
-        not code and "exact" in json.loads(said)["unconfirmed"]
-    )  # its rows are not all there any more
+    # its rows are not all there any more
+    assert not code and "exact" in json.loads(said)["unconfirmed"]
     assert WORDS not in said
 
 

@@ -66,9 +66,8 @@ def cifar_pictures(part, first):
         chosen = [
             (label, m) for label, (_, ms) in enumerate(sorted(by_class.items())) for m in ms[:first]
         ]
-        chosen.sort(
-            key=lambda pair: pair[1].offset
-        )  # read in the archive's order: it is one compressed stream
+        # read in the archive's order: it is one compressed stream
+        chosen.sort(key=lambda pair: pair[1].offset)
         images = [np.asarray(Image.open(archive.extractfile(m)).convert("RGB")) for _, m in chosen]
     return np.stack(images), np.array([label for label, _ in chosen])
 

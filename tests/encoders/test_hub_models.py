@@ -36,9 +36,8 @@ def test_a_saved_transformers_model_gives_what_a_direct_call_gives(family, tmp_p
         ours, direct = encode(to_unit(torch.from_numpy(images))), feature(pixels)
     assert ours.shape == direct.shape
     cosines = torch.nn.functional.cosine_similarity(ours, direct)
-    assert (
-        cosines.min() > 0.999
-    )  # processors round to whole pixel values after resizing, ours does not
+    # processors round to whole pixel values after resizing, ours does not
+    assert cosines.min() > 0.999
     assert torch.allclose(ours, direct, atol=0.05)
 
 

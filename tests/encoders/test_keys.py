@@ -132,9 +132,8 @@ def test_a_damaged_block_of_an_interrupted_extraction_is_computed_again(
 ):
     monkeypatch.setattr(keys, "BLOCK", 1)
     first = keys.extract(mean_color, IMAGES, 4, "cpu", list, tmp_path)
-    files.write_npy(
-        tmp_path / "0.npy", np.ones((4, 3), np.float32)
-    )  # so that it shows what was taken from a block
+    # so that it shows what was taken from a block
+    files.write_npy(tmp_path / "0.npy", np.ones((4, 3), np.float32))
     (tmp_path / "4.npy").write_bytes((tmp_path / "4.npy").read_bytes()[:-1] + b"?")
     encoded = []
     again = keys.extract(

@@ -27,9 +27,8 @@ def test_a_saved_timm_model_gives_what_a_direct_call_gives(tmp_path, crop_pct, c
     with torch.no_grad():
         ours = encode(to_unit(torch.from_numpy(np.array(picture))[None]))
         direct = model(timm.data.create_transform(**config)(picture)[None])
-    assert (
-        torch.nn.functional.cosine_similarity(ours, direct) > 0.999
-    )  # timm rounds to whole pixel values, we do not
+    # timm rounds to whole pixel values, we do not
+    assert torch.nn.functional.cosine_similarity(ours, direct) > 0.999
     torch.testing.assert_close(ours, direct, atol=0.05, rtol=0)
 
 

@@ -31,9 +31,8 @@ from munkey.encoders.keys import at_unit_norm
 
 KINDS = (munkey.ForgettingLDA, munkey.ForgettingNCM, munkey.ForgettingKNN)
 each = pytest.mark.parametrize("kind", KINDS)
-SKIPPED = {
-    "check_array_api_input"
-}  # they take numpy's arrays alone; the check runs only where an environment asks for it
+# they take numpy's arrays alone; the check runs only where an environment asks for it
+SKIPPED = {"check_array_api_input"}
 
 GENERATOR = np.random.default_rng(0)
 N = 60
@@ -93,9 +92,8 @@ def test_any_deletions_leave_the_bytes_of_a_fit_on_the_rest(kind, order, gone, b
 
 @each
 def test_a_person_goes_with_all_rows_and_a_class_with_its_last_one(kind):
-    model = fitted_on(
-        kind, np.arange(N), y=np.array(PEOPLE)
-    )  # each person a class, as in face recognition
+    # each person a class, as in face recognition
+    model = fitted_on(kind, np.arange(N), y=np.array(PEOPLE))
     gone = model.forget(units=["person 3", "person 5"])
     left = np.array([row for row in range(N) if PEOPLE[row] not in {"person 3", "person 5"}])
     assert gone.tolist() == sorted(set(range(N)) - set(left.tolist()))
@@ -347,9 +345,8 @@ def test_the_commands_and_predictor_take_what_an_estimator_saved_and_it_takes_wh
     assert run(folder, "verify")["sound"] and len(run(folder, "list")["samples"]) == len(left)
     with Predictor.load(folder, writer=True) as deployed:
         assert deployed.add(X[:1], ["person 5"]).ids.tolist() == [N]
-    assert loaded.add(X[1:2], ["someone else"]).tolist() == [
-        N + 1
-    ]  # who was not there when it was loaded
+    # who was not there when it was loaded
+    assert loaded.add(X[1:2], ["someone else"]).tolist() == [N + 1]
     with Predictor.load(folder) as deployed:
         found = deployed.predict(QUERIES).probabilities.max(axis=1)
     np.testing.assert_allclose(found, loaded.predict_proba(QUERIES).max(axis=1), atol=1e-5)

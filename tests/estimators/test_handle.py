@@ -212,9 +212,8 @@ def test_a_directory_that_was_replaced_under_it_is_opened_anew(folder, tmp_path)
     code = (
         "import sys; from munkey import Predictor; Predictor.load(sys.argv[1], writer=True).close()"
     )
-    subprocess.run(
-        [sys.executable, "-c", code, str(folder)], check=True
-    )  # the last one, as SQLite thinks
+    # the last one, as SQLite thinks
+    subprocess.run([sys.executable, "-c", code, str(folder)], check=True)
     assert len(model.ids_) == 37
     shutil.rmtree(folder)
     shutil.copytree(tmp_path / "backup", folder)

@@ -255,14 +255,8 @@ def test_the_receipt_says_what_the_command_says(kind, tmp_path):
         ]
         done = CliRunner().invoke(app, words)
         answer = json.loads(done.stdout)
-        changing = {
-            "when",
-            "memory",
-            "before",
-            "head",
-            "purged",
-            "missing",
-        }  # the estimator purges at once
+        # the estimator purges at once
+        changing = {"when", "memory", "before", "head", "purged", "missing"}
         known = {name: value for name, value in answer.items() if name not in changing}
         assert known == {name: receipt.answer[name] for name in known}
     with Predictor.load(tmp_path / "python") as model:
@@ -275,9 +269,8 @@ def test_the_receipt_says_what_the_command_says(kind, tmp_path):
 def test_no_id_is_used_twice(kind, place, tmp_path):
     model = model_of(kind, place, tmp_path)
     assert model.add(X[:1], Y[:1], ids=[100]).tolist() == [100]
-    assert model.add(X[:1], Y[:1], ids=[50]).tolist() == [
-        50
-    ]  # nothing was forgotten yet, so it is new
+    # nothing was forgotten yet, so it is new
+    assert model.add(X[:1], Y[:1], ids=[50]).tolist() == [50]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of copies
         model.forget(ids=[3, 50])
@@ -289,10 +282,8 @@ def test_no_id_is_used_twice(kind, place, tmp_path):
     with pytest.raises(UsedIdError, match="are here already: 4"):
         model.add(X[:1], Y[:1], ids=[4])
     assert model.add(X[:1], Y[:1], ids=[101]).tolist() == [101]
-    assert model.add(FRAME[list("abcde")][:2], FRAME.label[:2]).tolist() == [
-        102,
-        103,
-    ]  # an index 0, 1 says nothing
+    # an index 0, 1 says nothing
+    assert model.add(FRAME[list("abcde")][:2], FRAME.label[:2]).tolist() == [102, 103]
 
 
 @each

@@ -45,9 +45,8 @@ def test_a_method_may_use_what_is_left_and_what_has_come_before_its_request():
     assert np.array_equal(third.forget, made.requests[2])
     later = np.concatenate(made.requests[3:])
     assert set(third.retain) == {*SPLIT.retain, *later, *made.added[1]}
-    assert (
-        set(made.request(2).retain) & set(NEW) == set()
-    )  # what comes after a request is not there before it
+    # what comes after a request is not there before it
+    assert set(made.request(2).retain) & set(NEW) == set()
     assert set(made.members(6)) == set(SPLIT.retain)
 
 

@@ -172,14 +172,12 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Project:
 def finished(fresh: Project, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Project:
     """The tiny grid after a whole run with two cores, made once for all workers. Not to be changed: take a copy."""
     base = tmp_path_factory.getbasetemp()
-    shared = (
-        base if worker_id == "master" else base.parent
-    )  # the folder of this session, not of its worker alone
+    # the folder of this session, not of its worker alone
+    shared = base if worker_id == "master" else base.parent
     made = Project(shared / "made")
     with FileLock(shared / "made.lock"):
-        if not (
-            made.path / "run.log"
-        ).exists():  # a run that failed has none, and no other worker takes it for whole
+        # a run that failed has none, and no other worker takes it for whole
+        if not (made.path / "run.log").exists():
             shutil.rmtree(made.path, ignore_errors=True)
             done = fresh.copy(made.path).snakemake()
             (made.path / ".git/info/exclude").write_text("run.log\n")

@@ -30,9 +30,8 @@ class Services:
     """PostgreSQL, an S3 server and an MLflow server, which run until `stop`. site: the address of MLflow."""
 
     def __init__(self) -> None:
-        self.folder = Path(
-            tempfile.mkdtemp(prefix="services-")
-        )  # short, as the path of a socket must be
+        # short, as the path of a socket must be
+        self.folder = Path(tempfile.mkdtemp(prefix="services-"))
         self.folder.chmod(0o755)  # the user that PostgreSQL runs as looks in
         self.database = self.folder / "postgresql"
         self.ports = dict(zip(("9000", "5432", "5000"), free_ports(3), strict=True))

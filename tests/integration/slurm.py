@@ -49,9 +49,8 @@ class Cluster:
     """The daemons run until `stop`. `environment` makes SLURM's commands talk to them."""
 
     def __init__(self) -> None:
-        self.folder = Path(
-            tempfile.mkdtemp(prefix="slurm-")
-        )  # short, as the path of a socket must be
+        # short, as the path of a socket must be
+        self.folder = Path(tempfile.mkdtemp(prefix="slurm-"))
         configuration = {
             "SLURM_CONF": f"{self.folder}/slurm.conf",
             "PATH": f"{self.folder}:{os.environ['PATH']}",

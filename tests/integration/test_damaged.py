@@ -33,14 +33,8 @@ READ_BY = [
     ("results/default/metrics/digits.csv", "results/default/tables/main.csv"),
     ("results/default/tables/main.csv", "results/default/figures/forgetting.svg"),
 ]
-SAME = (
-    "*.npy",
-    "*.npz",
-    "*.safetensors",
-    "samples.csv",
-    "classes.json",
-    "rate*.csv",
-)  # whose bytes hold no times
+# whose bytes hold no times
+SAME = ("*.npy", "*.npz", "*.safetensors", "samples.csv", "classes.json", "rate*.csv")
 
 
 def damage(path: Path) -> None:

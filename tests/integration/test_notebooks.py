@@ -13,9 +13,8 @@ def test_the_paper_in_40_lines(monkeypatch, capsys):
     results = runpy.run_path("notebooks/paper_in_40_lines.py")["results"]
     assert set(results) == {"original-m", "munkey", "retrain-m", "retrain-t"}
     assert all(30 < each["TA"] <= 100 for each in results.values())
-    assert (
-        results["munkey"]["FA"] < results["original-m"]["FA"]
-    )  # forgotten samples are answered worse than before
+    # forgotten samples are answered worse than before
+    assert results["munkey"]["FA"] < results["original-m"]["FA"]
     assert "deleted in " in capsys.readouterr().out
 
 

@@ -13,10 +13,8 @@ from safetensors.numpy import load_file
 from munkey.report.tables.terminal import plain
 from tests.integration.conftest import ROOT, Project
 
-P_TOKEN = [
-    yaml.safe_load((ROOT / "params.yaml").read_text())["munkey"]["p_token"],
-    0.65,
-]  # the audit has the first
+# the audit has the first
+P_TOKEN = [yaml.safe_load((ROOT / "params.yaml").read_text())["munkey"]["p_token"], 0.65]
 STEPS = [0, 1, 4, 20]
 AUDIT = {"grid_pairs": 2, "grid": [{"munkey.p_token": P_TOKEN}], "relearn": {"steps": STEPS}}
 TARGETS = ("--", "paper", "audit_grids", "relearning", "scenarios", "streams")
@@ -98,10 +96,8 @@ def test_every_table_is_in_the_form_that_its_name_says_and_every_column_has_a_na
 
 def test_one_more_value_adds_its_own_work_alone(made: Project, tmp_path: Path) -> None:
     project = made.copy(tmp_path / "project")
-    ablations = {
-        "inference.k": [1, 4, 8],
-        "munkey.token_dim": [128, 32],
-    }  # the latter trains an original and an oracle
+    # the latter trains an original and an oracle
+    ablations = {"inference.k": [1, 4, 8], "munkey.token_dim": [128, 32]}
     project.params(
         {"ablations": ablations, "audit": {"grid": [{"munkey.p_token": [*P_TOKEN, 0.5]}]}}
     )
@@ -159,9 +155,10 @@ def test_the_selection_tells_why_and_can_be_used(made: Project, tmp_path: Path) 
     ]
     project = made.copy(tmp_path / "project")
     project.params({"munkey": {"p_drop": "selected"}})
+    # 7 jobs
     project.snakemake(
         "--", "results/default/models/digits/seed0/full/original-m/system.safetensors"
-    )  # 7 jobs
+    )
     record = json.loads(
         (
             project.path / "results/default/models/digits/seed0/full/original-m/record.json"
@@ -262,9 +259,8 @@ def test_the_audit_trains_pairs_and_asks_every_path(made: Project) -> None:
     named = pd.read_csv(folder / "differencing.csv").set_index(["method", "attacker", "batch"])[
         "precision"
     ]
-    assert set(named.index.get_level_values("batch")) == {1, 10, 100} and len(named) == 3 * (
-        2 + 3
-    )  # MUNKEY, LDA
+    # MUNKEY, LDA
+    assert set(named.index.get_level_values("batch")) == {1, 10, 100} and len(named) == 3 * (2 + 3)
     assert named["lda", "weights", 1] > 50 and named["munkey", "answers", 1] > 5
     assert (folder / "differencing.md").read_text().startswith("### digits: of the deleted")
     audited = (made.path / "results/default/tables/main-audited.md").read_text()
@@ -289,9 +285,8 @@ def test_scenarios_share_originals_and_have_a_table_each(made: Project) -> None:
         ("scenario/hard", "munkey"), "ToW"
     ] > 0
     main = pd.read_csv(made.path / "results/default/tables/main.csv").set_index("method")
-    assert (
-        table.loc[("scenario/hard", "lda"), "FA_mean"] < main.loc["lda", "FA_mean"] - 10
-    )  # what is drawn is hard
+    # what is drawn is hard
+    assert table.loc[("scenario/hard", "lda"), "FA_mean"] < main.loc["lda", "FA_mean"] - 10
     assert (folder / "tow.png").stat().st_size > 10_000
     assert "### digits, three: class 3, " in (folder / "table.md").read_text()
     assert 'id="scenarios"' in (made.path / "results/default/report/index.html").read_text()

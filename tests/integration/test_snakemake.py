@@ -59,9 +59,8 @@ def test_one_file_can_be_asked_for_where_nothing_was_made_yet(
 ) -> None:
     project = fresh.copy(tmp_path / "project")
     done = project.make("results/default/data/digits/images.npy")
-    assert (
-        done.stdout == "\nmade      results/default/data/digits: images.npy\n"
-    )  # and no table of anything else
+    # and no table of anything else
+    assert done.stdout == "\nmade      results/default/data/digits: images.npy\n"
 
 
 def test_every_system_has_every_metric(finished: Project) -> None:
@@ -126,9 +125,8 @@ def test_nothing_to_be_done_after_a_run_and_the_default_profile_is_loaded(
         "Nothing to be done" in said and "Using workflow specific profile profiles/default" in said
     )
     assert "results/default" not in said
-    again = (
-        finished.snakemake().stdout
-    )  # no dry run, and nothing to do either: the same end as that of the run before
+    # no dry run, and nothing to do either: the same end as that of the run before
+    again = finished.snakemake().stdout
     log = (finished.path / "run.log").read_text()
     assert again in log and "results/default/metrics.csv" in again
 
@@ -203,9 +201,8 @@ def test_a_dry_run_says_in_words_which_knob_or_which_code_changed(project: Proje
     code = "the code of evaluate.evaluate: evaluation/predict.py"
     assert f"  evaluate original-t: digits, seed 0, full: {code}" in why
     (last,) = [line for line in why if line.startswith("  made from what is made anew: ")]
-    assert (
-        "unlearn (2)" in last and "metrics (1)" in last
-    )  # of LDA and MUNKEY, whose originals are made anew
+    # of LDA and MUNKEY, whose originals are made anew
+    assert "unlearn (2)" in last and "metrics (1)" in last
 
 
 def test_knobs_of_the_command_line_are_those_of_the_run_also_in_sections_and_lists(

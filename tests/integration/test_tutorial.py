@@ -9,9 +9,8 @@ import pytest
 from tests.integration.conftest import ROOT, checkout
 
 PAGE = (ROOT / "docs/tutorial.md").read_text()
-BLOCKS = re.findall(
-    r"^```(sh|text)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE
-)  # commands, and what they print
+# commands, and what they print
+BLOCKS = re.findall(r"^```(sh|text)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 
 
 def shape(line: str) -> str:

@@ -135,12 +135,10 @@ def test_a_neighbor_is_drawn_from_its_share_of_the_quantiles():
         assert torch.equal(drawn_weights(scale * weights, quantiles), expected)
 
 
-TOKENS = torch.tensor(
-    [[[1.0, 0.0], [3.0, 6.0], [9.0, 9.0]]]
-)  # of one query with two neighbors present
-COSINES = torch.tensor(
-    [[0.5 * np.log(2), 0.0, 0.0]], dtype=torch.float32
-)  # at a temperature of 0.5: scores 2 and 1
+# of one query with two neighbors present
+TOKENS = torch.tensor([[[1.0, 0.0], [3.0, 6.0], [9.0, 9.0]]])
+# at a temperature of 0.5: scores 2 and 1
+COSINES = torch.tensor([[0.5 * np.log(2), 0.0, 0.0]], dtype=torch.float32)
 PRESENT = torch.tensor([[True, True, False]])
 
 

@@ -13,12 +13,10 @@ from munkey.settings import DataSettings
 from tests.conftest import image_set, unit_rows
 
 STAGE = Stage(0, "toy", "full")
-DATA = DataSettings(
-    image_size=8, pixel_mean=0.4, pixel_std=0.2
-)  # unlike each other: one cannot pass for the other
-QUERIES = Keys(
-    10 + 2 * np.arange(7), unit_rows(7, 4, seed=9)
-)  # of seven samples; the memory holds 10, 12, ..., 20
+# unlike each other: one cannot pass for the other
+DATA = DataSettings(image_size=8, pixel_mean=0.4, pixel_std=0.2)
+# of seven samples; the memory holds 10, 12, ..., 20
+QUERIES = Keys(10 + 2 * np.arange(7), unit_rows(7, 4, seed=9))
 
 SECTIONS = {
     "knn": {"k": 4, "vote": "equal", "temperature": 0.07},

@@ -146,9 +146,8 @@ def test_it_starts_from_the_saved_weights_of_any_model_of_timm(name: str, tmp_pa
     torch.testing.assert_close(
         network((pixels - 0.4) / 0.3), network.head(model((whole - mean) / std))
     )
-    torch.testing.assert_close(
-        network.train()(pixels), network(pixels)
-    )  # no depth is drawn at random
+    # no depth is drawn at random
+    torch.testing.assert_close(network.train()(pixels), network(pixels))
 
 
 def test_a_model_of_timms_own_gets_pictures_as_it_was_trained_on_them(tmp_path: Path) -> None:

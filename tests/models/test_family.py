@@ -94,9 +94,8 @@ def test_the_selection_has_the_last_word_about_the_pathways_that_are_dropped(par
     sections = {name: getattr(params, name) for name in ("data", "model", "train", "munkey")}
     stage = Stage(0)
     as_set = FAMILIES["munkey"].recipe(sections, stage)
-    assert (
-        as_set.family is params.munkey and as_set.train is params.train
-    )  # neither copied nor checked again
+    # neither copied nor checked again
+    assert as_set.family is params.munkey and as_set.train is params.train
     selected = FAMILIES["munkey"].recipe(sections, stage, {"p_image": 0.4, "p_token": 0.35})
     assert selected.family == params.munkey.model_copy(update={"p_image": 0.4, "p_token": 0.35})
     with pytest.raises(

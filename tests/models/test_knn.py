@@ -43,11 +43,8 @@ def test_the_index_holds_labels_as_tokens():
         ([0, 1, 2, 3], [1 / 4, 2 / 4, 1 / 4], 1),
         ([3, 1, 4, 2], [FLOOR, 2 / 4, 2 / 4], 2),  # a tie: class 2 is nearer
         ([1, 3, 4, 2], [FLOOR, 2 / 4, 2 / 4], 1),
-        (
-            [0, 3, 1, 4, 2],
-            [1 / 5, 2 / 5, 2 / 5],
-            2,
-        ),  # class 0 is nearest of all, but has fewer votes
+        # class 0 is nearest of all, but has fewer votes
+        ([0, 3, 1, 4, 2], [1 / 5, 2 / 5, 2 / 5], 2),
         ([1, 2], [FLOOR, 1, FLOOR], 1),
         ([4, 0, NOBODY, NOBODY], [1 / 2, FLOOR, 1 / 2], 2),
     ],

@@ -70,9 +70,8 @@ def refitted(keys, labels, classes, alpha, left_out, held):
 def test_leaving_one_out_in_closed_form_is_a_refit_with_the_same_priors_and_trace(
     seed, rows, classes, alpha
 ):
-    labels = (
-        np.random.default_rng(seed).permutation(np.arange(rows) % classes) * 2
-    )  # every second class has no rows
+    # every second class has no rows
+    labels = np.random.default_rng(seed).permutation(np.arange(rows) % classes) * 2
     keys = unit_rows(rows, 6, seed=seed)
     logits = leave_one_out(keys, labels, 2 * classes, alpha)
     by_hand = [refitted(keys, labels, 2 * classes, alpha, one, held=True) for one in range(rows)]

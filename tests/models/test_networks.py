@@ -72,9 +72,8 @@ def test_parameter_counts_are_those_of_vit_tiny():
         MunkeyArchitecture(**vars(architecture), architecture="input-level", token_dim=128),
     )
     assert count(vit) == 5_717_416  # timm's vit_tiny_patch16_224
-    assert (
-        count(munkey) - count(vit) == (128 * 192 + 192) + 192 + 192
-    )  # adapter, null image, null token
+    # adapter, null image, null token
+    assert count(munkey) - count(vit) == (128 * 192 + 192) + 192 + 192
 
 
 def test_a_pathway_is_dropped_for_the_marked_samples_only(munkey):

@@ -164,9 +164,8 @@ def test_each_model_sees_its_own_shard_alone_and_slices_grow():
         slices = [
             retain[(cells.shards == shard) & (cells.slices <= part)] for part in range(first, 2)
         ]
-        expected = np.concatenate(
-            [np.repeat(members, 2) for members in slices]
-        )  # two epochs a slice
+        # two epochs a slice
+        expected = np.concatenate([np.repeat(members, 2) for members in slices])
         np.testing.assert_array_equal(np.sort(np.concatenate(drawn)), np.sort(expected))
 
 

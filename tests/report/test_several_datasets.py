@@ -201,9 +201,8 @@ def test_all_tables_are_made_where_data_sets_differ_in_rates_and_seeds():
     texts = all_texts(lines[lines["method"].isin([row.name for row in rows])], rows)
     assert all(texts.values())
     largest = texts["datasets"]
-    assert (
-        "@10 %" in largest and "@5 %" in largest and "@2 %" not in largest
-    )  # 2 % is never the largest
+    # 2 % is never the largest
+    assert "@10 %" in largest and "@5 %" in largest and "@2 %" not in largest
     assert texts["runtime"].count("| cifar10") == 2 * len(rows) and texts["runtime"].count(
         "| digits"
     ) == len(rows)
@@ -252,9 +251,8 @@ def test_ablations_show_the_values_that_a_data_set_has(markup):
 
 
 def test_ranks_are_of_the_methods_that_every_data_set_has():
-    grids = {
-        name: GRIDS[name] for name in ("bloodmnist", "cifar10")
-    }  # both have CF, SSD and MUNKEY
+    # both have CF, SSD and MUNKEY
+    grids = {name: GRIDS[name] for name in ("bloodmnist", "cifar10")}
     lines = measured()
     ranks = ranks_by_title(lines[lines["dataset"].isin(grids)], ROWS)
     assert ranks.columns.tolist() == ["CF", "SSD", "MUNKEY"]

@@ -16,13 +16,11 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs/gallery").glob("*.md")),
 ]
-MEASURED = re.compile(
-    r"^(?=\|).*(?:\d ± \d|\| *[+\u2212-]?\**\d+\.\d).*$", re.MULTILINE
-)  # a line of results
+# a line of results
+MEASURED = re.compile(r"^(?=\|).*(?:\d ± \d|\| *[+\u2212-]?\**\d+\.\d).*$", re.MULTILINE)
 MADE = re.compile(r"^<!-- .+? -->$.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
-PRINTED = re.compile(
-    r"^```text$.*?^```$", re.MULTILINE | re.DOTALL
-)  # what a command said; other tests compare it
+# what a command said; other tests compare it
+PRINTED = re.compile(r"^```text$.*?^```$", re.MULTILINE | re.DOTALL)
 BY_HAND = re.compile(r"^<!-- by hand: .+ -->\n(?:\|.*\n)+", re.MULTILINE)  # then why, and the table
 
 

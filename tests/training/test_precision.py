@@ -66,17 +66,13 @@ def test_the_loss_is_scaled_in_float16_alone(name, scale):
 def test_compiled_it_learns_what_it_learns_anyway(family, backend, monkeypatch):
     """Both are traced, with their gradients; that torch's code for a CPU agrees too takes half a minute to see."""
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
-    small = {
-        "depth": 1,
-        "epochs": 2,
-        "batch_size": 20,
-    }  # batches of one size: another is compiled anew
+    # batches of one size: another is compiled anew
+    small = {"depth": 1, "epochs": 2, "batch_size": 20}
     whole, history = trained(family, **small)
     faster, later = trained(family, **small, compile=True)
     assert type(faster.model) is type(whole.model)
-    assert (
-        weights(faster) - weights(whole)
-    ).abs().mean() < 1e-4  # the first steps of Adam amplify what is near 0
+    # the first steps of Adam amplify what is near 0
+    assert (weights(faster) - weights(whole)).abs().mean() < 1e-4
     assert later[-1]["loss"] == pytest.approx(history[-1]["loss"], rel=1e-2)
 
 
@@ -136,9 +132,8 @@ def test_every_step_runs_the_compiled_model_where_that_is_asked_for_and_else_non
     system, _ = trained(family, epochs=2, compile=True)
     assert calls == [system.model] * 2 * 4  # 60 samples, 16 at once
     trained(family, epochs=1, compile=True)
-    assert len(folders) == 2 and not any(
-        Path(folder).exists() for folder in folders
-    )  # of its own, and removed
+    # of its own, and removed
+    assert len(folders) == 2 and not any(Path(folder).exists() for folder in folders)
 
 
 def test_pixels_are_cropped_in_float32_whatever_the_precision():

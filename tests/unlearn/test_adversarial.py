@@ -90,19 +90,16 @@ def test_a_linear_model_is_left_along_its_normal() -> None:
     )
     assert radius.tolist() == [0.08]
     assert predicted.tolist() == [1]
-    assert distance(images, clean).item() == pytest.approx(
-        0.056, abs=1e-5
-    )  # the ball of 0.04, then 2 steps of 0.008
+    # the ball of 0.04, then 2 steps of 0.008
+    assert distance(images, clean).item() == pytest.approx(0.056, abs=1e-5)
     torch.testing.assert_close((images - clean)[0], w / 5 * 0.056, rtol=0, atol=1e-5)
 
 
 def test_the_first_step_follows_the_normalized_gradient_of_the_cross_entropy() -> None:
     clean, labels = forget()
     right = answer(clean).argmax(dim=1) == labels
-    clean, labels = (
-        (clean[right] + 0.2) / 1.4,
-        labels[right],
-    )  # away from 0 and 1, so that nothing is clamped
+    # away from 0 and 1, so that nothing is clamped
+    clean, labels = (clean[right] + 0.2) / 1.4, labels[right]
     right = answer(clean).argmax(dim=1) == labels
     clean, labels = clean[right].requires_grad_(), labels[right]
     assert len(clean) >= 5

@@ -93,11 +93,8 @@ def test_the_attack_gets_its_settings_and_what_it_took_is_reported(
     _, asked = unlearn("amun", tuned=tuning(batch_size=5), changed=changed, report=lines.append)
     assert calls == [([0.05, 0.1, 0.2, 0.4], 7, 0.3)] * 3
     assert lines == [f"attacked {count}/13 images" for count in (5, 10, 13)]
-    assert list(asked.facts["epsilon"].items()) == [
-        ("0.05", 9),
-        ("0.1", 1),
-        ("0.4", 2),
-    ]  # by rising radius
+    # by rising radius
+    assert list(asked.facts["epsilon"].items()) == [("0.05", 9), ("0.1", 1), ("0.4", 2)]
     assert asked.facts["failed"] == 1
     (_, adversarial), labels = trained_on[0].parts, forget()[1]
     assert torch.equal(adversarial.labels, (labels + 1)[took.isfinite()])

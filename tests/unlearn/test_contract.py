@@ -212,11 +212,8 @@ def test_every_sample_takes_its_turn_and_no_last_batch_is_dropped(name: str) -> 
     passes = {  # over the retain, the forget and the validation set
         "neggrad-plus": (EPOCHS, None, 0),
         "amnesiac": (EPOCHS, EPOCHS, 0),
-        "scrub": (
-            EPOCHS,
-            EPOCHS - 1 + EPOCHS,
-            EPOCHS,
-        ),  # no max pass in the first; and to find the epoch to rewind to
+        # no max pass in the first; and to find the epoch to rewind to
+        "scrub": (EPOCHS, EPOCHS - 1 + EPOCHS, EPOCHS),
         "ssd": (1, 2, 0),
         "amun": (EPOCHS, 1, 0),
         "salun": (EPOCHS, 1 + EPOCHS, 0),
@@ -267,18 +264,13 @@ def test_every_image_that_is_trained_on_is_cropped_anew(name: str) -> None:
         "bad-teacher": 18 + 13,  # 0.3 of the retain set
         "delete": 13,
         "lotus": 18 + 13,
-        "sfron": 60
-        + 13,  # the whole forget set before the first and the sixth of eight retain batches
+        # the whole forget set before the first and the sixth of eight retain batches
+        "sfron": 60 + 13,
         "boundary-shrink": 13,
-        "fcs": 60
-        + 16
-        + 13
-        + 13 / EPOCHS,  # a retain batch beside the forget set; and that in the first pass
-        "unsir": 60
-        + 20
-        * 16
-        * len(set(world().parts["forget"].labels))
-        / EPOCHS,  # noise in the first of two epochs
+        # a retain batch beside the forget set; and that in the first pass
+        "fcs": 60 + 16 + 13 + 13 / EPOCHS,
+        # noise in the first of two epochs
+        "unsir": 60 + 20 * 16 * len(set(world().parts["forget"].labels)) / EPOCHS,
         "rum": 60 + 60 + 4,  # CF, then SalUn on a third of the forget set
     }.get(name, 60)
     crops = CountedCrops(**vars(CROPS))
@@ -287,9 +279,8 @@ def test_every_image_that_is_trained_on_is_cropped_anew(name: str) -> None:
     assert all(generator is asked.generator for generator in crops.generators)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in FINETUNED if name != "rum"]
-)  # its steps have one each
+# its steps have one each
+@pytest.mark.parametrize("name", [name for name in FINETUNED if name != "rum"])
 def test_the_learning_rate_is_the_methods_factor_times_that_of_training(name: str) -> None:
     _, asked = unlearn(name, tuned=tuning(lr=0.004), changed={"lr_factor": 0.25})
     falling = name in ("sfron", "msg", "msg-linear", "ct", "unsir")

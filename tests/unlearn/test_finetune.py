@@ -241,9 +241,8 @@ def test_salun_moves_only_the_most_salient_half() -> None:
     before, after = weights(original("salun")), weights(unlearn("salun", changed={"share": 0.5})[0])
     model = fresh_copy()
     forget = world().parts["forget"]
-    index = torch.randperm(
-        13, generator=request("salun").generator
-    )  # 13 samples, batch 16: one batch
+    # 13 samples, batch 16: one batch
+    index = torch.randperm(13, generator=request("salun").generator)
     images, labels = forget.batch(index, "cpu")
     summed = gradients(model, F.cross_entropy(model((images - 0.5) / 0.5), labels))
     threshold = torch.cat([g.abs().flatten() for g in summed.values()]).median()

@@ -16,12 +16,8 @@ RECIPE = Recipe(
     DATA, None, TRAIN.model_copy(update={"epochs": 5}), RESNET18, Stage("tiny", "resnet18")
 )
 POST_HOC = [name for name in METHODS if METHODS[name].original.is_network]
-KEPT = {
-    "ssd",
-    "lfssd",
-    "assd",
-    "jit",
-}  # in eval mode from begin to end: batch statistics stay (JiT's original: train)
+# in eval mode from begin to end: batch statistics stay (JiT's original: train)
+KEPT = {"ssd", "lfssd", "assd", "jit"}
 
 
 @cache

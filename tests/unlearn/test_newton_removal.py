@@ -264,9 +264,8 @@ def exact_ratio_with_linear_noise(seed: int, sigma: float) -> tuple[float, float
     return float(ratio), epsilon
 
 
-@pytest.mark.filterwarnings(
-    "ignore:Converting a tensor with requires_grad"
-)  # to compare norms, not to differentiate
+# to compare norms, not to differentiate
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")
 def test_noise_in_the_objective_would_not_be_certified_by_its_gradient() -> None:
     """Why it is on the weights: most ratios exceed what theorem 3 of Guo et al. certifies."""
     ratios = [exact_ratio_with_linear_noise(seed, 0.1) for seed in range(25)]

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from munkey.unlearn.contract import METHODS
 from tests.unlearn.world import original, request, same, settings, tensors, world
 
+# not exact
 DELETING = [
     method.name for method in METHODS.values() if not method.needs and method.name != "newton"
-]  # not exact
+]
 
 
 def test_what_deletes_rows_or_parts_needs_no_data():

@@ -11,9 +11,8 @@ from munkey.audits.registry import Estimate, Finding, Refused
 
 TOLERANCE = 1e-5  # scores are rounded to multiples of it: a difference by rounding alone is a tie
 DRAWS = 500  # bootstrap samples
-Scores = Callable[
-    [np.ndarray], Roles
-]  # of Halves.first: (P, n) each, higher where a sample looks deleted
+# of Halves.first: (P, n) each, higher where a sample looks deleted
+Scores = Callable[[np.ndarray], Roles]
 
 
 @dataclass(frozen=True)

@@ -51,9 +51,8 @@ Files = Annotated[
     Names,
     typer.Option("--files", metavar="PICTURE...", help="Source files, folders, or 'patterns'."),
 ]
-MoreFiles = Annotated[
-    Names, typer.Argument(metavar="PICTURE", hidden=True)
-]  # what a shell makes of `--files *`
+# what a shell makes of `--files *`
+MoreFiles = Annotated[Names, typer.Argument(metavar="PICTURE", hidden=True)]
 
 # What a spreadsheet begins a formula with, also in full width, and what keeps it from doing so.
 FORMULAS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20'")

@@ -9,14 +9,8 @@ from typing import Any
 
 from munkey.core.console import one_line, printable
 
-FAILED, BAD_INPUT, LOCKED, MACHINE, FOUND_NOTHING, INTERRUPTED = (
-    1,
-    2,
-    3,
-    4,
-    5,
-    130,
-)  # exit codes, see `munkey --help`
+# exit codes, see `munkey --help`
+FAILED, BAD_INPUT, LOCKED, MACHINE, FOUND_NOTHING, INTERRUPTED = 1, 2, 3, 4, 5, 130
 
 
 class NotVerifiedError(Exception):

@@ -12,10 +12,11 @@ from munkey.core.files import given_text
 
 SEPARATORS = "\t;,"
 MOST_FAULTS = 20  # lines of vectors that a message names
+# what pandas names a column of row numbers: on writing, and on reading that
 INDEX = (
     "",
     "unnamed: 0",
-)  # what pandas names a column of row numbers: on writing, and on reading that
+)
 
 
 class TableError(ValueError):

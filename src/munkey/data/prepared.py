@@ -74,9 +74,8 @@ def prepare(source: Source, folder: str | Path, report: Report = print, *, least
     if faults:
         raise SourceError("the data set cannot be used", faults + image_faults(source.blocks()))
     folder = Path(folder)
-    for leftover in folder.glob(
-        ".images.npy.*.npy"
-    ):  # of a preparation that was killed; up to 15 GB each
+    # of a preparation that was killed; up to 15 GB each
+    for leftover in folder.glob(".images.npy.*.npy"):
         leftover.unlink()
     with sealed(folder / "images.npy") as temporary:
         digests = _write_images(source, temporary)

@@ -362,9 +362,8 @@ def write_new(path: Path, text: str, mode: int = 0o666) -> None:
             file.write(text)
             file.flush()
             os.fsync(handle)
-            os.link(
-                f"/proc/self/fd/{handle}", path, src_dir_fd=handle
-            )  # which follows the link, given any folder
+            # which follows the link, given any folder
+            os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle)
     except OSError as error:
         raise UnwritableFileError(
             error.errno, f"cannot be written ({error.strerror})", str(path)

@@ -15,9 +15,8 @@ from munkey.deploy.model.samples import MOST_ASKED, SIMILAR, Samples
 from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.store import Store
 
-Line = Mapping[
-    str, Any
-]  # names of samples, as `Predictor.select` takes them; meant are those with all of them
+# names of samples, as `Predictor.select` takes them; meant are those with all of them
+Line = Mapping[str, Any]
 
 
 @dataclass(frozen=True)

@@ -691,9 +691,8 @@ class Predictor(AbstractContextManager["Predictor"]):
                 f"{counted(len(numbers), 'label')} for {counted(len(given.images), 'picture')}"
             )
         contents = self._contents(given, rows)
-        blocked = np.flatnonzero(
-            self._store.blocked(contents)
-        )  # refused in a forked child, before torch is touched
+        # refused in a forked child, before torch is touched
+        blocked = np.flatnonzero(self._store.blocked(contents))
         if blocked.size and not allow_blocked:
             named = [given.files[one] or f"number {one}" for one in blocked.tolist()]
             said = f"forgotten with block_return, so nothing was added: {first_ten(named)}"
@@ -843,9 +842,8 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         Raises LockedMemoryError where a reader prevents it.
         """
-        if (
-            self.writer and self.manifest.encoder is None
-        ):  # its class may be a person, so it goes with its last row
+        # its class may be a person, so it goes with its last row
+        if self.writer and self.manifest.encoder is None:
             manifest, held = (
                 manifests.read_manifest(self.directory),
                 set(self._samples.held()[1].tolist()),

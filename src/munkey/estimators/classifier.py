@@ -30,7 +30,8 @@ from munkey.estimators.held import LabeledRows, RowsInDirectory, RowsInMemory
 from munkey.estimators.names import ids_of_rows, read_request, unit_names_of
 from munkey.models.family import FAMILIES, FittedFamily
 
-EMBEDDED = 16  # columns from which on equal rows are taken for copies: in narrow tables they come by chance
+# columns from which on equal rows are taken for copies: in narrow tables they come by chance
+EMBEDDED = 16
 
 
 class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -320,9 +321,8 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         UnreadableModelError
             If it is no model of this family, or damaged.
         """
-        manifest = read_manifest(
-            Path(directory), cls.family
-        )  # says what is wrong where there is no memory either
+        # says what is wrong where there is no memory either
+        manifest = read_manifest(Path(directory), cls.family)
         made = cls()
         held = RowsInDirectory(Path(directory))
         _ = held.classes  # of a row that has none, it is said now

@@ -86,9 +86,8 @@ def watched_folder(process: int) -> str:
     """
     folder = tempfile.mkdtemp(prefix="munkey-")
     command = [sys.executable, "-I", "-c", WATCH, folder]
-    watching = subprocess.Popen(
-        command, stdin=subprocess.PIPE, start_new_session=True
-    )  # Ctrl-C is not for it
+    # Ctrl-C is not for it
+    watching = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
     atexit.register(watching.communicate)
     return folder
 

@@ -81,9 +81,8 @@ def _same_elsewhere(keyfile: Path, origin: dict[str, Any]) -> Keys | None:
     """The keys of another configuration beside this one, of any data set, that were made from the same."""
     for file in sorted(keyfile.parents[4].glob(f"*/keys/*/*/{ORIGIN}")):
         other = file.with_name(keyfile.name)
-        with suppress(
-            OSError, DamagedFileError
-        ):  # just being made anew, or damaged: then of no use here
+        # just being made anew, or damaged: then of no use here
+        with suppress(OSError, DamagedFileError):
             if read_json(file) == origin | {"keys": _sum(other)}:
                 keys = read(other)
                 print(f"the same keys as in {other}, made from the same: taken from there")

@@ -164,9 +164,8 @@ def page(page: Path, template: Path, files: PageFiles, shown: Shown) -> None:
         chapters=pages.chapters(results),
         figures=[pages.figure(path, main) for path in files.figures],
         origin=pages.origin([read_json(path) for path in files.records], now()),
-        runs=[
-            run for run in read_json(files.tracking)["runs"] if run["page"]
-        ],  # those that MLflow has
+        # those that MLflow has
+        runs=[run for run in read_json(files.tracking)["runs"] if run["page"]],
         params=yaml.safe_dump(dict(shown.config), sort_keys=False),
     )
     write_text(page, text)

@@ -37,9 +37,8 @@ def test_margin_is_the_gap_between_the_two_likeliest_classes_and_asks_for_no_lab
     forget, test = np.array([1, 1, 0, 0], bool), np.array([0, 0, 1, 1], bool)
     for labels in (np.zeros(4, int), np.full(4, 2)):
         made = Answers(np.log(p), labels, np.zeros(4, bool), forget, test)
-        assert margin(made, np.random.default_rng(0)).auroc.value == pytest.approx(
-            50
-        )  # 0.3, 0.1 against 0.4, 0
+        # 0.3, 0.1 against 0.4, 0
+        assert margin(made, np.random.default_rng(0)).auroc.value == pytest.approx(50)
 
 
 @pytest.mark.parametrize("attack", [loss, margin, logistic])

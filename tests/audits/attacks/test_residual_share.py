@@ -73,9 +73,8 @@ def test_halves_of_unequal_size_count_alike():
 
 
 def test_no_bound_holds_where_doing_nothing_cannot_be_told_from_zero():
-    share = ratio(
-        np.array([2.0, 3.0]), np.array([2.0, 3.0]), paired=True
-    )  # t = 5 with 1 df: p is over 5 %
+    # t = 5 with 1 df: p is over 5 %
+    share = ratio(np.array([2.0, 3.0]), np.array([2.0, 3.0]), paired=True)
     assert (share.value, share.low, share.high) == (pytest.approx(100), -np.inf, np.inf)
 
 
@@ -228,9 +227,8 @@ def test_the_interval_covers_the_truth_at_its_level(pairs, left):
     large = [
         residual_share(population(40, left, random, spread=0.3)).share.value for _ in range(20)
     ]
-    truth = np.mean(
-        large
-    )  # not quite `left`: unlearning adds noise, and ranks end at the last test sample
+    # not quite `left`: unlearning adds noise, and ranks end at the last test sample
+    truth = np.mean(large)
     assert truth == pytest.approx(100 * left, abs=6)
     shares = [
         residual_share(population(pairs, left, random, spread=0.3)).share

@@ -70,9 +70,8 @@ def test_scores_are_shares_of_test_samples_that_are_beaten(gamma, slope):
 
 
 def test_a_tie_with_a_test_sample_counts_as_beaten():
-    margins = np.tile(
-        [0.7] * 5 + [0.7, 0.7, 0.7, 0.7, 0.9], (6, 1)
-    )  # 4 of 5 test samples are as sure as the pool
+    # 4 of 5 test samples are as sure as the pool
+    margins = np.tile([0.7] * 5 + [0.7, 0.7, 0.7, 0.7, 0.9], (6, 1))
     pairs = replace(small(), margins=margins)
     np.testing.assert_allclose(scores(pairs)(pairs.halves.first).deleted, 0.8)
     assert (scores(pairs, gamma=2)(pairs.halves.first).deleted == 0).all()

@@ -180,10 +180,8 @@ def test_a_trace_could_not_stand_anywhere():
         each.tobytes() for each in (told, told.astype(float), told.astype(np.float16))
     ]
     row[-1] = 4
-    assert traces(row) == [
-        row[4:12].tobytes(),
-        row[4:12].astype(float).tobytes(),
-    ]  # four: too few in half precision
+    # four: too few in half precision
+    assert traces(row) == [row[4:12].tobytes(), row[4:12].astype(float).tobytes()]
     for hopeless in (np.zeros(20), np.ones(20), np.arange(7.0)):
         with pytest.raises(ValueError, match="recognized"):
             traces(hopeless)

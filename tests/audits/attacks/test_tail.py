@@ -100,9 +100,8 @@ def test_level_and_shape_by_hand():
     assert found["level"] == pytest.approx(
         (5 + 5) ** 2 + (1 - 2) ** 2 + (2 + 2) ** 2 + (2 - 5) ** 2
     )
-    assert (
-        found["shape"] == 0.5
-    )  # the pairs are [2, 5] apart where never seen, [1, 4] where deleted: below 2
+    # the pairs are [2, 5] apart where never seen, [1, 4] where deleted: below 2
+    assert found["shape"] == 0.5
 
 
 def test_memory_by_hand():

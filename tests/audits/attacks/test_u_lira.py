@@ -78,9 +78,8 @@ def test_models_that_are_all_alike_tie():
     )
     found = u_lira(pairs, np.random.default_rng(0))
     assert found.auroc.value == 50
-    np.testing.assert_array_equal(
-        log_ratios(np.ones((8, 3)), np.ones((4, 3), bool)), 0
-    )  # their variance is 0
+    # their variance is 0
+    np.testing.assert_array_equal(log_ratios(np.ones((8, 3)), np.ones((4, 3), bool)), 0)
 
 
 def test_two_pairs_are_refused():

@@ -49,9 +49,8 @@ class Service(NamedTuple):
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = JSON
     ) -> Answer:
         """An answer. body: bytes as they are, or anything else as JSON."""
-        connection = http.client.HTTPConnection(
-            "127.0.0.1", self.port, timeout=600
-        )  # on a busy machine
+        # on a busy machine
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
         try:
             sent = body if isinstance(body, bytes | None) else json.dumps(body).encode()
             connection.request(method, path, sent, dict(headers))
@@ -144,20 +143,20 @@ def truncated() -> bytes:
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="needs curl")
 def test_what_it_says_works_in_a_shell(service, picture):
-    assert (
-        TOKEN not in service.said and VERIFY["MUNKEY_VERIFY_TOKEN"] not in service.said
-    )  # what the user has
+    # what the user has
+    assert TOKEN not in service.said and VERIFY["MUNKEY_VERIFY_TOKEN"] not in service.said
     lines = service.said.split("Call it like this:")[1].replace("PICTURE.png", str(picture))
     done = subprocess.run(
         ["bash", "-c", lines], env=os.environ | VERIFY, capture_output=True, text=True, check=True
     )
     answers = [json.loads(answer) for answer in done.stdout.replace("}{", "}\n{").splitlines()]
     assert answers[0] == {"status": "ok"} and len(answers[1]["predictions"]) == 1
+    # the token was right
     assert "neighbors" in answers[2]["predictions"][0] and answers[3]["unknown"] == [
         "1",
         "2",
         "3",
-    ]  # the token was right
+    ]
     assert len(answers[4]["samples"]) == 10 and answers[5]["sound"]
 
 
@@ -315,8 +314,7 @@ def test_with_a_made_up_token_it_forgets_and_told_to_end_it_finishes_and_closes(
         service.process.send_signal(signal.SIGTERM)
         for one in asked:
             assert one.exception() is not None or one.result().status == 200
-        assert (
-            service.process.wait(60) == -signal.SIGTERM
-        )  # 143 in a shell, as docs/service.md says
+        # 143 in a shell, as docs/service.md says
+        assert service.process.wait(60) == -signal.SIGTERM
     with Predictor.load(model, writer=True) as predictor:
         assert predictor._store.state.erased == 1 and 10 not in predictor.ids

@@ -358,9 +358,8 @@ def test_rows_say_all_that_the_memory_knows_of_a_sample(predictor, images, resul
 def test_what_is_selected_is_all_that_any_name_means(predictor, images):
     predictor.add(images.images[3:5], [0, 2], units=["Anna", "Anna"])
     chosen = predictor.select(ids={1, 2}, files=["a/0*.png"], units=["Anna"])
-    assert (
-        chosen.ids.tolist() == [0, 1, 2, 6, 60, 61] and chosen.missing == ()
-    )  # 3 and 9 are not in the memory
+    # 3 and 9 are not in the memory
+    assert chosen.ids.tolist() == [0, 1, 2, 6, 60, 61] and chosen.missing == ()
     assert chosen.classes == {"cat": 3, "dog & co": 1, "fish": 2}
     fish = images.ids[(images.labels == 2) & (images.splits == "train")].tolist()
     assert predictor.select(labels=["fish"]).ids.tolist() == [*fish, 61]

@@ -307,9 +307,8 @@ def test_a_flipped_byte_of_the_ledger_is_noticed_or_changes_nothing_that_can_be_
         expected = findable(store)
     path, noticed = folder / "store.db", 0
     data, places = path.read_bytes(), []
-    for page in range(
-        0, len(data), 4096
-    ):  # what SQLite uses lies at the begin and the end of a page
+    # what SQLite uses lies at the begin and the end of a page
+    for page in range(0, len(data), 4096):
         places += [*range(page, page + 96, 23), *range(page + 4096 - 1200, page + 4096, 101)]
     for place in places:
         damaged = bytearray(data)

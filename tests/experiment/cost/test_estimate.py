@@ -68,14 +68,11 @@ def test_the_paper_has_more_with_its_search_ablations_and_selection():
     )
     assert run.hours[1] < scenarios.hours[1] and run.hours[1] < audits.hours[1]
     cf = {each.dataset: each.jobs for each in run.work if each.what == "cf"}
-    assert (
-        cf["cifar10"] == 3 * 2 * 4 and cf["cifar100"] == 3 * 1 * 4
-    )  # seeds, rates, learning rates
+    # seeds, rates, learning rates
+    assert cf["cifar10"] == 3 * 2 * 4 and cf["cifar100"] == 3 * 1 * 4
     jobs = [sum(each.jobs for each in costs.work if each.step == "train") for costs in (run, paper)]
-    assert jobs == [
-        6 * 3 * 2 + 3 * 2 * 8,
-        360 + 6 * 3,
-    ]  # originals of six data sets, oracles of eight rates; figures
+    # originals of six data sets, oracles of eight rates; figures
+    assert jobs == [6 * 3 * 2 + 3 * 2 * 8, 360 + 6 * 3]
     assert paper.hours[1] == pytest.approx(8 * paper.hours[8]) and paper.hours[64] < paper.hours[8]
     assert paper.disk > run.disk > 90_000 * 3 * 224**2
 
@@ -96,9 +93,8 @@ def test_the_paper_counts_its_audit_where_its_report_shows_one():
         ]
         for step in ("train", "unlearn")
     )
-    assert (
-        trained[0] - trained[1] == 2 * (2 * 8 + 2 * 4) + 2 * 2
-    )  # originals and oracles of two families, the control
+    # originals and oracles of two families, the control
+    assert trained[0] - trained[1] == 2 * (2 * 8 + 2 * 4) + 2 * 2
     assert unlearned[0] - unlearned[1] == 9 * 2 * 8  # MUNKEY and KNN only delete
 
 
@@ -150,9 +146,8 @@ def test_every_methods_passes_are_as_counted_by_hand(method):
 
 def test_fine_tuning_takes_three_passes_of_each_image_and_epoch():
     settings = plan_of().params.unlearn["cf"]
-    assert (
-        METHODS["cf"].passes(IMAGES, settings) == 3 * IMAGES.epochs * IMAGES.retain
-    )  # a backward pass counts two
+    # a backward pass counts two
+    assert METHODS["cf"].passes(IMAGES, settings) == 3 * IMAGES.epochs * IMAGES.retain
 
 
 def test_pictures_of_ones_own_are_counted_once_they_are_prepared(tmp_path, monkeypatch):

@@ -82,10 +82,8 @@ def test_every_method_is_audited_with_its_family_before_and_its_oracle(plan: Pla
     }
     titles = {system["role"]: system["title"] for system in systems if system["family"] == "munkey"}
     assert titles["method"] == "MUNKEY" and titles["control"].startswith("MUNKEY, ")
-    assert (titles["nothing"], titles["oracle"]) == (
-        "Original (M)",
-        "Retrain (M)",
-    )  # as in the main table
+    # as in the main table
+    assert (titles["nothing"], titles["oracle"]) == ("Original (M)", "Retrain (M)")
 
 
 def test_every_model_of_an_audit_is_evaluated_with_its_own_record_and_that_of_its_training(
@@ -232,9 +230,8 @@ def test_the_hardest_samples_have_halves_of_their_own():
 
 def test_a_memory_is_asked_in_other_ways_in_an_audit_alone(plan: Plan):
     assert plan.evaluate_settings(POOL, "munkey")["audit"] == AuditInference(k=16, fusion="softmax")
-    assert (
-        small_plan(AUDIT | {"audit.k": 34}).evaluate_settings(POOL, "munkey")["audit"].k == 33
-    )  # keys.depth
+    # keys.depth
+    assert small_plan(AUDIT | {"audit.k": 34}).evaluate_settings(POOL, "munkey")["audit"].k == 33
     assert "audit" not in plan.evaluate_settings(POOL, "cf")
     assert "audit" not in plan.evaluate_settings("digits", "munkey")
 

@@ -193,10 +193,8 @@ def test_an_evaluation_gets_the_section_inference_only_if_it_reads_it(system: st
 
 def test_what_is_searched():
     assert small_plan().searched == []
-    assert small_plan({"search": True}).searched == [
-        "cf",
-        "ssd",
-    ]  # the others have nothing to choose
+    # the others have nothing to choose
+    assert small_plan({"search": True}).searched == ["cf", "ssd"]
     one_value = {"search": True, "search_grid": {"lr_factor": [0.5], "ssd.alpha": [1.0, 2.0]}}
     assert small_plan(one_value).searched == ["ssd"]
 

@@ -38,9 +38,8 @@ def test_scenarios_share_originals_and_their_answers_and_have_forget_sets_oracle
             f"results/default/forget/digits/{run.case}/seed{run.seed}/rate"
         )
     assert {run.rate for run in runs if run.case == "scenario/clusters"} == {"0.1", "0.05"}
-    assert {run.rate for run in runs if run.case == "scenario/three"} == {
-        "0.0"
-    }  # as named, however large
+    # as named, however large
+    assert {run.rate for run in runs if run.case == "scenario/three"} == {"0.0"}
 
 
 def test_the_main_run_draws_at_random_as_before(plan: Plan):

@@ -150,10 +150,8 @@ def test_a_run_ends_with_what_failed_and_why_and_what_to_do(tmp_path):
         f"  log: {tmp_path / 'killed.log'}",
         "Fix the above, then run the same command again: finished work is kept.",
     ]
-    assert last_words(names, stopped=True).splitlines()[:2] == [
-        "1 job failed:",
-        "train vit",
-    ]  # the other was stopped
+    # the other was stopped
+    assert last_words(names, stopped=True).splitlines()[:2] == ["1 job failed:", "train vit"]
     del names[str(tmp_path / "a.log")]
     assert last_words(names, stopped=True) == last_words({})
 

@@ -198,9 +198,8 @@ def test_ctrl_c_is_noticed_and_does_what_it_did(monkeypatch):
     monkeypatch.setattr(outcome, "STOPPED", Event())
     before = signal.getsignal(signal.SIGINT)
     try:
-        signal.signal(
-            signal.SIGINT, signal.default_int_handler
-        )  # in the background, it may be ignored
+        # in the background, it may be ignored
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         outcome.notice_ctrl_c()
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)

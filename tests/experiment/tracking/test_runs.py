@@ -13,10 +13,8 @@ from munkey.settings import InferenceSettings, KeySettings
 
 LAYOUT = Layout("default")
 TITLES = {"original-m": "Original (M)", "scrub": "SCRUB"}
-MEASURED = {
-    "original-m": (97.512345, 98.0),
-    "scrub": (90.25, 91.5),
-}  # test accuracy of seeds 0 and 1
+# test accuracy of seeds 0 and 1
+MEASURED = {"original-m": (97.512345, 98.0), "scrub": (90.25, 91.5)}
 ENCODER = KeySettings(encoder="small", revision=None, image_size=None, batch_size=1, depth=4)
 ASKED = {"keys": ENCODER, "inference": InferenceSettings(k=4, fusion="rank", temperature=0.1)}
 STARTED, ENDED = "2025-01-01T00:00:0{}.000+00:00", "2025-01-01T00:00:0{}.500+00:00"

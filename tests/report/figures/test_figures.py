@@ -242,9 +242,8 @@ DRAWN = json.loads(Path(__file__).with_name("drawn.json").read_text())
 def test_the_same_figure_gives_the_same_bytes_and_looks_as_it_did_when_somebody_last_looked(
     name, tmp_path
 ):
-    RNG.bit_generator.state = np.random.default_rng(
-        0
-    ).bit_generator.state  # of the arrays that are drawn here
+    # of the arrays that are drawn here
+    RNG.bit_generator.state = np.random.default_rng(0).bit_generator.state
     first = [path.read_bytes() for path in theme.save(ALL[name](), tmp_path / "a")]
     RNG.bit_generator.state = np.random.default_rng(0).bit_generator.state
     figure = ALL[name]()
@@ -498,11 +497,8 @@ def test_names_of_designs_that_are_alike_hide_neither_each_other_nor_a_mark():
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
     [
-        (
-            20.0,
-            60.0,
-            (-25 - 0.03 * 135, 110 + 0.03 * 135),
-        ),  # both marks, 0 and 100, are always on it
+        # both marks, 0 and 100, are always on it
+        (20.0, 60.0, (-25 - 0.03 * 135, 110 + 0.03 * 135)),
         (-50.0, 180.0, (-50 - 0.03 * 230, 180 + 0.03 * 230)),
         (-np.inf, 900.0, (-25 - 0.03 * 325, 300 + 0.03 * 325)),
     ],

@@ -186,9 +186,8 @@ def test_the_chapters_stand_in_the_order_of_the_paper_and_hold_its_tables_and_th
     results,
 ):
     chapters = {chapter.id: chapter for chapter in page.chapters(results)}
-    run = [
-        name for name in exhibits.ABLATION_TABLES if name != "encoders"
-    ]  # a chapter without a table is left out
+    # a chapter without a table is left out
+    run = [name for name in exhibits.ABLATION_TABLES if name != "encoders"]
     assert list(chapters) == ["main", "runtime", *run, "selection"]
     assert [len(chapter.tables) for chapter in chapters.values()] == [1] * 7
     (main,), (selection,) = chapters["main"].tables, chapters["selection"].tables
@@ -358,9 +357,8 @@ def test_an_audit_is_a_chapter_with_controls_pictures_storage_and_attacks(audit_
     narrow = re.search(
         'media="\\(max-width: 40rem\\)" srcset="data:image/svg[+]xml;base64,(.*?)"', text
     )[1]
-    assert (
-        'width="280.8pt"' in base64.b64decode(narrow).decode()
-    )  # 3.9 inches, 374 pixels: all of it fits a phone
+    # 3.9 inches, 374 pixels: all of it fits a phone
+    assert 'width="280.8pt"' in base64.b64decode(narrow).decode()
     for name in ("table", "storage", "attacks"):
         assert f'<a href="../audit/digits/{name}.csv">' in text
 

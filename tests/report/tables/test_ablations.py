@@ -20,9 +20,8 @@ def test_each_case_is_compared_with_the_oracle_of_its_own_kind():
     summary = summary_of("digits")
     gaps = summary[summary["method"] == "after"].set_index("case")["gap_mean"]
     assert gaps.to_dict() == pytest.approx(CASES)
-    assert (
-        summary["case"].unique().tolist() == list(CASES) != sorted(CASES)
-    )  # in the order of params
+    # in the order of params
+    assert summary["case"].unique().tolist() == list(CASES) != sorted(CASES)
     assert set(summary["knob"]) == {
         "inference.fusion",
         "inference.k",
@@ -39,9 +38,8 @@ def test_of_each_knob_the_lowest_gap_is_bold_where_it_is_told_apart():
     )
     assert "n = 2 seeds" in title and "10 %" in title
     bold = frame[frame["Avg Gap"].str.startswith("**")]
-    assert bold[["Knob", "Value"]].to_numpy().tolist() == [
-        ["aggregation", "ensemble"]
-    ]  # nothing else, nor one alone
+    # nothing else, nor one alone
+    assert bold[["Knob", "Value"]].to_numpy().tolist() == [["aggregation", "ensemble"]]
 
 
 def test_the_papers_layouts_name_its_strategies():

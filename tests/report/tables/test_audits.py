@@ -167,14 +167,10 @@ def test_the_forest_shows_each_share_its_interval_and_its_band_of_chance(audit):
         for line in axes.lines
         if len(line.get_xdata()) == 1
     }
-    assert (points[0, 100.0], points[1, 4.25], points[2, 4.25]) == (
-        "^",
-        "s",
-        "|",
-    )  # control, none found, exploratory
-    low, high = (
-        round(end, 2) for end in axes.get_xlim()
-    )  # wide enough for the interval of the last row
+    # control, none found, exploratory
+    assert (points[0, 100.0], points[1, 4.25], points[2, 4.25]) == ("^", "s", "|")
+    # wide enough for the interval of the last row
+    low, high = (round(end, 2) for end in axes.get_xlim())
     assert (
         points[3, low] == "<"
         and points[3, high] == ">"

@@ -27,9 +27,8 @@ def marked(measured, markup):
     ("markup", "bold", "none"), [("markdown", "**{}**", "–"), ("latex", r"\boldmath{{{}}}", "--")]
 )
 def test_the_lowest_gap_is_bold_and_context_is_not_ranked(markup, bold, none):
-    measured = MEASURED | {
-        "original-t": MEASURED["retrain-t"]
-    }  # the smallest gap of all, but not a method's
+    # the smallest gap of all, but not a method's
+    measured = MEASURED | {"original-t": MEASURED["retrain-t"]}
     pm = {"markdown": "{} ± {}", "latex": r"${}_{{\pm \text{{\tiny {}}}}}$"}[markup]
     assert marked(measured, markup) == {
         "Original (T)": pm.format("0.00", f"{math.sqrt(2 * 12) / 4:.2f}"),
@@ -113,9 +112,8 @@ def test_latex_shows_all_data_sets_in_one_table_with_the_rates_over_their_metric
 
 
 def test_what_audits_found_to_be_left_stands_beside_the_methods():
-    summary = pd.concat(
-        [summarize(tidy(dataset=name), ROWS) for name in ("digits", "cells")]
-    )  # not by the alphabet
+    # not by the alphabet
+    summary = pd.concat([summarize(tidy(dataset=name), ROWS) for name in ("digits", "cells")])
     left = {"digits": {"cf": "72.8 [54.8, 87.6]", "scrub": "no power"}}
     tables = main_tables(summary, ROWS, "html", left)
     audited, other = (titled.frame for titled in tables)

@@ -102,10 +102,8 @@ def test_a_block_is_a_seed_whose_rates_are_averaged_and_ranked_again():
     ranks = pd.DataFrame(
         [[1, 2, 3], [2, 1, 3], [3, 2, 1], [3, 1, 2]], columns=NAMES, index=lines(2)
     )
-    assert by_seed(ranks).to_numpy().tolist() == [
-        [1.5, 1.5, 3],
-        [3, 1.5, 1.5],
-    ]  # means 1.5 1.5 3 and 3 1.5 1.5
+    # means 1.5 1.5 3 and 3 1.5 1.5
+    assert by_seed(ranks).to_numpy().tolist() == [[1.5, 1.5, 3], [3, 1.5, 1.5]]
     assert by_seed(ranks).index.tolist() == [("digits", 0), ("digits", 1)]
 
 
@@ -138,9 +136,8 @@ def test_methods_that_never_differ_are_not_told_apart():
 
 def test_nobody_is_told_apart_where_friedmans_test_finds_no_difference():
     ranks = pd.DataFrame(np.random.default_rng(145).random((10, 10))).rank(axis="columns")
-    assert (
-        posthoc_nemenyi_friedman(ranks).min(axis=None) < 0.02
-    )  # Nemenyi's alone would tell two apart
+    # Nemenyi's alone would tell two apart
+    assert posthoc_nemenyi_friedman(ranks).min(axis=None) < 0.02
     found = ranking(ranks)
     assert found.p == pytest.approx(0.073, abs=5e-4) and (found.pairs == 1).all(axis=None)
 
@@ -150,9 +147,8 @@ def test_ranks_are_of_methods_alone_in_a_line_for_each_seed_and_rate():
     ranks = ranks_by_title(with_seed_gaps(metrics, ROWS), ROWS)
     assert ranks.columns.tolist() == ["CF", "SCRUB"]  # not the original, nor what has no oracle
     assert ranks.index.names == ["dataset", "seed", "rate"] and len(ranks) == 6
-    assert (
-        ranks["SCRUB"].tolist() == [1] * 6
-    )  # MEASURED: gaps of 5.75, 5.5, 5.5 against 1.25, 0.5, 2.5
+    # MEASURED: gaps of 5.75, 5.5, 5.5 against 1.25, 0.5, 2.5
+    assert ranks["SCRUB"].tolist() == [1] * 6
 
 
 def test_the_table_has_the_best_first_and_what_each_is_told_apart_from():
@@ -237,9 +233,8 @@ def test_the_axis_of_the_figure_has_all_ranks_also_those_that_no_method_reaches(
     (axes,) = rank_diagram(ranks, "m0").axes
     low, high = axes.get_xlim()
     (joined,) = [line.get_xdata() for line in axes.lines if line.get_linewidth() == 2.5]
-    assert list(joined) == sorted(
-        by_seed(ranks).mean()
-    )  # in one order, so that the same run gives the same bytes
+    # in one order, so that the same run gives the same bytes
+    assert list(joined) == sorted(by_seed(ranks).mean())
     assert (
         by_seed(ranks).mean().max() < 8
         and low <= 1

@@ -167,11 +167,8 @@ def test_learning_rates_must_be_searched_from_a_tenth_to_the_whole():
     narrow = statement({"search_grid": {"lr_factor": [0.25, 1.0]}})
     assert narrow.count("is searched in [0.25, 1.0] (paper: from 0.1 to 1.0)") == len(setting.TUNED)
     own = yaml.safe_load((ROOT / "params.yaml").read_text())["unlearn"]["cf"]["lr_factor"]
-    for grid, tried in (
-        ([0.1, 0.5], [0.1, 0.5]),
-        ([0.01, 1.0], [0.01, 1.0]),
-        ([0.5], [own]),
-    ):  # one value: no search
+    # one value: no search
+    for grid, tried in (([0.1, 0.5], [0.1, 0.5]), ([0.01, 1.0], [0.01, 1.0]), ([0.5], [own])):
         one = statement({"search_grid": {"lr_factor": [0.1, 1.0], "cf.lr_factor": grid}})
         assert one == differing(f"lr_factor of cf is searched in {tried} (paper: from 0.1 to 1.0)")
 

@@ -64,9 +64,8 @@ class Decoder:
                 raise RefusedPictureError(self._why_it_ended(limits.seconds)) from error
             except RefusedPictureError:
                 raise
-            except (
-                BaseException
-            ):  # an interrupt: what it would answer now is no answer to the next question
+            # an interrupt: what it would answer now is no answer to the next question
+            except BaseException:
                 self.stop()
                 raise
 

@@ -160,9 +160,8 @@ def _pictures(folder: Path, others: list[Path]) -> list[str]:
     if not folder.is_dir():
         return pictures
     for path in sorted(_below(folder), key=str):
-        is_special = (
-            path.exists() and not path.is_file()
-        )  # as a pipe; a broken link is named when it is read
+        # as a pipe; a broken link is named when it is read
+        is_special = path.exists() and not path.is_file()
         if is_picture_name(path.name) and not is_special:
             pictures.append(str(path))
         else:

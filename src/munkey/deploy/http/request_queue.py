@@ -21,10 +21,8 @@ from munkey.deploy.store.errors import LockedMemoryError
 
 T = TypeVar("T")
 IDLE_S = 1.0  # how often to look for deletions whose zeros may not be on the disk yet
-PURGE_IDLE_S, PURGE_LATEST_S = (
-    10.0,
-    600.0,
-)  # without a request; after a deletion, however many requests there are
+# without a request; after a deletion, however many requests there are
+PURGE_IDLE_S, PURGE_LATEST_S = 10.0, 600.0
 
 
 class RequestQueue:
@@ -46,9 +44,8 @@ class RequestQueue:
         self.purged_at: datetime | None = None
         self.foreign: tuple[str, ...] = ()
         self._asked = time.monotonic()
-        self._since = (
-            self._asked if self.unpurged else None
-        )  # the first deletion after the last purge
+        # the first deletion after the last purge
+        self._since = self._asked if self.unpurged else None
 
     @contextmanager
     def place(self) -> Iterator[None]:
@@ -86,18 +83,16 @@ class RequestQueue:
 
         left: whether the client left meanwhile; then nothing is computed, and the answer is None.
         """
-        await (
-            left()
-        )  # from here on uvicorn reads on after a long body, and so hears that a client leaves
+        # from here on uvicorn reads on after a long body, and so hears that a client leaves
+        await left()
         async with self._queue:
             if await left():
                 return None
             stored = self.predictor.manifest.stored
             if isinstance(pictures, list) and stored is not None:
                 pictures = await asyncio.to_thread(decoded, pictures, stored, self.limits)
-            async with (
-                self._guard
-            ):  # deletions wait neither for the queue nor for pictures that are decoded
+            # deletions wait neither for the queue nor for pictures that are decoded
+            async with self._guard:
                 self._asked = time.monotonic()
                 return await asyncio.to_thread(answer, pictures)
 

@@ -15,14 +15,11 @@ from munkey.deploy.http.roles import ROLES
 from munkey.deploy.http.service import application
 from munkey.deploy.predictor import Predictor
 
-VARIABLES = {role: f"MUNKEY_{role.upper()}_TOKEN" for role in ROLES} | {
-    "forget": "MUNKEY_TOKEN"
-}  # that hold tokens
+# that hold tokens
+VARIABLES = {role: f"MUNKEY_{role.upper()}_TOKEN" for role in ROLES} | {"forget": "MUNKEY_TOKEN"}
 SHORTEST = 16  # characters of a token
-WAITING, GRACE_S = (
-    512,
-    30,
-)  # connections at once: more are turned away; seconds for those under way when it is stopped
+# connections at once: more are turned away; seconds for those under way when it is stopped
+WAITING, GRACE_S = 512, 30
 
 OF_PICTURES = """\
   curl -H 'Content-Type: image/png' {predict}--data-binary @PICTURE.png {url}/predict

@@ -30,9 +30,8 @@ HEADERS = (
     "cosine",
     "source file",
 )
-NAMES = [
-    HEADERS.index(header) for header in ("answer", "label", "source file")
-]  # a class may be called 1.50
+# a class may be called 1.50
+NAMES = [HEADERS.index(header) for header in ("answer", "label", "source file")]
 
 
 def table(prediction: Prediction) -> str:

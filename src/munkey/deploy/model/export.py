@@ -92,9 +92,8 @@ def renew(result: str | Path, directory: Path, sections: Sections) -> Path:
         shutil.rmtree(left, ignore_errors=True)
     if not (directory / MEMORY).exists():
         return export(result, directory, sections)
-    lock = disk.lock(
-        directory / MEMORY
-    )  # until the new one is in its place, so that no deletion is lost between
+    # until the new one is in its place, so that no deletion is lost between
+    lock = disk.lock(directory / MEMORY)
     try:
         first_new_id = read_manifest(directory).memory.first_new_id
         with Store.open(directory / MEMORY) as store:
@@ -118,9 +117,8 @@ def write(result: TrainedSystem, folder: Path) -> None:
     keys, tokens = (to_host(part.detach()).numpy() for part in (memory.keys, memory.tokens))
     rows, files = data.rows(ids), [result.names.get(one) for one in ids.tolist()]
     units = None if data.units is None else [data.units[row] for row in rows]
-    with Store.create(
-        folder / MEMORY, ids[:0], keys[:0], tokens[:0]
-    ) as store:  # empty: its name is the digests' key
+    # empty: its name is the digests' key
+    with Store.create(folder / MEMORY, ids[:0], keys[:0], tokens[:0]) as store:
         contents = content_digests((data.images[row] for row in rows), store.state.store)
         store.add(ids, keys, tokens, data.labels[rows], files, units, contents)
         reference = MemoryReference(

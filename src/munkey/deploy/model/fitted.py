@@ -52,9 +52,8 @@ class LiveSums:
         self._counted = 0
         self._head = b""
         self._position: Position | None = None  # at which the sums were those of all live rows
-        self._deleted: list[
-            tuple[np.ndarray, np.ndarray]
-        ] = []  # keys and labels that are yet to be taken out
+        # keys and labels that are yet to be taken out
+        self._deleted: list[tuple[np.ndarray, np.ndarray]] = []
 
     def delete(self, rows: np.ndarray, delete: Callable[[], Receipt]) -> Receipt:
         """Delete rows, and note what those that are in the sums have put into them: it leaves
@@ -71,9 +70,8 @@ class LiveSums:
             receipt = delete()
             if receipt.repeated:
                 return receipt
-            if (
-                bytes.fromhex(receipt.before) != self._head
-            ):  # another thread deleted through the store itself
+            # another thread deleted through the store itself
+            if bytes.fromhex(receipt.before) != self._head:
                 self._sums = None
                 return receipt
             self._deleted.append(counted)
@@ -126,9 +124,8 @@ class LiveSums:
                 for start in range(0, len(added_rows), BLOCK):
                     rows = view.rows(added_rows[start : start + BLOCK])
                     sums.add(rows.keys, rows.records["label"])
-            if (
-                self._store.position == position
-            ):  # else rows were deleted or added while they were read
+            # else rows were deleted or added while they were read
+            if self._store.position == position:
                 self._sums = sums
                 self._counted += len(added_rows)
                 self._position = position
@@ -317,9 +314,8 @@ class FittedModel:
             position = self.store.position
             classes = self.present_classes()
             retrieved = retrieve(keys)
-            if (
-                self.store.position == position
-            ):  # else rows of other classes may have come meanwhile
+            # else rows of other classes may have come meanwhile
+            if self.store.position == position:
                 break
         places = np.full(len(self.manifest.classes), NOBODY)
         places[classes] = np.arange(len(classes))

@@ -37,13 +37,11 @@ MODEL_FORMAT = 6  # the version of the format of the directory
 NAME, MEMORY = "manifest.json", "memory"
 WEIGHTS: Final = "weights.safetensors"
 CARD: Final = "README.md"
-Static: TypeAlias = Literal[
-    "weights.safetensors", "README.md"
-]  # what nothing changes: the manifest has its SHA-256
+# what nothing changes: the manifest has its SHA-256
+Static: TypeAlias = Literal["weights.safetensors", "README.md"]
 Exported: TypeAlias = Literal["munkey", "knn", "lda", "ncm"]
-EXPORTED: tuple[str, ...] = get_args(
-    Exported
-)  # the families whose systems can be used on their own
+# the families whose systems can be used on their own
+EXPORTED: tuple[str, ...] = get_args(Exported)
 LARGEST = 64 * 2**20  # bytes of a manifest
 
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]

@@ -121,9 +121,8 @@ class LoadedNetwork:
     ) -> np.ndarray:
         """Logits (N, C) of images (N, H, W, 3) uint8. memory: the rows among which the neighbors are."""
         count = len(images)
-        whole = np.concatenate(
-            [images, np.repeat(images[-1:], -count % LEAST, axis=0)]
-        )  # no block is a small one
+        # no block is a small one
+        whole = np.concatenate([images, np.repeat(images[-1:], -count % LEAST, axis=0)])
         last = np.minimum(np.arange(len(whole)), count - 1)
         samples = ImageSet(
             whole,

@@ -105,9 +105,8 @@ class Retriever:
             )
         once, place = np.unique(rows, return_inverse=True)
         keys = view.keys[once]
-        end = int(
-            self._are_added(view.ids).argmax()
-        )  # all trained rows lie before the first that was added
+        # all trained rows lie before the first that was added
+        end = int(self._are_added(view.ids).argmax())
         near = nearest_in(view, keys, self.inference.k, end)
         lenders = near.rows
         present = lenders != NOBODY

@@ -139,9 +139,8 @@ class SourceFiles:
         self, held: tuple[np.ndarray, list[Source]], spell: Callable[[str], str]
     ) -> Callable[[str], set[int]]:
         """What gives the ids at a place, below a folder, or of a pattern. spell: how names are compared."""
-        inside: dict[str, list[tuple[str, int]]] = defaultdict(
-            list
-        )  # names and ids of the files in a folder
+        # names and ids of the files in a folder
+        inside: dict[str, list[tuple[str, int]]] = defaultdict(list)
         below: dict[str, list[str]] = defaultdict(list)  # folders below a place, as in `inside`
         files: dict[str, set[int]] = defaultdict(set)
         records, sources = held

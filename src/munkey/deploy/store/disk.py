@@ -12,9 +12,8 @@ from pathlib import Path
 from munkey.deploy.store.errors import LockedMemoryError, UnreadableMemoryError
 
 PATIENCE_S = 60.0  # seconds that readers and a compaction wait for one another
-_LOCKS: set[int] = (
-    set()
-)  # descriptors that a forked child must not keep open, or its parent's lock would outlive it
+# descriptors that a forked child must not keep open, or its parent's lock would outlive it
+_LOCKS: set[int] = set()
 
 
 def _forget_locks() -> None:
@@ -168,7 +167,6 @@ def unlock(descriptor: int) -> None:
     """Release a lock. In a forked child, which has none, nothing happens."""
     if descriptor in _LOCKS:
         _LOCKS.discard(descriptor)
-        fcntl.flock(
-            descriptor, fcntl.LOCK_UN
-        )  # also where a child that is being forked has it open still
+        # also where a child that is being forked has it open still
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)

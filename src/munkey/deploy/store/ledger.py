@@ -135,9 +135,8 @@ class Ledger:
             raise UnreadableMemoryError(self.path, why, OTHER_VERSION)
         for setting in ("synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY"):
             self._ask(f"PRAGMA {setting}")
-        made = {
-            sql for (sql,) in self._ask("SELECT sql FROM sqlite_master")
-        }  # a trigger could undo deletions
+        # a trigger could undo deletions
+        made = {sql for (sql,) in self._ask("SELECT sql FROM sqlite_master")}
         if made != set(SCHEMA.strip(";\n").split(";\n")):
             raise UnreadableMemoryError(self.path, "damaged: its tables are not those of a memory")
         self.state()
@@ -161,10 +160,8 @@ class Ledger:
         """The rows of an answer. Raises what `failure` says."""
         try:
             return self._connection.execute(question, values).fetchall()
-        except (
-            sqlite3.DatabaseError,
-            UnicodeDecodeError,
-        ) as error:  # the second where a message quotes damaged text
+        # the second where a message quotes damaged text
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise failure(self.path, error) from error
 
     def _number(self, question: str) -> int:
@@ -257,9 +254,8 @@ class Ledger:
         return [ChainLink(*row) for row in self._records(columns, types, f"log {rest}", *values)]
 
     def links(self) -> list[ChainLink]:
-        links = self._links(
-            "ORDER BY sequence"
-        )  # before the marks, in case of a deletion meanwhile
+        # before the marks, in case of a deletion meanwhile
+        links = self._links("ORDER BY sequence")
         marks = dict(self._records("first, mark", (int, bytes), "deletions WHERE first <= last"))
         return [link._replace(mark=marks.get(link.sequence, b"")) for link in links]
 

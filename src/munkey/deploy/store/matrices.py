@@ -63,17 +63,15 @@ class MemoryView:
     def copy(self, rows: np.ndarray) -> Copied:
         """Copies of rows (any shape) that are still live after they were copied."""
         records, tokens = self.records[rows], self.tokens[rows]
-        live = self.live[
-            rows
-        ]  # looked at last: whatever was deleted before this line is not handed out
+        # looked at last: whatever was deleted before this line is not handed out
+        live = self.live[rows]
         records[~live], tokens[~live] = np.zeros((), RECORD), 0
         return Copied(records["id"], records["label"], tokens, live)
 
 
 _NO_ROWS = np.zeros((0, 0), dtype=np.float32)
-NOTHING_READ = MemoryView(
-    0, _NO_ROWS, _NO_ROWS, np.zeros(0, RECORD), np.zeros(0, dtype=bool)
-)  # no generation is 0
+# no generation is 0
+NOTHING_READ = MemoryView(0, _NO_ROWS, _NO_ROWS, np.zeros(0, RECORD), np.zeros(0, dtype=bool))
 
 
 class Matrices:
@@ -160,9 +158,8 @@ class Matrices:
         """Zeros over key, token and record of some rows. They are on the disk only after `sync`."""
         ordered = np.unique(rows)
         ends = (np.diff(ordered) != 1) | (np.arange(1, len(ordered)) % BLOCK == 0)
-        for part in (
-            np.split(ordered, np.flatnonzero(ends) + 1) if rows.size else ()
-        ):  # consecutive ones
+        # consecutive ones
+        for part in np.split(ordered, np.flatnonzero(ends) + 1) if rows.size else ():
             for name in ("keys", "tokens", "records"):
                 self._write(name, bytes(len(part) * self._types[name].itemsize), int(part[0]))
 

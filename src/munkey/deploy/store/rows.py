@@ -23,9 +23,8 @@ FIELDS = [
 ]
 HIDDEN = np.dtype(FIELDS).itemsize  # the bytes of a record that its commitment is computed from
 RECORD = np.dtype([*FIELDS, ("commitment", "u1", (32,))])  # added: microseconds since 1970
-Source = tuple[
-    str | None, str | None
-]  # the file that a row came from, and the unit (a person, say) that it belongs to
+# the file that a row came from, and the unit (a person, say) that it belongs to
+Source = tuple[str | None, str | None]
 NOWHERE: Source = (None, None)
 
 
@@ -45,9 +44,8 @@ def checked_ids(ids: ArrayLike | Iterable[int]) -> np.ndarray:
         and not hasattr(ids, "__array__")
     )
     given = np.array([*ids]) if loose else np.asarray(ids)  # type: ignore[misc]  # a set, a generator
-    whole = given.dtype.kind in "iu" or all(
-        type(one) is int for one in given.flat
-    )  # objects: numbers of any size
+    # objects: numbers of any size
+    whole = given.dtype.kind in "iu" or all(type(one) is int for one in given.flat)
     if given.ndim != 1 or not whole:
         raise ValueError(
             f"ids must be a list of whole numbers, not {given.dtype} of shape {given.shape}"
@@ -183,9 +181,8 @@ class Lookup:
 
     def add(self, ids: np.ndarray, rows: np.ndarray) -> None:
         order = np.argsort(ids, kind="stable")
-        places = np.searchsorted(
-            self._ids, ids[order], side="right"
-        )  # behind a deleted row of the same id
+        # behind a deleted row of the same id
+        places = np.searchsorted(self._ids, ids[order], side="right")
         self._ids = np.insert(self._ids, places, ids[order])
         self._rows = np.insert(self._rows, places, rows[order])
 

@@ -42,10 +42,10 @@ from munkey.deploy.store.rows import (
 )
 from munkey.deploy.store.verify import Report, blocks, breaks, nonzero, verified
 
-ERASED_AT_ONCE = 1000  # rows that a deletion overwrites before it is acknowledged; `settle` overwrites more of them
-UNSETTLED = (
-    64  # deletions whose zeros may still be on their way to the disk; then `settle` waits for them
-)
+# rows that a deletion overwrites before it is acknowledged; `settle` overwrites more of them
+ERASED_AT_ONCE = 1000
+# deletions whose zeros may still be on their way to the disk; then `settle` waits for them
+UNSETTLED = 64
 
 
 class Store(AbstractContextManager["Store"]):
@@ -66,9 +66,8 @@ class Store(AbstractContextManager["Store"]):
         self._process = os.getpid()
         self._closed = False
         self._matrices: Matrices | None = None
-        self._pending: list[
-            np.ndarray
-        ] = []  # rows that are dead and not known to be zero on the disk
+        # rows that are dead and not known to be zero on the disk
+        self._pending: list[np.ndarray] = []
         self._lock: int | None = None
         self._view = NOTHING_READ
         self._changes: int | None = None  # the number of the ledger's changes that the view follows
@@ -147,7 +146,8 @@ class Store(AbstractContextManager["Store"]):
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """One thread at a time, while the store is open."""
-        self._require_open()  # before the lock, too: in a forked child a thread that is not there may hold it forever
+        # before the lock, too: in a forked child a thread that is not there may hold it forever
+        self._require_open()
         with self._guard:
             self._require_open()
             yield
@@ -417,9 +417,8 @@ class Store(AbstractContextManager["Store"]):
     def zeroed(self, sequences: range) -> bool:
         """Whether rows, by their numbers in the log, are zero: looked at, and known to be so on the disk."""
         with self.reading() as view, self._alone():
-            rows = self._ledger.dead(
-                sequences.start - 1, sequences.stop - 1
-            )  # a compaction has overwritten others
+            # a compaction has overwritten others
+            rows = self._ledger.dead(sequences.start - 1, sequences.stop - 1)
             return self._ledger.state().erased >= sequences.stop - 1 and not len(
                 nonzero(view, rows)
             )
@@ -520,9 +519,8 @@ class Store(AbstractContextManager["Store"]):
             if self._pending:
                 matrices.erase(np.concatenate(self._pending))
                 matrices.sync()
-                self._erased = (
-                    self._ledger.last().sequence
-                )  # all of them: what is not pending was settled before
+                # all of them: what is not pending was settled before
+                self._erased = self._ledger.last().sequence
                 self._pending.clear()
 
     def _record_settled(self) -> None:
@@ -539,9 +537,8 @@ class Store(AbstractContextManager["Store"]):
         with self._writing() as matrices, self._whole():
             self._record_settled()
             matrices.cut(len(self._view.live))
-            if len(
-                left := nonzero(self._view, self._ledger.dead())
-            ):  # of an older copy that was put back, say
+            # of an older copy that was put back, say
+            if len(left := nonzero(self._view, self._ledger.dead())):
                 matrices.erase(left)
                 matrices.sync()
             for other in generations(self.folder) - {matrices.folder}:

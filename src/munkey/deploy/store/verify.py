@@ -66,9 +66,8 @@ def mismatched(ledger: Ledger, view: MemoryView, rows: np.ndarray) -> np.ndarray
         part, sources = view.rows(block), ledger.sources_of(block)
         wrong = (commitments(store, part, sources) != part.records["commitment"]).any(axis=1)
         suspects = np.append(suspects, block[wrong])
-    return np.setdiff1d(
-        suspects[view.live[suspects]], ledger.dead()
-    )  # the ledger drops a name before a row is hidden
+    # the ledger drops a name before a row is hidden
+    return np.setdiff1d(suspects[view.live[suspects]], ledger.dead())
 
 
 def nonzero(view: MemoryView, rows: np.ndarray) -> np.ndarray:

@@ -94,10 +94,11 @@ def _kind(path: str) -> str | None:
 
 def check_uri(uri: str) -> None:
     """Raise ValueError for an address that MLflow has no store for, or one whose database driver is not installed."""
+    # without its password
     scheme, where = (
         uri.partition(":")[0],
         f"tracking.uri = {re.sub('//.*@', '//', uri)!r}",
-    )  # without its password
+    )
     if re.fullmatch(r"sqlite:///[^/].*|sqlite:////[^/].*", uri):
         return
     if scheme in ("http", "https"):

@@ -180,9 +180,8 @@ class Cases:
             tried[name] = {key: [] for key in type(section).model_fields}
             for candidate in candidates:
                 for key, value in candidate:
-                    tried[name][key] += [value] * (
-                        value not in tried[name][key]
-                    )  # which may be a list
+                    # which may be a list
+                    tried[name][key] += [value] * (value not in tried[name][key])
         return tried
 
     def half(self, dataset: str, seed: int) -> str:

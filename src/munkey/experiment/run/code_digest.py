@@ -32,8 +32,10 @@ KNOWN = Path(".snakemake/munkey-code-hashes.json")
 # Modules that no result depends on: they are not followed.
 NO_INFLUENCE = frozenset({
     "munkey",  # imports the predictor only for those who ask for it
-    "munkey.settings", "munkey.experiment.params.load",  # check values, which each rule hands to its job
-    "munkey.core.paths", "munkey.core.gpu_seats", "munkey.core.console",  # where things lie, run, and are printed
+    # check values, which each rule hands to its job
+    "munkey.settings", "munkey.experiment.params.load",
+    # where things lie, run, and are printed
+    "munkey.core.paths", "munkey.core.gpu_seats", "munkey.core.console",
     "munkey.core.registry", "munkey.core.plugins",  # find code, which is passed as a root
     "munkey.experiment.run.job", "munkey.experiment.run.provenance", "munkey.experiment.run.fork_server",
 })  # fmt: skip
@@ -83,16 +85,14 @@ class Code:
             self._graph = grimp.build_graph(
                 "munkey", exclude_type_checking_imports=True, cache_dir=None
             )
-        except (
-            grimp.exceptions.SourceSyntaxError
-        ):  # in a file that is being written, which no job may need
+        # in a file that is being written, which no job may need
+        except grimp.exceptions.SourceSyntaxError:
             self._graph = grimp.ImportGraph()
         self._add_unread()
         for module in self.files:
             parent = module.rpartition(".")[0]
-            if (
-                parent in self.files
-            ):  # importing a module runs its package, which grimp does not count
+            # importing a module runs its package, which grimp does not count
+            if parent in self.files:
                 self._graph.add_import(importer=module, imported=parent)
         for module in NO_INFLUENCE:
             for importer in self._graph.find_modules_that_directly_import(module):

@@ -67,9 +67,8 @@ def run(task: Task, log: str, threads: int, gpus: int, config: Named) -> None:
         for path in ([each] if isinstance(each, str) else each)
     ]
     with job(log, threads, outputs):
-        settings = {
-            name: config[name] for name in ("resident_share", "checkpoint_s")
-        }  # they change no result
+        # they change no result
+        settings = {name: config[name] for name in ("resident_share", "checkpoint_s")}
         module, _, name = str(task.params["code"]).partition(" ")[0].partition(".")
         function = getattr(importlib.import_module(f"munkey.jobs.{module}"), name)
         files = {"inputs": task.inputs, "outputs": task.outputs}

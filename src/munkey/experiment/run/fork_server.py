@@ -59,12 +59,10 @@ def open_run() -> None:
         import fcntl
 
         folder = Path(tempfile.mkdtemp(prefix="munkey-run-"))
-        fcntl.flock(
-            os.open(folder, os.O_RDONLY), fcntl.LOCK_EX
-        )  # left open: this process has the lock until it ends
-        atexit.register(
-            shutil.rmtree, folder, ignore_errors=True
-        )  # if Snakemake is killed, the server does it
+        # left open: this process has the lock until it ends
+        fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX)
+        # if Snakemake is killed, the server does it
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
         os.environ[RUN] = str(folder)
         if sys.platform == "linux" and os.environ.get(SWITCH) != "0":
             _launch(socket_in(folder))
@@ -72,9 +70,8 @@ def open_run() -> None:
 
 def _launch(path: Path) -> None:
     """Launch the server in a session of its own. Jobs can connect at once."""
-    reading, _ = (
-        os.pipe()
-    )  # the other end is left open: the server ends when it is closed, as this process ends
+    # the other end is left open: the server ends when it is closed, as this process ends
+    reading, _ = os.pipe()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen(256)  # jobs can queue while the libraries are being imported
@@ -166,9 +163,8 @@ def serve(path: Path, listener: socket.socket) -> None:
             importlib.import_module(library)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel clears forks away
     while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
-        with contextlib.suppress(
-            OSError
-        ):  # where no job can be forked, closing the connection says so
+        # where no job can be forked, closing the connection says so
+        with contextlib.suppress(OSError):
             connection, _ = listener.accept()
             with connection:
                 if not os.fork():

@@ -83,10 +83,8 @@ def _in_log(log: str, outputs: Sequence[str]) -> Iterator[None]:
         contextlib.redirect_stdout(file),
         contextlib.redirect_stderr(file),
     ):
-        sys.breakpointhook, sys.stdin = (
-            refuse,
-            nothing,
-        )  # the latter for pdb.set_trace(), which asks no hook
+        # the latter for pdb.set_trace(), which asks no hook
+        sys.breakpointhook, sys.stdin = refuse, nothing
         try:
             yield
         except Exception as error:
@@ -177,8 +175,7 @@ def usage() -> dict[str, float]:
     if status.exists() and (
         high := re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), flags=re.MULTILINE)
     ):
-        peak = int(
-            high[1]
-        )  # ru_maxrss includes what the process was before `exec`: a copy of Snakemake
+        # ru_maxrss includes what the process was before `exec`: a copy of Snakemake
+        peak = int(high[1])
     megabyte = 2**20 if sys.platform == "darwin" else 2**10
     return {"max_rss_mb": round(peak / megabyte, 1), "cpu_s": round(sum(os.times()[:4]), 2)}

@@ -134,10 +134,8 @@ def outcome(
     Where these are the main run's, a page that an earlier run made is named too, marked where it is older than its
     metrics, and the table is followed by what to deploy. mlflow: where the runs can be seen; designs: as for `advice`.
     """
-    results, left = (
-        Path(layout.all_metrics).parent,
-        sorted(asked, key=os.path.split),
-    )  # folder by folder
+    # folder by folder
+    results, left = Path(layout.all_metrics).parent, sorted(asked, key=os.path.split)
     main, audited, runtime = (fill(layout.table, table=name, ending="md") for name in TABLES)
     tables = [path for path in left if path.endswith(".md") and Path(path).is_file()]
     if table := next((path for path in (audited, main, *tables) if path in tables), None):

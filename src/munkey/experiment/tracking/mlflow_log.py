@@ -149,9 +149,8 @@ def log(uri: str, configuration: str, runs: "Sequence[Run]") -> Logged:
     runs: each after the one that it is nested under. Waits while another process logs. Raises StoreError if the store
     cannot be used: what was there before is still there, and the next call goes on from there.
     """
-    digests = [
-        run.digest() for run in runs
-    ]  # before the store is opened: our own files are not its fault
+    # before the store is opened: our own files are not its fault
+    digests = [run.digest() for run in runs]
     owner = owner_of(configuration, uri)
     database = database_of(uri)
     with open_store(uri) as client:

@@ -296,18 +296,16 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             drop, keep = (
                 torch.full((len(block.images),), value, device=device) for value in (True, False)
             )
-            masks = (
-                (keep, drop),
-                (drop, keep),
-                (keep, keep),
-            )  # of image and token, for image, token and both
+            # of image and token, for image, token and both
+            masks = ((keep, drop), (drop, keep), (keep, keep))
             return torch.stack(
                 [model(block.images, tokens[block.where], *pair) for pair in masks], dim=1
             )
 
+        # (3, N, C)
         logits = self._with_head(
             system, keys, answers(blocks(samples, data, device), cut).swapaxes(0, 1)
-        )  # (3, N, C)
+        )
         return dict(zip(("image", "token", "both"), np.ascontiguousarray(logits), strict=True))
 
     def features(
@@ -457,12 +455,12 @@ class Exemplars:
         settings, rows = self.settings, self.neighbors[index]  # (B, K)
         drawn = torch.arange(rows.shape[1], device=rows.device) < draw.neighbors[:, None]
         present = drawn & (rows != NOBODY)
+        # (B, K)
         weights = fusion_weights(
             self.cosines[index], present, settings.aggregation, settings.temperature
-        )  # (B, K)
+        )
         if settings.aggregation == "ensemble":  # each of whose passes reads one neighbor
             weights = drawn_weights(weights, draw.quantile)
-        aggregated = (weights[:, :, None] * self.tokens.detach()[rows.clamp(min=0)]).sum(
-            dim=1
-        )  # (B, m)
+        # (B, m)
+        aggregated = (weights[:, :, None] * self.tokens.detach()[rows.clamp(min=0)]).sum(dim=1)
         return torch.where(draw.retrieved[:, None], aggregated, self.tokens[index])

@@ -10,9 +10,8 @@ from munkey.models.networks.closed_form import NO_ROWS, best_temperature, class_
 LEFT_OUT = (
     4096  # rows that are answered, at most: more say little more, and a deletion would take seconds
 )
-LOGITS = (
-    2**22
-)  # of these rows, at most, unless classes are so many that these are fewer than FEWEST rows
+# of these rows, at most, unless classes are so many that these are fewer than FEWEST rows
+LOGITS = 2**22
 FEWEST = 256
 NOT_KNOWN = 1.0  # the temperature of a single class, and where no class has two rows
 BOUNDS = (1e-6, 1e3)

@@ -115,12 +115,10 @@ class CrossAttention(nn.Module):
 
     def forward(self, x: Tensor, exemplars: Tensor) -> Tensor:
         batch, length, width = x.shape
-        q = (
-            self.q(self.norm(x)).view(batch, length, self.heads, -1).transpose(1, 2)
-        )  # (B, heads, n, d)
-        kv = self.kv(exemplars).view(
-            batch, -1, 2, self.heads, width // self.heads
-        )  # (B, e, 2, heads, d)
+        # (B, heads, n, d)
+        q = self.q(self.norm(x)).view(batch, length, self.heads, -1).transpose(1, 2)
+        # (B, e, 2, heads, d)
+        kv = self.kv(exemplars).view(batch, -1, 2, self.heads, width // self.heads)
         k, v = kv.permute(2, 0, 3, 1, 4)  # (B, heads, e, d) each
         mixed = attend(q, k, v)  # (B, heads, n, d)
         return self.proj(mixed.transpose(1, 2).reshape(batch, length, width))

@@ -18,9 +18,8 @@ PATHWAYS = {
     "A_both": ("both", theme.BLACK),
 }
 
-SHARE_LINEAR = (
-    20.0  # percent: up to which the streams' axis of shares is linear, on either side of 0
-)
+# percent: up to which the streams' axis of shares is linear, on either side of 0
+SHARE_LINEAR = 20.0
 SHARE_TICKS = (-10_000, -1000, -100, -20, 20, 100, 1000, 10_000)
 
 
@@ -194,7 +193,6 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
     left.set_xlabel("requests")
     if anew:
         figure.legend(loc="outside lower center", ncols=4)
-    with matplotlib.rc_context(
-        {"text.parse_math": True}
-    ):  # of more powers, where there is room for them
+    # of more powers, where there is room for them
+    with matplotlib.rc_context({"text.parse_math": True}):
         return theme.freeze(figure)

@@ -39,9 +39,8 @@ def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
         elbow_props={"linewidth": 0.8},
         text_h_margin=0.15,
     )
-    for (crossbar,) in drawn[
-        "crossbars"
-    ]:  # through the ranks of a set, whose order changes from run to run
+    # through the ranks of a set, whose order changes from run to run
+    for (crossbar,) in drawn["crossbars"]:
         crossbar.set_xdata(sorted(crossbar.get_xdata()))
     axes.spines["top"].set(visible=True, bounds=(1, methods))
     axes.set_xticks(range(1, methods + 1))

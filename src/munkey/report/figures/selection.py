@@ -60,9 +60,8 @@ def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
         axes.set_xlabel(title, parse_math=True)
         if name in PERCENT:
             middle = (frame[name].min() + frame[name].max()) / 2
-            high = min(
-                middle + span / 2, HIGHEST + 0.05 * span
-            )  # no percentage is above 100; a mark there is whole
+            # no percentage is above 100; a mark there is whole
+            high = min(middle + span / 2, HIGHEST + 0.05 * span)
             axes.set_xlim(high - span, high)
             ticks = MaxNLocator(3).tick_values(high - span, high)
             axes.set_xticks([tick for tick in ticks if high - span <= tick <= min(high, HIGHEST)])

@@ -168,9 +168,8 @@ TABLES: dict[str, Callable[[pd.DataFrame, Sequence[Row], Markup], Iterator[Title
     "ablations": every_knob,
     "aggregation": partial(_oracles_first, names=STRATEGIES),
     "strategies": strategies,
-    "fusion": partial(
-        _oracles_first, names=FUSIONS
-    ),  # P_s retrieves nothing, so it is the same for all of them
+    # P_s retrieves nothing, so it is the same for all of them
+    "fusion": partial(_oracles_first, names=FUSIONS),
     "encoders": encoders,
 }
 

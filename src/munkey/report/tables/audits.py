@@ -25,20 +25,16 @@ STRATA = {
     "high": "most memorized third",
     "top": "top tenth",
 }
-ATTACKS = {
-    "loss": "Loss",
-    "margin": "Margin",
-    "logistic": "Logistic",
-}  # on one model; those of plug-ins follow
+# on one model; those of plug-ins follow
+ATTACKS = {"loss": "Loss", "margin": "Margin", "logistic": "Logistic"}
 RESIDUE = "residual share [%]"
 HEAD = "TA after, head alone"  # LDA on the same rows
 ALONE = "†"
 ABOUT_SHARE = (
     f"residual share: of an audit, with its 95 % interval; {ALONE}: flagged by an attack alone"
 )
-Residue = Mapping[
-    str, Mapping[str, str]
-]  # by data set and system: what an audit found to be left, as it is printed
+# by data set and system: what an audit found to be left, as it is printed
+Residue = Mapping[str, Mapping[str, str]]
 
 
 def audited_name(line: pd.Series) -> str:

@@ -30,10 +30,8 @@ MOST = {
 TIE = 9  # digits: accuracies that differ by less differ by rounding alone
 NOT_AUDITED = "not audited"
 NO_POWER = "no power"
-LITTLE = (
-    1.0,
-    5.0,
-)  # percent: what a design that is advised may leave at most, the smaller one if any does
+# percent: what a design that is advised may leave at most, the smaller one if any does
+LITTLE = 1.0, 5.0
 SHARES = ("share", "share_low", "share_high")
 RULE = (
     "A design has a residual share of at most 1 % if its whole 95 % interval lies within ± 1 %. Designs that only an"

@@ -11,11 +11,8 @@ from munkey.core.diverged import DIVERGED
 
 Markup = Literal["markdown", "html", "latex"]
 ABSENT = "–"
-DIVERGED_IN = (
-    "TA",
-    "gap",
-    "unlearn_s",
-)  # metrics in whose place a table says that a system diverged
+# metrics in whose place a table says that a system diverged
+DIVERGED_IN = ("TA", "gap", "unlearn_s")
 MARKUP_BY_SUFFIX: dict[str, Markup] = {".md": "markdown", ".html": "html", ".tex": "latex"}
 LATEX_ESCAPES = str.maketrans(
     {
@@ -194,6 +191,5 @@ def latex_text(cell: object) -> str:
     text = str(cell)
     if "$" in text:
         return text
-    return text.translate(LATEX_ESCAPES).replace(
-        "$$", ""
-    )  # formulas side by side are one: $\ell_1$
+    # formulas side by side are one: $\ell_1$
+    return text.translate(LATEX_ESCAPES).replace("$$", "")

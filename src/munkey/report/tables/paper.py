@@ -55,9 +55,8 @@ def compare(main: pd.DataFrame, ablations: pd.DataFrame | None = None) -> pd.Dat
     if ablations is not None and not ablations.empty:
         ours += [_long(ablations, table) for table in ("strategies", "aggregation")]
         encoders = ablations[ablations["knob"].isin(["keys", "keys.encoder"])]
-        named = encoders.assign(
-            case="encoder/" + encoders["value"].str.split("_").str[0]
-        )  # of two revisions, the first
+        # of two revisions, the first
+        named = encoders.assign(case="encoder/" + encoders["value"].str.split("_").str[0])
         ours.append(_long(named.drop_duplicates(["dataset", "rate", "method", "case"]), "encoders"))
     both = printed().merge(pd.concat(ours, ignore_index=True), on=KEYS)
     both["difference"] = (both["ours_mean"] - both["mean"]).where(both["comparable"])

@@ -33,9 +33,8 @@ def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame
     """
     parts = list[pd.DataFrame]()
     for case, part in tidy.groupby("case", sort=False):
-        rows_of = [
-            row for row in rows if row.name in set(part["method"])
-        ]  # none is switched off where no class is empty
+        # none is switched off where no class is empty
+        rows_of = [row for row in rows if row.name in set(part["method"])]
         summary = summarize(part.drop(columns="case"), rows_of).assign(case=case)
         for name in AFTER_OTHERS:  # not measured after a request at random
             summary[name] = summary.get(name, np.nan)

@@ -6,9 +6,8 @@ What the paper leaves open is not compared; docs/method.md lists it.
 from collections.abc import Mapping
 from typing import Any
 
-Settings = Mapping[
-    str, Any
-]  # parameters of a data set: sections, by section and name, and what is not in a section
+# parameters of a data set: sections, by section and name, and what is not in a section
+Settings = Mapping[str, Any]
 
 SEEDS = 3
 # A tuple lists alternatives.

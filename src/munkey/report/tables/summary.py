@@ -132,9 +132,8 @@ def diverged(part: pd.DataFrame) -> str:
     if DIVERGED not in part:
         return ""
     lines = part.dropna(subset=DIVERGED)
-    titles_of: dict[
-        str, dict[str, None]
-    ] = {}  # by reason: all that a diverged original takes with it shares one
+    # by reason: all that a diverged original takes with it shares one
+    titles_of: dict[str, dict[str, None]] = {}
     for _, line in lines.iterrows():
         title = f"{line['title']} @{100 * line['rate']:g} %"
         if "case" in line:
@@ -160,9 +159,8 @@ def underfit(part: pd.DataFrame) -> str:
         return ""
     trained = lines.loc[DELETED]
     best = fitted.loc[fitted["TA_mean"].idxmax()].copy()
-    best["title"] = " or ".join(
-        fitted.loc[fitted["TA_mean"] == best["TA_mean"], "title"]
-    )  # as accurate, to the bit
+    # as accurate, to the bit
+    best["title"] = " or ".join(fitted.loc[fitted["TA_mean"] == best["TA_mean"], "title"])
     if not trained["TA_mean"] <= best["TA_mean"]:
         return ""
     worse = told_apart(best, trained)

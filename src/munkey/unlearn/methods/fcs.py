@@ -60,9 +60,8 @@ def fcs(system: System, request: Request, settings: FCSSettings) -> System:
 
     model = system.copy_of_model().train()
     retain = request.retain
-    forget = marked(
-        request.forget, torch.arange(len(request.forget)), True
-    )  # labels are not needed
+    # labels are not needed
+    forget = marked(request.forget, torch.arange(len(request.forget)), True)
     tuning = request.tuning.settings
     history = request.history
     rate = settings.lr_factor * request.tuning.base_lr

@@ -37,9 +37,8 @@ def jit(system: System, request: Request, settings: JitSettings) -> System:
     from munkey.unlearn.saliency import trainable
 
     model = system.copy_of_model()
-    forget = marked(
-        request.forget, torch.arange(len(request.forget)), True
-    )  # labels are not needed
+    # labels are not needed
+    forget = marked(request.forget, torch.arange(len(request.forget)), True)
     weights = list(trainable(model).values())
     # As in the released code, which clears gradients once: they add up over the batches.
     gradient_sums = [torch.zeros_like(weight) for weight in weights]
