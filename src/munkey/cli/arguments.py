@@ -84,6 +84,8 @@ def named_files(files: Names, more: Names) -> list[str]:
 
 def ids_in(where: str, text: str) -> list[int]:
     """Ids, separated by commas or white space. Raises ValueError for anything else, which stood at `where`."""
+    if not text.strip(" ,\n\t\r"):
+        raise ValueError(f"{where}: names no id")
     words = re.split(r"[\s,]+", text.strip(" ,\n\t\r"))
     for word in words:
         if not re.fullmatch("[0-9]{1,19}", word):  # up to 2^63 - 1
@@ -98,24 +100,26 @@ def list_in(file: Path, kind: str) -> list[str]:
 
     kind: a value of COLUMNS. Raises ValueError for what is no text in UTF-8, or a CSV file that cannot be read.
     """
-    from munkey.core.csv_tables import TableError, cells_of, table_of
     from munkey.core.files import given_text
+    from munkey.data.intake.csv_tables import table_of
 
     text = given_text(file)
-    first, _, below = text.partition("\n")
-    try:
-        header = [
-            COLUMNS.get(name.strip().lower(), "")
-            for _, cells in cells_of(file, first)
-            for name in cells
-        ]
-    except TableError:  # a file name with a quote in it
-        header = []
-    if kind not in header or not below.strip():
+    if kind not in _kinds_of_header(file, text.partition("\n")[0]):
         return text.splitlines()
     table = table_of(file, text, trimmed=False)
     column = [COLUMNS.get(name, "") for name in table.names].index(kind)
     return [name_in(cells[column]) for _, cells in table.lines]
+
+
+def _kinds_of_header(file: Path, line: str) -> list[str]:
+    """The kinds of the columns that the first line of a file names, if it is a header at all."""
+    from munkey.data.intake.csv_tables import TableError, table_of
+
+    try:
+        names = table_of(file, line).names
+    except TableError:  # a file name with a quote in it
+        return []
+    return [COLUMNS.get(name, "") for name in names]
 
 
 def requests_in(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
@@ -124,7 +128,7 @@ def requests_in(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
     A file with a header alone holds no requests. Raises ValueError that names the line or the column that makes no
     sense.
     """
-    from munkey.core.csv_tables import read_table
+    from munkey.data.intake.csv_tables import read_table
 
     table = read_table(file, trimmed=False)  # names may have blanks of their own
     kinds = [COLUMNS.get(name, "") for name in table.names]
@@ -165,7 +169,7 @@ def unit_in(cell: str) -> str | None:
 
     Blanks stay, since an older memory may have a name with them; 7.0 is 7.
     """
-    from munkey.core.unit_names import unit_name
+    from munkey.data.intake.unit_names import unit_name
 
     name = unit_name(cell)
     return name if name is None or name.isdecimal() else name_in(cell)

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from munkey.core.csv_tables import table_of
 from munkey.core.files import given_text
 from munkey.core.ids import NOBODY, rows_of
 from munkey.core.randomness import Stage
 from munkey.core.registry import meant
+from munkey.data.intake.csv_tables import table_of
 from munkey.data.prepared import Dataset
 from munkey.data.splits import apportion
 from munkey.settings import ForgetSettings

@@ -13,7 +13,6 @@ from typing import IO
 import numpy as np
 
 from munkey.core.console import Report, counted
-from munkey.core.copies import copies_apart
 from munkey.core.files import (
     DamagedFileError,
     map_npy,
@@ -24,7 +23,8 @@ from munkey.core.files import (
     write_json,
 )
 from munkey.core.ids import rows_of
-from munkey.core.unit_names import large_units, unit_names
+from munkey.data.intake.copies import copies_apart
+from munkey.data.intake.unit_names import large_units, unit_names
 from munkey.data.source import SPLITS, Source, SourceError, image_faults
 
 WAYS_OUT = (

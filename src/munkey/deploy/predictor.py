@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from munkey.core.console import counted
 from munkey.core.files import atomic
-from munkey.core.unit_names import unit_names
+from munkey.data.intake.unit_names import unit_names
 from munkey.deploy import certificate, deletions, json_answers
 from munkey.deploy.certificate import Certificate
 from munkey.deploy.deletions import CertificateOrder, DeletionPlan, DeletionRequest

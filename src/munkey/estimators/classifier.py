@@ -17,8 +17,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from munkey.core.console import warn_user
-from munkey.core.copies import copies_apart
-from munkey.core.unit_names import large_units
+from munkey.data.intake.copies import copies_apart
+from munkey.data.intake.unit_names import large_units
 from munkey.deploy.errors import first_ten, understood
 from munkey.deploy.model.manifest import MEMORY, read_manifest
 from munkey.deploy.store import disk

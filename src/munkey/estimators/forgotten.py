@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from munkey.core.console import counted
-from munkey.core.unit_names import unit_name
+from munkey.data.intake.unit_names import unit_name
 from munkey.deploy.deletions import DeletionRequest
 from munkey.deploy.errors import first_ten
 from munkey.deploy.model.sources import near_words

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from munkey.core.unit_names import unit_name
+from munkey.data.intake.unit_names import unit_name
 from munkey.deploy.store.rows import checked_ids
 from munkey.estimators.errors import InvalidRequestError
 

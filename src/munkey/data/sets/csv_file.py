@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from munkey.core.console import counted, warn
-from munkey.core.csv_tables import TableError, read_table
-from munkey.core.unit_names import unit_name
+from munkey.data.intake.csv_tables import TableError, read_table
+from munkey.data.intake.unit_names import unit_name
 from munkey.data.pictures import decode, open_plain, usable
 from munkey.data.registry import dataset
 from munkey.data.source import SPLITS, Source, SourceError, readable

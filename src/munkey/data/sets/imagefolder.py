@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from munkey.core.console import warn
-from munkey.core.unit_names import unit_name
+from munkey.data.intake.unit_names import unit_name
 from munkey.data.pictures import BESIDE, decode, is_picture_name, left_out, open_plain, usable
 from munkey.data.registry import dataset
 from munkey.data.source import SPLITS, Source, SourceError, printable, readable

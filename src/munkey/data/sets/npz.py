@@ -9,8 +9,8 @@ from typing import IO
 
 import numpy as np
 
-from munkey.core.unit_names import unit_names
 from munkey.data.arrays import Part, Stored, all_labels, part_faults
+from munkey.data.intake.unit_names import unit_names
 from munkey.data.pictures import as_rgb
 from munkey.data.registry import dataset
 from munkey.data.source import SPLITS, Source, SourceError, numbered, readable

@@ -11,7 +11,6 @@ from zipfile import BadZipFile
 import numpy as np
 
 from munkey.core.console import counted, warn_user
-from munkey.core.csv_tables import read_vectors
 from munkey.data.decoding.decoder import decoded
 from munkey.data.decoding.picture_files import (
     FORMATS,
@@ -25,6 +24,7 @@ from munkey.data.decoding.picture_files import (
     resize,
     upright,
 )
+from munkey.data.intake.csv_tables import read_vectors
 from munkey.data.pictures import BESIDE, is_picture_name, open_plain
 from munkey.deploy.errors import PictureError
 from munkey.deploy.model.manifest import PictureSize

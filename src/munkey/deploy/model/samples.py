@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from munkey.core.unit_names import near_names, units_meant
+from munkey.data.intake.unit_names import near_names, units_meant
 from munkey.deploy.errors import UnknownNamesError
 from munkey.deploy.model.manifest import Manifest
 from munkey.deploy.model.sources import MemoryRow, Selection, SourceFiles, listed, near_words

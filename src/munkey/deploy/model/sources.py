@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from munkey.core.unit_names import near_names
+from munkey.data.intake.unit_names import near_names
 from munkey.data.source import printable
 from munkey.deploy.errors import AmbiguousFileError
 from munkey.deploy.store.rows import Source
@@ -200,7 +200,10 @@ class SourceFiles:
         names = files | {str(self.place(file)) for file in files}
         near = near_words("file", missing, names)
         root = f" from {self._root} on," if self._root.parts else ""
-        return f"{near}Source files are named{root} as `list` shows them, or by their absolute path"
+        return (
+            f"{near}Source files are named{root} as `list` shows them, by their absolute path, or by"
+            " a path from here."
+        )
 
     def _ids_from(self, place: str) -> set[int]:
         """The ids of the samples that came from the file at this place."""

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from munkey.core.unit_names import large_units, near_names, unit_name, unit_names
+from munkey.data.intake.unit_names import large_units, near_names, unit_name, unit_names
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Equal samples of two classes or two persons are counted, with two examples."""
 
-from munkey.core.copies import copies_apart
+from munkey.data.intake.copies import copies_apart
 
 
 def test_equal_samples_in_one_group_or_in_none_are_not_mentioned():

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from munkey.core.csv_tables import TableError, read_table, read_vectors
+from munkey.data.intake.csv_tables import TableError, read_table, read_vectors
 
 LINES = ((2, ("a/0.png", "p1")), (3, ("b;c, d.png", "")))
 

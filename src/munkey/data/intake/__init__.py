@@ -1,0 +1,1 @@
+"""Data as people bring them: tables, names of units, copies."""
