@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, cast
 
 from pydantic import Field
@@ -86,11 +87,11 @@ class LinearFamily(FittedFamily[Settings]):
             update={"temperature": calibrated_temperature(sums, keys, labels, left_out)}
         )
 
+    @abstractmethod
     def left_out(
         self, settings: Settings, sums: Sums, keys: np.ndarray, labels: np.ndarray
     ) -> np.ndarray:
         """Logits (N, C) at temperature 1 of some of the rows in the sums, each from all others."""
-        raise NotImplementedError
 
     def head_without(
         self, system: System, ids: np.ndarray, remaining: ExemplarMemory
