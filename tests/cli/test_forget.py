@@ -677,6 +677,32 @@ def test_lists_may_be_columns_of_a_table(option, content, munkey, model, tmp_pat
     assert left(model) == without(10, 12)
 
 
+@pytest.mark.parametrize(
+    ("option", "said"), [("--ids-file", "names no id"), ("--files-from", "name what")]
+)
+def test_a_list_with_a_header_alone_names_nothing(option, said, munkey, model, tmp_path):
+    """The failure: the header itself was taken for an id."""
+    (tmp_path / "list.csv").write_text(f"{'id' if option == '--ids-file' else 'file'}\n")
+    ended = munkey("forget", model, option, tmp_path / "list.csv")
+    assert ended.code == 2 and said in ended.err and left(model) == IDS.tolist()
+
+
+def test_a_mistyped_name_is_named_also_where_its_request_was_carried_out(munkey, model, tmp_path):
+    """The failure: at the second run, only "carried out" was left of a request with one good name."""
+    with Predictor.load(model, writer=True) as predictor:
+        rows = predictor._store.view.rows(predictor._store.rows_of([10, 12]))
+        predictor._store.add([200, 201], rows.keys, rows.tokens, [0, 0], None, ["Cy", "Ida"])
+    (tmp_path / "requests.csv").write_text("request,unit\n13,Cy\n13,Idda\n")
+    words = ("forget", model, "--csv", tmp_path / "requests.csv", "--ignore-missing")
+    for said in ("forgot 1 sample", "carried out on"):
+        ended = munkey(*words)
+        assert ended.code == 0 and said in ended.out and "for 'Idda': 'Ida'." in ended.out
+    assert left(model) == [*IDS.tolist(), 201]
+    (tmp_path / "requests.csv").write_text("request,unit\n13,Cy\n13,Ida\n")
+    ended = munkey("forget", model, "--csv", tmp_path / "requests.csv", "--ignore-missing")
+    assert ended.code == 2 and "Nothing was changed, for other requests" in ended.err
+
+
 @pytest.mark.parametrize("content", ["request,unit\n", "\ufeffrequest;unit\r\n;\r\n"])
 def test_a_file_without_requests_says_so_and_changes_nothing(content, munkey, model, tmp_path):
     (tmp_path / "requests.csv").write_text(content)

@@ -6,13 +6,16 @@ import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from munkey.cli import arguments as given
 from munkey.cli.output import FOUND_NOTHING, AfterDeletionError, say, working
 from munkey.core.console import counted, one_line
+
+if TYPE_CHECKING:
+    from munkey.deploy.deletions import DeletionPlan
 
 OneFile = Path | None
 
@@ -116,7 +119,6 @@ def forget(
 
     from munkey.deploy.certificate import Certificate, write_certificate, write_new
     from munkey.deploy.deletions import CertificateOrder, DeletionRequest
-    from munkey.deploy.errors import HELD, first_ten
 
     wanted = DeletionRequest(
         requests,
@@ -160,10 +162,7 @@ def forget(
             head = predictor.head
         if unpurged := answers[0].get("unpurged"):
             print(f"munkey: {unpurged}", file=sys.stderr)
-        hint = f"\n{one_line(plan.hint)}" if plan.hint else ""
-        end = (
-            [f"not in the memory, {HELD}: {first_ten(plan.missing)}{hint}"] if plan.missing else []
-        )
+        end = _words_about_names(plan)
         if any(
             answer.get("deleted") and not (answer["purged"] or answer["repeated"] or unpurged)
             for answer in done
@@ -227,6 +226,18 @@ def _look_alikes(above: float, also: bool, samples: list[dict[str, Any]]) -> str
     kept = f"kept, with keys as near as {above:g} (cosine); --also-similar forgets them too"
     which = f"ids {ids}" + (f", of unit {first_ten(units)}" if units else "")
     return f"{counted(len(samples), 'look-alike')} {'among these' if also else kept}: {which}"
+
+
+def _words_about_names(plan: "DeletionPlan") -> list[str]:
+    """The names that no sample has, and the held names that are near them."""
+    from munkey.deploy.errors import HELD, first_ten
+
+    lines = []
+    if plan.missing:
+        lines.append(f"not in the memory, {HELD}: {first_ten(plan.missing)}")
+    if plan.hint:
+        lines.append(one_line(plan.hint))
+    return lines
 
 
 def _worded(answer: dict[str, Any], directory: Path) -> str:

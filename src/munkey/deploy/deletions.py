@@ -87,8 +87,11 @@ def planned(store: Store, samples: Samples, request: DeletionRequest) -> Deletio
         names = [f"{name}{tied}" for name in dict.fromkeys(unknown)]
         missing += names if earlier is None or not earlier.sequences else []
         refused += names if earlier is None else []
-        hints += [hint] if hint and (earlier is None or not earlier.sequences) else []
-    hint = ". ".join(dict.fromkeys(hints))
+        # Also of a request that was carried out: of its names that are not held now, most were
+        # forgotten then, but one that is near a held name may have been mistyped.
+        if hint:
+            hints.append(hint)
+    hint = " ".join(dict.fromkeys(hints))
     if refused and not request.ignore_missing:
         raise UnknownNamesError(refused, hint)
     if request.similar != 0 or request.also_similar:
@@ -104,7 +107,10 @@ def require_new(number: str | None, earlier: Receipt | None, count: int) -> None
         what = "was carried out" if earlier.sequences else "found nothing"
         done = f"request {number!r} {what} on {earlier.when.isoformat()}"
         still = f"names {counted(count, 'sample')} that the memory holds"
-        raise ValueError(f"{done}, and {still}; give this deletion another number")
+        raise ValueError(
+            f"{done}, and {still}; give this deletion another number. Nothing was changed,"
+            " for other requests of the same call either"
+        )
 
 
 def _meant(samples: Samples, lines: Sequence[Line]) -> tuple[np.ndarray, list[str], str]:
@@ -127,7 +133,7 @@ def _meant(samples: Samples, lines: Sequence[Line]) -> tuple[np.ndarray, list[st
         if not len(both):
             missing.append(" and ".join(str(name) for names in line.values() for name in names))
     selection = samples.select(**together, ignore_missing=True)
-    hint = ". ".join(dict.fromkeys(each for each in [*hints, selection.hint] if each))
+    hint = " ".join(dict.fromkeys(each for each in [*hints, selection.hint] if each))
     return np.unique(np.concatenate([*found, selection.ids])), [*selection.missing, *missing], hint
 
 
