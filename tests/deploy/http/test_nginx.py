@@ -14,7 +14,7 @@ import pytest
 from munkey.deploy.http.bodies import RequestLimits
 from munkey.deploy.predictor import Predictor
 from tests.conftest import ROOT
-from tests.deploy.http.test_limits import TOKENS, Running, running
+from tests.deploy.http.test_limits import TOKENS, Running, running, wait_for
 from tests.deploy.inputs import model_in, picture_in
 
 NGINX = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
@@ -141,7 +141,7 @@ def test_who_leaves_the_proxy_leaves_the_service(behind):
     service.wait_until("predictions_waiting", 6)
     for one in abandoned:
         one.close()
-    time.sleep(0.2)
+    wait_for(lambda: len(service.connections) == 1)  # the server has heard of it
     service.go.set()
     assert first.recv(12) == b"HTTP/1.1 200"
     service.wait_until('refusals_total{status="499"}', before + 5)
