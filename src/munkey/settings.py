@@ -119,12 +119,17 @@ class DataSettings(Section):
 
 
 class EncoderSettings(Section):
-    """The frozen encoder. revision: commit of its hub repository; image_size: side of its input in pixels."""
+    """The frozen encoder, or several (`munkey.encoders.parts`).
+
+    revision: commit of its hub repository; image_size: side of its input in pixels; mirror: whether
+    a key is averaged with that of the mirrored picture.
+    """
 
     encoder: UserPath
     revision: Annotated[str, Field(pattern="^[0-9a-f]{40}$")] | None
     image_size: Pixels | None
     batch_size: Count
+    mirror: bool = False  # earlier results and models have none
 
 
 class KeySettings(EncoderSettings):

@@ -15,7 +15,7 @@ from munkey.data.source import Source
 from munkey.deploy.model.export import export
 from munkey.deploy.model.trained_system import SECTIONS
 from munkey.encoders import keys
-from munkey.encoders.registry import cache_name, find
+from munkey.encoders.parts import build, cache_name
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.models import system
 from munkey.models.family import FAMILIES, System
@@ -64,6 +64,7 @@ def result_in(
     dataset: str = "toy",
     images: np.ndarray | None = None,
     members: np.ndarray | None = None,
+    encoder: str | None = None,
 ) -> Path:
     """A tiny trained MUNKEY in root/models/DATASET/seed0/full/original-m. pictures: the folder of its source files.
 
@@ -73,6 +74,8 @@ def result_in(
     from munkey.data.pictures import decode
 
     chosen, names = sections(pictures), None
+    if encoder:
+        chosen["keys"]["encoder"] = encoder
     if pictures:
         names = pictures_in(pictures)
         images = np.concatenate(
@@ -95,10 +98,8 @@ def result_in(
     encoder = EncoderSettings(
         **{name: value for name, value in chosen["keys"].items() if name != "depth"}
     )
-    extracted = keys.extract(
-        find(encoder.encoder).build(encoder, "cpu"), images, encoder.batch_size, "cpu", list
-    )
-    folder = cache_name(encoder.encoder, encoder.revision, encoder.image_size)
+    extracted = keys.extract(build(encoder, "cpu"), images, encoder.batch_size, "cpu", list)
+    folder = cache_name(encoder)
     keys.write(root / "keys" / dataset / folder / "keys.npz", np.arange(len(images)), extracted)
     trained = root / "models" / dataset / "seed0" / "full" / "original-m"
     system.save(

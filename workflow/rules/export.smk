@@ -30,7 +30,7 @@ use rule cpu_job as export with:
         weights=lambda w: PLAN.encoder_weights(w.dataset, PLAN.encoder_of(w.dataset)),
         code=code(
             "export.export",
-            lambda w: [memory_family(), PLAN.encoder_builder(w.dataset, PLAN.encoder_of(w.dataset))],
+            lambda w: [memory_family(), *PLAN.encoder_builders(w.dataset, PLAN.encoder_of(w.dataset))],
         ),
     message:
         "export MUNKEY: {wildcards.dataset}, seed {wildcards.seed}"

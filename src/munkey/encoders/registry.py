@@ -6,7 +6,6 @@ while it plans, so builders import torch and other heavy libraries inside the fu
 """
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,18 +50,20 @@ class EncoderEntry:
     hub: str | None
     weights: Weights
     build: Builder
+    package: str | None = None
 
 
 ENCODERS: Registry[EncoderEntry] = Registry("encoder", "munkey.encoders")
 
 
-def encoder(
+def encoder(  # noqa: PLR0913 -- decorators of plug-ins name each
     name: str,
     description: str,
     size: Literal["free", "own"],
     revision: str | None = None,
     hub: str | None = None,
     weights: Weights = lambda settings: settings.revision,
+    package: str | None = None,
 ) -> Callable[[Builder], Builder]:
     """Register a key encoder: a function (settings, device) -> Encoder.
 
@@ -83,6 +84,8 @@ def encoder(
         Settings -> a string that changes with the weights, or None if they follow from the
         builder's code. If it changes, keys are extracted again. It is called while planning, so it
         must be fast. By default, `keys.revision`.
+    package : str, optional
+        The module of its weights, if the extra `keys` installs it.
 
     Returns
     -------
@@ -112,7 +115,8 @@ def encoder(
     """
 
     def register(build: Builder) -> Builder:
-        ENCODERS.add(name, EncoderEntry(name, description, size, revision, hub, weights, build))
+        entry = EncoderEntry(name, description, size, revision, hub, weights, build, package)
+        ENCODERS.add(name, entry)
         return build
 
     return register
@@ -128,13 +132,3 @@ def find(name: str) -> EncoderEntry:
     if "/" in name:
         return ENCODERS["FOLDER"]
     return ENCODERS[name]
-
-
-def cache_name(name: str, revision: str | None, image_size: int | None) -> str:
-    """The name of the folder of keys: one for each encoder, revision and input size."""
-    parts = [re.sub(r"[^\w.-]+", "-", name).strip("-")]
-    if revision:
-        parts.append(revision[:8])
-    if image_size:
-        parts.append(f"{image_size}px")
-    return "_".join(parts)

@@ -36,8 +36,8 @@ from munkey.estimators.handle import Handle
 from munkey.estimators.held import dtype_of
 from munkey.estimators.names import ids_of_rows, read_request, unit_names_of
 from munkey.estimators.pictures import (
-    OWN,
     encoder_of,
+    largest_side,
     pictures_in,
     progressing,
     read_in,
@@ -52,14 +52,15 @@ from munkey.settings import DataSettings, EncoderSettings, OnBad
 # Where each parameter stands in params.yaml; then the rest, as it stands there, but for the temperature of heads in
 # closed form: that of params.yaml was chosen on this project's data sets.
 PLACES = {
-    "encoder": "keys.encoder", "key_size": "keys.image_size", "image_size": "data.image_size", "width": "model.width",
+    "encoder": "keys.encoder", "mirror": "keys.mirror", "key_size": "keys.image_size",
+    "image_size": "data.image_size", "width": "model.width",
     "depth": "model.depth", "epochs": "train.epochs", "batch_size": "train.batch_size", "lr": "train.lr",
     "p_image": "munkey.p_image", "p_token": "munkey.p_token", "head": "munkey.head", "k": "inference.k",
     "alpha": "lda.alpha", "on_bad": "source.on_bad", "white": "source.white",
 }
 FIXED: dict[str, dict[str, Any]] = {
     "data": {"pixel_mean": 0.5, "pixel_std": 0.5},
-    "keys": {"revision": None, "batch_size": 64, "depth": 33},
+    "keys": {"revision": None, "batch_size": 64, "depth": 33, "mirror": False},
     "model": {"patch_size": 4, "heads": 4, "mlp_ratio": 4.0},
     "train": {"warmup_epochs": 0, "betas": [0.9, 0.99], "weight_decay": 0.05, "crop_scale": [0.8, 1.0],
               "crop_ratio": [0.75, 4 / 3], "precision": "auto", "compile": False},
@@ -130,6 +131,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         "skip" leaves out pictures that cannot be read, with their classes, and warns of all.
     white : int or None, default=None
         The brightest value of gray of 16 bits, 4095 where 12 are used; None: 65535.
+    mirror : bool, default=False
+        Whether a key is averaged with that of the mirrored picture. It takes twice the time.
 
     Attributes
     ----------
@@ -178,6 +181,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     verbose: bool = True
     on_bad: OnBad = "raise"
     white: int | None = None
+    mirror: bool = False
     _handle: Handle = field(init=False)
 
     def fit(
@@ -231,7 +235,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         settings = EncoderSettings(
             **{name: sections["keys"][name] for name in EncoderSettings.model_fields}
         )
-        side = max(settings.image_size or OWN, DataSettings(**sections["data"]).image_size)
+        side = max(largest_side(settings), DataSettings(**sections["data"]).image_size)
         device = device_for(self.device)
         pictures = list(read_in(X))
         count = len(pictures)

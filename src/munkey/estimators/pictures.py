@@ -12,6 +12,7 @@ from munkey.deploy.model.images import One, each, pixels
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.model import built, device_for
 from munkey.encoders.keys import extract
+from munkey.encoders.parts import parts_of
 from munkey.settings import EncoderSettings, OnBad
 
 OWN = 224  # pixels: the side that published preprocessing starts from, where `image_size` is None
@@ -27,7 +28,8 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
     Parameters
     ----------
     encoder : str, default="efficientnet-lite0"
-        The frozen network.
+        The frozen network, or several: `efficientnet-lite0@160+efficientnet-lite2@224`, each with
+        the side of its input.
     image_size : int or None, default=96
         The side in pixels to which pictures are resized, without cropping; None: the encoder's own.
     revision : str or None, default=None
@@ -38,6 +40,8 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         "raise" names all pictures that cannot be read; "skip" warns of them, and their keys are NaN.
     white : int or None, default=None
         The brightest value of gray of 16 bits, 4095 where 12 are used; None: 65535.
+    mirror : bool, default=False
+        Whether a key is averaged with that of the mirrored picture. It takes twice the time.
 
     Notes
     -----
@@ -52,7 +56,7 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
     ((2, 1280), 'float32')
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- the parameters of an estimator are its arguments
         self,
         encoder: str = "efficientnet-lite0",
         image_size: int | None = 96,
@@ -60,6 +64,7 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         batch_size: int = 64,
         on_bad: OnBad = "raise",
         white: int | None = None,
+        mirror: bool = False,
     ) -> None:
         self.encoder = encoder
         self.image_size = image_size
@@ -67,6 +72,7 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         self.batch_size = batch_size
         self.on_bad = on_bad
         self.white = white
+        self.mirror = mirror
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -100,7 +106,7 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         params = self.get_params()
         settings = EncoderSettings(**{name: params[name] for name in EncoderSettings.model_fields})
         device = device_for("auto")
-        side = settings.image_size or OWN
+        side = largest_side(settings)
         given = list(read_in(X))
         stored = PictureSize(height=side, width=side, white=self.white)
         read = pixels(progressing(given), stored, require_on_bad(self.on_bad), many=True)
@@ -110,6 +116,11 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         rows = np.full((len(given), keys.shape[1]), np.nan, dtype=keys.dtype)
         rows[read.taken] = keys
         return rows
+
+
+def largest_side(settings: EncoderSettings) -> int:
+    """The side at which pictures are read, so that no encoder gets fewer pixels than it takes."""
+    return max(part.image_size or OWN for part in parts_of(settings))
 
 
 def shown(starts: Sequence[int]) -> Iterable[int]:

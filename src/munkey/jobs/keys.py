@@ -2,6 +2,7 @@
 
 import hashlib
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from importlib.metadata import distributions
@@ -16,7 +17,7 @@ from munkey.core.ids import rows_of
 from munkey.data import forget_sets, prepared
 from munkey.data.source import SourceError
 from munkey.encoders.keys import Keys, extract, read, write
-from munkey.encoders.registry import find
+from munkey.encoders.parts import build, joined
 from munkey.memory.neighbors import nearest
 from munkey.memory.neighbors import write as write_neighbors
 from munkey.settings import EncoderSettings
@@ -31,20 +32,25 @@ def keys(
     device: str,
     code: str = "",
     weights: str | None = None,
+    parts: Sequence[Path] = (),
 ) -> None:
-    """Extract the key of every sample with the frozen encoder. A job that was killed goes on from its finished blocks.
+    """Extract the key of every sample with the frozen encoder. An interrupted job resumes after its finished blocks.
 
     code, weights: what tells the code and the encoder's weights from others. Keys of another configuration that were
     made from all the same are taken from there; not with weights None, of which nothing can tell whether they changed.
+    parts: the keys of several encoders, to be joined; nothing is extracted then.
     """
     dataset = prepared.load(images.parent)
+    if parts:
+        write(keyfile, dataset.ids, joined([read(part, dataset.ids).keys for part in parts]))
+        return
     size = settings.batch_size
     origin = _origin(images, dataset.ids, settings, device) | {"code": code, "weights": weights}
     same_keys = _same_elsewhere(keyfile, origin) if weights is not None else None
     if same_keys:
         write(keyfile, *same_keys)
     else:
-        encode = find(settings.encoder).build(settings, device)
+        encode = build(settings, device)
         show_progress = partial(progress, what="batch", unit="images", each=size)
         blocks = (
             Path("cache") / "keys" / hashlib.sha256(f"{origin} {keyfile}".encode()).hexdigest()[:16]

@@ -22,7 +22,7 @@ from munkey.encoders import keys
 from munkey.encoders.registry import EncoderEntry, MissingEncoderError
 from munkey.models import system
 from munkey.settings import EncoderSettings
-from tests.deploy.inputs import sections
+from tests.deploy.inputs import result_in, sections
 
 
 @pytest.fixture
@@ -103,10 +103,38 @@ FOLDER = EncoderEntry(
 
 def test_an_encoder_in_a_folder_is_named_in_full(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(exporting, "installed", lambda name: FOLDER)
+    monkeypatch.setattr(exporting, "built", FOLDER.build)
+    monkeypatch.setattr(exporting, "weights_of", FOLDER.weights)
     monkeypatch.setattr(exporting, "probe_key", lambda *of: [1.0])
     settings = EncoderSettings(encoder="./mine", revision=None, image_size=None, batch_size=1)
     assert exporting._encoder(settings).settings.encoder == str(tmp_path / "mine")
+
+
+def test_a_model_with_keys_of_several_encoders_answers_finds_adds_and_forgets(
+    tmp_path, monkeypatch
+):
+    pictures = tmp_path / "pictures"
+    run = result_in(
+        tmp_path / "results" / "tiny",
+        pictures,
+        encoder="efficientnet-lite0@32+efficientnet-lite0@48",
+    )
+    export(run, tmp_path / "model")
+    assert (
+        "efficientnet-lite0@32+efficientnet-lite0@48" in (tmp_path / "model/README.md").read_text()
+    )
+    monkeypatch.chdir(tmp_path / "model")
+    with Predictor.load(tmp_path / "model", writer=True, device="cpu") as model:
+        (near,) = model.find([pictures / "a/00.png"], count=1).samples
+        assert (near[0].id, near[0].copy) == (0, True)
+        assert near[0].cosine == pytest.approx(1, abs=1e-5)
+        assert model.predict([pictures / "a/00.png"]).classes
+        model.forget(ids=[0])
+        (near,) = model.find([pictures / "a/00.png"], count=1).samples
+        assert near[0].id != 0
+        (added,) = model.add([pictures / "a/00.png"], ["cat"], allow_blocked=True).ids
+        (near,) = model.find([pictures / "a/00.png"], count=1).samples
+        assert near[0].id == added
 
 
 @pytest.mark.parametrize(("error", "more"), [(ModuleNotFoundError, True), (RuntimeError, False)])
@@ -114,7 +142,8 @@ def test_an_encoder_that_needs_another_package_says_what_to_install(error, more,
     def fails(settings, device):
         raise error("No module named 'timm'")
 
-    monkeypatch.setattr(loading, "installed", lambda name: dataclasses.replace(FOLDER, build=fails))
+    monkeypatch.setattr(loading, "installed", lambda settings: [FOLDER])
+    monkeypatch.setattr(loading, "build", fails)
     with pytest.raises(
         MissingEncoderError, match=r"the encoder mine cannot be loaded here .*; nothing was"
     ) as raised:

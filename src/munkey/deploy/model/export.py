@@ -29,11 +29,12 @@ from munkey.deploy.model.manifest import (
     PictureSize,
     read_manifest,
 )
-from munkey.deploy.model.model import installed, probe_key
+from munkey.deploy.model.model import built, probe_key
 from munkey.deploy.model.sources import location
 from munkey.deploy.model.trained_system import Sections, TrainedSystem, find
 from munkey.deploy.store import disk
 from munkey.deploy.store.store import Store
+from munkey.encoders.parts import portable, weights_of
 from munkey.models.family import FittedArchitecture
 from munkey.models.networks.munkey import MunkeyArchitecture
 from munkey.settings import EncoderSettings
@@ -201,8 +202,6 @@ def _manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
 @cache
 def _encoder(settings: EncoderSettings) -> EncoderReference:
     """The encoder of these settings, loaded once for all exports of a process."""
-    if "/" in settings.encoder and not settings.encoder.startswith("timm:"):
-        settings = settings.model_copy(update={"encoder": str(Path(settings.encoder).absolute())})
-    entry = installed(settings.encoder)
-    probe = probe_key(settings, entry.build(settings, "cpu"), "cpu")
-    return EncoderReference(settings=settings, weights=entry.weights(settings), probe=probe)
+    settings = portable(settings)
+    probe = probe_key(settings, built(settings, "cpu"), "cpu")
+    return EncoderReference(settings=settings, weights=weights_of(settings), probe=probe)

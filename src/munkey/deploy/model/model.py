@@ -14,7 +14,8 @@ from munkey.deploy.errors import UnreadableModelError, understood
 from munkey.deploy.model.manifest import WEIGHTS, Manifest, static
 from munkey.deploy.store.errors import ClosedMemoryError
 from munkey.encoders.keys import LEAST, extract
-from munkey.encoders.registry import Encoder, EncoderEntry, MissingEncoderError, find
+from munkey.encoders.parts import build, entries_of
+from munkey.encoders.registry import Encoder, EncoderEntry, MissingEncoderError
 from munkey.memory.exemplars import ExemplarMemory, fusion_weights
 from munkey.memory.neighbors import Neighbors
 from munkey.models.family import FAMILIES, Retrieval, System
@@ -31,20 +32,20 @@ def device_for(wanted: str) -> str:
     return ("cuda" if gpu.is_there() else "cpu") if wanted == "auto" else wanted
 
 
-def installed(name: str) -> EncoderEntry:
-    """The entry of an encoder. Raises MissingEncoderError where no installed package registers it."""
+def installed(settings: EncoderSettings) -> list[EncoderEntry]:
+    """The entry of each encoder. Raises MissingEncoderError if no installed package registers it."""
     try:
-        return find(name)
-    except KeyError as error:
+        return entries_of(settings)
+    except (KeyError, ValueError) as error:
         why = f"{error.args[0]}. If it is a plug-in, install its package here; nothing was changed"
         raise MissingEncoderError(why) from error
 
 
 def built(settings: EncoderSettings, device: str) -> Encoder:
     """An encoder, loaded. Raises MissingEncoderError where that fails for any reason, in a plug-in too."""
-    entry = installed(settings.encoder)
+    installed(settings)
     try:
-        return entry.build(settings, device)
+        return build(settings, device)
     except OSError:  # MissingEncoderError among them, which says what to do
         raise
     except Exception as error:

@@ -18,7 +18,7 @@ from munkey.deploy.errors import ExportError
 from munkey.deploy.model.manifest import EstimatorReference
 from munkey.encoders import keys
 from munkey.encoders.keys import Keys
-from munkey.encoders.registry import cache_name
+from munkey.encoders.parts import cache_name
 from munkey.models import system
 from munkey.models.family import FAMILIES, FittedFamily, System
 from munkey.settings import (
@@ -183,7 +183,7 @@ class TrainedSystem:
     @cached_property
     def _keys(self) -> Keys:
         """Those of all samples of the data set, by the encoder that the settings name."""
-        folder = cache_name(self.keys.encoder, self.keys.revision, self.keys.image_size)
+        folder = cache_name(self.keys)
         file = self.place.root / "keys" / self.place.dataset / folder / "keys.npz"
         if not file.exists():
             raise ExportError(

@@ -7,6 +7,7 @@ from pathlib import Path
 from munkey.core.device import gpu_visible
 from munkey.data.download import MissingDataError
 from munkey.encoders.hub_models import look_up
+from munkey.encoders.parts import parts_of
 from munkey.encoders.registry import MissingEncoderError, find
 from munkey.experiment.cost.estimate import CostEstimate, gigabytes
 from munkey.experiment.plan.exhibits import Exhibits
@@ -63,9 +64,11 @@ def gpu_faults(plan: Plan) -> Iterator[str]:
 def encoder_faults(plan: Plan) -> Iterator[str]:
     """The encoders that are neither here nor can be downloaded."""
     keys = {plan.params.for_case(case).keys for cases in plan.cases.values() for case in cases}
-    for encoder, revision in sorted({(each.encoder, each.revision) for each in keys}):
+    parts = {(part.encoder, part.revision) for each in keys for part in parts_of(each)}
+    for encoder, revision in sorted(parts, key=str):
         try:
-            if hub := find(encoder).hub:
+            hub = find(encoder).hub
+            if hub:
                 look_up(hub, revision)
         except MissingEncoderError as error:
             yield str(error)

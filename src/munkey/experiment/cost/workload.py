@@ -259,9 +259,14 @@ class Workload:
         """Pictures; keys and neighbors for every encoder."""
         plan = self.plan
         encoders = {plan.encoder_of(case) for case in plan.cases[dataset]}
+        keys = 0  # of each part, and joined
+        for encoder in encoders:
+            parts = plan.key_parts(dataset, encoder)
+            keys += 2 * len(parts) if parts else 1
         scopes = 1 + len(plan.params.seeds) * len(plan.rates[dataset])
         neighbor_bytes = NEIGHBOR * plan.params.for_case(dataset).keys.depth * scopes
-        return size.images * (size.picture_bytes + len(encoders) * (FLOAT * KEY + neighbor_bytes))
+        key_bytes = FLOAT * KEY * keys + neighbor_bytes * len(encoders)
+        return size.images * (size.picture_bytes + key_bytes)
 
 
 def _audits(run: Evaluation) -> bool:

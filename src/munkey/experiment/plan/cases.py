@@ -7,7 +7,8 @@ selection of p_image and p_token.
 from functools import cache, cached_property
 
 from munkey.core.paths import Layout, fill
-from munkey.encoders.registry import Builder, cache_name, find
+from munkey.encoders.parts import cache_name, entries_of, parts_of, weights_of
+from munkey.encoders.registry import Builder
 from munkey.experiment.params.load import Params, memory_family, rate_name
 from munkey.models.family import FAMILIES, Family
 from munkey.settings import (
@@ -209,24 +210,33 @@ class Cases:
         return self.sections(case, *self.training_sections, "inference")
 
     def encoder_settings(self, dataset: str, encoder: str) -> EncoderSettings:
-        """The encoder that a folder of keys is named for."""
-        case = next(case for case in self.cases[dataset] if self.encoder_of(case) == encoder)
-        keys = self.params.for_case(case).keys
-        return EncoderSettings(
-            encoder=keys.encoder,
-            revision=keys.revision,
-            image_size=keys.image_size,
-            batch_size=keys.batch_size,
-        )
+        """The encoder, or the several, that a folder of keys is named for."""
+        for case in self.cases[dataset]:
+            settings = self._encoder(case)
+            for candidate in (settings, *parts_of(settings)):
+                if cache_name(candidate) == encoder:
+                    return candidate
+        raise KeyError(f"no case of {dataset} has keys of {encoder}")
 
-    def encoder_builder(self, dataset: str, encoder: str) -> Builder:
-        """What builds the encoder that a folder of keys is named for."""
-        return find(self.encoder_settings(dataset, encoder).encoder).build
+    def _encoder(self, case: str) -> EncoderSettings:
+        """Without the depth, which is the neighbors'."""
+        keys = self.params.for_case(case).keys
+        return EncoderSettings(**keys.model_dump(exclude={"depth"}))
+
+    def key_parts(self, dataset: str, encoder: str) -> list[str]:
+        """The keys of each part that the keys of several encoders are joined from; of one: none."""
+        parts = parts_of(self.encoder_settings(dataset, encoder))
+        if len(parts) == 1:
+            return []
+        return [fill(self.layout.keys, dataset=dataset, encoder=cache_name(part)) for part in parts]
+
+    def encoder_builders(self, dataset: str, encoder: str) -> list[Builder]:
+        """What builds the encoders that a folder of keys is named for."""
+        return [entry.build for entry in entries_of(self.encoder_settings(dataset, encoder))]
 
     def encoder_weights(self, dataset: str, encoder: str) -> str | None:
-        """What tells the weights of that encoder from others of its name."""
-        settings = self.encoder_settings(dataset, encoder)
-        return find(settings.encoder).weights(settings)
+        """What tells the weights of these encoders from others of their names."""
+        return weights_of(self.encoder_settings(dataset, encoder))
 
     def method_code(self, name: str) -> list[object]:
         """What unlearning finds through registries: the method, its settings, and the family of its original."""
@@ -234,6 +244,5 @@ class Cases:
         return [method.run, method.settings, method.original]
 
     def encoder_of(self, case: str) -> str:
-        """The folder of a case's keys and neighbors: one for each encoder, revision and input size."""
-        keys = self.params.for_case(case).keys
-        return cache_name(keys.encoder, keys.revision, keys.image_size)
+        """The folder of a case's keys and neighbors: one for each encoder, revision, side and mirror."""
+        return cache_name(self._encoder(case))

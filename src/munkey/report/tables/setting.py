@@ -16,6 +16,7 @@ STATED: Settings = {
     "source.storage_size": (None, 224),  # "resized to 224": before the crop or by it
     "data.image_size": 224,
     "keys.encoder": "vit-b16",
+    "keys.mirror": False,
     "network": "vit",
     "model.patch_size": 16,
     "model.width": 192,
