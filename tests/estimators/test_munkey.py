@@ -63,6 +63,7 @@ import glob, os, signal, tempfile
 from munkey import MunkeyClassifier
 from tests.estimators.test_munkey import X, Y
 tempfile.tempdir = {folder!r}
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 made = [MunkeyClassifier(family="lda", key_size=32, device="cpu").fit(X, Y) for _ in range(2)]
 mode = os.stat(os.path.dirname(made[0].directory_)).st_mode & 0o777
 print(mode, len(glob.glob({folder!r} + "/munkey-*")), flush=True)

@@ -1,6 +1,6 @@
 """`make reproduce`, rehearsed: the paper's files and formats, encoders, jobs, tables and figures, small.
 
-Twice: with a third of the jobs in every run of the tests, and whole in `make soak`.
+Twice: with a third of the jobs in CI, and whole in `make soak`.
 """
 
 import re
@@ -22,7 +22,7 @@ from munkey.report.tables import paper
 from tests.integration.archives import ENCODER_FAMILIES, SIZES, archives_in, encoders_in
 from tests.integration.conftest import ROOT, Project, checkout
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rehearsal]
 WHOLE = ("workflow/presets/paper.yaml", "workflow/presets/rehearsal.yaml")
 SHORT = (*WHOLE, "tests/integration/short-rehearsal.yaml")
 REHEARSAL = ("reproduce", "REHEARSAL=1")
