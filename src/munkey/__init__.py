@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     )
     from munkey.estimators.exact import ForgettingKNN, ForgettingLDA, ForgettingNCM
     from munkey.estimators.munkey import MunkeyClassifier
-    from munkey.estimators.pictures import PictureKeys
+    from munkey.estimators.pictures import PictureKeys, readable_pictures
 
 __all__ = [
     "ForgettingKNN",
@@ -25,6 +25,7 @@ __all__ = [
     "RequestError",
     "UnknownRowsError",
     "UsedIdError",
+    "readable_pictures",
 ]
 
 
@@ -44,4 +45,9 @@ def __getattr__(name: str) -> object:
         ) from error
     if name.endswith("Error"):
         return getattr(errors, name)
-    return getattr({"PictureKeys": pictures, "MunkeyClassifier": munkey}.get(name, exact), name)
+    modules = {
+        "MunkeyClassifier": munkey,
+        "PictureKeys": pictures,
+        "readable_pictures": pictures,
+    }
+    return getattr(modules.get(name, exact), name)

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from PIL import Image
 from sklearn.base import clone
+from sklearn.model_selection import GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from munkey import ForgettingLDA, PictureKeys
+from munkey import ForgettingLDA, MunkeyClassifier, PictureKeys, readable_pictures
 from munkey.deploy.errors import PictureError
 from munkey.encoders.keys import extract
 from munkey.encoders.registry import find
@@ -121,3 +122,38 @@ def test_progress_is_shown_while_pictures_are_read_and_keys_are_made(files, caps
 
 def test_it_needs_no_fit():
     check_is_fitted(PictureKeys())
+
+
+def test_readable_pictures_leaves_out_what_is_no_picture_and_what_cannot_be_read(tmp_path):
+    good = [tmp_path / "pets" / "cat" / f"{number}.png" for number in range(2)]
+    for file in good:
+        picture(file)
+    for name in ("cat/scan.pdf", "Thumbs.db", "dog/@eaDir/1.png"):
+        file = tmp_path / "pets" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"nothing")
+    empty = tmp_path / "pets" / "cat" / "empty.jpg"
+    empty.touch()
+    with pytest.warns(UserWarning) as warned:
+        pictures = readable_pictures(tmp_path / "pets")
+    assert pictures == sorted(good)
+    notes, bad = (str(one.message) for one in warned)
+    assert "left out 3 files beside the pictures" in notes
+    assert "left out 1 picture that cannot be read" in bad
+    assert str(empty) in bad
+    assert readable_pictures([str(good[1]), good[0]]) == sorted(good)
+    with pytest.raises(NotADirectoryError, match="there is no such folder"):
+        readable_pictures(tmp_path / "pest")
+
+
+def test_cross_validation_of_readable_pictures_meets_no_bad_one(tmp_path):
+    for number in range(8):
+        picture(tmp_path / "pets" / ("cat", "dog")[number % 2] / f"{number}.png", seed=number)
+    (tmp_path / "pets" / "cat" / "9.png").write_bytes(b"nothing")
+    with pytest.warns(UserWarning, match="cannot be read"):
+        files = readable_pictures(tmp_path / "pets")
+    labels = [file.parent.name for file in files]
+    model = MunkeyClassifier(family="lda", key_size=SIDE, device="cpu", verbose=False)
+    groups = [number // 2 for number in range(8)]
+    scores = cross_val_score(model, files, labels, groups=groups, cv=GroupKFold(2))
+    assert np.isfinite(scores).all()

@@ -1,14 +1,18 @@
 """Pictures as keys, in a pipeline before an estimator that forgets."""
 
+import os
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Self, cast, get_args
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from munkey.core.console import progress
-from munkey.deploy.model.images import One, each, pixels
+from munkey.core.console import counted, progress, warn_user
+from munkey.data.pictures import BESIDE, is_picture_name, left_out
+from munkey.deploy.errors import PictureError
+from munkey.deploy.model.images import One, each, pixels, read_picture
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.model import built, device_for
 from munkey.encoders.keys import extract
@@ -116,6 +120,65 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         rows = np.full((len(given), keys.shape[1]), np.nan, dtype=keys.dtype)
         rows[read.taken] = keys
         return rows
+
+
+def readable_pictures(
+    files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+) -> list[Path]:
+    """The pictures that can be read, in path order.
+
+    Parameters
+    ----------
+    files : path, or iterable of paths
+        A folder, in which pictures may lie anywhere; or files.
+
+    Returns
+    -------
+    list of Path
+        Those that can be read. One warning counts what is no picture (PDF, video, thumbnails of a
+        NAS), another names the pictures that cannot be read, each with the reason.
+
+    Raises
+    ------
+    NotADirectoryError
+        If a folder is not there.
+
+    Notes
+    -----
+    Each picture is decoded once, so that cross-validation meets no bad one in the middle.
+
+    Examples
+    --------
+    >>> from munkey import readable_pictures
+    >>> readable_pictures([])
+    []
+    """
+    if isinstance(files, str | os.PathLike):
+        folder = Path(files)
+        if not folder.is_dir():
+            raise NotADirectoryError(f"{folder}: there is no such folder")
+        paths = sorted(folder.rglob("*"))
+    else:
+        paths = sorted(Path(file) for file in files)
+    pictures: list[Path] = []
+    others: list[Path] = []
+    faults: list[str] = []
+    for path in progressing([path for path in paths if not path.is_dir()]):
+        if not is_picture_name(path.name) or any(name in BESIDE for name in path.parts):
+            others.append(path)
+            continue
+        try:
+            read_picture(path)
+        except PictureError as error:
+            faults.append(str(error))
+        else:
+            pictures.append(path)
+    if others:
+        warn_user(left_out(others))
+    if faults:
+        listed = "\n".join(f"  - {fault}" for fault in faults)
+        warn_user(f"left out {counted(len(faults), 'picture')} that cannot be read:\n{listed}")
+    return pictures
 
 
 def largest_side(settings: EncoderSettings) -> int:
