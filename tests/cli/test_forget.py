@@ -13,6 +13,7 @@ import pytest
 
 from munkey.cli.output import FOUND_NOTHING
 from munkey.deploy import certificate, deletions
+from munkey.deploy.deletions import Deletions
 from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.ledger import Ledger
 from munkey.deploy.store.store import Store
@@ -297,7 +298,7 @@ def test_look_alikes_that_stay_are_listed_and_go_where_that_is_asked(munkey, mod
 
 def test_look_alikes_of_very_many_are_looked_for_only_where_they_go_too(munkey, model, monkeypatch):
     with_look_alikes(model)
-    monkeypatch.setattr(deletions, "MOST_ASKED", 2)
+    monkeypatch.setattr(deletions, "MOST_QUERIES", 2)
     for ids, looked in (("10,12", True), ("10,12,14", False)):
         said = munkey(
             "forget", model, "--ids", ids, "--similar", "0.97", "--dry-run", "--json"
@@ -636,15 +637,15 @@ def test_ctrl_c_says_what_is_done_and_the_certificate_of_it_can_be_made_up_for(
         "--certificate",
         tmp_path / "made-{request}.json",
     ]
-    delete = Predictor._delete
+    delete_rows = Deletions._delete_rows
 
-    def interrupted(predictor, rows, number, block_return):
+    def interrupted(deletions, rows, number, block_return):
         if number == "B":
             raise KeyboardInterrupt
-        return delete(predictor, rows, number, block_return)
+        return delete_rows(deletions, rows, number, block_return)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Predictor, "_delete", interrupted)
+        patch.setattr(Deletions, "_delete_rows", interrupted)
         ended = munkey(*words)
     assert (
         ended.code == 130

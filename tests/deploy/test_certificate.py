@@ -73,12 +73,12 @@ def test_nothing_is_certified_where_nothing_was_deleted(store):
 
 
 def test_ids_stand_in_it_only_if_they_are_asked_for(store, tmp_path):
-    made = certificate.naming(deleted(store, IDS[[7, 2]]), IDS[[7, 2]].tolist(), b"salt")
+    made = certificate.with_ids(deleted(store, IDS[[7, 2]]), IDS[[7, 2]].tolist(), b"salt")
     certificate.write_certificate(made, tmp_path / "receipt.json")
     for file in ("receipt.json", "receipt.html"):
         text = (tmp_path / file).read_text()
         assert str(IDS[7]) not in text and str(IDS[2]) not in text and b"salt".hex() not in text
-    listed = certificate.naming(made, IDS[[7, 2]].tolist(), b"salt", listed=True)
+    listed = certificate.with_ids(made, IDS[[7, 2]].tolist(), b"salt", listed=True)
     assert (
         listed.ids == tuple(sorted(IDS[[7, 2]].tolist()))
         and "itself a trace" in listed.not_claimed[-1]
@@ -190,7 +190,7 @@ def test_a_request_number_that_was_forged_in_the_log_is_found(store, tmp_path):
 
 def test_nothing_confirms_ids_since_who_writes_a_certificate_chooses_hash_and_salt(store):
     ids = IDS[:2].tolist()
-    made = certificate.naming(deleted(store, IDS[:2]), ids, b"salt", listed=True)
+    made = certificate.with_ids(deleted(store, IDS[:2]), ids, b"salt", listed=True)
     assert certificate.faults(made, store, ids, b"salt") == []
     said = certificate.unconfirmed(made)
     assert said["ids"] == "that the ids in it are those of the deletion"
@@ -201,24 +201,24 @@ def test_nothing_confirms_ids_since_who_writes_a_certificate_chooses_hash_and_sa
 def test_a_forged_certificate_of_ids_that_the_memory_holds_or_of_another_number_is_found(store):
     """Sealed anew, with a salt of its own."""
     made = deleted(store, IDS[:2])
-    forged = certificate.naming(made, IDS[4:6].tolist(), b"another")
+    forged = certificate.with_ids(made, IDS[4:6].tolist(), b"another")
     [fault] = certificate.faults(forged, store, IDS[4:6].tolist(), b"another")
     assert fault == f"the memory holds samples of the given ids: {IDS[4]}, {IDS[5]}"
-    forged = certificate.naming(made, [10**6], b"another")
+    forged = certificate.with_ids(made, [10**6], b"another")
     assert certificate.faults(forged, store, [10**6], b"another") == [
         "it says 2 rows, and 1 ids were given"
     ]
 
 
 def test_an_id_that_came_back_as_another_row_contradicts_no_certificate(store):
-    made = certificate.naming(deleted(store, IDS[:2]), IDS[:2].tolist(), b"salt")
+    made = certificate.with_ids(deleted(store, IDS[:2]), IDS[:2].tolist(), b"salt")
     _, keys, tokens = raw(12)
     store.add(IDS[:1], keys[:1], tokens[:1])
     assert certificate.faults(made, store, IDS[:2].tolist(), b"salt") == []
 
 
 def test_the_page_says_it_in_words_and_loads_nothing(store, tmp_path):
-    made = certificate.naming(deleted(store, IDS[:2]), IDS[:2].tolist(), b"salt")
+    made = certificate.with_ids(deleted(store, IDS[:2]), IDS[:2].tolist(), b"salt")
     page = certificate.write_certificate(made, tmp_path / "receipt.json").read_text()
     words = " ".join(re.sub(r"<[^>]*>", " ", page).split())
     assert (
@@ -292,7 +292,7 @@ def test_a_certificate_that_is_killed_leaves_no_trace_of_ids(
     nameless, store, tmp_path, monkeypatch
 ):
     """Where a file system has no nameless files, the next certificate of that name removes what is left."""
-    made = certificate.naming(deleted(store, IDS[:1]), IDS[:1].tolist(), b"salt", listed=True)
+    made = certificate.with_ids(deleted(store, IDS[:1]), IDS[:1].tolist(), b"salt", listed=True)
     if not nameless:
         monkeypatch.delattr(os, "O_TMPFILE")
     if not (child := os.fork()):

@@ -104,20 +104,20 @@ def test_what_answered_is_what_a_fit_to_the_rows_left_gives(folder):
 
 
 def weight(model):
-    model._fitted._solved.head.weight[0, 0] += 1e-12
+    model._model.fitted._solved.head.weight[0, 0] += 1e-12
 
 
 def row_kept(model):
     """As if the sums had missed one of the deleted rows."""
-    delete = model._delete
+    delete = model._deletions._delete_rows
 
     def kept(*given):
         receipt = delete(*given)
-        deleted = model._fitted.sums._deleted
+        deleted = model._model.fitted.sums._deleted
         deleted[:] = [(keys[1:], labels[1:]) for keys, labels in deleted]
         return receipt
 
-    model._delete = kept
+    model._deletions._delete_rows = kept
 
 
 def weight_after(model):

@@ -485,14 +485,14 @@ class PictureUses(Uses):
         """Its head is that of LDA, fitted to the keys and labels of the samples that must be there."""
         ids = np.array(sorted(self.samples))
         labels = np.array([self.names.index(self.samples[one].label) for one in ids.tolist()])
-        keys = model._encoder.keys(self.stacked([self.samples[one] for one in ids.tolist()]))
+        keys = model._model.encoder.keys(self.stacked([self.samples[one] for one in ids.tolist()]))
         settings = FAMILIES["lda"].section({"lda": model.manifest.head})
         fitted = FAMILIES["lda"].fitted(Keys(ids, keys), labels, len(self.names), settings)
-        head = model._head.head()
+        head = model._model.head.head()
         assert head.weight.numpy().tobytes() == fitted.model.weight.numpy().tobytes()
         assert head.bias.numpy().tobytes() == fitted.model.bias.numpy().tobytes()
-        assert model._head.digests() == model._head.digests(anew=True)
-        assert isinstance(model._head._architecture, FittedArchitecture)
+        assert model._model.head.digests() == model._model.head.digests(anew=True)
+        assert isinstance(model._model.head._architecture, FittedArchitecture)
 
     def some_ids(self) -> list[int]:
         """Of those that were trained, enough stay to lend their tokens."""

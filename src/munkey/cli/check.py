@@ -133,7 +133,7 @@ def verify(
             report = predictor.verify(published)
         if not report.sound:
             raise NotVerifiedError(str(report))
-    say(str(report), json_answers.verified(report), as_json)
+    say(str(report), json_answers.verification(report), as_json)
 
 
 def purge(directory: given.Directory, wait: given.Wait = 0, as_json: given.AsJson = False) -> None:
@@ -232,7 +232,7 @@ def certificate(
                 if len(there) or len(set(numbers)) != made.rows:
                     said = f"{len(set(numbers))} ids, {len(there)} of them in the memory, cannot be the deletion's"
                     raise ValueError(f"--ids: {said} {counted(made.rows, 'sample')}")
-                made = certificates.naming(made, numbers, secret, later=True)
+                made = certificates.with_ids(made, numbers, secret, later=True)
             page = certificates.write_certificate(made, file)
             text = f"{file}: {counted(made.rows, 'sample')} deleted on {made.deleted}; readable page: {page}"
             say(text, made.model_dump(mode="json"), as_json)

@@ -77,4 +77,4 @@ def find(
         parts.append(
             f"{name}:\n{table([HEADER, *lines]) if lines else 'no sample is as near as that'}"
         )
-    say("\n\n".join(parts), {"pictures": json_answers.near(found)}, as_json)
+    say("\n\n".join(parts), {"pictures": json_answers.near_samples(found)}, as_json)

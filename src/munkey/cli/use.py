@@ -80,7 +80,7 @@ def predict(
                 faults.append(str(error))  # the next part may have others
                 continue
             faults += [str(one.message) for one in skipped]
-            answers += json_answers.predicted(prediction, explain=explain)["predictions"]
+            answers += json_answers.prediction(prediction, explain=explain)["predictions"]
             basis = prediction.basis
         if faults and (on_bad == "raise" or not answers):
             raise PictureError("\n".join(faults))
@@ -153,7 +153,7 @@ def add(
                 units=[unit] * len(single),
                 allow_blocked=allow_blocked,
             )
-    value = json_answers.added(added) | {"label": label}
+    value = json_answers.addition(added) | {"label": label}
     ids = value["ids"]
     said_ids = f"id {ids[0]}" if len(ids) == 1 else f"ids {ids[0]} to {ids[-1]}"
     twins = [

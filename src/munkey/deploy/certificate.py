@@ -169,7 +169,7 @@ def receipt_of(store: Store, sequence: int | None = None, request: str | None = 
     return entries[-1]
 
 
-def naming(
+def with_ids(
     certificate: Certificate,
     ids: Iterable[int],
     salt: bytes,

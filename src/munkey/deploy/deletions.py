@@ -1,8 +1,12 @@
-"""Requests to forget: what they name and what they come to. `Predictor.delete` carries them out."""
+"""Requests to forget: what they name, which samples that means, and one deletion.
+
+`Predictor.delete` is the whole story of a request, from its plan to its certificate.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -11,22 +15,37 @@ from munkey.deploy import json_answers
 from munkey.deploy.certificate import Certificate
 from munkey.deploy.errors import UnknownNamesError
 from munkey.deploy.json_answers import Json
-from munkey.deploy.model.samples import MOST_ASKED, SIMILAR, Samples
+from munkey.deploy.model.samples import MOST_QUERIES, SIMILAR, Samples
 from munkey.deploy.store.chain import Receipt
+from munkey.deploy.store.errors import UnknownIdsError
 from munkey.deploy.store.store import Store
 
-# names of samples, as `Predictor.select` takes them; meant are those with all of them
+if TYPE_CHECKING:
+    from munkey.deploy.model.fitted import FittedModel
+
+# Names of samples, as `Predictor.select` takes them. A line means the samples that have all of them.
 Line = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class DeletionRequest:
-    """What is to be forgotten, and how.
+    """What to forget, and how.
 
-    lines: by the number that a request is asked under (None: it has none), its lines; meant are the samples of any of
-    them. ignore_missing: pass over names that no sample has. also_identical: forget exact copies too. similar: look for
-    look-alikes of at least this cosine, None: of 0.95, 0: of none; also_similar: forget them too. block_return: refuse
-    to `add` the same pictures from now on.
+    Parameters
+    ----------
+    lines : mapping of (str or None) to sequence of Line
+        Lines by request number; None for a request without a number. A request means the samples
+        that any of its lines means.
+    ignore_missing : bool
+        Skip names that no sample has.
+    also_identical : bool
+        Forget exact copies too.
+    similar : float or None
+        List look-alikes of at least this cosine. None means 0.95; 0 means none are listed.
+    also_similar : bool
+        Forget these look-alikes too.
+    block_return : bool
+        Refuse to `add` the same pictures from now on.
     """
 
     lines: Mapping[str | None, Sequence[Line]]
@@ -38,8 +57,10 @@ class DeletionRequest:
 
 
 class PlannedDeletion(NamedTuple):
-    """What one of the requests comes to. ids: that it means, (N,) int64; earlier: its receipt if it was carried out
-    before; look_alikes: of its answer, `similar`: above, samples with id, cosine and unit, nearest first, and `also`.
+    """The samples that one request means, as of its plan.
+
+    ids: (N,) int64, ascending. earlier: the receipt, if the request was carried out before.
+    look_alikes: the entry `similar` of its answer, with id, cosine and unit, nearest first.
     """
 
     ids: np.ndarray
@@ -49,9 +70,9 @@ class PlannedDeletion(NamedTuple):
 
 @dataclass(frozen=True)
 class DeletionPlan:
-    """What a request comes to, as of the moment when it was looked up. missing: all names that no sample has.
+    """A request with the samples that it means, as of the moment when they were looked up.
 
-    hint: which names are near those, in words.
+    missing: all names that no sample has. hint: names close to those, in words.
     """
 
     request: DeletionRequest
@@ -62,8 +83,10 @@ class DeletionPlan:
 
 @dataclass(frozen=True)
 class CertificateOrder:
-    """Which deletions are certified. salts: by the number of their requests; deliver: is given each answer with its
-    certificate; tell_salts: the answers hold the salts; list_ids: the certificates hold the ids.
+    """Which deletions to certify.
+
+    salts: by request number. deliver: receives each answer with its certificate. tell_salts:
+    answers contain the salts. list_ids: certificates contain the ids.
     """
 
     salts: Mapping[str | None, bytes]
@@ -72,118 +95,221 @@ class CertificateOrder:
     list_ids: bool = False
 
 
-def planned(store: Store, samples: Samples, request: DeletionRequest) -> DeletionPlan:
-    """As `Predictor.plan`."""
-    plans: dict[str | None, PlannedDeletion] = {}
-    missing: list[str] = []
-    refused: list[str] = []  # unless they are passed over
-    hints: list[str] = []
-    for number, lines in request.lines.items():
-        ids, unknown, hint = _meant(samples, lines)
-        earlier = None if number is None else store.receipt(number)
-        require_new(number, earlier, len(ids))
-        plans[number] = PlannedDeletion(ids, earlier, {})
-        tied = f" (request {number})" if len(request.lines) > 1 else ""
-        names = [f"{name}{tied}" for name in dict.fromkeys(unknown)]
-        missing += names if earlier is None or not earlier.sequences else []
-        refused += names if earlier is None else []
-        # Also of a request that was carried out: of its names that are not held now, most were
-        # forgotten then, but one that is near a held name may have been mistyped.
-        if hint:
-            hints.append(hint)
-    hint = " ".join(dict.fromkeys(hints))
-    if refused and not request.ignore_missing:
-        raise UnknownNamesError(refused, hint)
-    if request.similar != 0 or request.also_similar:
-        plans = {
-            number: _with_look_alikes(samples, plan, request) for number, plan in plans.items()
-        }
-    return DeletionPlan(request, plans, missing, hint)
+class Deletion(NamedTuple):
+    """A deletion that was carried out.
+
+    ids: (N,) deleted samples. copies: exact copies of the named samples, with their units.
+    remaining: how many samples the memory still holds.
+    """
+
+    receipt: Receipt
+    ids: np.ndarray
+    copies: list[Json]
+    remaining: int
 
 
-def require_new(number: str | None, earlier: Receipt | None, count: int) -> None:
-    """Raises ValueError for a request that was carried out before and names samples that the memory holds."""
+class Deletions:
+    """Plans deletions and carries them out, one at a time.
+
+    alone: keeps other threads from changing the memory meanwhile. loaded_sums: the sums that
+    answers have needed so far, if any; they follow each deletion.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        samples: Samples,
+        alone: Callable[[], AbstractContextManager[None]],
+        loaded_sums: Callable[[], "FittedModel | None"],
+    ) -> None:
+        self._store = store
+        self._samples = samples
+        self._alone = alone
+        self._loaded_sums = loaded_sums
+
+    def plan(self, request: DeletionRequest) -> DeletionPlan:
+        """Implement `Predictor.plan`."""
+        planned: dict[str | None, PlannedDeletion] = {}
+        missing: list[str] = []
+        refused: list[str] = []  # the missing names that raise, unless missing ones are ignored
+        hints: list[str] = []
+        for number, lines in request.lines.items():
+            ids, unknown, hint = resolve(self._samples, lines)
+            earlier = None if number is None else self._store.receipt(number)
+            require_new_number(number, earlier, len(ids))
+            planned[number] = PlannedDeletion(ids, earlier, {})
+            suffix = f" (request {number})" if len(request.lines) > 1 else ""
+            names = [f"{name}{suffix}" for name in dict.fromkeys(unknown)]
+            if earlier is None or not earlier.sequences:
+                missing += names
+            if earlier is None:
+                refused += names
+            # A repeated request gets its hint too: most of its missing names were forgotten back
+            # then, but one that resembles a present name may have been mistyped.
+            if hint:
+                hints.append(hint)
+        hint = " ".join(dict.fromkeys(hints))
+        if refused and not request.ignore_missing:
+            raise UnknownNamesError(refused, hint)
+        if request.similar != 0 or request.also_similar:
+            for number, deletion in planned.items():
+                planned[number] = _with_look_alikes(self._samples, deletion, request)
+        return DeletionPlan(request, planned, missing, hint)
+
+    def require_new_numbers(self, plan: DeletionPlan) -> None:
+        """Raise ValueError if a request of the plan was carried out since, with samples left."""
+        for number, deletion in plan.deletions.items():
+            earlier = None if number is None else self._store.receipt(number)
+            if earlier:
+                remaining_ids = np.intersect1d(deletion.ids, self._samples.ids)
+                require_new_number(number, earlier, len(remaining_ids))
+
+    def preview(self, plan: DeletionPlan) -> list[Json]:
+        """Implement `Predictor.preview`."""
+        answers: list[Json] = []
+        remaining_ids = self._samples.ids
+        for number, deletion in plan.deletions.items():
+            ids = np.intersect1d(deletion.ids, remaining_ids)
+            copies = self._samples.copies_of_ids(ids).samples
+            copies = [copy for copy in copies if copy["id"] in remaining_ids]
+            identical_ids = np.array([copy["id"] for copy in copies], dtype=np.int64)
+            if plan.request.also_identical:
+                ids = np.union1d(ids, identical_ids)
+                identical_ids = identical_ids[:0]
+            remaining_ids = np.setdiff1d(remaining_ids, ids)
+            answer: Json = {
+                "request": number,
+                "would_delete": ids.tolist(),
+                "classes": self._samples.select(ids=ids).classes,
+                "identical": identical_ids.tolist(),
+                "copies": copies,
+                "left": len(remaining_ids),
+                "found_nothing": not len(ids),
+            }
+            if deletion.earlier:
+                answer |= json_answers.deletion(deletion.earlier)
+            answers.append(answer)
+        return answers
+
+    def carry_out(
+        self,
+        ids: np.ndarray,
+        number: str | None,
+        request: DeletionRequest,
+        *,
+        was_planned: bool = False,
+    ) -> Deletion:
+        """Delete samples under the number of their request.
+
+        ids: checked and ascending. was_planned: the request meant samples when it was planned. If
+        they went meanwhile, with another request of the same table, say, it is recorded all the
+        same. A request that never meant a sample is not recorded.
+        """
+        with self._alone():
+            rows = self._store.known_rows(ids)
+            unknown_ids = ids[rows < 0]
+            earlier = None if number is None else self._store.receipt(number)
+            if len(unknown_ids) and not request.ignore_missing and earlier is None:
+                raise UnknownIdsError(unknown_ids.tolist())
+            rows = rows[rows >= 0]
+            copies = self._samples.copies_of_rows(rows)
+            identical = tuple(copy["id"] for copy in copies.samples)
+            view = self._store.view
+            labels = np.unique(view.labels[np.concatenate([rows, copies.rows])])
+            if request.also_identical:
+                rows = np.concatenate([rows, copies.rows])
+                rows = rows[np.argsort(view.ids[rows])]  # the order of the chain
+                identical = ()
+            deleted_ids = view.ids[rows]
+            if len(rows) or was_planned or earlier is not None:
+                receipt = self._delete_rows(rows, number, request.block_return)
+            else:
+                receipt = self._delete_rows(rows, None, block_return=False)
+                receipt = replace(receipt, request=number)
+            remaining_labels = self._samples.ids_and_labels()[1]
+        if not receipt.repeated:
+            emptied_labels = np.setdiff1d(labels, remaining_labels)
+            classes = self._samples.classes
+            emptied = tuple(name for label, name in classes.items() if label in emptied_labels)
+            receipt = replace(receipt, identical=identical, emptied=emptied)
+        return Deletion(receipt, deleted_ids, copies.samples, len(remaining_labels))
+
+    def _delete_rows(self, rows: np.ndarray, number: str | None, block_return: bool) -> Receipt:
+        """Delete rows from the memory, and from the sums that answers have needed."""
+
+        def delete() -> Receipt:
+            return self._store.delete_rows(rows, request=number, block_return=block_return)
+
+        model = self._loaded_sums()
+        if model is not None and model.sums is not None:
+            return model.sums.delete(rows, delete)
+        return delete()
+
+
+def require_new_number(number: str | None, earlier: Receipt | None, count: int) -> None:
+    """Raise ValueError for a repeated request that still means `count` samples of the memory."""
     if earlier and count:
-        what = "was carried out" if earlier.sequences else "found nothing"
-        done = f"request {number!r} {what} on {earlier.when.isoformat()}"
-        still = f"names {counted(count, 'sample')} that the memory holds"
+        outcome = "was carried out" if earlier.sequences else "found nothing"
         raise ValueError(
-            f"{done}, and {still}; give this deletion another number. Nothing was changed,"
-            " for other requests of the same call either"
+            f"request {number!r} {outcome} on {earlier.when.isoformat()}, and names"
+            f" {counted(count, 'sample')} that the memory holds; give this deletion another"
+            " number. Nothing was changed, for other requests of the same call either"
         )
 
 
-def _meant(samples: Samples, lines: Sequence[Line]) -> tuple[np.ndarray, list[str], str]:
-    """The ids (N,) that any of the lines means, the names and lines that mean none, and which names are near."""
+def resolve(samples: Samples, lines: Sequence[Line]) -> tuple[np.ndarray, list[str], str]:
+    """Find the ids (N,) that any line means.
+
+    Also returns the names and lines that mean no sample, and a hint with names close to those.
+    """
     hints: list[str] = []
-    together: dict[str, Any] = {}  # of lines with one kind of name: looked up at once
-    found, missing = [np.empty(0, dtype=np.int64)], []
+    names_of_kind: dict[str, Any] = {}  # lines with one kind of name are looked up together
+    ids_of_lines = [np.empty(0, dtype=np.int64)]
+    missing_lines: list[str] = []
     for line in lines:
         if len(line) == 1:
             [(kind, names)] = line.items()
-            together.setdefault(kind, []).extend(names)
+            names_of_kind.setdefault(kind, []).extend(names)
             continue
-        both = samples.ids
+        ids = samples.ids
         for kind, names in line.items():
-            if len(both):  # else nothing more need be looked up
+            if len(ids):  # otherwise the line means no sample, whatever its other names are
                 selection = samples.select(**{kind: names}, ignore_missing=True)
-                both = np.intersect1d(both, selection.ids)
+                ids = np.intersect1d(ids, selection.ids)
                 hints.append(selection.hint)
-        found.append(both)
-        if not len(both):
-            missing.append(" and ".join(str(name) for names in line.values() for name in names))
-    selection = samples.select(**together, ignore_missing=True)
-    hint = " ".join(dict.fromkeys(each for each in [*hints, selection.hint] if each))
-    return np.unique(np.concatenate([*found, selection.ids])), [*selection.missing, *missing], hint
+        ids_of_lines.append(ids)
+        if not len(ids):
+            missing_lines.append(
+                " and ".join(str(name) for names in line.values() for name in names)
+            )
+    selection = samples.select(**names_of_kind, ignore_missing=True)
+    hints.append(selection.hint)
+    ids = np.unique(np.concatenate([*ids_of_lines, selection.ids]))
+    hint = " ".join(dict.fromkeys(filter(None, hints)))
+    return ids, [*selection.missing, *missing_lines], hint
 
 
 def _with_look_alikes(
-    samples: Samples, plan: PlannedDeletion, request: DeletionRequest
+    samples: Samples, planned: PlannedDeletion, request: DeletionRequest
 ) -> PlannedDeletion:
-    """The plan with the other samples that look like one of its own, which it means too where they go as well.
+    """Add the samples that look like those of a request; it means them too if `also_similar`.
 
-    Of a request that was carried out before or means more than 1,000 samples there are none. Raises ValueError for so
-    many where they were to go, and for what is not a cosine.
+    A repeated request, or one that means more than 1,000 samples, gets none. Raises ValueError if
+    so many look-alikes should be forgotten, or if `similar` is not a cosine.
     """
-    if (
-        plan.earlier
-        or not len(plan.ids)
-        or (len(plan.ids) > MOST_ASKED and not request.also_similar)
-    ):
-        return plan
-    above = SIMILAR if request.similar is None else request.similar
-    cosines = samples.similar(plan.ids, above)
+    is_too_large = len(planned.ids) > MOST_QUERIES and not request.also_similar
+    if planned.earlier or not len(planned.ids) or is_too_large:
+        return planned
+    least_cosine = SIMILAR if request.similar is None else request.similar
+    cosines = samples.similar(planned.ids, least_cosine)
     similar_ids = np.array(list(cosines), dtype=np.int64)
     units = samples.units_of(similar_ids)
-    near = [
-        {"id": one, "cosine": round(cosine, 4), "unit": units.get(one)}
-        for one, cosine in cosines.items()
+    look_alikes = [
+        {"id": similar_id, "cosine": round(cosine, 4), "unit": units.get(similar_id)}
+        for similar_id, cosine in cosines.items()
     ]
-    ids = np.union1d(plan.ids, similar_ids) if request.also_similar else plan.ids
-    return PlannedDeletion(
-        ids, None, {"similar": {"above": above, "also": request.also_similar, "samples": near}}
-    )
-
-
-def previewed(samples: Samples, plan: DeletionPlan) -> list[Json]:
-    """As `Predictor.preview`."""
-    answers = []
-    left = samples.ids
-    for number, deletion in plan.deletions.items():
-        ids = np.intersect1d(deletion.ids, left)
-        copies = [copy for copy in samples.copies_of(ids) if copy["id"] in left]
-        twins = np.array([copy["id"] for copy in copies], dtype=np.int64)
-        if plan.request.also_identical:
-            ids, twins = np.union1d(ids, twins), twins[:0]
-        left = np.setdiff1d(left, ids)
-        answer = {
-            "request": number,
-            "would_delete": ids.tolist(),
-            "classes": samples.select(ids=ids).classes,
-        }
-        answer |= {"identical": twins.tolist(), "copies": copies, "left": len(left)}
-        answer["found_nothing"] = not len(ids)
-        answers.append(
-            answer | json_answers.forgotten(deletion.earlier) if deletion.earlier else answer
-        )
-    return answers
+    ids = planned.ids
+    if request.also_similar:
+        ids = np.union1d(ids, similar_ids)
+    entry = {"above": least_cosine, "also": request.also_similar, "samples": look_alikes}
+    return PlannedDeletion(ids, None, {"similar": entry})

@@ -1,4 +1,4 @@
-"""What a model says, as JSON: the same from the command and over HTTP."""
+"""Answers of a model as JSON: the same from the command and over HTTP."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -13,41 +13,49 @@ from munkey.deploy.store.verify import Report
 Json = dict[str, Any]
 
 
-def predicted(prediction: Prediction, *, explain: bool) -> Json:
-    """An answer for each picture, in order; with `explain`, how the model answers, and the neighbors that decided."""
-    answers: list[Json] = [
-        {
-            "file": file,
-            "class": name,
-            "probability": float(probabilities.max()),
-            "probabilities": dict(zip(prediction.names, map(float, probabilities), strict=True)),
-        }
-        for file, name, probabilities in zip(
-            prediction.files, prediction.classes, prediction.probabilities, strict=True
-        )
-    ]
-    if explain:
-        for answer in answers:
-            answer["neighbors"] = []
-        for row in prediction.explained():
-            neighbor = {
-                name: getattr(row, name) for name in ("id", "label", "weight", "cosine", "file")
+def prediction(answers: Prediction, *, explain: bool) -> Json:
+    """An answer for each picture, in order.
+
+    With `explain`, also how the model answers, and the neighbors that decided.
+    """
+    predictions: list[Json] = []
+    for file, name, probabilities in zip(
+        answers.files, answers.classes, answers.probabilities, strict=True
+    ):
+        predictions.append(
+            {
+                "file": file,
+                "class": name,
+                "probability": float(probabilities.max()),
+                "probabilities": dict(zip(answers.names, map(float, probabilities), strict=True)),
             }
-            answers[row.picture]["neighbors"].append(neighbor)
-        return {"predictions": answers, "basis": prediction.basis}
-    return {"predictions": answers}
+        )
+    if not explain:
+        return {"predictions": predictions}
+    for entry in predictions:
+        entry["neighbors"] = []
+    for row in answers.explanation():
+        neighbor = {
+            "id": row.id,
+            "label": row.label,
+            "weight": row.weight,
+            "cosine": row.cosine,
+            "file": row.file,
+        }
+        predictions[row.picture]["neighbors"].append(neighbor)
+    return {"predictions": predictions, "basis": answers.basis}
 
 
-def near(found: NearSamples) -> list[Json]:
-    """For each picture, its file and the samples near to it."""
+def near_samples(near: NearSamples) -> list[Json]:
+    """The file of each picture, and the samples near it."""
     return [
-        {"file": file, "samples": [sample_near(sample) for sample in samples]}
-        for file, samples in zip(found.files, found.samples, strict=True)
+        {"file": file, "samples": [near_sample(sample) for sample in samples]}
+        for file, samples in zip(near.files, near.samples, strict=True)
     ]
 
 
-def sample_near(sample: NearSample) -> Json:
-    """A sample that is near to a picture."""
+def near_sample(sample: NearSample) -> Json:
+    """A sample near a picture."""
     return {
         "cosine": sample.cosine,
         "copy": sample.copy,
@@ -58,19 +66,20 @@ def sample_near(sample: NearSample) -> Json:
     }
 
 
-def forgotten(receipt: Receipt) -> Json:
-    """A deletion. first, last: its numbers in the chain, none where nothing was deleted; identical: ids that stay.
+def deletion(receipt: Receipt) -> Json:
+    """A deletion.
 
-    found_nothing: no sample that it names was held when it was asked for the first time.
-
-    identical and emptied are None in a repeated answer: that is not known any more.
+    first, last: its numbers in the chain, None if nothing was deleted. identical: ids of exact
+    copies that stay. found_nothing: whether the memory held none of its samples when the request
+    came for the first time. A repeated answer has None for identical and emptied: the log keeps
+    neither.
     """
-    numbers = receipt.sequences
+    sequences = receipt.sequences
     return {
-        "deleted": len(numbers),
-        "found_nothing": not numbers,
-        "first": numbers[0] if numbers else None,
-        "last": numbers[-1] if numbers else None,
+        "deleted": len(sequences),
+        "found_nothing": not sequences,
+        "first": sequences[0] if sequences else None,
+        "last": sequences[-1] if sequences else None,
         "when": receipt.when.isoformat(timespec="microseconds"),
         "memory": receipt.store,
         "before": receipt.before,
@@ -83,11 +92,13 @@ def forgotten(receipt: Receipt) -> Json:
     }
 
 
-def added(samples: Added) -> Json:
+def addition(samples: Added) -> Json:
     """New samples. identical: by new id, the ids of exact copies that were there before."""
     return {
         "ids": samples.ids.tolist(),
-        "identical": {str(new): list(old) for new, old in samples.identical.items()},
+        "identical": {
+            str(new_id): list(earlier_ids) for new_id, earlier_ids in samples.identical.items()
+        },
     }
 
 
@@ -95,22 +106,22 @@ def samples(rows: Iterable[MemoryRow]) -> list[Json]:
     """Samples of a memory."""
     return [
         {
-            "id": id,
-            "class": label,
-            "file": file,
-            "unit": unit,
-            "added": added.isoformat(timespec="seconds"),
+            "id": row.id,
+            "class": row.label,
+            "file": row.file,
+            "unit": row.unit,
+            "added": row.added.isoformat(timespec="seconds"),
         }
-        for id, label, file, unit, added in rows
+        for row in rows
     ]
 
 
 def log(deletions: Iterable[Receipt]) -> list[Json]:
-    """All deletions: of what `forgotten` says, what the log keeps."""
+    """All deletions, with the entries of `deletion` that the log keeps."""
     fields = ("first", "last", "when", "request", "deleted", "before", "head")
-    return [{field: answer[field] for field in fields} for answer in map(forgotten, deletions)]
+    return [{field: answer[field] for field in fields} for answer in map(deletion, deletions)]
 
 
-def verified(report: Report) -> Json:
-    """What a check found."""
+def verification(report: Report) -> Json:
+    """The result of a check."""
     return {"sound": report.sound, "said": str(report)} | asdict(report)

@@ -12,7 +12,7 @@ from munkey.core.console import counted
 from munkey.data.intake.unit_names import unit_name
 from munkey.deploy.deletions import DeletionRequest
 from munkey.deploy.errors import first_ten
-from munkey.deploy.model.sources import near_words
+from munkey.deploy.model.sources import suggest_near_names
 from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import LockedMemoryError
 from munkey.estimators.errors import InvalidRequestError, UnknownRowsError
@@ -165,7 +165,9 @@ def meant(
     chosen |= np.array([unit in requested_units for unit in units], dtype=bool)
     chosen |= np.array([label in requested_labels for label in rows.labels], dtype=bool)
     if missing and not ignore_missing:
-        near = near_words("unit", missing_units, [unit for unit in held_units if unit is not None])
+        near = suggest_near_names(
+            "unit", missing_units, [unit for unit in held_units if unit is not None]
+        )
         raise UnknownRowsError(missing, near)
     return rows.ids[chosen], missing
 

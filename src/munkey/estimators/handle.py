@@ -1,11 +1,12 @@
-"""A deployed directory in the hands of an estimator: it owns nothing of it, and asks a `Predictor`."""
+"""A deployed directory in the hands of an estimator: it owns nothing of it, and asks an `EstimatorPredictor`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from munkey.deploy.predictor import Device, Predictor
+from munkey.deploy.estimator_predictor import EstimatorPredictor
+from munkey.deploy.predictor import Device
 
 PATIENCE = 10.0  # seconds for another process that writes the directory
 
@@ -21,20 +22,20 @@ class Handle:
     def __init__(self, directory: Path, device: Device = "auto") -> None:
         self.directory = directory.absolute()
         self._device = device
-        self._model: Predictor | None = None
+        self._model: EstimatorPredictor | None = None
 
     @property
-    def model(self) -> Predictor:
+    def model(self) -> EstimatorPredictor:
         """The model, opened again where its files were replaced, or this process was forked."""
         if self._model is not None and not self._model.in_place:
             self.close()
         if self._model is None:
-            self._model = Predictor.load(self.directory, device=self._device)
+            self._model = EstimatorPredictor.load(self.directory, device=self._device)
         self._model.follow()
         return self._model
 
     @contextmanager
-    def writing(self) -> Iterator[Predictor]:
+    def writing(self) -> Iterator[EstimatorPredictor]:
         """The model, which nobody else may change meanwhile. Raises LockedMemoryError where another
         process does.
         """

@@ -11,9 +11,9 @@ import numpy as np
 
 from munkey.core.ids import NOBODY
 from munkey.deploy.errors import understood
+from munkey.deploy.estimator_predictor import EstimatorPredictor
 from munkey.deploy.model.export import EstimatorRows, write_rows
 from munkey.deploy.model.manifest import EstimatorReference
-from munkey.deploy.predictor import Predictor
 from munkey.encoders.keys import Keys
 from munkey.estimators.forgotten import (
     NamedByFile,
@@ -178,7 +178,7 @@ class RowsInDirectory:
         return self._handle.directory
 
     @property
-    def model(self) -> Predictor:
+    def model(self) -> EstimatorPredictor:
         return self._handle.model
 
     @contextmanager
@@ -195,11 +195,11 @@ class RowsInDirectory:
 
     @property
     def units(self) -> np.ndarray:
-        return self.model.held_units()
+        return self.model.units_by_id()
 
     @property
     def classes(self) -> np.ndarray:
-        return self._named(self.model.held_classes())
+        return self._named(self.model.present_classes())
 
     @property
     def next_id(self) -> int:

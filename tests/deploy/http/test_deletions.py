@@ -132,14 +132,14 @@ def test_as_many_names_and_patterns_as_the_limit_are_looked_up(office):
 
 @pytest.mark.parametrize("dry_run", [True, False])
 def test_no_answer_waits_while_names_are_looked_up(dry_run, office, monkeypatch):
-    planned, begun, go = deletions.planned, threading.Event(), threading.Event()
+    resolve, begun, go = deletions.resolve, threading.Event(), threading.Event()
 
     def slow(*given, **how):
         begun.set()
         assert go.wait(60)
-        return planned(*given, **how)
+        return resolve(*given, **how)
 
-    monkeypatch.setattr(deletions, "planned", slow)
+    monkeypatch.setattr(deletions, "resolve", slow)
     answers: list[Answer] = []
     asking = threading.Thread(
         target=lambda: answers.append(office.forget(ids=[10], dry_run=dry_run))

@@ -126,10 +126,11 @@ def test_the_page_of_rows_of_numbers_shows_no_black_squares_for_pictures(rows_mo
     )
 
 
-def test_the_example_of_the_docstring_runs_as_printed(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("described", "lines"), [(Predictor, 5), (Predictor.find, 7)])
+def test_the_example_of_the_docstring_runs_as_printed(described, lines, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     [example] = doctest.DocTestFinder(recurse=False).find(
-        Predictor.find, "find", munkey.deploy.predictor
+        described, described.__name__, munkey.deploy.predictor
     )
     failed, tried = doctest.DocTestRunner().run(example)
-    assert (failed, tried) == (0, 6)
+    assert (failed, tried) == (0, lines)

@@ -75,7 +75,7 @@ def test_on_a_gpu_ids_stay_on_the_host_and_only_answers_are_read_back(directory,
     """With torch's meta device in place of a GPU."""
     pictures = images.images[:3]
     with Predictor.load(directory, device="cpu") as opened:
-        found = retriever(opened).retrieve(opened._encoder.keys(pictures))
+        found = retriever(opened).retrieve(opened._model.encoder.keys(pictures))
         with like_a_gpu() as gpu:
             network = LoadedNetwork(directory, opened.manifest, META)
             logits = network.logits(pictures, found.memory(META), found.neighbors)
@@ -129,7 +129,7 @@ def test_a_prediction_says_what_it_rests_on(predictor, images):
         answer.classes == (CLASSES[answer.labels[0]],)
         and answer.labels[0] == answer.logits.argmax()
     )
-    assert [row.rank for row in answer.explained()] == [1, 2, 3, 4]
+    assert [row.rank for row in answer.explanation()] == [1, 2, 3, 4]
 
 
 def test_pictures_of_any_kind_give_the_same_answer(predictor, images, result):
@@ -203,7 +203,7 @@ def test_a_token_is_lent_by_trained_neighbors_for_each_answer(predictor, images)
     added = predictor.add(pictures, [0, 0, 1, 2]).ids
     view, first = predictor._store.view, predictor.predict(pictures[:1]).neighbors
     assert not view.tokens[predictor._store.rows_of(added)].any()  # none of their own
-    lent = retriever(predictor).retrieve(predictor._encoder.keys(pictures[:1]))
+    lent = retriever(predictor).retrieve(predictor._model.encoder.keys(pictures[:1]))
     trained = view.tokens[predictor._store.rows_of(before.neighbors.ids[0])]
     assert first.ids[0, 0] == added[0]
     np.testing.assert_allclose(lent.tokens[0, 0], before.neighbors.weights[0] @ trained, rtol=1e-5)
@@ -235,7 +235,7 @@ def test_what_is_deleted_while_an_answer_is_read_is_not_in_it(
     picture = images.images[images.ids_of("test")[:1]]
     predictor.add(picture, [0])  # the nearest row now: its token is lent by the trained neighbors
     keys, near, read, copy = (
-        predictor._encoder.keys(picture),
+        predictor._model.encoder.keys(picture),
         predictor.predict(picture).neighbors.ids[0],
         [],
         MemoryView.copy,
@@ -272,10 +272,10 @@ def test_a_compaction_while_an_answer_is_read_exchanges_no_file_names(
         return sources_of(store, rows)
 
     monkeypatch.setattr(Store, "sources_of", naming)
-    found = retriever(predictor).retrieve(predictor._encoder.keys(images.images[[one]]))
+    found = retriever(predictor).retrieve(predictor._model.encoder.keys(images.images[[one]]))
     assert found.neighbors.ids[0, 0] == one and found.files[0, 0].endswith(f"{one}.png")
     compacting.join()
-    again = retriever(predictor).retrieve(predictor._encoder.keys(images.images[[one]]))
+    again = retriever(predictor).retrieve(predictor._model.encoder.keys(images.images[[one]]))
     assert predictor._store.state.generation == 2 and np.array_equal(again.files, found.files)
 
 
@@ -301,7 +301,7 @@ def test_a_manifest_that_is_too_large_to_be_one_is_not_read(directory, monkeypat
 
 
 def test_look_alikes_of_too_many_samples_are_refused(predictor, monkeypatch):
-    monkeypatch.setattr(samples, "MOST_ASKED", 2)
+    monkeypatch.setattr(samples, "MOST_QUERIES", 2)
     assert predictor.similar([0, 1], above=1e-6)
     with pytest.raises(ValueError, match="look-alikes of 3 samples: at most 2 at once"):
         predictor.similar([0, 1, 2])

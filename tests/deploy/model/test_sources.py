@@ -31,7 +31,7 @@ def named(folder):
 
 
 def ids(sources: SourceFiles, *files: str | Path) -> list[int]:
-    return sorted(one for own in sources.ids_of(files).values() for one in own)
+    return sorted(one for own in sources.ids_by_name(files).values() for one in own)
 
 
 def test_a_file_is_found_through_a_path_that_goes_up(named, tmp_path, monkeypatch):
@@ -58,7 +58,7 @@ def test_a_name_that_means_two_files_is_refused_and_both_are_named(
     known = SourceFiles(named("a.png", tmp_path / "a.png"), root and str(tmp_path / root))
     first = tmp_path / root / "a.png" if root else "a.png"
     with pytest.raises(AmbiguousFileError) as raised:
-        known.ids_of(["a.png"])
+        known.ids_by_name(["a.png"])
     assert f"can be {first} (ids 0) or {tmp_path / 'a.png'} (ids 1)" in str(raised.value)
     assert ids(known, tmp_path / "a.png") == [1]
     assert root is None or ids(known, first) == [0]
@@ -153,10 +153,10 @@ def test_a_folder_that_can_be_two_is_refused(named, tmp_path, monkeypatch):
     with pytest.raises(
         AmbiguousFileError, match=r"/pictures/cats \(ids 0, .*9, … \(20 in all\)\) or .*\(ids 20\)"
     ):
-        sources.ids_of(["cats"])
+        sources.ids_by_name(["cats"])
 
 
 @pytest.mark.parametrize("files", ["a.png", Path("a.png"), b"a.png", [""]], ids=repr)
 def test_one_name_is_no_list_of_names(files, named):
     with pytest.raises(ValueError, match="files"):
-        SourceFiles(named("a.png"), None).ids_of(files)
+        SourceFiles(named("a.png"), None).ids_by_name(files)

@@ -300,7 +300,7 @@ def test_a_flipped_byte_of_the_ledger_is_noticed_or_changes_nothing_that_can_be_
             by_name,
             store.sources_of(rows),
             store.log(),
-            store.blocked(digests).tolist(),
+            store.are_blocked(digests).tolist(),
         )
 
     with Store.open(folder) as store:

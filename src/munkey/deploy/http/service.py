@@ -154,7 +154,7 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
         if prediction is None:
             raise ClientDisconnect
         answered["pictures_total"] += len(prediction)
-        return json_answers.predicted(prediction, explain=question.explain)
+        return json_answers.prediction(prediction, explain=question.explain)
 
     @app.post(
         "/forget",
@@ -220,7 +220,7 @@ def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits)
             )
         if found is None:
             raise ClientDisconnect
-        return {"pictures": json_answers.near(found)}
+        return {"pictures": json_answers.near_samples(found)}
 
     @router.get(
         "/rows",
@@ -275,7 +275,7 @@ def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits)
     @router.get("/verify")
     async def verify(published: str | None = None) -> Json:
         """Read the whole memory and check it; with `published`, a head, also that it is no older copy."""
-        return await queue.beside(lambda model: json_answers.verified(model.verify(published)))
+        return await queue.beside(lambda model: json_answers.verification(model.verify(published)))
 
     @router.get("/metrics", responses={200: {"content": {"text/plain": {}}}})
     def metrics() -> PlainTextResponse:  # in a thread: a purge may keep the memory for seconds

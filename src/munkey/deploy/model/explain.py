@@ -50,7 +50,7 @@ def table(prediction: Prediction) -> str:
             row.cosine,
             row.file,
         )
-        for row in prediction.explained()
+        for row in prediction.explanation()
     ]
     if not lines:
         return prediction.basis
@@ -64,7 +64,7 @@ def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
     source file (of a run: results/NAME/data/DATASET/images.npy). Without either, the page says that there is none.
     """
     near: list[list[dict[str, object]]] = [[] for _ in prediction.classes]
-    for row in prediction.explained():
+    for row in prediction.explanation():
         picture = None if prediction.pictures is None else _picture(row, images)
         near[row.picture].append(
             {"row": row, "picture": picture, "weight": row.weight, "unit": None, "is_copy": False}

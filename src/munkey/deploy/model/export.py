@@ -129,7 +129,7 @@ def write(result: TrainedSystem, folder: Path) -> None:
         )
     manifest = _manifest(result, reference)
     static = {CARD: card(manifest, result.metrics).encode()}
-    if model is not None and WEIGHTS in manifest.static:
+    if model is not None and WEIGHTS in manifest.static_files:
         static[WEIGHTS] = serialized(
             {name: to_host(tensor).contiguous() for name, tensor in model.state_dict().items()}
         )

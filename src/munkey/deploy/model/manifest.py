@@ -185,7 +185,7 @@ class Manifest(Section):
         return self
 
     @property
-    def static(self) -> tuple[Static, ...]:
+    def static_files(self) -> tuple[Static, ...]:
         """The static files that it has: a family that is fitted has no weights, embeddings have no card."""
         return (WEIGHTS, CARD) if self.settings is None else (CARD,) if self.provenance else ()
 
@@ -215,7 +215,7 @@ class Manifest(Section):
             temporary.write_text(sealed.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 
-def regular(path: Path, largest: int | None = None) -> bytes:
+def read_plain_file(path: Path, largest: int | None = None) -> bytes:
     """The content of a plain file that is not a link. Raises UnreadableModelError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -241,7 +241,7 @@ def read_manifest(directory: Path, family: str | None = None) -> Manifest:
     if not path.exists() and not path.is_symlink():
         raise UnreadableModelError(directory, f"is not an exported model: it has no {NAME}")
     with understood(path):
-        content = json.loads(regular(path, LARGEST))
+        content = json.loads(read_plain_file(path, LARGEST))
         if not isinstance(content, dict) or content.get("format") != "munkey model":
             raise UnreadableModelError(path, "is not the manifest of a model")
         if content.get("version") != MODEL_FORMAT:
@@ -264,9 +264,9 @@ def read_manifest(directory: Path, family: str | None = None) -> Manifest:
         return manifest
 
 
-def static(directory: Path, manifest: Manifest, name: Static) -> bytes:
+def read_static_file(directory: Path, manifest: Manifest, name: Static) -> bytes:
     """A static file, as it was exported. Raises UnreadableModelError where it is another one."""
-    content = regular(directory / name)
+    content = read_plain_file(directory / name)
     if hashlib.sha256(content).hexdigest() != manifest.files.get(name):
         raise UnreadableModelError(
             directory / name, f"is not the file whose SHA-256 stands in {NAME}"

@@ -11,7 +11,7 @@ from safetensors.torch import load as tensors_in
 from munkey.core import gpu
 from munkey.data.image_set import ImageSet
 from munkey.deploy.errors import UnreadableModelError, understood
-from munkey.deploy.model.manifest import WEIGHTS, Manifest, static
+from munkey.deploy.model.manifest import WEIGHTS, Manifest, read_static_file
 from munkey.deploy.store.errors import ClosedMemoryError
 from munkey.encoders.keys import LEAST, extract
 from munkey.encoders.parts import build, entries_of
@@ -98,7 +98,7 @@ class LoadedNetwork:
     def __init__(self, directory: Path, manifest: Manifest, device: str) -> None:
         self.manifest, self.device = manifest, device
         path = directory / WEIGHTS
-        content = static(directory, manifest, WEIGHTS)
+        content = read_static_file(directory, manifest, WEIGHTS)
         with understood(path):
             weights = tensors_in(content)
             assert manifest.model and manifest.architecture

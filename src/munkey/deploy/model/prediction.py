@@ -62,7 +62,7 @@ class Prediction:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def explained(self) -> Iterator[ExplanationRow]:
+    def explanation(self) -> Iterator[ExplanationRow]:
         """A line for each neighbor that the answers rest on."""
         near = self.neighbors
         for picture, rank in zip(*np.nonzero(near.ids != NOBODY), strict=True):

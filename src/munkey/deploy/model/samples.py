@@ -1,8 +1,8 @@
-"""The samples of a model's memory: what it holds, which of them names mean, what they are copies of or look like."""
+"""The samples in a model's memory: which ones names mean, and what they are copies of or look like."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,96 +10,103 @@ from numpy.typing import ArrayLike
 from munkey.data.intake.unit_names import near_names, units_meant
 from munkey.deploy.errors import UnknownNamesError
 from munkey.deploy.model.manifest import Manifest
-from munkey.deploy.model.sources import MemoryRow, Selection, SourceFiles, listed, near_words
+from munkey.deploy.model.sources import (
+    MemoryRow,
+    Selection,
+    SourceFiles,
+    as_list,
+    suggest_near_names,
+)
 from munkey.deploy.store.chain import moment
 from munkey.deploy.store.errors import UnknownIdsError
 from munkey.deploy.store.rows import checked_ids
 from munkey.deploy.store.store import Store
 
-SIMILAR = 0.95  # cosine of keys from which samples are look-alikes, unless another is asked for
-MOST_ASKED = 1000  # samples whose look-alikes are looked for at once
+SIMILAR = 0.95  # samples of this cosine of keys are look-alikes, unless another one is given
+MOST_QUERIES = 1000  # samples whose look-alikes are looked up at once
 ROWS = 65_536  # keys at a time
 
 
+class ExactCopies(NamedTuple):
+    """Other samples with the same content. rows: (M,); samples: id and unit of each, by id."""
+
+    rows: np.ndarray
+    samples: list[dict[str, Any]]
+
+
 class Samples:
-    """What `Predictor` says of its samples."""
+    """The samples in the memory of a model, as `Predictor` shows them.
+
+    manifest: returns the current one, since classes may come and go.
+    """
 
     def __init__(self, store: Store, manifest: Callable[[], Manifest]) -> None:
-        """manifest: as it is now, since a class may come or go."""
         self._store = store
         self._manifest = manifest
         self.sources = SourceFiles(store, manifest().source)
 
-    def held(self) -> tuple[np.ndarray, np.ndarray]:
-        """Ids and labels of the samples that the memory holds: (N,) int64 each."""
+    def ids_and_labels(self) -> tuple[np.ndarray, np.ndarray]:
+        """Ids and labels of the samples in the memory: (N,) int64 each."""
         with self._store.reading() as view:
             rows = np.flatnonzero(view.live)
-            ids, labels = view.ids[rows], view.labels[rows]
-            live = view.live[rows]  # looked at last: what is deleted meanwhile is zero
+            ids = view.ids[rows]
+            labels = view.labels[rows]
+            live = view.live[rows]  # read last: what is deleted meanwhile reads as zero
             return ids[live], labels[live]
 
     @property
     def ids(self) -> np.ndarray:
-        """The ids that the memory holds, ascending: (N,) int64."""
-        return np.sort(self.held()[0])
+        """The ids in the memory, ascending: (N,) int64."""
+        return np.sort(self.ids_and_labels()[0])
 
     @property
     def classes(self) -> dict[int, str]:
         """The names of the classes by their numbers."""
         return dict(enumerate(self._manifest().names))
 
-    def numbers(self, labels: Iterable[int | str] | np.ndarray) -> np.ndarray:
-        """Labels as numbers of classes. Raises ValueError that lists the classes."""
+    def class_numbers(self, labels: Iterable[int | str] | np.ndarray) -> np.ndarray:
+        """Turn labels into numbers of classes. Raises ValueError that lists the classes."""
         manifest = self._manifest()
-        names, given, classes = (
-            manifest.names,
-            listed("labels", labels),
-            dict(enumerate(manifest.classes)),
-        )
-        texts = {label for label in given if isinstance(label, str)}
-        meant = units_meant(texts, names)
+        names = manifest.names
+        labels = as_list("labels", labels)
+        spellings = units_meant({label for label in labels if isinstance(label, str)}, names)
         numbers: list[Any] = []
-        for label in given:
-            same = meant[label] if isinstance(label, str) else []
-            numbers.append(names.index(same[0]) if len(same) == 1 else label)
-        for number in numbers:
-            if (
-                isinstance(number, bool)
-                or not isinstance(number, int | np.integer)
-                or classes.get(int(number)) is None
-            ):
-                known = f"{', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
-                alike = [repr(name) for name in near_names([str(number)], names)[str(number)]]
-                near = f"near is {' or '.join(alike)}; " if alike else ""
-                said = f"{number!r} is not the name of a class of this model"
-                raise ValueError(f"{said}; {near}its classes are: {known}")
+        for label in labels:
+            matches = spellings[label] if isinstance(label, str) else []
+            number = names.index(matches[0]) if len(matches) == 1 else label
+            if not _is_class_number(number, manifest.classes):
+                raise ValueError(_unknown_class(number, names))
+            numbers.append(number)
         return np.array(numbers, dtype=np.int64)
 
     def rows(
         self, labels: Iterable[int | str], units: Iterable[str], files: Iterable[str | Path]
     ) -> list[MemoryRow]:
-        """As `Predictor.rows`."""
-        numbers = set(self.numbers(labels).tolist())
-        by_unit, unit_hint = self._ids_by_unit(listed("units", units))
-        found = self.sources.ids_of(files)
-        missing_files = [name for name, own in found.items() if not own]
-        missing = [*missing_files, *(f"unit {unit}" for unit, own in by_unit.items() if not own)]
-        if missing:
-            raise UnknownNamesError(
-                missing, f"{unit_hint}{self.sources.hint(missing_files)}".rstrip()
-            )
-        of_units = set().union(*by_unit.values())
-        lying = set().union(*found.values())
+        """Implement `Predictor.rows`."""
+        class_numbers = set(self.class_numbers(labels).tolist())
+        ids_by_unit, unit_hint = self._ids_by_unit(as_list("units", units))
+        ids_by_file = self.sources.ids_by_name(files)
+        missing_files = [name for name, ids in ids_by_file.items() if not ids]
+        missing_units = [f"unit {unit}" for unit, ids in ids_by_unit.items() if not ids]
+        if missing_files or missing_units:
+            hint = f"{unit_hint}{self.sources.hint(missing_files)}".rstrip()
+            raise UnknownNamesError([*missing_files, *missing_units], hint)
+        ids_of_units = set().union(*ids_by_unit.values())
+        ids_of_files = set().union(*ids_by_file.values())
         classes = self.classes
-        records, sources = self.sources.held()
-        columns = (records[name].tolist() for name in ("id", "label", "added"))
-        return sorted(
-            MemoryRow(one, classes.get(label), self.sources.place(file), unit, moment(at))
-            for one, label, at, (file, unit) in zip(*columns, sources, strict=True)
-            if (not numbers or label in numbers)
-            and (not by_unit or one in of_units)
-            and (not found or one in lying)
-        )
+        records, sources = self.sources.records()
+        columns = [records[name].tolist() for name in ("id", "label", "added")]
+        rows = []
+        for sample_id, label, added, (file, unit) in zip(*columns, sources, strict=True):
+            if class_numbers and label not in class_numbers:
+                continue
+            if ids_by_unit and sample_id not in ids_of_units:
+                continue
+            if ids_by_file and sample_id not in ids_of_files:
+                continue
+            place = self.sources.place(file)
+            rows.append(MemoryRow(sample_id, classes.get(label), place, unit, moment(added)))
+        return sorted(rows)
 
     def select(
         self,
@@ -111,97 +118,123 @@ class Samples:
         ignore_missing: bool = False,
         request: str | None = None,
     ) -> Selection:
-        """As `Predictor.select`."""
-        wanted, (held, numbers) = np.unique(checked_ids(ids)), self.held()
+        """Implement `Predictor.select`."""
+        requested_ids = np.unique(checked_ids(ids))
+        present_ids, present_labels = self.ids_and_labels()
         classes = self.classes
-        unknown: list[int] = np.setdiff1d(wanted, held).tolist()
-        found: list[tuple[str, Iterable[int]]] = [*self.sources.ids_of(files).items()]
-        missing_files = [name for name, own in found if not own]
-        by_unit, unit_hint = self._ids_by_unit(listed("units", units))
-        found += [
-            (f"class {classes[one]}", held[numbers == one].tolist()) for one in self.numbers(labels)
-        ]
-        found += [(f"unit {unit}", own) for unit, own in by_unit.items()]
-        missing = [name for name, own in found if not own]
+        unknown_ids: list[int] = np.setdiff1d(requested_ids, present_ids).tolist()
+        ids_by_name: list[tuple[str, Iterable[int]]] = [*self.sources.ids_by_name(files).items()]
+        missing_files = [name for name, file_ids in ids_by_name if not file_ids]
+        ids_by_unit, unit_hint = self._ids_by_unit(as_list("units", units))
+        for label in self.class_numbers(labels):
+            class_ids = present_ids[present_labels == label].tolist()
+            ids_by_name.append((f"class {classes[label]}", class_ids))
+        ids_by_name += [(f"unit {unit}", unit_ids) for unit, unit_ids in ids_by_unit.items()]
+        missing = [name for name, name_ids in ids_by_name if not name_ids]
         hint = f"{unit_hint}{self.sources.hint(missing_files)}".rstrip()
-        if (
-            not ignore_missing
-            and (unknown or missing)
-            and (request is None or self._store.receipt(request) is None)
-        ):
-            raise (
-                UnknownNamesError([*map(str, unknown), *missing], hint)
-                if missing
-                else UnknownIdsError(unknown)
-            )
-        chosen = np.isin(held, [*wanted, *(one for _, own in found for one in own)])
-        labels, counts = np.unique(numbers[chosen], return_counts=True)
-        counted = {
-            classes.get(one, str(one)): n
-            for one, n in zip(labels.tolist(), counts.tolist(), strict=True)
-        }
-        return Selection(np.sort(held[chosen]), (*map(str, unknown), *missing), counted, hint)
+        must_find = not ignore_missing and (unknown_ids or missing)
+        if must_find and (request is None or self._store.receipt(request) is None):
+            if missing:
+                raise UnknownNamesError([*map(str, unknown_ids), *missing], hint)
+            raise UnknownIdsError(unknown_ids)
+        ids_of_names = [sample_id for _, name_ids in ids_by_name for sample_id in name_ids]
+        selected = np.isin(present_ids, [*requested_ids, *ids_of_names])
+        class_counts: dict[str, int] = {}
+        selected_labels, counts = np.unique(present_labels[selected], return_counts=True)
+        for label, count in zip(selected_labels.tolist(), counts.tolist(), strict=True):
+            class_counts[classes.get(label, str(label))] = count
+        missing = [*map(str, unknown_ids), *missing]
+        return Selection(np.sort(present_ids[selected]), tuple(missing), class_counts, hint)
 
     def _ids_by_unit(self, units: Sequence[str]) -> tuple[dict[str, list[int]], str]:
-        """The ids of the samples of each unit, none where no sample has the name, and which names are near then.
+        """Find the ids of each unit, and a hint with names close to those that no sample has.
 
-        A name in another Unicode form or with blanks around it means the same unit, where none is called so exactly.
+        A name in another Unicode form, or with blanks around it, means the same unit, unless a unit
+        has exactly that name.
         """
-        by_unit = {unit: self._store.ids_from(unit, "unit").tolist() for unit in units}
-        unmatched = [unit for unit, own in by_unit.items() if not own]
+        ids_by_unit = {unit: self._store.ids_from(unit, "unit").tolist() for unit in units}
+        unmatched = [unit for unit, ids in ids_by_unit.items() if not ids]
         if not unmatched:
-            return by_unit, ""
-        held = {unit for _, unit in self.sources.held()[1] if unit}
-        for unit, spellings in units_meant(unmatched, held).items():
-            by_unit[unit] = [
-                one for each in spellings for one in self._store.ids_from(each, "unit").tolist()
-            ]
-        return by_unit, near_words("unit", (unit for unit in unmatched if not by_unit[unit]), held)
+            return ids_by_unit, ""
+        present_units = {unit for _, unit in self.sources.records()[1] if unit}
+        for unit, spellings in units_meant(unmatched, present_units).items():
+            for spelling in spellings:
+                ids_by_unit[unit] += self._store.ids_from(spelling, "unit").tolist()
+        missing = [unit for unit in unmatched if not ids_by_unit[unit]]
+        return ids_by_unit, suggest_near_names("unit", missing, present_units)
 
     def similar(self, ids: ArrayLike | Iterable[int], above: float) -> dict[int, float]:
-        """As `Predictor.similar`."""
+        """Implement `Predictor.similar`."""
         if not 0 < above <= 1:
             raise ValueError(f"above = {above}: must be a cosine above 0, and at most 1")
         with self._store.reading() as view:
             rows = np.flatnonzero(view.live & np.isin(view.ids, checked_ids(ids)))
-            if len(rows) > MOST_ASKED:
+            if len(rows) > MOST_QUERIES:
                 raise ValueError(
-                    f"look-alikes of {len(rows):,} samples: at most {MOST_ASKED:,} at once"
+                    f"look-alikes of {len(rows):,} samples: at most {MOST_QUERIES:,} at once"
                 )
-            nearest, asked = np.zeros(len(view.live), dtype=np.float32), _unit(view.keys[rows])
-            for start in range(0, len(nearest) if len(rows) else 0, ROWS):
-                part = slice(start, start + ROWS)
-                nearest[part] = (_unit(view.keys[part]) @ asked.T).max(axis=1)
-            nearest[[*rows, *self._store.twins_of(rows)]] = 0
-            found = np.flatnonzero(view.live & (nearest >= above))
-            order = found[np.lexsort((view.ids[found], -nearest[found]))]
-            return dict(zip(view.ids[order].tolist(), nearest[order].tolist(), strict=True))
+            # The largest cosine of each row with any query.
+            cosines = np.zeros(len(view.live), dtype=np.float32)
+            if len(rows):
+                queries = _at_unit_length(view.keys[rows])
+                for start in range(0, len(cosines), ROWS):
+                    block = slice(start, start + ROWS)
+                    cosines[block] = (_at_unit_length(view.keys[block]) @ queries.T).max(axis=1)
+            cosines[[*rows, *self._store.twins_of(rows)]] = 0
+            similar_rows = np.flatnonzero(view.live & (cosines >= above))
+            order = np.lexsort((view.ids[similar_rows], -cosines[similar_rows]))
+            similar_rows = similar_rows[order]
+            similar_ids = view.ids[similar_rows].tolist()
+            return dict(zip(similar_ids, cosines[similar_rows].tolist(), strict=True))
 
-    def copies_of(self, ids: np.ndarray) -> list[dict[str, Any]]:
-        """Other samples that are exact copies of these (N,), by ascending id, each with its unit."""
+    def copies_of_ids(self, ids: np.ndarray) -> ExactCopies:
+        """Find other samples that are exact copies of samples with these ids (N,)."""
         with self._store.reading() as view:
-            return self.named(
-                self._store.twins_of(np.flatnonzero(view.live & np.isin(view.ids, ids)))
-            )
+            return self.copies_of_rows(np.flatnonzero(view.live & np.isin(view.ids, ids)))
 
-    def named(self, rows: np.ndarray) -> list[dict[str, Any]]:
+    def copies_of_rows(self, rows: np.ndarray) -> ExactCopies:
+        """Find other samples that are exact copies of rows (N,) of the present generation."""
+        with self._store.reading():
+            twins = self._store.twins_of(rows)
+            return ExactCopies(twins, self._ids_and_units(twins))
+
+    def _ids_and_units(self, rows: np.ndarray) -> list[dict[str, Any]]:
         """Id and unit of rows of the present generation, by ascending id."""
         with self._store.reading() as view:
             ids = view.ids[rows]
             order = np.argsort(ids)
             sources = self._store.sources_of(rows[order])
         return [
-            {"id": one, "unit": unit}
-            for one, (_, unit) in zip(ids[order].tolist(), sources, strict=True)
+            {"id": sample_id, "unit": unit}
+            for sample_id, (_, unit) in zip(ids[order].tolist(), sources, strict=True)
         ]
 
     def units_of(self, ids: np.ndarray) -> dict[int, str | None]:
-        """The units of samples that the memory holds, by id."""
+        """The units of samples in the memory, by id."""
         with self._store.reading() as view:
             rows = np.flatnonzero(view.live & np.isin(view.ids, ids))
-            return {sample["id"]: sample["unit"] for sample in self.named(rows)}
+            return {sample["id"]: sample["unit"] for sample in self._ids_and_units(rows)}
 
 
-def _unit(keys: np.ndarray) -> np.ndarray:
-    """Keys (N, d) of length 1; of a row that was deleted, zeros."""
+def _is_class_number(number: object, classes: Sequence[object]) -> bool:
+    if isinstance(number, bool) or not isinstance(number, int | np.integer):
+        return False
+    # A class without rows may be None: an estimator has dropped its name.
+    place = int(number)
+    return 0 <= place < len(classes) and classes[place] is not None
+
+
+def _unknown_class(label: object, names: Sequence[str]) -> str:
+    """The message about a label that is not a class."""
+    close_names = [repr(name) for name in near_names([str(label)], names)[str(label)]]
+    near = f"near is {' or '.join(close_names)}; " if close_names else ""
+    more = ", …" if len(names) > 20 else ""
+    return (
+        f"{label!r} is not the name of a class of this model; {near}its classes are:"
+        f" {', '.join(names[:20])}{more}"
+    )
+
+
+def _at_unit_length(keys: np.ndarray) -> np.ndarray:
+    """Keys (N, d) at length 1. The zeros of a deleted row stay zero."""
     return np.asarray(keys / np.linalg.norm(keys, axis=1, keepdims=True).clip(min=1e-12))

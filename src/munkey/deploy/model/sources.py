@@ -1,4 +1,4 @@
-"""Which samples a name means: the memory keeps and forgets source file and unit together with the sample's row."""
+"""Which samples a name means. The memory stores source file and unit with a row, and forgets them with it."""
 
 import os
 import posixpath
@@ -21,15 +21,15 @@ from munkey.deploy.store.rows import Source
 from munkey.deploy.store.store import Store
 
 T = TypeVar("T")
-MOST_PARTS = 64  # of a pattern, with the folders that it is in
+MOST_PARTS = 64  # of a pattern, with its folders
 LONGEST = 4096  # characters of a name or a pattern, as of a path in Linux
-SPECIAL = frozenset("*?[")  # what makes a pattern of a name that is none
+SPECIAL = frozenset("*?[")  # characters that turn a name into a pattern
 
 
 class MemoryRow(NamedTuple):
-    """A sample of a memory. label: its class; file: where it lay; unit: whom or what it belongs to; added: when, UTC.
+    """A sample in the memory; None for anything unknown.
 
-    None where that is not known.
+    label: its class. file: where it lay. unit: whom or what it belongs to. added: when, in UTC.
     """
 
     id: int
@@ -40,7 +40,7 @@ class MemoryRow(NamedTuple):
 
 
 class Added(NamedTuple):
-    """Samples that were added. ids: (N,) int64; identical: of a new id, the ids of identical pictures held before."""
+    """Samples that were added. ids: (N,) int64. identical: ids of earlier exact copies, by new id."""
 
     ids: np.ndarray
     identical: dict[int, tuple[int, ...]]
@@ -48,9 +48,18 @@ class Added(NamedTuple):
 
 @dataclass(frozen=True)
 class Selection:
-    """Samples that were named. ids: (N,) int64, ascending; missing: all that named none; classes: how many of each.
+    """The samples that names mean.
 
-    hint: which names are near those that are missing, in words.
+    Attributes
+    ----------
+    ids : ndarray of int64, shape (N,)
+        Ids of the samples, ascending.
+    missing : tuple of str
+        All names that no sample has.
+    classes : dict of str to int
+        How many samples of each class there are.
+    hint : str
+        Names close to the missing ones, in words.
     """
 
     ids: np.ndarray
@@ -59,146 +68,110 @@ class Selection:
     hint: str = ""
 
 
-def listed(what: str, given: Iterable[T]) -> list[T]:
-    """A list of what was named. Raises ValueError for one text or path, which would be taken apart into letters."""
-    if isinstance(given, str | bytes | os.PathLike):
+def as_list(kind: str, names: Iterable[T]) -> list[T]:
+    """Turn names into a list. Raises ValueError for a single text, which would fall into letters."""
+    if isinstance(names, str | bytes | os.PathLike):
         raise ValueError(
-            f"{what} must be a list, but {str(given)!r} is not one; put it into brackets"
+            f"{kind} must be a list, but {str(names)!r} is not one; put it into brackets"
         )
-    return list(given)
+    return list(names)
 
 
-def spelled(path: str) -> str:
-    """A path as people type it: in Unicode's form NFC, since Macs write NFD, and without blanks around its parts."""
+def normalize_path(path: str) -> str:
+    """Bring a path to Unicode form NFC, without blanks around its parts. Macs write NFD."""
     return "/".join(part.strip() for part in unicodedata.normalize("NFC", path).split("/"))
 
 
 def location(file: str | os.PathLike[str]) -> str:
-    """Where a file lies, as a memory names it: from the root on, without `..`; bytes that are not UTF-8 are escaped."""
+    """Where a file lies, as a memory stores it: an absolute path without `..`, in printable text."""
     return printable(os.path.abspath(file))  # noqa: PTH100 (Path.resolve would follow links)
 
 
 class SourceFiles:
-    """The source files of a model's memory. One is a path as it was given, or relative to `root`, the data set's."""
+    """The source files of a model's memory.
+
+    A file is stored as the path that was given, or relative to `root`, the folder of the data set.
+    """
 
     def __init__(self, store: Store, root: str | None) -> None:
-        self._store, self._root = store, Path(location(root)) if root else Path()
+        self._store = store
+        self._root = Path(location(root)) if root else Path()
 
     def place(self, file: str | None) -> str | None:
-        """Where a file lay when it was read, by what the memory says."""
-        return None if file is None else posixpath.normpath(posixpath.join(self._root, file))
+        """Where a file lay when it was read, according to the memory."""
+        if file is None:
+            return None
+        return posixpath.normpath(posixpath.join(self._root, file))
 
-    def held(self) -> tuple[np.ndarray, list[Source]]:
-        """The records (N,) of all samples that the memory holds, and file and unit of each."""
+    def records(self) -> tuple[np.ndarray, list[Source]]:
+        """The records (N,) of all samples in the memory, with file and unit of each."""
         with self._store.reading() as view:
             rows = np.flatnonzero(view.live)
             sources = self._store.sources_of(rows)
             records = view.records[rows]
-            live = view.live[rows]  # looked at last: what was deleted meanwhile is zero
+            live = view.live[rows]  # read last: what is deleted meanwhile reads as zero
             return records[live], list(compress(sources, live))
 
-    def ids_of(self, files: Iterable[str | Path]) -> dict[str, set[int]]:
-        """The ids that each name means, none for one that means nothing. Looks at the memory alone, not at the disk.
+    def ids_by_name(self, files: Iterable[str | Path]) -> dict[str, set[int]]:
+        """Find the ids that each name means; an empty set for a name without samples.
 
-        A name: of a file as the memory has it, or where it lies; of a folder, for all below it; or a pattern as in a
-        shell, `**` for any folders. What means nothing so is looked up as seen from the folders above the root, and in
-        another Unicode form. Raises AmbiguousFileError for what can mean other files too.
+        A name is a file as the memory stores it, or where the file lies; a folder, for all files
+        below it; or a pattern as in a shell, with `**` for any folders. A name without samples is
+        looked up once more as seen from the folders above the root, then in another Unicode form.
+        Only the memory is asked, not the disk. Raises AmbiguousFileError if a name means two files.
         """
-        names = listed("files", files)
-        if "" in map(str, names):
+        names = [str(file) for file in as_list("files", files)]
+        if "" in names:
             raise ValueError("one of the files has an empty name")
-        for name in map(str, names):
+        for name in names:
             if len(name) > LONGEST:
-                said = f"{name[:80]!r}…: has {len(name):,} characters"
-                raise ValueError(f"{said}; a name or a pattern may have at most {LONGEST:,}")
-        found = {str(name): self._meant(Path(name), self._ids_from) for name in names}
-        if not all(found.values()):
-            held = self.held()
-            covered = self._covering(held, str)
-            found |= {
-                name: self._meant(Path(name), covered) for name, ids in found.items() if not ids
-            }
-            found |= {
-                name: self._seen_from_above(name, covered) for name, ids in found.items() if not ids
-            }
-        if not all(found.values()):
-            alike = self._covering(held, spelled)
-            found |= {
-                name: self._meant(Path(spelled(name)), alike)
-                for name, ids in found.items()
-                if not ids
-            }
-            found |= {
-                name: self._seen_from_above(spelled(name), alike)
-                for name, ids in found.items()
-                if not ids
-            }
-        return found
-
-    def _covering(
-        self, held: tuple[np.ndarray, list[Source]], spell: Callable[[str], str]
-    ) -> Callable[[str], set[int]]:
-        """What gives the ids at a place, below a folder, or of a pattern. spell: how names are compared."""
-        # names and ids of the files in a folder
-        inside: dict[str, list[tuple[str, int]]] = defaultdict(list)
-        below: dict[str, list[str]] = defaultdict(list)  # folders below a place, as in `inside`
-        files: dict[str, set[int]] = defaultdict(set)
-        records, sources = held
-        for one, (file, _) in zip(records["id"].tolist(), sources, strict=True):
-            folder, slash, name = (file or "").rpartition("/")
-            inside[folder + slash].append((spell(name), one))
-        places = {folder: PurePosixPath(spell(str(self.place(folder)))) for folder in inside}
-        for folder, path in places.items():
-            for above in (path, *path.parents):
-                below[str(above)].append(folder)
-            for name, one in inside[folder]:
-                if name:
-                    files[str(path / name)].add(one)
-
-        def covered(place: str) -> set[int]:
-            place = spell(place)
-            if place in files:
-                return files[place]
-            if place in below or not set(place) & SPECIAL:
-                return {
-                    one for folder in below.get(place, ()) for name, one in inside[folder] if name
-                }
-            if len(parts := PurePosixPath(place).parts) > MOST_PARTS:
                 raise ValueError(
-                    f"{place[:80]!r}…: a pattern may have at most {MOST_PARTS} parts between slashes"
+                    f"{name[:80]!r}…: has {len(name):,} characters; a name or a pattern may have at"
+                    f" most {LONGEST:,}"
                 )
-            *folders, last = (*parts, "*") if parts[-1] == "**" else parts
-            fitting = [
-                own for folder, own in inside.items() if _fits(folders, places[folder].parts)
-            ]
-            return {one for own in fitting for name, one in own if name and fnmatchcase(name, last)}
+        ids_by_name = {name: self._resolve(Path(name), self._ids_from) for name in names}
+        if all(ids_by_name.values()):
+            return ids_by_name
+        records = self.records()
+        spellings: list[Callable[[str], str]] = [str, normalize_path]
+        for spell in spellings:
+            if all(ids_by_name.values()):
+                break
+            ids_below = FileTree(self, records, spell).ids_below
+            for name in names:
+                if not ids_by_name[name]:
+                    ids_by_name[name] = self._resolve(Path(spell(name)), ids_below)
+            for name in names:
+                if not ids_by_name[name]:
+                    ids_by_name[name] = self._resolve_from_above(spell(name), ids_below)
+        return ids_by_name
 
-        return covered
+    def _resolve_from_above(self, name: str, ids_from: Callable[[str], set[int]]) -> set[int]:
+        """Find `data/pets/1.png` if the root is `/home/me/data/pets`, wherever the command runs.
 
-    def _seen_from_above(self, name: str, ids_from: Callable[[str], set[int]]) -> set[int]:
-        """The ids of `data/pets/1.png` where the root is `/home/me/data/pets`, wherever the command is run.
-
-        Raises AmbiguousFileError where two folders above the root see something there.
+        Raises AmbiguousFileError if the name has samples as seen from two folders above the root.
         """
         if os.path.isabs(name):  # noqa: PTH117 (as the memory writes it)
             return set()
-        seen: dict[str, set[int]] = {}
-        for above in self._root.parents:
-            place = posixpath.normpath(posixpath.join(above, printable(name)))
-            if Path(place).is_relative_to(self._root):
-                seen |= {place: ids_from(place)}
-        seen = {place: ids for place, ids in seen.items() if ids}
-        if len(seen) > 1:
-            raise AmbiguousFileError(seen)
-        return set().union(*seen.values())
+        ids_by_place: dict[str, set[int]] = {}
+        for parent in self._root.parents:
+            place = posixpath.normpath(posixpath.join(parent, printable(name)))
+            if not Path(place).is_relative_to(self._root):
+                continue
+            ids = ids_from(place)
+            if ids:
+                ids_by_place[place] = ids
+        if len(ids_by_place) > 1:
+            raise AmbiguousFileError(ids_by_place)
+        return set().union(*ids_by_place.values())
 
     def hint(self, missing: Sequence[str]) -> str:
-        """Which names of files are near, and in which form a file is named. Empty where nothing is missing."""
+        """Names of files close to the missing ones, and how to name a file; empty without any."""
         if not missing:
             return ""
-        files = {file for file, _ in self.held()[1] if file}
+        files = {file for file, _ in self.records()[1] if file}
         names = files | {str(self.place(file)) for file in files}
-        near = near_words("file", missing, names)
+        near = suggest_near_names("file", missing, names)
         root = f" from {self._root} on," if self._root.parts else ""
         return (
             f"{near}Source files are named{root} as `list` shows them, by their absolute path, or by"
@@ -207,33 +180,106 @@ class SourceFiles:
 
     def _ids_from(self, place: str) -> set[int]:
         """The ids of the samples that came from the file at this place."""
-        relative = Path(place).is_relative_to(self._root)
-        names = {place, Path(place).relative_to(self._root).as_posix()} if relative else {place}
-        return {one for name in names for one in self._store.ids_from(name).tolist()}
+        names = {place}
+        if Path(place).is_relative_to(self._root):
+            names.add(Path(place).relative_to(self._root).as_posix())
+        return {sample_id for name in names for sample_id in self._store.ids_from(name).tolist()}
 
-    def _meant(self, file: Path, ids_from: Callable[[str], set[int]]) -> set[int]:
-        """The ids of what is named as in the memory, or by where it lies now."""
-        name, place = str(self._root / printable(file.as_posix())), location(file)
-        named, lying = ids_from(name) if file.parts else set(), ids_from(place)  # `.` is a place
-        if lying and not named <= lying:
-            raise AmbiguousFileError({name: named, place: lying})
-        return named | lying
-
-
-def near_words(kind: str, missing: Iterable[str], held: Iterable[str]) -> str:
-    """Which held names are near the first ten that are missing, in quotes, with a blank at the end."""
-    asked = [*missing][:10]
-    near = near_names(asked, held) if asked else {}
-    words = [f"{name!r}: {' or '.join(map(repr, names))}" for name, names in near.items() if names]
-    return f"Near names of a {kind} are, for {'; for '.join(words)}. " if words else ""
+    def _resolve(self, file: Path, ids_from: Callable[[str], set[int]]) -> set[int]:
+        """Find the ids of a file by its name in the memory, or by where it lies now."""
+        name = str(self._root / printable(file.as_posix()))
+        place = location(file)
+        ids_by_name = ids_from(name) if file.parts else set()  # `.` is a place
+        ids_by_place = ids_from(place)
+        if ids_by_place and not ids_by_name <= ids_by_place:
+            raise AmbiguousFileError({name: ids_by_name, place: ids_by_place})
+        return ids_by_name | ids_by_place
 
 
-def _fits(pattern: Sequence[str], folder: Sequence[str]) -> bool:
-    """Whether a folder is one that the pattern stands for, both as the parts of their paths."""
-    ends = {0}  # how many parts of the folder the pattern can stand for, up to here
+class FileTree:
+    """The source files of all samples as a tree of folders, for folders and patterns.
+
+    spell: brings two spellings of one path to the same text before they are compared.
+    """
+
+    def __init__(
+        self,
+        files: SourceFiles,
+        records: tuple[np.ndarray, list[Source]],
+        spell: Callable[[str], str],
+    ) -> None:
+        self._spell = spell
+        # Names and ids of the files directly in a folder. Folders are as the memory writes them.
+        self._files_in: dict[str, list[tuple[str, int]]] = defaultdict(list)
+        for sample_id, (file, _) in zip(records[0]["id"].tolist(), records[1], strict=True):
+            folder, slash, name = (file or "").rpartition("/")
+            self._files_in[folder + slash].append((spell(name), sample_id))
+        self._places = {
+            folder: PurePosixPath(spell(str(files.place(folder)))) for folder in self._files_in
+        }
+        self._folders_below: dict[str, list[str]] = defaultdict(list)  # by place
+        self._ids_at: dict[str, set[int]] = defaultdict(set)  # by the place of a file
+        for folder, place in self._places.items():
+            for parent in (place, *place.parents):
+                self._folders_below[str(parent)].append(folder)
+            for name, sample_id in self._files_in[folder]:
+                if name:
+                    self._ids_at[str(place / name)].add(sample_id)
+
+    def ids_below(self, place: str) -> set[int]:
+        """The ids of the file at a place, of all files below a folder, or of a pattern."""
+        place = self._spell(place)
+        if place in self._ids_at:
+            return self._ids_at[place]
+        if place in self._folders_below or not set(place) & SPECIAL:
+            return {
+                sample_id
+                for folder in self._folders_below.get(place, ())
+                for name, sample_id in self._files_in[folder]
+                if name
+            }
+        parts = PurePosixPath(place).parts
+        if len(parts) > MOST_PARTS:
+            raise ValueError(
+                f"{place[:80]!r}…: a pattern may have at most {MOST_PARTS} parts between slashes"
+            )
+        if parts[-1] == "**":
+            parts = (*parts, "*")
+        *folder_parts, file_pattern = parts
+        ids = set()
+        for folder, files in self._files_in.items():
+            if not _matches_folder(folder_parts, self._places[folder].parts):
+                continue
+            for name, sample_id in files:
+                if name and fnmatchcase(name, file_pattern):
+                    ids.add(sample_id)
+        return ids
+
+
+def suggest_near_names(kind: str, missing: Iterable[str], present: Iterable[str]) -> str:
+    """Suggest present names close to the first ten missing ones. The text ends with a blank."""
+    queries = [*missing][:10]
+    if not queries:
+        return ""
+    suggestions = [
+        f"{name!r}: {' or '.join(map(repr, names))}"
+        for name, names in near_names(queries, present).items()
+        if names
+    ]
+    if not suggestions:
+        return ""
+    return f"Near names of a {kind} are, for {'; for '.join(suggestions)}. "
+
+
+def _matches_folder(pattern: Sequence[str], folder: Sequence[str]) -> bool:
+    """Whether a pattern matches a folder, both as the parts of their paths."""
+    # After each part of the pattern: how many parts of the folder it can have matched.
+    ends = {0}
     for part in pattern:
+        if not ends:
+            return False
         if part == "**":
-            ends = {*range(min(ends), len(folder) + 1)} if ends else ends
+            ends = set(range(min(ends), len(folder) + 1))
         else:
             ends = {end + 1 for end in ends if end < len(folder) and fnmatchcase(folder[end], part)}
     return len(folder) in ends

@@ -295,7 +295,7 @@ class Ledger:
         secret = self.state().secret
         return [hmac.digest(secret, content.tobytes(), "sha256") for content in contents]
 
-    def blocked(self, contents: np.ndarray) -> np.ndarray:
+    def are_blocked(self, contents: np.ndarray) -> np.ndarray:
         """Which of the contents (N, 16) are blocked: (N,) bool."""
         if not self._number("SELECT EXISTS (SELECT * FROM blocked)"):
             return np.zeros(len(contents), dtype=bool)
@@ -391,7 +391,7 @@ class Ledger:
         )
         recorded = (sequences.start, sequences.stop - 1, at, request)
         fresh = np.unique(records["content"], axis=0) if block else records["content"][:0]
-        hashes = self.hashes(fresh[~self.blocked(fresh)])
+        hashes = self.hashes(fresh[~self.are_blocked(fresh)])
         carried = mark = next_mark(mark, *recorded, hashes)
         for sequence, commitment in zip(sequences, records["commitment"], strict=True):
             log_entry = entry(commitment.tobytes())

@@ -381,10 +381,10 @@ class Store(AbstractContextManager["Store"]):
             same = np.setdiff1d(same_contents(view.records, view.records["content"][rows]), rows)
             return same[view.live[same]]
 
-    def blocked(self, contents: ArrayLike) -> np.ndarray:
+    def are_blocked(self, contents: ArrayLike) -> np.ndarray:
         """Which of the contents (N, 16) `add` refuses, since they were deleted with `block_return`: (N,) bool."""
         with self._alone():
-            return self._ledger.blocked(checked_contents(contents))
+            return self._ledger.are_blocked(checked_contents(contents))
 
     @property
     def blocked_count(self) -> int:
@@ -452,7 +452,10 @@ class Store(AbstractContextManager["Store"]):
                 )
             if (held := self._lookup.find(new, self._view.live) >= 0).any():
                 raise ValueError(f"these ids are in the memory already: {new[held].tolist()}")
-            if not allow_blocked and (back := self._ledger.blocked(rows.records["content"])).any():
+            if (
+                not allow_blocked
+                and (back := self._ledger.are_blocked(rows.records["content"])).any()
+            ):
                 raise ValueError(
                     f"deleted before, and blocked since: {new[back].tolist()}, so nothing was added"
                 )

@@ -1,0 +1,157 @@
+"""New samples: rows that join the memory of a model without training."""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+import numpy as np
+
+from munkey.core.console import counted
+from munkey.data.intake.unit_names import unit_names
+from munkey.deploy.errors import PictureError, first_ten
+from munkey.deploy.model.images import Images
+from munkey.deploy.model.live_model import LiveModel
+from munkey.deploy.model.manifest import EstimatorReference
+from munkey.deploy.model.sources import Added
+from munkey.deploy.store.rows import key_digests
+
+Class = str | bool | int | float
+
+
+class _NewRows(NamedTuple):
+    """Rows as `Store.add` takes them."""
+
+    ids: np.ndarray
+    keys: np.ndarray
+    tokens: np.ndarray
+    labels: np.ndarray
+    files: Sequence[str | None] | None
+    units: Sequence[str | None] | None
+    contents: np.ndarray
+
+
+class Additions:
+    """Adds samples to a model. alone: keeps other threads from changing the memory meanwhile."""
+
+    def __init__(self, model: LiveModel, alone: Callable[[], AbstractContextManager[None]]) -> None:
+        self._model = model
+        self._alone = alone
+
+    def add(
+        self,
+        images: Images,
+        labels: Iterable[int | str] | np.ndarray,
+        units: Sequence[str | None] | None,
+        allow_blocked: bool,
+    ) -> Added:
+        """Implement `Predictor.add`."""
+        model = self._model
+        if units is not None and not isinstance(units, str):
+            units = unit_names(units)
+        pictures, rows = model.read(images)
+        class_numbers = model.samples.class_numbers(labels)
+        if len(class_numbers) != len(pictures.images):
+            label_count = counted(len(class_numbers), "label")
+            raise ValueError(f"{label_count} for {counted(len(pictures.images), 'picture')}")
+        contents = model.content_digests(pictures, rows)
+        # This also refuses a forked child, before torch is touched.
+        blocked = np.flatnonzero(model.store.are_blocked(contents))
+        if blocked.size and not allow_blocked:
+            names = [pictures.files[place] or f"number {place}" for place in blocked.tolist()]
+            raise PictureError(
+                f"forgotten with block_return, so nothing was added: {first_ten(names)};"
+                " --allow-blocked (in Python, allow_blocked=True) adds them all the same"
+            )
+        keys = model.encoder.keys(pictures.images) if rows is None else rows
+        if model.fitted:
+            keys = model.fitted.family.stored(keys)
+            tokens = class_numbers[:, None].astype(np.float32)
+        elif model.tokens_are_keys:
+            tokens = keys
+        else:
+            # A trained neighbor lends its token for each answer, see `Retriever`.
+            tokens = np.zeros((len(keys), model.manifest.token_dim), dtype=np.float32)
+        with self._alone():
+            ids = np.arange(self.next_id, self.next_id + len(keys))
+            new = _NewRows(ids, keys, tokens, class_numbers, pictures.files, units, contents)
+            return self._enter(new, allow_blocked)
+
+    def add_keys(
+        self,
+        keys: np.ndarray,
+        classes: Sequence[Class],
+        dtype: str,
+        ids: np.ndarray | None,
+        units: Sequence[str | None] | None,
+    ) -> np.ndarray:
+        """Implement `EstimatorPredictor.add_keys`."""
+        model = self._model
+        assert model.fitted is not None
+        stored_keys = model.fitted.family.stored(keys)
+        with self._alone():
+            manifest = model.manifest
+            has_pictures = manifest.encoder is not None
+            chooses_ids = ids is not None and not has_pictures
+            next_id = self.next_id
+            if ids is None:
+                ids = np.arange(next_id, next_id + len(keys))
+            known_classes = list(manifest.classes)
+            known_classes += [name for name in dict.fromkeys(classes) if name not in known_classes]
+            changes: dict[str, object] = {"classes": known_classes}
+            if not has_pictures:
+                reference = manifest.estimator or EstimatorReference(dtype=dtype)
+                changes["estimator"] = reference.model_copy(update={"dtype": dtype})
+            if chooses_ids:
+                # The next default id follows every id used so far. Until the rows are there,
+                # some numbers are skipped.
+                first_new_id = max(next_id, int(ids.max(initial=-1)) + 1)
+                counts = {"rows": self._rows_ever, "first_new_id": first_new_id}
+                changes["memory"] = manifest.memory.model_copy(update=counts)
+            # The manifest goes first: no row may have a class that the manifest lacks.
+            model.replace_manifest(manifest.model_copy(update=changes))
+            number_of = {name: number for number, name in enumerate(known_classes)}
+            labels = np.array([number_of[name] for name in classes], dtype=np.int64)
+            tokens = labels[:, None].astype(np.float32)
+            contents = key_digests(stored_keys)
+            self._enter(_NewRows(ids, stored_keys, tokens, labels, None, units, contents))
+            if chooses_ids:
+                memory = model.manifest.memory.model_copy(update={"rows": self._rows_ever})
+                model.replace_manifest(model.manifest.model_copy(update={"memory": memory}))
+            return ids
+
+    def _enter(self, new: _NewRows, allow_blocked: bool = False) -> Added:
+        """Add checked rows, while nothing else changes the memory."""
+        model = self._model
+        view = model.store.view
+        sums = model.fitted or model.head
+        if sums:
+            sums.require_room(len(new.ids))
+        is_trained = view.ids[view.live] < model.manifest.memory.first_new_id
+        if not model.fitted and not is_trained.any():
+            raise ValueError(
+                f"{model.directory}: holds no trained sample any more, so none can lend its token"
+            )
+        copy_ids = np.sort(model.store.ids_with(new.contents))
+        copy_contents = view.records["content"][model.store.rows_of(copy_ids)]
+        model.store.add(*new, allow_blocked=allow_blocked)
+        identical: dict[int, tuple[int, ...]] = {}
+        for new_id, content in zip(new.ids.tolist(), new.contents, strict=True):
+            earlier_ids = copy_ids[(copy_contents == content).all(axis=1)]
+            if earlier_ids.size:
+                identical[new_id] = tuple(earlier_ids.tolist())
+        return Added(new.ids, identical)
+
+    @property
+    def next_id(self) -> int:
+        """The id of the next new sample.
+
+        It follows those of the data set, of all samples added since, and of all in the memory.
+        """
+        memory = self._model.manifest.memory
+        after_rows = int(self._model.store.view.ids.max(initial=-1)) + 1  # a dead row's id is 0
+        return max(memory.first_new_id + self._rows_ever - memory.rows, after_rows)
+
+    @property
+    def _rows_ever(self) -> int:
+        """How many rows the memory holds or has held."""
+        return self._model.store.position.live + self._model.store.deletions

@@ -1,0 +1,93 @@
+"""A predictor for an estimator: it also answers with class labels, and takes rows of new classes."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from munkey.deploy.additions import Class
+from munkey.deploy.predictor import Predictor
+
+if TYPE_CHECKING:
+    from munkey.deploy.model.fitted import FittedModel, SolvedHead
+
+
+class EstimatorPredictor(Predictor):
+    """A model whose family is fitted (KNN, LDA, NCM), as the estimators of munkey use it.
+
+    Classes without rows do not appear in its answers. All answers equal those of a fit to the rows
+    in the memory, bit for bit. Each method raises UnreadableModelError if the memory is damaged.
+    """
+
+    @property
+    def _fitted(self) -> "FittedModel":
+        fitted = self._model.fitted
+        assert fitted is not None
+        return fitted
+
+    def logits_of(self, keys: np.ndarray) -> tuple[list[Any], np.ndarray]:
+        """The classes that have rows, in ascending order, and logits (N, C) of keys (N, d)."""
+        manifest, (class_numbers, logits) = self._model.answer_steadily(
+            lambda: self._fitted.present_logits(keys, self._model.retrieve)
+        )
+        return [manifest.classes[number] for number in class_numbers.tolist()], logits
+
+    def head_of_rows(self) -> "SolvedHead":
+        """The linear head behind `logits_of`, if the family has one."""
+
+        def head() -> "SolvedHead":
+            # Looked up in here: a new class replaces the fitted model.
+            return self._fitted.present_head()
+
+        return self._model.answer_steadily(head)[1]
+
+    def present_classes(self) -> list[Any]:
+        """The classes that have rows, in ascending order."""
+
+        def class_numbers_now() -> np.ndarray:
+            return self._fitted.present_classes()
+
+        manifest, class_numbers = self._model.answer_steadily(class_numbers_now)
+        return [manifest.classes[number] for number in class_numbers.tolist()]
+
+    def units_by_id(self) -> np.ndarray:
+        """The unit of each sample, in the order of ids: (N,) str, None without a unit."""
+        records, sources = self._model.samples.sources.records()
+        units = np.array([unit for _, unit in sources], dtype=object)
+        return units[np.argsort(records["id"])]
+
+    def add_keys(
+        self,
+        keys: np.ndarray,
+        classes: Sequence[Class],
+        *,
+        dtype: str,
+        ids: np.ndarray | None = None,
+        units: Sequence[str | None] | None = None,
+    ) -> np.ndarray:
+        """Add rows by their keys, also of new classes.
+
+        Parameters
+        ----------
+        keys : ndarray of float32, shape (N, d)
+            Keys of the rows.
+        classes : sequence, length N
+            The class of each row.
+        dtype : str
+            NumPy dtype of all classes, for the manifest.
+        ids : ndarray of int64, shape (N,), optional
+            Ids of the rows. By default, new ones.
+        units : sequence of str or None, length N, optional
+            Whom or what each row belongs to.
+
+        Returns
+        -------
+        ids : ndarray of int64, shape (N,)
+            Ids of the rows.
+
+        Raises
+        ------
+        ValueError
+            If the memory holds any of the ids already.
+        """
+        return self._additions.add_keys(keys, classes, dtype, ids, units)

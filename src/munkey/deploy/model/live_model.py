@@ -1,0 +1,271 @@
+"""An open model as it is now: its manifest, its memory, and the parts that answer."""
+
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+import numpy as np
+
+from munkey.deploy.errors import EmptyModelError, UnreadableModelError
+from munkey.deploy.model import manifest as manifests
+from munkey.deploy.model.find import Finder, NearSample, NearSamples
+from munkey.deploy.model.images import Images, Pixels, content_digests, embeddings, pixels
+from munkey.deploy.model.manifest import MEMORY, Manifest
+from munkey.deploy.model.prediction import Evidence, Prediction, basis_of, softmax
+from munkey.deploy.model.samples import Samples
+from munkey.deploy.store.rows import key_digests
+from munkey.deploy.store.store import Store
+from munkey.settings import InferenceSettings, OnBad
+
+if TYPE_CHECKING:
+    from munkey.deploy.model.fitted import FittedModel
+    from munkey.deploy.model.model import KeyEncoder, LoadedNetwork
+    from munkey.deploy.model.retrieval import RetrievedRows
+
+T = TypeVar("T")
+Stamp: TypeAlias = tuple[int, int, int] | None
+
+
+class LiveModel:
+    """The manifest and the memory of an open model, and the parts that answer, loaded when needed.
+
+    Weights and encoder are loaded with the first picture, so forgetting needs no torch.
+    Another process may add classes or remove them: `follow` reads a changed manifest again.
+    """
+
+    def __init__(self, directory: Path, device: str, writer: bool, wait: float) -> None:
+        """Open a model. wait: seconds to wait for another writer."""
+        self.directory = directory
+        self._device = device
+        self._stamp = manifest_stamp(directory)  # taken before the manifest is read
+        self.manifest = manifests.read_manifest(directory)
+        self.store = open_memory(directory, self.manifest, writer, wait)
+        self.samples = Samples(self.store, self.follow)
+
+    # Following the manifest
+
+    def follow(self) -> Manifest:
+        """Return the current manifest, read again if its file has changed.
+
+        An estimator in another process may have added a class, or a purge removed one.
+        """
+        stamp = manifest_stamp(self.directory)
+        if stamp is not None and stamp != self._stamp:
+            manifest = manifests.read_manifest(self.directory)
+            if len(manifest.classes) != len(self.manifest.classes):
+                vars(self).pop("fitted", None)  # its sums have one place per class
+            self.manifest = manifest
+            self._stamp = stamp
+        return self.manifest
+
+    def answer_steadily(self, answer: Callable[[], T]) -> tuple[Manifest, T]:
+        """Return an answer and the manifest that held while it was computed.
+
+        The answer is computed again if the classes changed meanwhile.
+        """
+        while True:
+            manifest = self.follow()
+            try:
+                result = answer()
+            except UnreadableModelError:
+                if self.follow() is manifest:
+                    raise
+                continue  # a row of a new class may be visible before its class
+            if self.follow() is manifest:
+                return manifest, result
+
+    def replace_manifest(self, manifest: Manifest) -> None:
+        """Write another manifest. Nothing is written if it is the same."""
+        if manifest != self.manifest:
+            manifest.write(self.directory)
+            self.follow()
+
+    # The parts that answer
+
+    @cached_property
+    def fitted(self) -> "FittedModel | None":
+        """The model of a fitted family (KNN, LDA, NCM); None for MUNKEY."""
+        from munkey.deploy.model.fitted import FittedModel
+
+        if self.manifest.settings is None:
+            return None
+        return FittedModel(self.manifest, self.store)
+
+    @cached_property
+    def head(self) -> "FittedModel | None":
+        """LDA on all rows, if its logits are added to those of the network."""
+        from munkey.deploy.model.fitted import FittedModel
+
+        settings = self.manifest.head
+        if settings is None:
+            return None
+        changes = {"family": "lda", "settings": settings}
+        return FittedModel(self.manifest.model_copy(update=changes), self.store)
+
+    @cached_property
+    def network(self) -> "LoadedNetwork":
+        from munkey.deploy.model.model import LoadedNetwork, device_for
+
+        return LoadedNetwork(self.directory, self.manifest, device_for(self._device))
+
+    @cached_property
+    def encoder(self) -> "KeyEncoder":
+        from munkey.deploy.model.model import KeyEncoder, device_for
+
+        return KeyEncoder(self.directory, self.manifest, device_for(self._device))
+
+    @property
+    def loaded_sums(self) -> "FittedModel | None":
+        """The fitted model or head, if an answer has needed it so far."""
+        return vars(self).get("fitted") or vars(self).get("head")
+
+    @property
+    def tokens_are_keys(self) -> bool:
+        return self.manifest.architecture == "direct-key"
+
+    # Reading pictures and rows
+
+    def read(self, images: Images, on_bad: OnBad = "raise") -> tuple[Pixels, np.ndarray | None]:
+        """Read pictures at their stored size.
+
+        A model of embeddings reads rows instead: one blank pixel each, and the rows as keys (N, d).
+        """
+        if self.manifest.stored is not None:
+            return pixels(images, self.manifest.stored, on_bad), None
+        reference = self.manifest.estimator
+        features = None
+        bound = None
+        if reference is not None:
+            features = reference.features
+            bound = reference.bound
+        keys, files = embeddings(images, self.store.state.key_width, features, bound)
+        blank = np.zeros((len(keys), 1, 1, 3), dtype=np.uint8)
+        return Pixels(blank, files, np.arange(len(keys))), keys
+
+    def content_digests(self, pictures: Pixels, rows: np.ndarray | None) -> np.ndarray:
+        """Digests (N, 16) that are equal for exact copies: of pictures, or of rows as stored."""
+        if rows is not None and self.fitted:
+            return key_digests(self.fitted.family.stored(rows))
+        return content_digests(pictures.images, bytes.fromhex(self.manifest.memory.store))
+
+    # Answering
+
+    def predict(self, images: Images, only_held_classes: bool, on_bad: OnBad) -> Prediction:
+        """Implement `Predictor.predict`."""
+        _ = self.store.view  # refuses first in a forked child, where torch would wait forever
+        if not self.store.view.live.any():
+            raise EmptyModelError(self.directory, self.fitted is not None)
+        pictures, keys = self.read(images, on_bad)
+        if keys is None:
+            keys = self.encoder.keys(pictures.images)
+        manifest, (logits, evidence) = self.answer_steadily(
+            lambda: self._logits(pictures.images, keys)
+        )
+        if not np.isfinite(logits).all():
+            why = "its answers are not finite: `verify` says whether the memory is damaged"
+            raise UnreadableModelError(self.directory, why)
+        names = tuple(manifest.names)
+        allowed_logits = logits
+        if only_held_classes:
+            has_samples = np.isin(range(len(names)), self.samples.ids_and_labels()[1])
+            if not has_samples.any():  # the last ones were deleted meanwhile
+                raise EmptyModelError(self.directory, self.fitted is not None)
+            allowed_logits = np.where(has_samples, logits, np.float32(-np.inf))
+        labels = allowed_logits.argmax(axis=1)
+        return Prediction(
+            logits=logits,
+            probabilities=softmax(allowed_logits),
+            labels=labels,
+            classes=tuple(names[label] for label in labels),
+            neighbors=evidence,
+            names=names,
+            pictures=pictures.images if manifest.stored is not None else None,
+            files=pictures.files,
+            basis=basis_of(manifest, len(self.samples.ids)),
+        )
+
+    def find(self, images: Images, count: int, above: float, on_bad: OnBad) -> NearSamples:
+        """Implement `Predictor.find`."""
+        _ = self.store.view  # refuses first in a forked child, where torch would wait forever
+        pictures, rows = self.read(images, on_bad)
+        keys = self.encoder.keys(pictures.images) if rows is None else rows
+        contents = self.content_digests(pictures, rows)
+
+        def near_samples() -> list[tuple[NearSample, ...]]:
+            finder = Finder(self.store, self.samples.sources.place, self.samples.classes)
+            return finder.find(keys, contents, count, above)
+
+        samples = tuple(self.answer_steadily(near_samples)[1])
+        return NearSamples(samples, pictures.files, pictures.images if rows is None else None)
+
+    def _logits(self, images: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, Evidence]:
+        """Logits (N, C) of pictures, and the neighbors that they rest on."""
+        from munkey.deploy.model.retrieval import no_rows
+
+        if self.fitted:
+            retrieved = self.retrieve(keys) if self.fitted.k else no_rows(len(keys))
+            return self.fitted.logits(keys, retrieved), self._evidence(retrieved)
+        retrieved = self.retrieve(keys)
+        memory = retrieved.memory(self.network.device)
+        logits = self.network.logits(images, memory, retrieved.neighbors)
+        if self.head:
+            logits = logits + self.head.logits(keys, no_rows(len(keys)))
+        return logits, self._evidence(retrieved)
+
+    def retrieve(self, keys: np.ndarray) -> "RetrievedRows":
+        """The nearest rows to keys (N, d), as the settings of inference ask for them."""
+        from munkey.deploy.model.retrieval import Retriever
+
+        settings = self.manifest.inference
+        if settings is None:
+            k = self.fitted.k if self.fitted else 1
+            settings = InferenceSettings(k=k, fusion="ensemble", temperature=1.0)
+        first_borrower: int | None = self.manifest.memory.first_new_id
+        if self.fitted is not None or self.tokens_are_keys:
+            first_borrower = None  # every row has a token of its own
+        return Retriever(self.store, settings, first_borrower).retrieve(keys)
+
+    def _evidence(self, retrieved: "RetrievedRows") -> Evidence:
+        neighbors = retrieved.neighbors
+        if retrieved.labels.max(initial=0) >= len(self.manifest.classes):
+            why = "its memory holds labels that are not among its classes"
+            raise UnreadableModelError(self.directory, why)
+        place = self.samples.sources.place
+        return Evidence(
+            ids=neighbors.ids,
+            cosines=neighbors.cosines,
+            weights=(self.fitted or self.network).weights(neighbors),
+            labels=retrieved.labels,
+            files=tuple(tuple(map(place, files)) for files in retrieved.files),
+        )
+
+
+def manifest_stamp(directory: Path) -> Stamp:
+    """Inode, time and size of the manifest: they change when it is written. None if it is missing."""
+    try:
+        status = (directory / manifests.NAME).lstat()
+    except OSError:  # `read_manifest` says what is wrong
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def open_memory(directory: Path, manifest: Manifest, writer: bool, wait: float) -> Store:
+    """Open the memory of a model.
+
+    Raises UnreadableModelError if it is damaged, or belongs to another model.
+    """
+    folder = directory / MEMORY
+    if folder.is_symlink():
+        raise UnreadableModelError(folder, "is a link")
+    store = Store.open(folder, writer=writer, wait=wait)
+    state = store.state
+    if state.store.hex() != manifest.memory.store:
+        store.close()
+        raise UnreadableModelError(folder, "is the memory of another model")
+    key_width = len(manifest.encoder.probe) if manifest.encoder else state.key_width
+    if (state.key_width, state.token_width) != (key_width, manifest.token_dim):
+        store.close()
+        why = "holds keys or tokens of a size that does not fit its model"
+        raise UnreadableModelError(folder, why)
+    return store
