@@ -138,7 +138,7 @@ def certify(
         before=receipt.before,
         head=receipt.after,
         live=live,
-        rows_zeroed=store.zeroed(receipt.sequences),
+        rows_zeroed=store.are_zero(receipt.sequences),
         purged=purged,
         identical=None if live is None or receipt.identical is None else len(receipt.identical),
         versions={
@@ -226,7 +226,7 @@ def faults(
         ]
     if certificate.ids is not None and len(set(certificate.ids)) != certificate.rows:
         found.append(f"it says {counted(certificate.rows, 'row')}, and its ids say otherwise")
-    found += store.breaks()
+    found += store.chain_faults()
     if given is not None:
         found += _ids_faults(certificate, store, given)
     last, deleted = certificate.sequences[-1], store.deletions

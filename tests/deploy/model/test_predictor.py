@@ -26,7 +26,7 @@ from munkey.deploy.model.prediction import softmax
 from munkey.deploy.model.retrieval import Retriever
 from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
-from munkey.deploy.store.matrices import Copied, MemoryView
+from munkey.deploy.store.matrices import CopiedRows, MemoryView
 from munkey.deploy.store.rows import Source
 from munkey.deploy.store.store import Store
 from munkey.encoders import keys
@@ -241,7 +241,7 @@ def test_what_is_deleted_while_an_answer_is_read_is_not_in_it(
         MemoryView.copy,
     )
 
-    def copying(view: MemoryView, rows: np.ndarray) -> Copied:
+    def copying(view: MemoryView, rows: np.ndarray) -> CopiedRows:
         read.append(rows)
         if len(read) == ["the neighbors", "what their tokens are averaged of"].index(reading) + 1:
             predictor.forget(near[1:2])

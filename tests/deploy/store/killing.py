@@ -57,7 +57,7 @@ def arm(events: int) -> None:
     fuse = [events]
     for name in ("write", "cut", "sync", "sync_folder"):
         setattr(disk, name, counted(getattr(disk, name), fuse))
-    for name in ("delete", "settled", "switch", "rewrite", "empty_wal"):
+    for name in ("delete", "record_zeros", "switch", "rewrite", "empty_wal"):
         setattr(ledger.Ledger, name, counted(getattr(ledger.Ledger, name), fuse))
 
 

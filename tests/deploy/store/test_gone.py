@@ -94,12 +94,14 @@ def test_rows_of_an_older_copy_that_was_put_under_a_newer_ledger_are_erased(fold
     with Store.open(folder, writer=True) as store:
         receipt = store.delete(ids[:5])
         store.purge()
-        assert store.zeroed(receipt.sequences) and set(found(folder, searched).values()) == {0}
+        assert store.are_zero(receipt.sequences) and set(found(folder, searched).values()) == {0}
     shutil.rmtree(folder / "generation-1")
     shutil.copytree(folder.parent / "older", folder / "generation-1")
     with Store.open(folder, writer=True) as store:
-        assert set(found(folder, searched).values()) == {5} and not store.zeroed(receipt.sequences)
-        assert store.purge() == () and store.zeroed(receipt.sequences)
+        assert set(found(folder, searched).values()) == {5} and not store.are_zero(
+            receipt.sequences
+        )
+        assert store.purge() == () and store.are_zero(receipt.sequences)
         assert set(found(folder, searched).values()) == {0} and store.verify().sound
 
 
@@ -155,8 +157,8 @@ def test_a_memory_that_is_compacted_while_it_is_searched_for_foreign_files_names
     with create(folder) as store:
         (folder / "generation-1" / "mine").write_text("x")
         state = store.state
-        assert recovery.foreign(folder, state) == ("generation-1/mine",)
+        assert recovery.foreign_files(folder, state) == ("generation-1/mine",)
         (folder / "generation-1" / "mine").unlink()
         store.compact()
         (folder / "mine").write_text("x")
-        assert recovery.foreign(folder, state) == ()
+        assert recovery.foreign_files(folder, state) == ()

@@ -10,7 +10,7 @@ from munkey.deploy.store.ledger import Ledger, LedgerState
 from munkey.deploy.store.matrices import Matrices
 from munkey.deploy.store.rows import NOWHERE, RECORD
 from munkey.deploy.store.store import Store
-from munkey.deploy.store.verify import mismatched
+from munkey.deploy.store.verify import mismatched_rows
 from tests.deploy.store.inputs import add, create, files_of, raw, sources, units_of
 from tests.deploy.store.test_damage import sql
 
@@ -82,7 +82,7 @@ def test_a_row_that_is_deleted_while_it_is_verified_is_no_problem(folder, monkey
 
         def verified_first(*arguments):
             monkeypatch.setattr(Matrices, "hide", hide)
-            seen.append(mismatched(reader._ledger, reader.view, np.arange(12)).tolist())
+            seen.append(mismatched_rows(reader._ledger, reader.view, np.arange(12)).tolist())
             hide(*arguments)
 
         monkeypatch.setattr(Matrices, "hide", verified_first)
@@ -114,7 +114,7 @@ def test_a_purge_leaves_no_byte_of_their_names(folder):
             ]
             new = {rows + place: (name, name[::-1]) for place, name in enumerate(names)}
             rows += count
-            ledger.settled(0, len(new), new)
+            ledger.record_zeros(0, len(new), new)
             held |= new
         else:
             some = random.choice(

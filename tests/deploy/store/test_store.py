@@ -1,5 +1,6 @@
 """Each operation of a durable memory, by values."""
 
+import doctest
 import hashlib
 from datetime import UTC, datetime
 from pathlib import Path
@@ -280,3 +281,10 @@ def test_a_failure_closes_the_store_and_opening_it_again_finds_it_whole(
             operation == "delete" and after == {i: before[i] for i in IDS[1:].tolist()}
         )
         assert store.verify().sound
+
+
+def test_the_example_of_the_docstring_runs_as_printed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    [example] = doctest.DocTestFinder(recurse=False).find(Store, "Store", module)
+    failed, tried = doctest.DocTestRunner().run(example)
+    assert (failed, tried) == (0, 4)

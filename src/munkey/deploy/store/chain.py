@@ -1,4 +1,4 @@
-"""The chain of deletions: a link for each deleted row, whose head follows from the one before it."""
+"""The chain of deletions: one link for each deleted row, whose head follows from the link before."""
 
 import hashlib
 from collections.abc import Iterable
@@ -8,7 +8,10 @@ from typing import NamedTuple
 
 
 class ChainLink(NamedTuple):
-    """One deleted row in the chain. at: microseconds since 1970, UTC; mark: of the deletion whose first row this is."""
+    """One deleted row in the chain.
+
+    at: microseconds since 1970, UTC. mark: of the deletion, if this is its first row.
+    """
 
     sequence: int
     at: int
@@ -19,13 +22,27 @@ class ChainLink(NamedTuple):
 
 @dataclass(frozen=True)
 class Receipt:
-    """A deletion that is on the disk. store: the memory's name; sequences: numbers of its rows in the log.
+    """A deletion that is on the disk.
 
-    before, after: heads of the chain, hexadecimal; when: to the microsecond, UTC. request: the number that it was asked
-    under; repeated: whether that request had been carried out before, so that nothing was done now.
-
-    A `Predictor` adds, if the deletion was not `repeated`, identical: ids of exact copies that stay in the memory;
-    emptied: classes that have no row left. None where that is not known: the log keeps neither.
+    Attributes
+    ----------
+    store : str
+        The name of the memory, hexadecimal.
+    sequences : range
+        The numbers of its rows in the log.
+    before, after : str
+        Heads of the chain before and after it, hexadecimal.
+    when : datetime
+        To the microsecond, UTC.
+    request : str or None
+        The number of its request.
+    repeated : bool
+        Whether the request was carried out before, so that nothing was deleted now.
+    identical : tuple of int or None
+        Ids of exact copies that stay in the memory. Only a `Predictor` knows, and only for a
+        deletion that is not `repeated`: the log does not keep them.
+    emptied : tuple of str or None
+        Classes without remaining rows. Known as `identical` is.
     """
 
     store: str
@@ -46,23 +63,23 @@ def first_head(store: bytes) -> bytes:
 
 def next_head(head: bytes, sequence: int, at: int, log_entry: bytes, mark: bytes) -> bytes:
     """SHA-256(head || sequence || at || entry || mark), the numbers as 8 bytes, little-endian."""
-    return hashlib.sha256(b"".join((head, packed(sequence, at), log_entry, mark))).digest()
+    return hashlib.sha256(head + to_bytes(sequence, at) + log_entry + mark).digest()
 
 
 def next_mark(
     mark: bytes, first: int, last: int, at: int, request: str | None, blocked: Iterable[bytes]
 ) -> bytes:
-    """SHA-256(mark before || first || last || at || SHA-256(blocked, ascending) || request): what a deletion was.
+    """SHA-256(mark before || first || last || at || SHA-256(blocked, ascending) || request).
 
-    The first row of the deletion carries it into the chain. blocked: the hashes that it blocks (`Ledger.blocked`).
+    It stands for the deletion, whose first row carries it into the chain. blocked: the hashes that
+    the deletion blocks (`Ledger.are_blocked`).
     """
     hashes = hashlib.sha256(b"".join(sorted(blocked))).digest()
-    return hashlib.sha256(
-        b"".join((mark, packed(first, last, at), hashes, (request or "").encode()))
-    ).digest()
+    number = (request or "").encode()
+    return hashlib.sha256(mark + to_bytes(first, last, at) + hashes + number).digest()
 
 
-def packed(*numbers: int) -> bytes:
+def to_bytes(*numbers: int) -> bytes:
     """Whole numbers as 8 bytes each, little-endian."""
     return b"".join(number.to_bytes(8, "little", signed=True) for number in numbers)
 

@@ -1,4 +1,4 @@
-"""Everything that the store writes beside SQLite: these functions, so that a test can lose what was not synced."""
+"""All that the store writes beside SQLite. Tests replace these functions to lose unsynced data."""
 
 import fcntl
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 from munkey.deploy.store.errors import LockedMemoryError, UnreadableMemoryError
 
 PATIENCE_S = 60.0  # seconds that readers and a compaction wait for one another
-# descriptors that a forked child must not keep open, or its parent's lock would outlive it
+# A forked child must not keep these descriptors open: its parent's lock would outlive the parent.
 _LOCKS: set[int] = set()
 
 
@@ -26,12 +26,15 @@ os.register_at_fork(after_in_child=_forget_locks)
 
 
 def open_file(path: Path, flags: int) -> int:
-    """A descriptor of a file that is not a link. Raises OSError, e.g. for a link. A pipe is read as an empty file."""
+    """Open a file that is not a link. Raises OSError for a link. A pipe reads as an empty file."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
 
 
 def require_plain(path: Path) -> None:
-    """Raise UnreadableMemoryError where a link, a pipe or a folder is in the place of a file. None may be there."""
+    """Raise UnreadableMemoryError for a link, a pipe or a folder in the place of a file.
+
+    The file may be missing.
+    """
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise UnreadableMemoryError(path, "not a plain file, where the memory's own file should be")
 
@@ -40,8 +43,9 @@ def write(descriptor: int, data: bytes | memoryview, offset: int) -> None:
     """Write all of the data at an offset. It is on the disk only after `sync`."""
     rest = memoryview(data).cast("B")
     while rest:
-        done = os.pwrite(descriptor, rest, offset)
-        rest, offset = rest[done:], offset + done
+        written = os.pwrite(descriptor, rest, offset)
+        rest = rest[written:]
+        offset += written
 
 
 def cut(descriptor: int, size: int) -> None:
@@ -72,23 +76,23 @@ def sync_folder(folder: Path) -> None:
 
 
 def require_new(folder: Path) -> None:
-    """Raise FileExistsError where a folder holds anything, or is a file."""
+    """Raise FileExistsError unless a folder is empty or missing."""
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise FileExistsError(f"{folder}: is not empty; name a folder that is not there yet")
 
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Yield a hidden folder beside `folder` that becomes it if the block succeeds: whole and on the disk, or not there.
+    """Yield a hidden folder that is renamed to `folder` if the block succeeds: all or nothing.
 
-    The block syncs what it writes; the names in the folder itself are synced here. Raises FileExistsError where
-    `folder` holds anything. If the process is killed, the hidden folder stays.
+    The block syncs the files that it writes; this function syncs the names in the folder. Raises
+    FileExistsError if `folder` holds anything. If the process is killed, the hidden folder stays.
     """
     require_new(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}")
     temporary.mkdir()
-    mode = temporary.stat().st_mode  # as the user's umask has it, whatever is copied into it
+    mode = temporary.stat().st_mode  # of the user's umask, whatever is copied into the folder
     try:
         yield temporary
         sync_folder(temporary)
@@ -101,7 +105,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 def _flock(descriptor: int, kind: int, wait: float) -> None:
-    """Lock an open folder. Raises BlockingIOError after so many seconds of waiting."""
+    """Lock an open folder. Raises BlockingIOError if that takes more than `wait` seconds."""
     until = time.monotonic() + wait
     while True:
         try:
@@ -113,9 +117,10 @@ def _flock(descriptor: int, kind: int, wait: float) -> None:
 
 
 def lock(folder: Path, wait: float = 0.0) -> int:
-    """A lock of a folder that ends with this process. wait: seconds for another one; then LockedMemoryError.
+    """Lock a folder until `unlock`, or until this process ends.
 
-    The folder itself is locked, not the file that names the process: that one can be removed.
+    The folder itself is locked, not the file that names the process, which anyone could remove.
+    Raises LockedMemoryError if another process keeps the lock for more than `wait` seconds.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -126,8 +131,10 @@ def lock(folder: Path, wait: float = 0.0) -> int:
             holder.write(str(os.getpid()))
     except BlockingIOError:
         os.close(descriptor)
-        said = f"already open for writing elsewhere (process {_holder(folder / 'lock')})"
-        raise LockedMemoryError(f"{folder}: {said}; a memory has one writer at a time") from None
+        raise LockedMemoryError(
+            f"{folder}: already open for writing elsewhere (process {_holder(folder / 'lock')});"
+            " a memory has one writer at a time"
+        ) from None
     except BaseException:
         os.close(descriptor)
         raise
@@ -136,9 +143,9 @@ def lock(folder: Path, wait: float = 0.0) -> int:
 
 
 def lock_generation(folder: Path, *, alone: bool = False) -> int:
-    """A lock of a generation: any number of readers have one at a time, or a compaction has it alone.
+    """Lock a generation: many readers share it, or one compaction has it alone.
 
-    Waits up to `PATIENCE_S`, then raises LockedMemoryError; OSError where it is not a folder.
+    Raises LockedMemoryError after waiting for `PATIENCE_S`, and OSError if it is not a folder.
     """
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(folder, flags)
@@ -167,6 +174,6 @@ def unlock(descriptor: int) -> None:
     """Release a lock. In a forked child, which has none, nothing happens."""
     if descriptor in _LOCKS:
         _LOCKS.discard(descriptor)
-        # also where a child that is being forked has it open still
+        # Explicitly: a child that is being forked may still have it open.
         fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""What can go wrong with a memory on disk, in words that a person can act on."""
+"""Errors of a memory on disk, in words that a person can act on."""
 
 import sqlite3
 from pathlib import Path
@@ -17,7 +17,7 @@ OUTSIDE = {
 
 
 class UnreadableMemoryError(UnreadableModelError):
-    """The folder is not a memory that this version can read; nothing in it was changed."""
+    """The folder is not a memory that this version can read. Nothing in it was changed."""
 
 
 class LockedMemoryError(BlockingIOError):
@@ -25,7 +25,7 @@ class LockedMemoryError(BlockingIOError):
 
 
 class ClosedMemoryError(RuntimeError):
-    """The memory was closed, by its user or by a failure, or is open for reading only."""
+    """The memory is closed, by its user or after a failure, or is open for reading only."""
 
 
 class UnknownIdsError(KeyError):
@@ -36,16 +36,18 @@ class UnknownIdsError(KeyError):
         self.ids = ids
 
     def __str__(self) -> str:
-        return f"{counted(len(self.ids), 'id')} not in the memory, so nothing was deleted: {first_ten(self.ids)}"
+        count = counted(len(self.ids), "id")
+        return f"{count} not in the memory, so nothing was deleted: {first_ten(self.ids)}"
 
 
 def failure(path: Path, error: sqlite3.DatabaseError | UnicodeDecodeError) -> Exception:
-    """What an error of SQLite means: that its file is busy, out of reach, or damaged."""
+    """Translate an error of SQLite: its file is busy, out of reach, or damaged."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     if code in BUSY:
         return LockedMemoryError(f"{path}: kept busy by another process; try again")
     if code in OUTSIDE:
         return OSError(
-            f"{path}: {error}; even a reader needs a folder that it may write to and a disk that has space"
+            f"{path}: {error}; even a reader needs a folder that it may write to and a disk that"
+            " has space"
         )
     return UnreadableMemoryError(path, f"damaged ({error})")

@@ -1,4 +1,4 @@
-"""The truth about a memory, in SQLite: which rows there are, which are dead, and the chain of deletions."""
+"""The ledger of a memory, in SQLite: which rows there are, which are dead, and the chain of deletions."""
 
 import hashlib
 import hmac
@@ -20,14 +20,14 @@ from munkey.deploy.store.chain import (
     moment,
     next_head,
     next_mark,
-    packed,
+    to_bytes,
 )
 from munkey.deploy.store.errors import UnreadableMemoryError, failure
 from munkey.deploy.store.rows import NOWHERE, Source, entry
 
-MEMORY_FORMAT = 4  # the version of the format of the whole folder
+MEMORY_FORMAT = 4  # the format of the whole folder
 WIDEST = 1 << 20  # numbers in a key or token
-APPLICATION = 0x6D756E6B  # "munk", so that no other SQLite file passes for a memory
+APPLICATION = 0x6D756E6B  # "munk": no other SQLite file passes for a memory
 SCHEMA = """
 CREATE TABLE state (store BLOB, key_width INTEGER, token_width INTEGER, generation INTEGER, rows INTEGER,
                     erased INTEGER, secret BLOB, seal BLOB);
@@ -42,17 +42,19 @@ CREATE INDEX by_unit ON sources (unit) WHERE unit IS NOT NULL;
 """
 LAST_HEAD = "IFNULL((SELECT head FROM log ORDER BY sequence DESC LIMIT 1), x'')"
 LAST_MARK = "IFNULL((SELECT mark FROM deletions ORDER BY number DESC LIMIT 1), x'')"
-# How many rows are dead: their sequence numbers have no gap (`unchained`), and its ends are found
-# without a scan.
+# How many rows are dead. Their sequence numbers have no gap (`count_unchained`), and SQLite finds
+# both ends without a scan.
 DEAD = "IFNULL((SELECT max(sequence) FROM dead) - (SELECT min(sequence) FROM dead) + 1, 0)"
 INSERT_SOURCE = "INSERT INTO sources VALUES (?, ?, ?)"
 
 
 class LedgerState(NamedTuple):
-    """store: 16 random bytes that name this memory; key_width, token_width: numbers in a row.
+    """The state of a memory.
 
-    generation: which folder holds the rows; rows: how many, dead ones among them; erased: up to which sequence number
-    all dead rows are known to be zero on the disk; secret: 32 random bytes, the key of the hashes of blocked contents.
+    store: its name, 16 random bytes. key_width, token_width: numbers in a row. generation: the
+    folder of the rows. rows: how many, with dead ones. erased: all dead rows up to this sequence
+    number are known to be zero on the disk. secret: 32 random bytes, the key of the hashes of
+    blocked contents.
     """
 
     store: bytes
@@ -63,38 +65,41 @@ class LedgerState(NamedTuple):
     erased: int
     secret: bytes
 
-    def plausible(self) -> bool:
-        names = len(self.store), len(self.secret)
+    def is_plausible(self) -> bool:
+        widths = (self.key_width, self.token_width)
         return (
-            min(self[1:6]) >= 0
-            and min(self[1:4]) > 0
-            and max(self[1:3]) <= WIDEST
-            and names == (16, 32)
+            min(*widths, self.generation) > 0
+            and min(self.rows, self.erased) >= 0
+            and max(widths) <= WIDEST
+            and (len(self.store), len(self.secret)) == (16, 32)
         )
 
     def seal(self, head: bytes, mark: bytes) -> bytes:
-        """SHA-256(head of the chain || last mark || state), so that a change is noticed."""
-        return hashlib.sha256(
-            b"".join((head, mark, self.store, packed(*self[1:6]), self.secret))
-        ).digest()
+        """SHA-256(head of the chain || last mark || state). It reveals a change to any of them."""
+        numbers = to_bytes(
+            self.key_width, self.token_width, self.generation, self.rows, self.erased
+        )
+        return hashlib.sha256(head + mark + self.store + numbers + self.secret).digest()
 
 
 class Position(NamedTuple):
-    """Which rows a memory holds, as one value: every addition, deletion and compaction makes
-    another one of it.
+    """Which rows a memory holds, as one value that each addition, deletion and compaction changes.
 
-    Between two moments of the same position no row came, left or moved. Whatever was computed from
-    the rows may be used again at that position, and at no other.
+    While the position stays the same, no row comes, goes or moves. Anything computed from the rows
+    may be reused at that position only.
     """
 
     generation: int
-    rows: int  # of the generation, dead ones among them
+    rows: int  # of the generation, with dead ones
     live: int
     head: bytes  # of the chain of deletions
 
 
 class Ledger:
-    """A connection to `store.db`. Raises UnreadableMemoryError if it is no ledger, LockedMemoryError if it is busy."""
+    """A connection to `store.db`.
+
+    Raises UnreadableMemoryError if the file is not a ledger, LockedMemoryError if it is busy.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -116,11 +121,11 @@ class Ledger:
 
     @classmethod
     def create(cls, path: Path, state: LedgerState, sources: Mapping[int, Source]) -> None:
-        """A new one. sources: of some rows, by number."""
+        """Create a ledger. sources: by row number."""
         connection = sqlite3.connect(path, isolation_level=None)
         connection.execute("PRAGMA journal_mode=WAL")
-        named = f"PRAGMA application_id={APPLICATION};PRAGMA user_version={MEMORY_FORMAT}"
-        connection.executescript(f"{named};BEGIN;{SCHEMA}")
+        header = f"PRAGMA application_id={APPLICATION};PRAGMA user_version={MEMORY_FORMAT}"
+        connection.executescript(f"{header};BEGIN;{SCHEMA}")
         seal = state.seal(first_head(state.store), b"")
         connection.execute("INSERT INTO state VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*state, seal))
         connection.executemany(INSERT_SOURCE, ((row, *source) for row, source in sources.items()))
@@ -130,26 +135,27 @@ class Ledger:
     def _check(self) -> None:
         if self._number("PRAGMA application_id") != APPLICATION:
             raise UnreadableMemoryError(self.path, "not the ledger of a memory")
-        if (version := self._number("PRAGMA user_version")) != MEMORY_FORMAT:
+        version = self._number("PRAGMA user_version")
+        if version != MEMORY_FORMAT:
             why = f"of format {version}, while this munkey reads format {MEMORY_FORMAT}"
             raise UnreadableMemoryError(self.path, why, OTHER_VERSION)
         for setting in ("synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY"):
             self._ask(f"PRAGMA {setting}")
-        # a trigger could undo deletions
-        made = {sql for (sql,) in self._ask("SELECT sql FROM sqlite_master")}
-        if made != set(SCHEMA.strip(";\n").split(";\n")):
+        # Nothing else may be in it: a trigger could undo deletions.
+        statements = {sql for (sql,) in self._ask("SELECT sql FROM sqlite_master")}
+        if statements != set(SCHEMA.strip(";\n").split(";\n")):
             raise UnreadableMemoryError(self.path, "damaged: its tables are not those of a memory")
         self.state()
 
     def _wal_file(self) -> int:
-        """The inode of the write-ahead log; 0 where it has none."""
+        """The inode of the write-ahead log; 0 without one."""
         try:
             return Path(f"{self.path}-wal").stat().st_ino
         except FileNotFoundError:
             return 0
 
     def in_place(self) -> bool:
-        """Whether the write-ahead log that is open is the one that lies beside the file."""
+        """Whether the open write-ahead log is still the one beside the file."""
         return self._wal_file() == self._wal
 
     def _require_log(self) -> None:
@@ -157,10 +163,10 @@ class Ledger:
             raise OSError(f"{self.path}-wal: was removed while the memory was open; open it again")
 
     def _ask(self, question: str, *values: int | str | bytes) -> list[tuple[Any, ...]]:
-        """The rows of an answer. Raises what `failure` says."""
+        """Run a statement and return its rows. Raises what `failure` returns."""
         try:
             return self._connection.execute(question, values).fetchall()
-        # the second where a message quotes damaged text
+        # UnicodeDecodeError: SQLite's message quotes damaged text.
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise failure(self.path, error) from error
 
@@ -170,22 +176,20 @@ class Ledger:
     def _records(
         self, columns: str, types: tuple[Any, ...], rest: str, *values: int | str
     ) -> list[tuple[Any, ...]]:
-        """`SELECT columns FROM rest`. Raises UnreadableMemoryError where a value is not of its column's type."""
-        answer = self._ask(f"SELECT {columns} FROM {rest}", *values)
-        if any(
-            not issubclass(own, kind)
-            for at, kind in enumerate(types)
-            for own in {type(row[at]) for row in answer}
-        ):
-            table = rest.partition(" ")[0]
-            raise UnreadableMemoryError(
-                self.path, f"damaged: its table {table} holds what it must not"
-            )
-        return answer
+        """`SELECT columns FROM rest`. Raises UnreadableMemoryError for a value of another type."""
+        records = self._ask(f"SELECT {columns} FROM {rest}", *values)
+        for place, expected_type in enumerate(types):
+            value_types = {type(record[place]) for record in records}
+            if not all(issubclass(value_type, expected_type) for value_type in value_types):
+                table = rest.partition(" ")[0]
+                raise UnreadableMemoryError(
+                    self.path, f"damaged: its table {table} holds what it must not"
+                )
+        return records
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing, and on the disk when the block is left. Raises OSError where it cannot be written."""
+        """Write all or nothing. It is on the disk once the block ends. Raises OSError otherwise."""
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             yield self._connection
@@ -196,99 +200,96 @@ class Ledger:
             if isinstance(error, sqlite3.DatabaseError):
                 raise OSError(f"{self.path}: cannot be written ({error})") from error
             raise
-        self._require_log()  # else what was committed is in a file that nobody will find
+        self._require_log()  # without the log's name, nobody would find what was committed
 
     def state(self) -> LedgerState:
-        """The state. Raises UnreadableMemoryError where it, or the end of the chain, is not what was written."""
+        """The state.
+
+        Raises UnreadableMemoryError if the state, or the end of the chain, was changed.
+        """
         return self._sealed()[0]
 
     def position(self) -> Position:
-        """Which rows there are. Raises as `state`."""
+        """Which rows there are, as one value. Raises as `state`."""
         state, head, dead = self._sealed()
         return Position(state.generation, state.rows, state.rows - dead, head)
 
     def _sealed(self) -> tuple[LedgerState, bytes, int]:
-        """The state, the head of the chain, and how many rows are dead: all of the same moment."""
+        """The state, the head of the chain, and how many rows are dead, all of the same moment."""
         columns = f"{', '.join(LedgerState._fields)}, seal, {LAST_HEAD}, {LAST_MARK}, {DEAD}"
-        answer = self._records(columns, (bytes, *[int] * 5, *[bytes] * 4, int), "state")
-        if len(answer) != 1 or not LedgerState(*answer[0][:-4]).plausible():
+        records = self._records(columns, (bytes, *[int] * 5, *[bytes] * 4, int), "state")
+        if len(records) != 1 or not LedgerState(*records[0][:-4]).is_plausible():
             raise UnreadableMemoryError(self.path, "damaged: its state makes no sense")
-        state = LedgerState(*answer[0][:-4])
-        seal, last, mark, dead = answer[0][-4:]
-        head = last or first_head(state.store)
+        state = LedgerState(*records[0][:-4])
+        seal, last_head, mark, dead = records[0][-4:]
+        head = last_head or first_head(state.store)
         if seal != state.seal(head, mark):
             why = "damaged: its state, or the last link of its chain of deletions, was changed after it was written"
             raise UnreadableMemoryError(self.path, why)
         return state, head, dead
 
-    def _keep(self, state: LedgerState) -> None:
-        """Within a transaction, after all else: write the state as it is now, sealed."""
-        ((head, mark),) = self._ask(f"SELECT {LAST_HEAD}, {LAST_MARK}")
-        changed = (
-            state.generation,
-            state.rows,
-            state.erased,
-            state.seal(head or first_head(state.store), mark),
-        )
+    def _write_state(self, state: LedgerState) -> None:
+        """Write the state, sealed: the last statement of a transaction."""
+        [(head, mark)] = self._ask(f"SELECT {LAST_HEAD}, {LAST_MARK}")
+        seal = state.seal(head or first_head(state.store), mark)
         self._connection.execute(
-            "UPDATE state SET generation = ?, rows = ?, erased = ?, seal = ?", changed
+            "UPDATE state SET generation = ?, rows = ?, erased = ?, seal = ?",
+            (state.generation, state.rows, state.erased, seal),
         )
 
     def changes(self) -> int:
-        """A number that differs after any other connection has changed something.
+        """A number that differs once another connection has changed something.
 
-        Raises OSError where the write-ahead log was removed: what others write is in a new one, and
-        not seen here.
+        Raises OSError if the write-ahead log was removed: others then write to a new one, which
+        this connection does not see.
         """
         self._require_log()
         return self._number("PRAGMA data_version")
 
     def dead(self, after: int = 0, until: int = 1 << 62) -> np.ndarray:
-        """Rows that are dead, (D,) int64, of sequence numbers above `after` up to `until`, in order of deletion."""
+        """Dead rows (D,) int64 in order of deletion, of sequence numbers in (after, until]."""
         rest = "dead WHERE sequence > ? AND sequence <= ? ORDER BY sequence"
-        answer = self._records("row", (int,), rest, after, until)
-        return np.array([row for (row,) in answer], dtype=np.int64)
+        records = self._records("row", (int,), rest, after, until)
+        return np.array([row for (row,) in records], dtype=np.int64)
 
-    def _links(self, rest: str, *values: int) -> list[ChainLink]:
-        columns, types = ", ".join(ChainLink._fields[:-1]), (int, int, bytes, bytes)
-        return [ChainLink(*row) for row in self._records(columns, types, f"log {rest}", *values)]
+    def _links(self, rest: str) -> list[ChainLink]:
+        columns = ", ".join(ChainLink._fields[:-1])
+        records = self._records(columns, (int, int, bytes, bytes), f"log {rest}")
+        return [ChainLink(*record) for record in records]
 
     def links(self) -> list[ChainLink]:
-        # before the marks, in case of a deletion meanwhile
+        """The links of the chain, in order."""
+        # Read before the marks: a deletion may come in between.
         links = self._links("ORDER BY sequence")
         marks = dict(self._records("first, mark", (int, bytes), "deletions WHERE first <= last"))
         return [link._replace(mark=marks.get(link.sequence, b"")) for link in links]
 
     def log(self, request: str | None = None) -> list[Receipt]:
-        """Deletions, in order: all, or the one that was asked under this number."""
-        joined = (
+        """List deletions in order: all, or the one with this request number."""
+        columns = "first, last, b.head, a.head, deletions.at, request"
+        types = (int, int, bytes | None, bytes | None, int, str | None)
+        heads = (
             "LEFT JOIN log AS b ON b.sequence = first - 1 LEFT JOIN log AS a ON a.sequence = last"
         )
-        columns, types = (
-            "first, last, b.head, a.head, deletions.at, request",
-            (int, int, *[bytes | None] * 2, int),
-        )
-        which = "" if request is None else "WHERE request = ?"
-        rest, values = (
-            f"deletions {joined} {which} ORDER BY number",
-            [] if request is None else [request],
-        )
-        answer, store = (
-            self._records(columns, (*types, str | None), rest, *values),
-            self.state().store,
-        )
-        start = first_head(store)
-        return [
-            Receipt(
-                store.hex(),
-                range(first, last + 1),
-                (b or start).hex(),
-                (a or start).hex(),
-                moment(at),
-                asked,
+        if request is None:
+            records = self._records(columns, types, f"deletions {heads} ORDER BY number")
+        else:
+            rest = f"deletions {heads} WHERE request = ? ORDER BY number"
+            records = self._records(columns, types, rest, request)
+        store = self.state().store
+        receipts = []
+        for first, last, before, after, at, number in records:
+            receipts.append(
+                Receipt(
+                    store=store.hex(),
+                    sequences=range(first, last + 1),
+                    before=(before or first_head(store)).hex(),
+                    after=(after or first_head(store)).hex(),
+                    when=moment(at),
+                    request=number,
+                )
             )
-            for first, last, b, a, at, asked in answer
-        ]
+        return receipts
 
     def hashes(self, contents: np.ndarray) -> list[bytes]:
         """HMAC-SHA-256 of each content (N, 16) under the secret of this memory."""
@@ -299,159 +300,178 @@ class Ledger:
         """Which of the contents (N, 16) are blocked: (N,) bool."""
         if not self._number("SELECT EXISTS (SELECT * FROM blocked)"):
             return np.zeros(len(contents), dtype=bool)
-        asked = "SELECT 1 FROM blocked WHERE hash = ?"
-        return np.array([bool(self._ask(asked, one)) for one in self.hashes(contents)], dtype=bool)
+        question = "SELECT 1 FROM blocked WHERE hash = ?"
+        are_blocked = [bool(self._ask(question, digest)) for digest in self.hashes(contents)]
+        return np.array(are_blocked, dtype=bool)
 
     def blocked_count(self) -> int:
         return self._number("SELECT COUNT(*) FROM blocked")
 
     def last(self) -> ChainLink:
-        """The last link of the chain; before any deletion, one of sequence number 0 with the first head."""
+        """The last link of the chain. Before any deletion: number 0 with the first head."""
         links = self._links("ORDER BY sequence DESC LIMIT 1")
-        return links[0] if links else ChainLink(0, 0, b"", first_head(self.state().store))
+        if not links:
+            return ChainLink(0, 0, b"", first_head(self.state().store))
+        return links[0]
 
     def sources_of(self, rows: np.ndarray) -> list[Source]:
         """The source of each row (N,)."""
-        asked, rest = rows.tolist(), "sources WHERE row IN (SELECT value FROM json_each(?))"
-        answer = self._records(
-            "row, file, unit", (int, str | None, str | None), rest, json.dumps(asked)
+        row_numbers = rows.tolist()
+        records = self._records(
+            "row, file, unit",
+            (int, str | None, str | None),
+            "sources WHERE row IN (SELECT value FROM json_each(?))",
+            json.dumps(row_numbers),
         )
-        found = {row: (file, unit) for row, file, unit in answer}
-        return [found.get(row, NOWHERE) for row in asked]
+        sources = {row: (file, unit) for row, file, unit in records}
+        return [sources.get(row, NOWHERE) for row in row_numbers]
 
     def rows_from(self, column: Literal["file", "unit"], name: str) -> list[int]:
         """The rows that came from a file or belong to a unit, ascending."""
-        return [
-            row
-            for (row,) in self._records(
-                "row", (int,), f"sources WHERE {column} = ? ORDER BY row", name
-            )
-        ]
+        rest = f"sources WHERE {column} = ? ORDER BY row"
+        return [row for (row,) in self._records("row", (int,), rest, name)]
 
-    def stray_sources(self) -> int:
-        """How many sources belong to no live row: none, unless the ledger was tampered with."""
+    def count_stray_sources(self) -> int:
+        """Count sources that belong to no live row: 0, unless the ledger was tampered with."""
         live = (
             "row BETWEEN 0 AND (SELECT rows FROM state) - 1 AND row NOT IN (SELECT row FROM dead)"
         )
         return self._number(f"SELECT count(*) FROM sources WHERE NOT ({live})")
 
-    def unchained(self) -> int:
-        """How many dead rows are not those of the last links of the chain: none, unless it was tampered with.
+    def count_unchained(self) -> int:
+        """Count dead rows other than those of the last links: 0, unless it was tampered with.
 
-        A compaction removes dead rows, and never links.
+        A compaction removes dead rows, but never links.
         """
-        links, dead = "(SELECT count(*) FROM log)", "(SELECT count(*) FROM dead)"
+        links = "(SELECT count(*) FROM log)"
+        dead = "(SELECT count(*) FROM dead)"
         return self._number(
             f"SELECT count(*) FROM dead WHERE sequence NOT BETWEEN {links} - {dead} + 1 AND {links}"
         )
 
-    def unmarked(self) -> int | None:
-        """The number of the first deletion in the log that is not what was written, or not that of its links."""
-        columns, types = (
-            "number, first, last, at, request, mark",
-            (int, int, int, int, str | None, bytes),
-        )
-        hashes: dict[int, list[bytes]] = {}
+    def first_false_deletion(self) -> int | None:
+        """The first deletion in the log that was changed, or does not fit its links; None if sound."""
+        columns = "number, first, last, at, request, mark"
+        types = (int, int, int, int, str | None, bytes)
+        hashes: dict[int, list[bytes]] = {}  # of blocked contents, by deletion
         self._ask("BEGIN")  # all of the same moment
         try:
             links = self._links("ORDER BY sequence")
             deletions = self._records(columns, types, "deletions ORDER BY number")
-            for number, one in self._records("deletion, hash", (int, bytes), "blocked"):
-                hashes.setdefault(number, []).append(one)
+            for number, digest in self._records("deletion, hash", (int, bytes), "blocked"):
+                hashes.setdefault(number, []).append(digest)
         finally:
             self._ask("COMMIT")
-        mark, ended = b"", 0
-        for place, (number, first, last, at, request, written) in enumerate(deletions, start=1):
+        mark = b""
+        end = 0  # the last link so far
+        for place, deletion in enumerate(deletions, start=1):
+            number, first, last, at, request, written_mark = deletion
             mark = next_mark(mark, first, last, at, request, hashes.pop(number, ()))
-            wrong = (number, first, written) != (place, ended + 1, mark) or last < ended
-            if wrong or {link.at for link in links[ended:last]} - {at}:
+            if (number, first, written_mark) != (place, end + 1, mark) or last < end:
                 return place
-            ended = last
-        return None if ended == len(links) and not hashes else len(deletions) + 1
+            if any(link.at != at for link in links[end:last]):
+                return place
+            end = last
+        if end != len(links) or hashes:
+            return len(deletions) + 1
+        return None
 
     def integrity(self) -> str:
-        """`ok`, or what SQLite finds wrong with its file, its indexes too."""
+        """`ok`, or what SQLite finds wrong with its file, including indexes."""
         return "; ".join(str(line) for (line,) in self._ask("PRAGMA integrity_check"))
 
     def delete(
         self, rows: np.ndarray, records: np.ndarray, erased: int, request: str | None, block: bool
     ) -> Receipt:
-        """Record rows (D,) with records (D,) as dead, and drop their sources: the point of no return.
+        """Record rows (D,) with records (D,) as dead, and drop their sources.
 
-        request: the number it is asked under; block: whether the contents may not come back.
+        This is the point of no return. request: the number of the request. block: refuse these
+        contents from now on.
         """
-        last, at, state = self.last(), time.time_ns() // 1000, self.state()
-        ((number, mark),) = self._ask(
+        last = self.last()
+        at = time.time_ns() // 1000
+        state = self.state()
+        [(number, last_mark)] = self._ask(
             f"SELECT (SELECT IFNULL(max(number), 0) + 1 FROM deletions), {LAST_MARK}"
         )
-        links, head, sequences = (
-            [],
-            last.head,
-            range(last.sequence + 1, last.sequence + 1 + len(rows)),
-        )
-        recorded = (sequences.start, sequences.stop - 1, at, request)
-        fresh = np.unique(records["content"], axis=0) if block else records["content"][:0]
-        hashes = self.hashes(fresh[~self.are_blocked(fresh)])
-        carried = mark = next_mark(mark, *recorded, hashes)
+        sequences = range(last.sequence + 1, last.sequence + 1 + len(rows))
+        log_line = (sequences.start, sequences.stop - 1, at, request)
+        contents = np.unique(records["content"], axis=0) if block else records["content"][:0]
+        hashes = self.hashes(contents[~self.are_blocked(contents)])
+        mark = next_mark(last_mark, *log_line, hashes)
+        # The first link carries the mark of the deletion into the chain.
+        links = []
+        head = last.head
+        link_mark = mark
         for sequence, commitment in zip(sequences, records["commitment"], strict=True):
             log_entry = entry(commitment.tobytes())
-            head, carried = next_head(head, sequence, at, log_entry, carried), b""
+            head = next_head(head, sequence, at, log_entry, link_mark)
+            link_mark = b""
             links.append((sequence, at, log_entry, head))
         with self._transaction() as connection:
             connection.executemany("INSERT INTO log VALUES (?, ?, ?, ?)", links)
             connection.executemany(
                 "INSERT INTO dead VALUES (?, ?)", zip(sequences, rows.tolist(), strict=True)
             )
-            gone = "SELECT row FROM dead WHERE sequence > ?"
-            connection.execute(f"DELETE FROM sources WHERE row IN ({gone})", (last.sequence,))
+            new_dead = "SELECT row FROM dead WHERE sequence > ?"
+            connection.execute(f"DELETE FROM sources WHERE row IN ({new_dead})", (last.sequence,))
             if links or request is not None:
                 connection.execute(
-                    "INSERT INTO deletions VALUES (?, ?, ?, ?, ?, ?)", (number, *recorded, mark)
+                    "INSERT INTO deletions VALUES (?, ?, ?, ?, ?, ?)", (number, *log_line, mark)
                 )
             connection.executemany(
-                "INSERT INTO blocked VALUES (?, ?)", ((one, number) for one in hashes)
+                "INSERT INTO blocked VALUES (?, ?)", ((digest, number) for digest in hashes)
             )
-            self._keep(state._replace(erased=erased))
+            self._write_state(state._replace(erased=erased))
         return Receipt(
-            state.store.hex(), sequences, last.head.hex(), head.hex(), moment(at), request
+            store=state.store.hex(),
+            sequences=sequences,
+            before=last.head.hex(),
+            after=head.hex(),
+            when=moment(at),
+            request=request,
         )
 
-    def settled(
+    def record_zeros(
         self, erased: int, added: int = 0, sources: Mapping[int, Source] | None = None
     ) -> None:
-        """All dead rows up to the sequence number `erased` are zero on the disk. added: rows; sources: by row."""
+        """Record that all dead rows up to the sequence number `erased` are zero on the disk.
+
+        added: how many rows came. sources: theirs, by row.
+        """
         state = self.state()
         with self._transaction() as connection:
             connection.executemany(
                 INSERT_SOURCE, ((row, *source) for row, source in (sources or {}).items())
             )
-            self._keep(state._replace(rows=state.rows + added, erased=erased))
+            self._write_state(state._replace(rows=state.rows + added, erased=erased))
 
-    def switch(self, generation: int, kept: np.ndarray) -> None:
-        """The rows `kept`, ascending, lie in another generation now, numbered from 0, none of them dead."""
-        state, last, named = (
-            self.state(),
-            self.last(),
-            self._records("row", (int,), "sources ORDER BY row"),
-        )
-        old = np.array([row for (row,) in named], dtype=np.int64)
-        moved = zip(np.searchsorted(kept, old).tolist(), old.tolist(), strict=True)
+    def switch(self, generation: int, live_rows: np.ndarray) -> None:
+        """Record that the live rows, ascending, now lie in another generation, numbered from 0."""
+        state = self.state()
+        last = self.last()
+        records = self._records("row", (int,), "sources ORDER BY row")
+        old_rows = np.array([row for (row,) in records], dtype=np.int64)
+        new_rows = np.searchsorted(live_rows, old_rows)
+        moves = zip(new_rows.tolist(), old_rows.tolist(), strict=True)
         with self._transaction() as connection:
             connection.execute("DELETE FROM dead")
-            connection.executemany("UPDATE sources SET row = ? WHERE row = ?", moved)
-            self._keep(state._replace(generation=generation, rows=len(kept), erased=last.sequence))
+            connection.executemany("UPDATE sources SET row = ? WHERE row = ?", moves)
+            self._write_state(
+                state._replace(generation=generation, rows=len(live_rows), erased=last.sequence)
+            )
 
     def rewrite(self) -> None:
-        """Write the file anew: despite `secure_delete`, unused parts of its pages can hold what was deleted."""
+        """Write the file anew: despite `secure_delete`, unused parts of pages can hold deleted data."""
         self._ask("VACUUM")
 
     def empty_wal(self) -> bool:
-        """Move everything out of the write-ahead log and cut it to nothing; whether that was possible."""
-        ((busy, *_),) = self._ask("PRAGMA wal_checkpoint(TRUNCATE)")
+        """Move everything out of the write-ahead log and truncate it. Returns whether it worked."""
+        [(busy, *_)] = self._ask("PRAGMA wal_checkpoint(TRUNCATE)")
         return not busy
 
     def copy(self, path: Path) -> None:
-        """Write the ledger to a new file, without anything that unused parts of its pages hold."""
+        """Write the ledger to a new file, without the unused parts of its pages."""
         self._ask("VACUUM INTO ?", str(path))
         connection = sqlite3.connect(path, isolation_level=None)
         connection.execute("PRAGMA journal_mode=WAL")

@@ -1,6 +1,7 @@
-"""The rows of one generation of a memory: four files of fixed stride, written in place and read through memory maps.
+"""The rows of one generation of a memory: four files of fixed stride.
 
-`keys` and `tokens` hold float32, `records` salt, id, label and commitment, `live` one byte a row.
+They are written in place and read through memory maps. `keys` and `tokens` hold float32, `records`
+salt, id, label and commitment, `live` one byte per row.
 """
 
 import os
@@ -20,8 +21,8 @@ BLOCK = 1024  # rows at a time
 NAMES = ("keys", "tokens", "records", "live")
 
 
-class Copied(NamedTuple):
-    """Rows that were copied out of the maps. Where `live` is false, the row was deleted and all else is zero."""
+class CopiedRows(NamedTuple):
+    """Rows copied out of the maps. If `live` is false, the row was deleted and all else is zero."""
 
     ids: np.ndarray
     labels: np.ndarray
@@ -31,10 +32,18 @@ class Copied(NamedTuple):
 
 @dataclass(frozen=True)
 class MemoryView:
-    """A memory as it can be read: read-only maps that follow deletions at once, but neither additions nor compactions.
+    """Read-only maps of a memory. They show deletions at once, but no additions or compactions.
 
-    keys: (N, d) float32; tokens: (N, m) float32; records: (N,); live: (N,) bool. Dead rows are, or soon will be, zero:
-    whatever is read must be filtered by `live` after it was read, as `copy` does.
+    Attributes
+    ----------
+    generation : int
+        The folder that they map.
+    keys, tokens : ndarray of float32, shape (N, d) and (N, m)
+        Dead rows are zero, or soon will be: read first, then filter by `live`, as `copy` does.
+    records : ndarray of RECORD, shape (N,)
+        Salt, id, label, content, time and commitment.
+    live : ndarray of bool, shape (N,)
+        False for a dead row.
     """
 
     generation: int
@@ -45,7 +54,7 @@ class MemoryView:
 
     @cached_property
     def longest_key(self) -> float:
-        """A length that no key exceeds, looked for once: keys can only be zeroed."""
+        """A length that no key exceeds. Computed once, since keys can only become zero."""
         return longest(self.keys)
 
     @property
@@ -60,25 +69,29 @@ class MemoryView:
         """Copies of some rows, dead or alive."""
         return Rows(self.records[rows], self.keys[rows], self.tokens[rows])
 
-    def copy(self, rows: np.ndarray) -> Copied:
-        """Copies of rows (any shape) that are still live after they were copied."""
-        records, tokens = self.records[rows], self.tokens[rows]
-        # looked at last: whatever was deleted before this line is not handed out
-        live = self.live[rows]
-        records[~live], tokens[~live] = np.zeros((), RECORD), 0
-        return Copied(records["id"], records["label"], tokens, live)
+    def copy(self, rows: np.ndarray) -> CopiedRows:
+        """Copy rows (any shape), with zeros for those that are not live afterwards."""
+        records = self.records[rows]
+        tokens = self.tokens[rows]
+        live = self.live[rows]  # read last: rows deleted before this line are not handed out
+        records[~live] = np.zeros((), RECORD)
+        tokens[~live] = 0
+        return CopiedRows(records["id"], records["label"], tokens, live)
 
 
 _NO_ROWS = np.zeros((0, 0), dtype=np.float32)
-# no generation is 0
+# Before the first look. No generation has the number 0.
 NOTHING_READ = MemoryView(0, _NO_ROWS, _NO_ROWS, np.zeros(0, RECORD), np.zeros(0, dtype=bool))
 
 
 class Matrices:
-    """The files of a generation. Raises UnreadableMemoryError where one is missing, a link, or too short."""
+    """The files of a generation.
+
+    widths: numbers in a key and in a token. rows: how many must be there. Raises
+    UnreadableMemoryError if a file is missing, a link, or too short.
+    """
 
     def __init__(self, folder: Path, widths: tuple[int, ...], flags: int, rows: int = 0) -> None:
-        """widths: numbers in a key and in a token. rows: how many must be there."""
         self.folder = folder
         types = (
             np.dtype(("<f4", widths[:1])),
@@ -98,7 +111,8 @@ class Matrices:
                 raise UnreadableMemoryError(
                     folder / name, f"cannot be opened ({error.strerror})"
                 ) from error
-            size, needed = os.fstat(self._files[name]).st_size, rows * self._types[name].itemsize
+            size = os.fstat(self._files[name]).st_size
+            needed = rows * self._types[name].itemsize
             if size < needed:
                 self.close()
                 raise UnreadableMemoryError(
@@ -107,16 +121,16 @@ class Matrices:
 
     @classmethod
     def create(cls, folder: Path, widths: tuple[int, ...]) -> "Matrices":
-        """Empty files in a new folder."""
+        """Create empty files in a new folder."""
         folder.mkdir()
         return cls(folder, widths, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
     def view(self, generation: int, rows: int) -> MemoryView:
-        """Maps of the first `rows` rows."""
+        """Map the first `rows` rows."""
         return MemoryView(generation, *(self._map(name, rows) for name in NAMES))
 
     def _map(self, name: str, rows: int) -> np.ndarray:
-        if not rows:  # nothing cannot be mapped
+        if not rows:  # an empty file cannot be mapped
             return np.zeros(0, self._types[name])
         with os.fdopen(os.dup(self._files[name]), "rb") as file:
             return np.memmap(file, self._types[name], "r", shape=(rows,))
@@ -129,12 +143,12 @@ class Matrices:
 
     def append(self, at: int, rows: Rows) -> None:
         """Write live rows from row number `at` on. They are on the disk only after `sync`."""
-        arrays = rows.keys, rows.tokens, rows.records, np.ones(len(rows.keys), "?")
+        arrays = (rows.keys, rows.tokens, rows.records, np.ones(len(rows.keys), "?"))
         for name, array in zip(NAMES, arrays, strict=True):
             self._write(name, np.ascontiguousarray(array).reshape(-1).view("u1").data, at)
 
     def cut(self, rows: int) -> None:
-        """Drop everything behind the first `rows` rows. Raises OSError where a file was replaced while it was open."""
+        """Drop all bytes after the first `rows` rows. Raises OSError if an open file was replaced."""
         for name, file in self._files.items():
             if not os.path.samestat(os.fstat(file), (self.folder / name).stat()):
                 raise OSError(
@@ -144,9 +158,10 @@ class Matrices:
                 disk.cut(file, rows * self._types[name].itemsize)
 
     def hide(self, rows: np.ndarray, total: int) -> None:
-        """Clear `live` of some rows, which every reader sees at once."""
+        """Clear `live` of some rows. Every reader sees that at once."""
         if rows.size:
-            first, last = int(rows.min()), int(rows.max())
+            first = int(rows.min())
+            last = int(rows.max())
             live = np.array(self._map("live", total)[first : last + 1])
             live[rows - first] = False
             self._write("live", live.tobytes(), first)
@@ -155,20 +170,22 @@ class Matrices:
         self._write("live", live.tobytes(), 0)
 
     def erase(self, rows: np.ndarray) -> None:
-        """Zeros over key, token and record of some rows. They are on the disk only after `sync`."""
+        """Write zeros over key, token and record of some rows. On the disk only after `sync`."""
+        if not rows.size:
+            return
         ordered = np.unique(rows)
-        ends = (np.diff(ordered) != 1) | (np.arange(1, len(ordered)) % BLOCK == 0)
-        # consecutive ones
-        for part in np.split(ordered, np.flatnonzero(ends) + 1) if rows.size else ():
+        # One write for each run of consecutive rows, at most BLOCK of them.
+        is_end = (np.diff(ordered) != 1) | (np.arange(1, len(ordered)) % BLOCK == 0)
+        for run in np.split(ordered, np.flatnonzero(is_end) + 1):
             for name in ("keys", "tokens", "records"):
-                self._write(name, bytes(len(part) * self._types[name].itemsize), int(part[0]))
+                self._write(name, bytes(len(run) * self._types[name].itemsize), int(run[0]))
 
     def sync(self) -> None:
         for file in self._files.values():
             disk.sync(file)
 
     def seal(self) -> None:
-        """Wait until a new generation is on the disk, its names too."""
+        """Wait until a new generation is on the disk, including its names."""
         self.sync()
         disk.sync_folder(self.folder)
         disk.sync_folder(self.folder.parent)
@@ -180,15 +197,12 @@ class Matrices:
 
 
 def retire(folder: Path) -> None:
-    """Remove a generation: hide its rows from readers that are still open, write zeros over them, unlink.
+    """Remove a generation: hide its rows from open readers, write zeros over them, unlink.
 
-    Files that are not the memory's own stay, and then the folder does too.
+    Files that are not the memory's stay, and then the folder stays too.
     """
-    paths = [
-        path
-        for name in reversed(NAMES)
-        if (path := folder / name).is_file() and not path.is_symlink()
-    ]
+    paths = [folder / name for name in reversed(NAMES)]  # `live` first: it hides the rows
+    paths = [path for path in paths if path.is_file() and not path.is_symlink()]
     for path in paths:
         file = disk.open_file(path, os.O_RDWR)
         try:

@@ -1,8 +1,7 @@
-"""Opening a memory: look first whether it is whole, then finish what a killed writer has begun."""
+"""Opening a memory: check first that it is whole, then finish what a killed writer has begun."""
 
 import os
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from munkey.deploy.store.errors import LockedMemoryError, UnreadableMemoryError
 from munkey.deploy.store.ledger import Ledger, LedgerState
 from munkey.deploy.store.matrices import NAMES, Matrices, MemoryView, retire
 from munkey.deploy.store.rows import RECORD
-from munkey.deploy.store.verify import listed, mismatched
+from munkey.deploy.store.verify import first_rows, mismatched_rows
 
 BESIDE = ("store.db-wal", "store.db-shm")
 SAMPLE = 16  # rows whose commitments are checked on opening
@@ -25,53 +24,57 @@ def generation_folder(folder: Path, number: int) -> Path:
 
 
 def matrices_of(folder: Path, state: LedgerState, flags: int) -> Matrices:
-    """The matrices that the ledger names. Raises UnreadableMemoryError where they are missing or too short."""
-    own = generation_folder(folder, state.generation)
-    return Matrices(own, (state.key_width, state.token_width), flags, state.rows)
+    """Open the matrices that the ledger names.
+
+    Raises UnreadableMemoryError if they are missing or too short.
+    """
+    current = generation_folder(folder, state.generation)
+    return Matrices(current, (state.key_width, state.token_width), flags, state.rows)
 
 
 def generations(folder: Path) -> set[Path]:
-    """The folders of all generations, no links."""
-    paths = (
-        path
-        for path in folder.glob("generation-*")
-        if path.name.removeprefix("generation-").isdecimal()
-    )
-    return {path for path in paths if path.is_dir() and not path.is_symlink()}
+    """The folders of all generations, without links."""
+    folders = set()
+    for path in folder.glob("generation-*"):
+        is_numbered = path.name.removeprefix("generation-").isdecimal()
+        if is_numbered and path.is_dir() and not path.is_symlink():
+            folders.add(path)
+    return folders
 
 
-def foreign(folder: Path, state: LedgerState) -> tuple[str, ...]:
-    """What is in the folder of a memory and not its own: other files and folders, and bytes behind its last row.
+def foreign_files(folder: Path, state: LedgerState) -> tuple[str, ...]:
+    """Files and folders in a memory that are not its own, and bytes after its last row.
 
-    Nobody but their owner knows what they hold. What a writer is adding just now is among them.
+    Only their owner knows what they hold. Rows that a writer is adding right now count, too.
     """
-    own = generation_folder(folder, state.generation)
-    sizes = zip(
-        NAMES, (4 * state.key_width, 4 * state.token_width, RECORD.itemsize, 1), strict=True
-    )
-    with suppress(FileNotFoundError):  # compacted meanwhile
-        paths = {*folder.iterdir()} - {
-            own,
-            *(folder / name for name in ("lock", "store.db", *BESIDE)),
-        }
-        paths |= {path for path in own.iterdir() if path.name not in NAMES or path.is_dir()}
-        behind = {name: (own / name).stat().st_size - state.rows * size for name, size in sizes}
-        tails = (
-            f"{own.name}/{name}, {size} bytes behind its last row"
-            for name, size in behind.items()
-            if size > 0
-        )
-        return (*sorted(str(path.relative_to(folder)) for path in paths), *tails)
-    return ()
+    current = generation_folder(folder, state.generation)
+    row_sizes = (4 * state.key_width, 4 * state.token_width, RECORD.itemsize, 1)
+    own_names = {current.name, "lock", "store.db", *BESIDE}
+    names = []
+    tails = []
+    try:
+        names += [path.name for path in folder.iterdir() if path.name not in own_names]
+        for path in current.iterdir():
+            if path.name not in NAMES or path.is_dir():
+                names.append(f"{current.name}/{path.name}")
+        for name, row_size in zip(NAMES, row_sizes, strict=True):
+            tail = (current / name).stat().st_size - state.rows * row_size
+            if tail > 0:
+                tails.append(f"{current.name}/{name}, {tail} bytes behind its last row")
+    except FileNotFoundError:  # compacted meanwhile
+        return ()
+    return (*sorted(names), *tails)
 
 
 def require_whole(folder: Path, ledger: Ledger, view: MemoryView) -> np.ndarray:
-    """Which of the rows are live by the ledger: (N,) bool.
+    """Which rows are live according to the ledger: (N,) bool.
 
-    Raises UnreadableMemoryError where the ledger names dead rows that are not there, or has lost deletions, since other
-    rows are hidden; and where rows from all over the memory do not match their commitments.
+    Raises UnreadableMemoryError if the ledger names dead rows that are not there; if it has lost
+    deletions, whose rows are hidden; and if rows from all over the memory do not match their
+    commitments.
     """
-    # In this order: a row is dead by the ledger before it is hidden, and counted before it is dead.
+    # Read in this order: the ledger counts a row before it calls it dead, and calls it dead before
+    # the row is hidden.
     hidden = view.live.view("u1") == 0
     dead = ledger.dead()
     rows = ledger.state().rows
@@ -81,21 +84,30 @@ def require_whole(folder: Path, ledger: Ledger, view: MemoryView) -> np.ndarray:
             ledger.path, f"damaged: it lists dead rows that are not among its {rows}"
         )
     live[dead[dead < len(live)]] = False
-    if len(lost := np.flatnonzero(live & hidden)):
-        why = "it is older than the rows are, or its write-ahead log, store.db-wal, was lost"
-        said = f"does not know of {counted(len(lost), 'deleted row')}, {listed(lost)}: {why}"
-        raise UnreadableMemoryError(ledger.path, said)
+    lost_rows = np.flatnonzero(live & hidden)
+    if len(lost_rows):
+        why = (
+            f"does not know of {counted(len(lost_rows), 'deleted row')}, {first_rows(lost_rows)}: it"
+            " is older than the rows are, or its write-ahead log, store.db-wal, was lost"
+        )
+        raise UnreadableMemoryError(ledger.path, why)
     live_rows = np.flatnonzero(live)
-    if len(wrong := mismatched(ledger, view, live_rows[:: max(1, len(live_rows) // SAMPLE)])):
-        why = "a file or the name of a source file was changed, or is of another memory"
-        said = f"{counted(len(wrong), 'row')} not matching their commitment, {listed(wrong)}: {why}"
-        raise UnreadableMemoryError(generation_folder(folder, view.generation), said)
+    sample = live_rows[:: max(1, len(live_rows) // SAMPLE)]
+    wrong_rows = mismatched_rows(ledger, view, sample)
+    if len(wrong_rows):
+        why = (
+            f"{counted(len(wrong_rows), 'row')} not matching their commitment,"
+            f" {first_rows(wrong_rows)}: a file or the name of a source file was changed, or is of"
+            " another memory"
+        )
+        raise UnreadableMemoryError(generation_folder(folder, view.generation), why)
     return live
 
 
 def recover(folder: Path, ledger: Ledger) -> Matrices:
-    """Bring the files in line with the ledger, and return them, open for writing. Needs the lock."""
-    state, last = ledger.state(), ledger.last().sequence
+    """Bring the files in line with the ledger, and return them open for writing. Needs the lock."""
+    state = ledger.state()
+    last = ledger.last().sequence
     matrices = matrices_of(folder, state, os.O_RDWR)
     try:
         view = matrices.view(state.generation, state.rows)
@@ -109,7 +121,7 @@ def recover(folder: Path, ledger: Ledger) -> Matrices:
             retire(other)
         disk.sync_folder(folder)
         if state.erased != last:
-            ledger.settled(last)
+            ledger.record_zeros(last)
         ledger.empty_wal()
     except BaseException:
         matrices.close()
@@ -117,11 +129,11 @@ def recover(folder: Path, ledger: Ledger) -> Matrices:
     return matrices
 
 
-def followed(folder: Path, ledger: Ledger) -> MemoryView:
-    """What the ledger describes now, for reading, without anything in it that has been deleted.
+def map_for_reading(folder: Path, ledger: Ledger) -> MemoryView:
+    """Map the rows that the ledger describes now, with all deletions hidden.
 
-    Its generation must be locked. Raises UnreadableMemoryError where it is damaged, LockedMemoryError where its writer
-    hangs.
+    The generation must be locked. Raises UnreadableMemoryError if it is damaged, LockedMemoryError
+    if its writer hangs.
     """
     state = ledger.state()
     matrices = matrices_of(folder, state, os.O_RDONLY)
@@ -133,9 +145,10 @@ def followed(folder: Path, ledger: Ledger) -> MemoryView:
 
 
 def wait_until_hidden(folder: Path, ledger: Ledger, view: MemoryView) -> None:
-    """Where a writer was killed, its deletions are hidden first: by its successor, or from here.
+    """Wait until every row that the ledger calls dead is hidden.
 
-    Raises LockedMemoryError where a writer does not get that done.
+    If the writer was killed before that, its successor hides them, or this function does. Raises
+    LockedMemoryError if a writer does not get it done.
     """
     until = time.monotonic() + PATIENCE_S
     while True:

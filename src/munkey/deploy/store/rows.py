@@ -1,4 +1,4 @@
-"""Rows of a memory, checked before they are stored, their commitments, and where the row of an id lies."""
+"""Rows of a memory: checks before they are stored, commitments, and the lookup of an id."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from munkey.core.ids import NOBODY
 
-DIGEST = 16  # bytes that are equal for identical contents
+DIGEST = 16  # bytes of a digest, equal for identical contents
 FIELDS = [
     ("salt", "u1", (16,)),
     ("id", "<i8"),
@@ -21,7 +21,7 @@ FIELDS = [
     ("content", "u1", (DIGEST,)),
     ("added", "<i8"),
 ]
-HIDDEN = np.dtype(FIELDS).itemsize  # the bytes of a record that its commitment is computed from
+HIDDEN = np.dtype(FIELDS).itemsize  # bytes of a record that its commitment covers
 RECORD = np.dtype([*FIELDS, ("commitment", "u1", (32,))])  # added: microseconds since 1970
 # the file that a row came from, and the unit (a person, say) that it belongs to
 Source = tuple[str | None, str | None]
@@ -37,68 +37,72 @@ class Rows(NamedTuple):
 
 
 def checked_ids(ids: ArrayLike | Iterable[int]) -> np.ndarray:
-    """Ids as int64 (N,), also of a set or generator. Raises ValueError but for whole numbers from 0 to 2^63 - 1."""
-    loose = (
+    """Ids as int64 (N,), also from a set or a generator.
+
+    Raises ValueError unless they are whole numbers from 0 to 2^63 - 1.
+    """
+    if (
         isinstance(ids, Iterable)
         and not isinstance(ids, Sequence)
         and not hasattr(ids, "__array__")
-    )
-    given = np.array([*ids]) if loose else np.asarray(ids)  # type: ignore[misc]  # a set, a generator
-    # objects: numbers of any size
-    whole = given.dtype.kind in "iu" or all(type(one) is int for one in given.flat)
-    if given.ndim != 1 or not whole:
+    ):
+        array = np.array([*ids])  # of a set or a generator
+    else:
+        array = np.asarray(ids)
+    # Numbers too large for any integer type become objects.
+    is_whole = array.dtype.kind in "iu" or all(type(value) is int for value in array.flat)
+    if array.ndim != 1 or not is_whole:
         raise ValueError(
-            f"ids must be a list of whole numbers, not {given.dtype} of shape {given.shape}"
+            f"ids must be a list of whole numbers, not {array.dtype} of shape {array.shape}"
         )
-    if given.size and (int(given.min()) < 0 or int(given.max()) > np.iinfo(np.int64).max):
+    if array.size and (int(array.min()) < 0 or int(array.max()) > np.iinfo(np.int64).max):
         raise ValueError(
-            f"ids must lie between 0 and 2^63 - 1; here they go from {given.min()} to {given.max()}"
+            f"ids must lie between 0 and 2^63 - 1; here they go from {array.min()} to {array.max()}"
         )
-    return given.astype("<i8")
+    return array.astype("<i8")
 
 
 def checked_matrix(name: str, values: ArrayLike, count: int) -> np.ndarray:
-    """float32 (count, width), width at least 1. Raises ValueError for other shapes and numbers, NaN and infinity."""
+    """A matrix as float32 (count, width), width at least 1. Raises ValueError for other values."""
     matrix = np.asarray(values)
     if matrix.ndim != 2 or len(matrix) != count or matrix.shape[1] < 1 or matrix.dtype.kind != "f":
         raise ValueError(
-            f"{name} must be floats, one row for each of {count} ids, not {matrix.dtype} {matrix.shape}"
+            f"{name} must be floats, one row for each of {count} ids, not {matrix.dtype}"
+            f" {matrix.shape}"
         )
     with np.errstate(over="ignore"):
         matrix = np.ascontiguousarray(matrix, dtype="<f4")
-    if not np.isfinite(matrix).all():
-        raise ValueError(
-            f"{name} must be finite float32 numbers; row {np.argwhere(~np.isfinite(matrix))[0][0]} is not"
-        )
+    bad_rows = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+    if len(bad_rows):
+        raise ValueError(f"{name} must be finite float32 numbers; row {bad_rows[0]} is not")
     return matrix
 
 
 def checked_texts(what: str, texts: Sequence[str | None] | None, count: int) -> list[str | None]:
-    """Texts of `count` rows, None where there is none. Raises ValueError for another number, and what is not text."""
+    """Texts of `count` rows, or None. Raises ValueError for another number, or other values."""
     if isinstance(texts, str) or (texts is not None and len(texts) != count):
         raise ValueError(f"{what}s must be a list of {count}, one for each row, not {texts!r:.80}")
-    given = list(texts or [None] * count)
-    for text in given:
-        if text is not None and not (
-            isinstance(text, str) and re.fullmatch("[^\ud800-\udfff]+", text)
-        ):
+    if not texts:
+        return [None] * count
+    for text in texts:
+        is_text = isinstance(text, str) and re.fullmatch("[^\ud800-\udfff]+", text)
+        if text is not None and not is_text:
             raise ValueError(f"a {what} must be named in text, not {text!r}")
-    return given
+    return list(texts)
 
 
 def key_digests(keys: np.ndarray) -> np.ndarray:
-    """What stands for the contents of rows that have no picture: digests (N, 16) uint8 of keys (N, d)."""
-    return np.frombuffer(
-        b"".join(hashlib.sha256(key).digest()[:DIGEST] for key in keys), "u1"
-    ).reshape(-1, DIGEST)
+    """Digests (N, 16) uint8 of keys (N, d): the content of rows without a picture."""
+    digests = b"".join(hashlib.sha256(key).digest()[:DIGEST] for key in keys)
+    return np.frombuffer(digests, "u1").reshape(-1, DIGEST)
 
 
 def checked_contents(contents: ArrayLike) -> np.ndarray:
     """Digests of contents: (N, 16) uint8. Raises ValueError for other shapes and types."""
-    given = np.asarray(contents)
-    if given.dtype != np.uint8 or given.ndim != 2 or given.shape[1] != DIGEST:
-        raise ValueError(f"contents must be uint8 (N, {DIGEST}), not {given.dtype} {given.shape}")
-    return given
+    array = np.asarray(contents)
+    if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != DIGEST:
+        raise ValueError(f"contents must be uint8 (N, {DIGEST}), not {array.dtype} {array.shape}")
+    return array
 
 
 def rows_from(  # noqa: PLR0913  # the parts of a row
@@ -111,38 +115,41 @@ def rows_from(  # noqa: PLR0913  # the parts of a row
     units: Sequence[str | None] | None = None,
     contents: ArrayLike | None = None,
 ) -> tuple[Rows, dict[int, Source]]:
-    """Rows of a store, added now, with fresh salts and their commitments. Raises ValueError that says what is wrong.
+    """Make rows of a store, added now, with fresh salts and commitments. Raises ValueError.
 
-    contents: (N, 16) uint8, by default from the bytes of the key. Also returns the sources that are known, by place.
+    contents: (N, 16) uint8, by default from the bytes of the key. Also returns the known sources,
+    by place.
     """
     ids = checked_ids(ids)
-    named = checked_texts("source file", files, len(ids)), checked_texts("unit", units, len(ids))
-    sources: list[Source] = list(zip(*named, strict=True))
+    file_names = checked_texts("source file", files, len(ids))
+    unit_names = checked_texts("unit", units, len(ids))
+    sources: list[Source] = list(zip(file_names, unit_names, strict=True))
     if len(np.unique(ids)) != len(ids):
         raise ValueError("an id occurs twice among the rows to add")
     records = np.zeros(len(ids), RECORD)
-    given = np.full(len(ids), NOBODY) if labels is None else checked_ids(labels)
-    if len(given) != len(ids):
-        raise ValueError(f"{len(given)} labels for {len(ids)} ids")
-    records["id"], records["label"], records["added"] = ids, given, time.time_ns() // 1000
+    label_array = np.full(len(ids), NOBODY) if labels is None else checked_ids(labels)
+    if len(label_array) != len(ids):
+        raise ValueError(f"{len(label_array)} labels for {len(ids)} ids")
+    records["id"] = ids
+    records["label"] = label_array
+    records["added"] = time.time_ns() // 1000
     records["salt"] = np.frombuffer(secrets.token_bytes(16 * len(ids)), "u1").reshape(-1, 16)
     rows = Rows(
         records, checked_matrix("keys", keys, len(ids)), checked_matrix("tokens", tokens, len(ids))
     )
-    if contents is None:
-        contents = key_digests(rows.keys)
-    if len(digest := checked_contents(contents)) != len(ids):
-        raise ValueError(f"{len(digest)} contents for {len(ids)} ids")
-    records["content"] = digest
+    digests = key_digests(rows.keys) if contents is None else checked_contents(contents)
+    if len(digests) != len(ids):
+        raise ValueError(f"{len(digests)} contents for {len(ids)} ids")
+    records["content"] = digests
     records["commitment"] = commitments(store, rows, sources)
     return rows, {place: source for place, source in enumerate(sources) if source != NOWHERE}
 
 
 def commitments(store: bytes, rows: Rows, sources: Sequence[Source]) -> np.ndarray:
-    """c = SHA-256(store || salt || id || label || content || added || key || token || source) of each row: (N, 32).
+    """c = SHA-256(store || salt || id || label || content || added || key || token || source): (N, 32).
 
-    Numbers are in little-endian order. store: the name of the memory, so that no rows of another one pass for its own;
-    sources: file and unit of each row, hashed as a list in JSON, e.g. `["a.png", null]`.
+    Numbers are little-endian. store: the name of the memory, so that rows of another one do not
+    pass for its own. sources: file and unit of each row, as a list in JSON, e.g. `["a.png", null]`.
     """
     hidden = np.ascontiguousarray(rows.records).tobytes()
     digests = bytearray()
@@ -154,24 +161,30 @@ def commitments(store: bytes, rows: Rows, sources: Sequence[Source]) -> np.ndarr
 
 
 def same_contents(records: np.ndarray, contents: np.ndarray) -> np.ndarray:
-    """Which of the records (N,) have a content among contents (M, 16): places, ascending. Milliseconds for N = 10^6."""
-    held, wanted = (
-        np.ascontiguousarray(each[:, :8]).view("<u8")[:, 0]
-        for each in (records["content"], contents)
-    )
-    places, whole = np.flatnonzero(np.isin(held, wanted)), {one.tobytes() for one in contents}
-    return places[[one.tobytes() in whole for one in records["content"][places]]]
+    """Places of the records (N,) whose content is among contents (M, 16), ascending.
+
+    It compares the first halves first, as numbers: milliseconds for N = 10^6.
+    """
+    places = np.flatnonzero(np.isin(_first_halves(records["content"]), _first_halves(contents)))
+    whole_contents = {content.tobytes() for content in contents}
+    is_same = [content.tobytes() in whole_contents for content in records["content"][places]]
+    return places[is_same]
+
+
+def _first_halves(contents: np.ndarray) -> np.ndarray:
+    """The first 8 bytes of each content (N, 16), as uint64 (N,)."""
+    return np.ascontiguousarray(contents[:, :8]).view("<u8")[:, 0]
 
 
 def entry(commitment: bytes) -> bytes:
-    """What the log keeps of a deleted row: SHA-256(c). The commitment itself is erased with the row."""
+    """The log's entry for a deleted row: SHA-256(c). The commitment c is erased with the row."""
     return hashlib.sha256(commitment).digest()
 
 
 class Lookup:
-    """ids (N,) -> rows (N,), as two sorted arrays: 16 bytes a row.
+    """The row of each id, as two sorted arrays: 16 bytes per row.
 
-    Deleted ids stay until they are added again; the caller looks at `live`.
+    Deleted ids stay until they are added again, so the caller passes `live`.
     """
 
     def __init__(self, ids: np.ndarray, rows: np.ndarray) -> None:
@@ -181,13 +194,13 @@ class Lookup:
 
     def add(self, ids: np.ndarray, rows: np.ndarray) -> None:
         order = np.argsort(ids, kind="stable")
-        # behind a deleted row of the same id
+        # After a deleted row of the same id, if there is one.
         places = np.searchsorted(self._ids, ids[order], side="right")
         self._ids = np.insert(self._ids, places, ids[order])
         self._rows = np.insert(self._rows, places, rows[order])
 
     def find(self, ids: np.ndarray, live: np.ndarray) -> np.ndarray:
-        """The live row of each id; -1 where there is none."""
+        """The live row of each id, or -1."""
         if not len(self._ids):
             return np.full(len(ids), -1)
         places = np.maximum(np.searchsorted(self._ids, ids, side="right") - 1, 0)

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
@@ -23,10 +22,10 @@ from munkey.deploy.store.ledger import Ledger, LedgerState, Position
 from munkey.deploy.store.matrices import BLOCK, NAMES, NOTHING_READ, Matrices, MemoryView, retire
 from munkey.deploy.store.recovery import (
     BESIDE,
-    followed,
-    foreign,
+    foreign_files,
     generation_folder,
     generations,
+    map_for_reading,
     matrices_of,
     recover,
     wait_until_hidden,
@@ -40,37 +39,62 @@ from munkey.deploy.store.rows import (
     rows_from,
     same_contents,
 )
-from munkey.deploy.store.verify import Report, blocks, breaks, nonzero, verified
+from munkey.deploy.store.verify import Report, blocks, chain_faults, check, nonzero_rows
 
-# rows that a deletion overwrites before it is acknowledged; `settle` overwrites more of them
+# A deletion of up to so many rows overwrites them before it returns; `settle` overwrites more.
 ERASED_AT_ONCE = 1000
-# deletions whose zeros may still be on their way to the disk; then `settle` waits for them
+# After so many deletions, `settle` waits until their zeros are on the disk.
 UNSETTLED = 64
 
 
 class Store(AbstractContextManager["Store"]):
-    """A memory, open for reading or, by one process at a time, for writing. May be used from several threads.
+    """A memory on disk that forgets durably.
 
-    Methods that write raise ClosedMemoryError where it is closed or open for reading only. A failure while something is
-    being changed closes the store; opening it again recovers.
+    Open one with `Store.open`, or make one with `Store.create`. Any number of processes may read
+    it; one at a time may write. A store may be used from several threads.
+
+    Attributes
+    ----------
+    folder : Path
+        The folder of the memory.
+
+    Raises
+    ------
+    ClosedMemoryError
+        By every method, if the store is closed, or was opened by another process (a forked child
+        has nothing open); by methods that write, if it is open for reading only.
+
+    Notes
+    -----
+    A failure during a change closes the store. Opening it again recovers the memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from munkey.deploy.store.store import Store
+    >>> keys = np.eye(3, dtype=np.float32)
+    >>> with Store.create("memory", [10, 11, 12], keys, keys) as store:
+    ...     receipt = store.delete([11])
+    ...     print(receipt.sequences, store.view.ids[store.view.live])
+    range(1, 2) [10 12]
     """
 
     def __init__(self, folder: Path, ledger: Ledger, lock: int | None) -> None:
-        """Use `Store.open`. lock: of a writer. A forked child has nothing open."""
+        """Use `Store.open`. lock: of a writer."""
         self.folder = folder
         self._ledger = ledger
         self._guard = threading.RLock()
-        # Of the thread that changes something. Where both are needed, it is taken before the guard, and a generation is
-        # locked before the guard, too: a compaction waits for readers, which need the guard.
+        # The turn belongs to the thread that changes something. It is taken before the guard, and so
+        # is the lock of a generation: a compaction waits for readers, and readers need the guard.
         self._turn = threading.RLock()
         self._process = os.getpid()
         self._closed = False
         self._matrices: Matrices | None = None
-        # rows that are dead and not known to be zero on the disk
+        # Dead rows that are not known to be zero on the disk.
         self._pending: list[np.ndarray] = []
         self._lock: int | None = None
         self._view = NOTHING_READ
-        self._changes: int | None = None  # the number of the ledger's changes that the view follows
+        self._changes: int | None = None  # `Ledger.changes` when the view was mapped
         with self._whole():
             if lock is None:
                 _ = self.view
@@ -78,7 +102,7 @@ class Store(AbstractContextManager["Store"]):
                 self._begin(lock)
 
     def _begin(self, lock: int) -> None:
-        """Be the writer, which first finishes what a killed one has begun."""
+        """Become the writer, and finish what a killed one has begun."""
         self._lock = lock
         self._matrices = recover(self.folder, self._ledger)
         self._changes = self._ledger.changes()
@@ -98,31 +122,67 @@ class Store(AbstractContextManager["Store"]):
         units: Sequence[str | None] | None = None,
         contents: ArrayLike | None = None,
     ) -> "Store":
-        """A new memory, open for writing: ids (N,), keys (N, d), tokens (N, m), class labels (N,). All or nothing.
+        """Create a memory, all of it or nothing, and open it for writing.
 
-        files, units: the source file of each row, and whom or what it belongs to (a person, say), None where there is
-        none; they are forgotten together with the row. contents: digests (N, 16) uint8, equal for identical contents;
-        by default of the keys. Raises ValueError for ids that are negative or repeated, and numbers that are not finite
-        floats; FileExistsError where the folder holds anything.
+        Parameters
+        ----------
+        folder : str or Path
+            A folder that is empty or does not exist.
+        ids : array-like of int, shape (N,)
+            Ids of the rows.
+        keys, tokens : array-like of float, shape (N, d) and (N, m)
+            Finite numbers.
+        labels : array-like of int, shape (N,), optional
+            Numbers of classes.
+        files, units : sequence of str or None, length N, optional
+            The source file of each row, and whom or what it belongs to, such as a person. They are
+            forgotten together with the row.
+        contents : array-like of uint8, shape (N, 16), optional
+            Digests that are equal for identical contents. By default, of the keys.
+
+        Returns
+        -------
+        Store
+            The memory, open for writing.
+
+        Raises
+        ------
+        ValueError
+            If ids are negative or repeated, or numbers are not finite floats.
+        FileExistsError
+            If the folder holds anything.
         """
         name = secrets.token_bytes(16)
-        rows, known = rows_from(name, ids, keys, tokens, labels, files, units, contents)
-        widths = rows.keys.shape[1], rows.tokens.shape[1]
+        rows, sources = rows_from(name, ids, keys, tokens, labels, files, units, contents)
+        widths = (rows.keys.shape[1], rows.tokens.shape[1])
         with disk.new_folder(Path(folder)) as new:
             matrices = Matrices.create(generation_folder(new, 1), widths)
             matrices.append(0, rows)
             matrices.seal()
             matrices.close()
             state = LedgerState(name, *widths, 1, len(rows.keys), 0, secrets.token_bytes(32))
-            Ledger.create(new / "store.db", state, known)
+            Ledger.create(new / "store.db", state, sources)
         return cls.open(folder, writer=True)
 
     @classmethod
     def open(cls, folder: str | Path, *, writer: bool = False, wait: float = 0.0) -> "Store":
-        """Open a memory; what a killed writer left half done is finished first. wait: seconds for another writer.
+        """Open a memory. Changes that a killed writer left unfinished are finished first.
 
-        Raises UnreadableMemoryError where the folder is not a memory, is damaged or of another format, and
-        LockedMemoryError where another process is writing it already.
+        Parameters
+        ----------
+        folder : str or Path
+            The folder of the memory.
+        writer : bool
+            Whether to open it for writing.
+        wait : float
+            Seconds to wait for another writer.
+
+        Raises
+        ------
+        UnreadableMemoryError
+            If the folder is not a memory, is damaged, or of another format.
+        LockedMemoryError
+            If another process is writing it after that time.
         """
         folder = Path(folder)
         for name in ("lock", *BESIDE):
@@ -135,7 +195,7 @@ class Store(AbstractContextManager["Store"]):
             raise
         return cls(folder, ledger, lock)
 
-    # What is open
+    # Locks
 
     def _require_open(self) -> None:
         if self._closed or os.getpid() != self._process:
@@ -145,8 +205,8 @@ class Store(AbstractContextManager["Store"]):
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """One thread at a time, while the store is open."""
-        # before the lock, too: in a forked child a thread that is not there may hold it forever
+        """Let one thread at a time in, while the store is open."""
+        # Also before the lock: in a forked child, a thread that is not there may hold it forever.
         self._require_open()
         with self._guard:
             self._require_open()
@@ -165,11 +225,10 @@ class Store(AbstractContextManager["Store"]):
 
     @contextmanager
     def writing(self, wait: float = 0.0) -> Iterator[None]:
-        """While the block runs, a store that is open for reading is the writer. wait: as for
-        `open`.
+        """Make a store that is open for reading the writer while the block runs.
 
-        Reads by other threads go on meanwhile. Raises LockedMemoryError where another process is
-        writing.
+        Other threads may read meanwhile. wait: seconds to wait for another writer. Raises
+        LockedMemoryError if another process is writing after that time.
         """
         self._require_open()
         with self._turn:
@@ -200,7 +259,7 @@ class Store(AbstractContextManager["Store"]):
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        """A failure in here leaves a closed store, which recovers when it is opened again."""
+        """Close the store after a failure in the block. It recovers when it is opened again."""
         try:
             yield
         except BaseException:
@@ -220,16 +279,18 @@ class Store(AbstractContextManager["Store"]):
 
     @property
     def in_place(self) -> bool:
-        """Whether it is open here, and its files are those that lie in its folder: else open it
-        again.
+        """Whether it is open here, and its files are still those in its folder.
+
+        If not, open it again.
         """
         return not self._closed and os.getpid() == self._process and self._ledger.in_place()
 
     @contextmanager
     def reading(self) -> Iterator[MemoryView]:
-        """The rows as they are now. Until the block ends, no compaction moves them; deletions and additions go on.
+        """Yield the rows as they are now. No compaction moves them until the block ends.
 
-        The block must not change the memory: a compaction in another thread would wait for it, and it for that one.
+        Deletions and additions go on meanwhile. The block itself must not change the memory: it
+        would wait for a compaction in another thread, which waits for the block.
         """
         lock, view = self._locked_view()
         try:
@@ -239,12 +300,12 @@ class Store(AbstractContextManager["Store"]):
 
     @property
     def view(self) -> MemoryView:
-        """The rows as they are now, for a single look: a compaction, which `reading` keeps away, empties them."""
+        """The rows as they are now, for a single look: a compaction may empty them (see `reading`)."""
         with self.reading() as view:
             return view
 
     def _locked_view(self) -> tuple[int, MemoryView]:
-        """The lock of the generation that the ledger names, for reading, and its rows."""
+        """Lock the generation that the ledger names, for reading. Returns the lock and the rows."""
         with self._alone():
             generation = self._view.generation or self._ledger.state().generation
         while True:
@@ -252,11 +313,11 @@ class Store(AbstractContextManager["Store"]):
                 lock = disk.lock_generation(generation_folder(self.folder, generation))
             except LockedMemoryError:
                 raise
-            except OSError:  # a compaction has removed it since, or it is damaged
+            except OSError:  # a compaction has removed the folder, or the memory is damaged
                 with self._alone():
                     state = self._ledger.state()
                     if state.generation == generation:
-                        matrices_of(self.folder, state, os.O_RDONLY).close()  # says what is wrong
+                        matrices_of(self.folder, state, os.O_RDONLY).close()  # names the fault
                         raise
                 generation = state.generation
                 continue
@@ -270,13 +331,13 @@ class Store(AbstractContextManager["Store"]):
                 raise
             disk.unlock(lock)
 
-    def _follow(self, locked: int) -> int:
-        """The generation that the ledger names. If it is the locked one, the view is made to show all its rows."""
-        changes = self._ledger.changes()  # another connection's: a writer sees none
+    def _follow(self, locked_generation: int) -> int:
+        """The generation that the ledger names. If it is the locked one, map its rows if needed."""
+        changes = self._ledger.changes()  # by other connections: a writer sees none
         if changes == self._changes:
             return self._view.generation
         state = self._ledger.state()
-        if state.generation == locked:
+        if state.generation == locked_generation:
             if (state.generation, state.rows) != (self._view.generation, len(self._view.live)):
                 self._view = self._mapped()
             self._changes = changes
@@ -289,25 +350,26 @@ class Store(AbstractContextManager["Store"]):
 
     @property
     def position(self) -> Position:
-        """Which rows there are, as one value that every addition, deletion and compaction changes."""
+        """Which rows there are, as one value that each addition, deletion and compaction changes."""
         with self._alone():
             return self._ledger.position()
 
     @contextmanager
     def snapshot(self) -> Iterator[tuple[Position, MemoryView]]:
-        """As `reading`, with where the memory stands: none that is dead by the ledger is live in the view.
+        """Yield the position and the rows at that position; the view shows no dead row as live.
 
-        Ask for `position` again after reading: if it is another one, rows came or went meanwhile.
+        Compare with `position` after reading: if it has changed, rows came or went meanwhile.
         """
         while True:
             with self.reading() as view:
                 position = self._position_of(view)
-                if position.rows == len(view.live):  # else rows came since the block began
-                    yield position, view
-                    return
+                if position.rows != len(view.live):
+                    continue  # rows came in between
+                yield position, view
+                return
 
     def _position_of(self, view: MemoryView) -> Position:
-        """Where the memory stands, once no row of the view is live that is dead by the ledger."""
+        """The position, once the view shows no row as live that the ledger calls dead."""
         waited_at = None
         with self._alone():
             while True:
@@ -319,13 +381,16 @@ class Store(AbstractContextManager["Store"]):
                     or position == waited_at
                 ):
                     return position
-                # A writer of another process has put a deletion into the ledger, and not hidden its rows yet.
+                # Another process has recorded a deletion, and not hidden its rows yet.
                 wait_until_hidden(self.folder, self._ledger, view)
                 waited_at = position
 
     @property
     def head(self) -> str:
-        """The head of the chain of deletions, hexadecimal: publish it elsewhere, and a restored backup is found."""
+        """The head of the chain of deletions, hexadecimal.
+
+        Publish it elsewhere, and you will notice a restored backup.
+        """
         with self._alone():
             return self._ledger.last().head.hex()
 
@@ -335,54 +400,55 @@ class Store(AbstractContextManager["Store"]):
         with self._alone():
             return self._ledger.last().sequence
 
-    def breaks(self) -> list[str]:
-        """Where the chain of deletions, or the log of requests that it covers, is not what was written."""
+    def chain_faults(self) -> list[str]:
+        """Where the chain of deletions, or the log of requests that it covers, was changed."""
         with self._alone():
-            return list(breaks(self._ledger, self._ledger.links()))
+            return list(chain_faults(self._ledger, self._ledger.links()))
 
     def rows_of(self, ids: ArrayLike) -> np.ndarray:
-        """The live row of each id, for a writer. Raises UnknownIdsError with all ids that the memory does not hold."""
-        wanted = checked_ids(ids)
-        rows = self.known_rows(wanted)
-        if len(unknown := np.unique(wanted[rows < 0])):
-            raise UnknownIdsError(unknown.tolist())
+        """The live row of each id, for a writer. Raises UnknownIdsError with all unknown ids."""
+        id_array = checked_ids(ids)
+        rows = self.known_rows(id_array)
+        unknown_ids = np.unique(id_array[rows < 0])
+        if len(unknown_ids):
+            raise UnknownIdsError(unknown_ids.tolist())
         return rows
 
     def known_rows(self, ids: np.ndarray) -> np.ndarray:
-        """The live row of each id (N,) int64, for a writer; -1 for one that the memory does not hold."""
+        """The live row of each id (N,) int64, for a writer; -1 for an unknown id."""
         with self._alone():
             self._writable()
             return self._lookup.find(ids, self._view.live)
 
     def sources_of(self, rows: np.ndarray) -> list[Source]:
-        """File and unit of each row (N,) of the present generation; None where none is known, or the row is dead."""
+        """File and unit of each row (N,) of the present generation; None if unknown, or dead."""
         with self._alone():
             return self._ledger.sources_of(rows)
 
     def ids_from(self, name: str, kind: Literal["file", "unit"] = "file") -> np.ndarray:
-        """The ids of the rows that came from a source file, or belong to a unit: (N,) int64."""
+        """The ids of the rows from a source file, or of a unit: (N,) int64."""
         return self._ids_of(lambda _: self._ledger.rows_from(kind, name))
 
     def ids_with(self, contents: ArrayLike) -> np.ndarray:
         """The ids of the rows with one of these contents (M, 16): (N,) int64."""
-        wanted = checked_contents(contents)
-        return self._ids_of(lambda view: same_contents(view.records, wanted))
+        digests = checked_contents(contents)
+        return self._ids_of(lambda view: same_contents(view.records, digests))
 
     def _ids_of(self, rows_in: Callable[[MemoryView], ArrayLike]) -> np.ndarray:
         with self.reading() as view:
             with self._alone():
                 rows = np.array(rows_in(view), dtype=np.int64)
-            copied = view.copy(rows[rows < len(view.live)])
-            return copied.ids[copied.live]
+            copies = view.copy(rows[rows < len(view.live)])
+            return copies.ids[copies.live]
 
     def twins_of(self, rows: np.ndarray) -> np.ndarray:
-        """The other live rows that have the same content as any of these, ascending. Of the present generation."""
+        """Other live rows with the same content as any of these, ascending; of this generation."""
         with self.reading() as view:
             same = np.setdiff1d(same_contents(view.records, view.records["content"][rows]), rows)
             return same[view.live[same]]
 
     def are_blocked(self, contents: ArrayLike) -> np.ndarray:
-        """Which of the contents (N, 16) `add` refuses, since they were deleted with `block_return`: (N,) bool."""
+        """Which contents (N, 16) were deleted with `block_return`, so `add` refuses them: (N,) bool."""
         with self._alone():
             return self._ledger.are_blocked(checked_contents(contents))
 
@@ -398,30 +464,34 @@ class Store(AbstractContextManager["Store"]):
             return self._ledger.log()
 
     def receipt(self, request: str) -> Receipt | None:
-        """Of the deletion that was asked under this number, `repeated`; None where none was."""
+        """The receipt of an earlier request, marked as `repeated`; None if there was none."""
         with self._alone():
-            return next((replace(one, repeated=True) for one in self._ledger.log(request)), None)
+            receipts = self._ledger.log(request)
+        if not receipts:
+            return None
+        return replace(receipts[0], repeated=True)
 
     def verify(self, published: str | None = None) -> Report:
-        """Recompute the chain and every commitment from the disk. published: a head that must be in the chain."""
+        """Recompute the chain and every commitment from the disk.
+
+        published: a head that must be in the chain.
+        """
         self._require_open()
         with self._turn:
             if self._matrices is not None:
                 self._record_settled()
         with self.reading() as view, self._alone():
             wait_until_hidden(self.folder, self._ledger, view)
-            return verified(
-                self._ledger, view, published, foreign(self.folder, self._ledger.state())
-            )
+            foreign = foreign_files(self.folder, self._ledger.state())
+            return check(self._ledger, view, published, foreign)
 
-    def zeroed(self, sequences: range) -> bool:
-        """Whether rows, by their numbers in the log, are zero: looked at, and known to be so on the disk."""
+    def are_zero(self, sequences: range) -> bool:
+        """Whether rows, by their numbers in the log, are zero in the maps and on the disk."""
         with self.reading() as view, self._alone():
-            # a compaction has overwritten others
+            # Rows that are not listed any more were overwritten by a compaction.
             rows = self._ledger.dead(sequences.start - 1, sequences.stop - 1)
-            return self._ledger.state().erased >= sequences.stop - 1 and not len(
-                nonzero(view, rows)
-            )
+            is_on_disk = self._ledger.state().erased >= sequences.stop - 1
+            return is_on_disk and not len(nonzero_rows(view, rows))
 
     # Writing
 
@@ -437,36 +507,51 @@ class Store(AbstractContextManager["Store"]):
         *,
         allow_blocked: bool = False,
     ) -> None:
-        """Add rows, as for `create`; all of them are on the disk when this returns.
+        """Add rows. All of them are on the disk when this returns.
 
-        Raises ValueError for what `create` refuses, other widths, ids that the memory holds, and contents that were
-        deleted with `block_return`, unless `allow_blocked`.
+        Parameters
+        ----------
+        ids, keys, tokens, labels, files, units, contents
+            As for `create`.
+        allow_blocked : bool
+            Also add contents that were deleted with `block_return`.
+
+        Raises
+        ------
+        ValueError
+            For everything that `create` refuses, other widths, ids that the memory holds already,
+            and blocked contents.
         """
         with self._writing() as matrices:
             state = self._ledger.state()
-            rows, known = rows_from(state.store, ids, keys, tokens, labels, files, units, contents)
-            new = rows.records["id"]
-            if (rows.keys.shape[1], rows.tokens.shape[1]) != state[1:3]:
+            rows, sources = rows_from(
+                state.store, ids, keys, tokens, labels, files, units, contents
+            )
+            new_ids = rows.records["id"]
+            if (rows.keys.shape[1], rows.tokens.shape[1]) != (state.key_width, state.token_width):
                 raise ValueError(
-                    f"this memory takes keys of {state.key_width}, tokens of {state.token_width} numbers"
+                    f"this memory takes keys of {state.key_width}, tokens of"
+                    f" {state.token_width} numbers"
                 )
-            if (held := self._lookup.find(new, self._view.live) >= 0).any():
-                raise ValueError(f"these ids are in the memory already: {new[held].tolist()}")
-            if (
-                not allow_blocked
-                and (back := self._ledger.are_blocked(rows.records["content"])).any()
-            ):
-                raise ValueError(
-                    f"deleted before, and blocked since: {new[back].tolist()}, so nothing was added"
-                )
+            is_present = self._lookup.find(new_ids, self._view.live) >= 0
+            if is_present.any():
+                present_ids = new_ids[is_present].tolist()
+                raise ValueError(f"these ids are in the memory already: {present_ids}")
+            if not allow_blocked:
+                is_blocked = self._ledger.are_blocked(rows.records["content"])
+                if is_blocked.any():
+                    blocked_ids = new_ids[is_blocked].tolist()
+                    raise ValueError(
+                        f"deleted before, and blocked since: {blocked_ids}, so nothing was added"
+                    )
             with self._whole():
                 total = state.rows + len(rows.keys)
                 matrices.append(state.rows, rows)
                 matrices.sync()
-                sources = {state.rows + place: source for place, source in known.items()}
-                self._ledger.settled(self._erased, len(rows.keys), sources)
+                source_of_row = {state.rows + place: sources[place] for place in sources}
+                self._ledger.record_zeros(self._erased, len(rows.keys), source_of_row)
                 self._view = matrices.view(state.generation, total)
-                self._lookup.add(new, np.arange(state.rows, total))
+                self._lookup.add(new_ids, np.arange(state.rows, total))
 
     def delete(
         self,
@@ -475,34 +560,60 @@ class Store(AbstractContextManager["Store"]):
         request: str | None = None,
         block_return: bool = False,
     ) -> Receipt:
-        """Forget rows: all, or none where an id is unknown (UnknownIdsError).
+        """Forget rows: all of them, or none if an id is unknown.
 
-        request: the number that it is asked under; the second time, nothing changes and the earlier receipt comes back,
-        or ValueError where any of the ids is held. block_return: `add` refuses these contents from now on.
+        When this returns, the deletion is on the disk, and no reader gets these rows.
 
-        When this returns, the deletion is on the disk and no reader gets these rows. Up to ERASED_AT_ONCE rows are
-        overwritten with zeros too; `settle` overwrites more of them, and waits until all zeros are on the disk.
+        Parameters
+        ----------
+        ids : array-like of int
+            Ids of the rows.
+        request : str, optional
+            The number of the request. The second time, nothing changes, and the earlier receipt is
+            returned.
+        block_return : bool
+            Refuse to `add` these contents from now on.
+
+        Returns
+        -------
+        Receipt
+            Where the deletion stands in the chain.
+
+        Raises
+        ------
+        UnknownIdsError
+            With all unknown ids.
+        ValueError
+            If the number belongs to an earlier request, and the memory holds any of the ids.
+
+        Notes
+        -----
+        Up to ERASED_AT_ONCE rows are overwritten with zeros before this returns. `settle`
+        overwrites more of them, and waits until all zeros are on the disk.
         """
         with self._writing():
-            wanted = np.unique(checked_ids(ids))
+            unique_ids = np.unique(checked_ids(ids))
             checked_texts("request", [request], 1)
-            rows = self.known_rows(wanted)
+            rows = self.known_rows(unique_ids)
             if (rows < 0).any() and (request is None or self.receipt(request) is None):
-                raise UnknownIdsError(wanted[rows < 0].tolist())
+                raise UnknownIdsError(unique_ids[rows < 0].tolist())
             return self.delete_rows(rows[rows >= 0], request=request, block_return=block_return)
 
     def delete_rows(
         self, rows: np.ndarray, *, request: str | None = None, block_return: bool = False
     ) -> Receipt:
-        """As `delete`, of live rows by their numbers in the present generation, in the order of the chain."""
+        """As `delete`, for live rows of the present generation, in the order of the chain."""
         with self._writing() as matrices:
             checked_texts("request", [request], 1)
-            if request is not None and (earlier := self.receipt(request)):
-                if len(rows):
-                    what = "was carried out" if earlier.sequences else "found nothing"
-                    done = f"request {request!r} {what} at {earlier.when.isoformat()}"
-                    still = f"the memory still holds {counted(len(rows), 'id')} of these"
-                    raise ValueError(f"{done}, and {still}; give this deletion another number")
+            earlier = None if request is None else self.receipt(request)
+            if earlier and len(rows):
+                outcome = "was carried out" if earlier.sequences else "found nothing"
+                raise ValueError(
+                    f"request {request!r} {outcome} at {earlier.when.isoformat()}, and the memory"
+                    f" still holds {counted(len(rows), 'id')} of these; give this deletion another"
+                    " number"
+                )
+            if earlier:
                 return earlier
             with self._whole():
                 receipt = self._ledger.delete(
@@ -517,32 +628,46 @@ class Store(AbstractContextManager["Store"]):
         return receipt
 
     def settle(self) -> None:
-        """Overwrite what is deleted with zeros and wait until they are on the disk. Call it when there is time."""
+        """Overwrite deleted rows with zeros, and wait until these are on the disk.
+
+        Call it when there is time.
+        """
         with self._writing() as matrices, self._whole():
             if self._pending:
                 matrices.erase(np.concatenate(self._pending))
                 matrices.sync()
-                # all of them: what is not pending was settled before
+                # All rows: those that are not pending were settled before.
                 self._erased = self._ledger.last().sequence
                 self._pending.clear()
 
     def _record_settled(self) -> None:
         self.settle()
         with self._whole():
-            self._ledger.settled(self._erased)
+            self._ledger.record_zeros(self._erased)
 
     def purge(self) -> tuple[str, ...]:
-        """Settle, and leave no byte of what was deleted in any file of the memory; every dead row is looked at.
+        """Settle, and leave no byte of deleted rows in any file of the memory.
 
-        Returns what lies in its folder, is not its own and therefore stays (`recovery.foreign`): with any of that,
-        nobody can say that no byte is left. Raises LockedMemoryError where another process prevents it.
+        Every dead row is checked.
+
+        Returns
+        -------
+        tuple of str
+            Files in the folder that are not the memory's (`recovery.foreign_files`). They stay, and
+            may hold anything.
+
+        Raises
+        ------
+        LockedMemoryError
+            If another process prevents it.
         """
         with self._writing() as matrices, self._whole():
             self._record_settled()
             matrices.cut(len(self._view.live))
-            # of an older copy that was put back, say
-            if len(left := nonzero(self._view, self._ledger.dead())):
-                matrices.erase(left)
+            # Of an older copy that was put back, for example.
+            remaining_rows = nonzero_rows(self._view, self._ledger.dead())
+            if len(remaining_rows):
+                matrices.erase(remaining_rows)
                 matrices.sync()
             for other in generations(self.folder) - {matrices.folder}:
                 retire(other)
@@ -552,14 +677,24 @@ class Store(AbstractContextManager["Store"]):
             raise LockedMemoryError(
                 f"{self.folder}: a reader keeps the write-ahead log; nothing is lost, purge again"
             )
-        return foreign(self.folder, self.state)
+        return foreign_files(self.folder, self.state)
 
     def compact(self) -> tuple[str, ...]:
-        """Move the live rows to a new generation without gaps; the old one is overwritten with zeros and removed.
+        """Move the live rows to a new generation without gaps, and purge.
 
-        Readers go on while rows are copied. For the moment of the switch, the old generation is locked: whoever is
-        `reading` it ends first, and whoever begins then reads the new one. Returns as `purge`, which is part of it.
-        Raises LockedMemoryError, and changes nothing, where a reader does not end.
+        The old generation is overwritten with zeros and removed. Readers go on while rows are
+        copied. The old generation is locked for the moment of the switch: everybody who is
+        `reading` it ends first, and whoever begins then reads the new one.
+
+        Returns
+        -------
+        tuple of str
+            As `purge`.
+
+        Raises
+        ------
+        LockedMemoryError
+            If a reader does not end. Nothing is changed then.
         """
         self._require_open()
         with self._turn:
@@ -567,7 +702,7 @@ class Store(AbstractContextManager["Store"]):
                 old = self._writable()
             rows = np.flatnonzero(self._view.live)
             with self._whole():
-                number, new = self._copied(rows)
+                number, new = self._copy_rows(rows)
             try:
                 lock = disk.lock_generation(old.folder, alone=True)
             except LockedMemoryError:
@@ -590,12 +725,11 @@ class Store(AbstractContextManager["Store"]):
                 disk.sync_folder(self.folder)
             return self.purge()
 
-    def _copied(self, rows: np.ndarray) -> tuple[int, Matrices]:
-        """Copies of rows in a new generation, on the disk, and its number."""
-        numbers = count(self._view.generation + 1)
-        number = next(
-            one for one in numbers if not os.path.lexists(generation_folder(self.folder, one))
-        )
+    def _copy_rows(self, rows: np.ndarray) -> tuple[int, Matrices]:
+        """Copy rows to a new generation on the disk. Returns its number, too."""
+        number = self._view.generation + 1
+        while os.path.lexists(generation_folder(self.folder, number)):
+            number += 1
         new = Matrices.create(generation_folder(self.folder, number), self.state[1:3])
         for start, block in enumerate(blocks(rows)):
             new.append(start * BLOCK, self._view.rows(block))
@@ -603,16 +737,17 @@ class Store(AbstractContextManager["Store"]):
         return number, new
 
     def copy(self, folder: Path) -> None:
-        """Write the memory, with its name and its chain of deletions, to a new folder. Nobody
-        changes it meanwhile.
+        """Write the memory, with its name and its chain of deletions, to a new folder.
+
+        Nobody changes the memory meanwhile.
         """
         with self._writing() as matrices:
             self._record_settled()
             state = self._ledger.state()
             generation = generation_folder(folder, state.generation)
             generation.mkdir(parents=True)
-            # The files themselves, not `store.db`: to open and close that one would end SQLite's
-            # locks on it.
+            # SQLite copies `store.db`, below: if this process opened and closed that file itself, it
+            # would lose SQLite's locks on it, as POSIX has it.
             for name in NAMES:
                 shutil.copyfile(matrices.folder / name, generation / name)
             copied = Matrices(generation, state[1:3], os.O_RDWR, state.rows)
@@ -624,7 +759,10 @@ class Store(AbstractContextManager["Store"]):
             disk.sync_folder(folder)
 
     def close(self) -> None:
-        """Settle and release the memory. Closing twice is no error; in a forked child, nothing happens."""
+        """Settle and release the memory.
+
+        Closing twice is no error. In a forked child, nothing happens.
+        """
         if os.getpid() == self._process:
             with self._turn, self._guard:
                 if not self._closed and self._matrices is not None:
@@ -641,6 +779,6 @@ class Store(AbstractContextManager["Store"]):
 
     def _mapped(self) -> MemoryView:
         if self._matrices is None:
-            return followed(self.folder, self._ledger)
+            return map_for_reading(self.folder, self._ledger)
         state = self._ledger.state()
         return self._matrices.view(state.generation, state.rows)

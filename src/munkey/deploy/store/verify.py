@@ -1,6 +1,6 @@
-"""Whether a memory is what its chain says: recomputed from what is on the disk."""
+"""The check of a memory: everything that its chain says, recomputed from the disk."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +15,22 @@ from munkey.deploy.store.rows import Rows, commitments, entry
 
 @dataclass(frozen=True)
 class Report:
-    """What `verify` found. live, dead: rows; deletions: links of the chain, which ends in head (hexadecimal).
+    """The result of a check.
 
-    unsettled: dead rows whose zeros need not be on the disk yet, so they were not looked at; problems: a sentence for
-    each thing that is not as it must be; foreign: what lies beside it and was not looked at, as `recovery.foreign`.
+    Attributes
+    ----------
+    live, dead : int
+        Numbers of rows.
+    unsettled : int
+        Dead rows that were not checked, since their zeros may not be on the disk yet.
+    deletions : int
+        Links of the chain.
+    head : str
+        The end of the chain, hexadecimal.
+    problems : tuple of str
+        A sentence for each fault.
+    foreign : tuple of str
+        Files that are not the memory's, which were not checked (`recovery.foreign_files`).
     """
 
     live: int
@@ -34,18 +46,17 @@ class Report:
         return not self.problems
 
     def __str__(self) -> str:
-        besides = (
-            f"; not part of it, and not looked at: {', '.join(self.foreign)}"
-            if self.foreign
-            else ""
-        )
+        foreign = ""
+        if self.foreign:
+            foreign = f"; not part of it, and not looked at: {', '.join(self.foreign)}"
         if self.problems:
-            return f"NOT VERIFIED: {'; '.join(self.problems)}{besides}"
+            return f"NOT VERIFIED: {'; '.join(self.problems)}{foreign}"
         zero = f"all but {self.unsettled:,} of them zero" if self.unsettled else "zero"
         return (
-            f"verified: {counted(self.live, 'live row')} with the right commitment, none of them a deleted row put back"
-            f" (a picture that was added anew is another row); {counted(self.dead, 'dead row')}, hidden and {zero};"
-            f" an unbroken chain of {counted(self.deletions, 'deleted sample')} that ends in {self.head}{besides}"
+            f"verified: {counted(self.live, 'live row')} with the right commitment, none of them a"
+            " deleted row put back (a picture that was added anew is another row);"
+            f" {counted(self.dead, 'dead row')}, hidden and {zero}; an unbroken chain of"
+            f" {counted(self.deletions, 'deleted sample')} that ends in {self.head}{foreign}"
         )
 
 
@@ -53,56 +64,74 @@ def blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
     return (rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK))
 
 
-def chosen(view: MemoryView, rows: np.ndarray, which: Callable[[Rows], ArrayLike]) -> np.ndarray:
-    """Those of the rows that `which` is true of, (n,) bool of a part of them."""
-    found = [np.asarray(which(view.rows(block)), dtype=bool) for block in blocks(rows)]
-    return rows[np.concatenate(found)] if found else rows
+def rows_where(
+    view: MemoryView, rows: np.ndarray, condition: Callable[[Rows], ArrayLike]
+) -> np.ndarray:
+    """The rows that meet a condition. It gets a block of rows and returns (n,) bool."""
+    matches = [np.asarray(condition(view.rows(block)), dtype=bool) for block in blocks(rows)]
+    return rows[np.concatenate(matches)] if matches else rows
 
 
-def mismatched(ledger: Ledger, view: MemoryView, rows: np.ndarray) -> np.ndarray:
-    """Which of these rows do not match their commitment and have not been deleted meanwhile either."""
-    store, suspects = ledger.state().store, rows[:0]
+def mismatched_rows(ledger: Ledger, view: MemoryView, rows: np.ndarray) -> np.ndarray:
+    """Rows that do not match their commitment, and were not deleted meanwhile."""
+    store = ledger.state().store
+    suspects = rows[:0]
     for block in blocks(rows):
-        part, sources = view.rows(block), ledger.sources_of(block)
-        wrong = (commitments(store, part, sources) != part.records["commitment"]).any(axis=1)
-        suspects = np.append(suspects, block[wrong])
-    # the ledger drops a name before a row is hidden
+        stored = view.rows(block)
+        expected = commitments(store, stored, ledger.sources_of(block))
+        is_wrong = (expected != stored.records["commitment"]).any(axis=1)
+        suspects = np.append(suspects, block[is_wrong])
+    # The ledger drops a name before the row is hidden, so `live` alone does not tell.
     return np.setdiff1d(suspects[view.live[suspects]], ledger.dead())
 
 
-def nonzero(view: MemoryView, rows: np.ndarray) -> np.ndarray:
-    """Which of these rows hold any bit that is not zero."""
-    return chosen(
-        view,
-        rows,
-        lambda part: np.any(
-            [array.view("u1").reshape(len(array), -1).any(axis=1) for array in part], axis=0
-        ),
-    )
+def nonzero_rows(view: MemoryView, rows: np.ndarray) -> np.ndarray:
+    """Rows with any bit that is not zero."""
+
+    def has_bits(stored: Rows) -> np.ndarray:
+        parts = [part.view("u1").reshape(len(part), -1).any(axis=1) for part in stored]
+        return np.any(parts, axis=0)
+
+    return rows_where(view, rows, has_bits)
 
 
-def returned(view: MemoryView, rows: np.ndarray, entries: set[bytes]) -> np.ndarray:
-    """Which of these rows stand in the log as deleted."""
-    back = chosen(
-        view,
-        rows,
-        lambda part: [entry(one.tobytes()) in entries for one in part.records["commitment"]],
-    )
+def returned_rows(view: MemoryView, rows: np.ndarray, entries: set[bytes]) -> np.ndarray:
+    """Rows that the log lists as deleted."""
+
+    def is_in_log(stored: Rows) -> list[bool]:
+        return [
+            entry(commitment.tobytes()) in entries for commitment in stored.records["commitment"]
+        ]
+
+    back = rows_where(view, rows, is_in_log)
     return back[view.live[back]]
 
 
-def repeated(view: MemoryView, rows: np.ndarray) -> np.ndarray:
-    """Which of these rows share their id with another one."""
+def rows_with_repeated_ids(view: MemoryView, rows: np.ndarray) -> np.ndarray:
+    """Rows that share their id with another one."""
     ids = view.ids[rows]
-    live = view.live[rows]  # looked at last: the id of a row that is deleted meanwhile is zero
-    _, which, counts = np.unique(ids[live], return_inverse=True, return_counts=True)
-    return rows[live][counts[which] > 1]
+    live = view.live[rows]  # read last: the id of a row that is deleted meanwhile reads as zero
+    _, places, counts = np.unique(ids[live], return_inverse=True, return_counts=True)
+    return rows[live][counts[places] > 1]
 
 
-def breaks(ledger: Ledger, links: list[ChainLink]) -> Iterator[str]:
-    """Where the chain does not follow from its first head, or the log of requests is not what it covers."""
-    if place := ledger.unmarked():
-        yield f"the log of requests, or the list of blocked contents, was changed at deletion {place} of the log"
+def rows_with_nonfinite_numbers(view: MemoryView, rows: np.ndarray) -> np.ndarray:
+    """Rows whose key or token holds NaN or infinity."""
+
+    def is_nonfinite(stored: Rows) -> np.ndarray:
+        return np.asarray(~np.isfinite(np.hstack([stored.keys, stored.tokens])).all(axis=1))
+
+    return rows_where(view, rows, is_nonfinite)
+
+
+def chain_faults(ledger: Ledger, links: list[ChainLink]) -> Iterator[str]:
+    """Where the chain, or the log of requests that it covers, was changed."""
+    false_deletion = ledger.first_false_deletion()
+    if false_deletion:
+        yield (
+            "the log of requests, or the list of blocked contents, was changed at deletion"
+            f" {false_deletion} of the log"
+        )
     head = first_head(ledger.state().store)
     for place, link in enumerate(links, start=1):
         head = next_head(head, link.sequence, link.at, link.entry, link.mark)
@@ -111,58 +140,72 @@ def breaks(ledger: Ledger, links: list[ChainLink]) -> Iterator[str]:
             return
 
 
-def listed(rows: np.ndarray) -> str:
-    return f"{', '.join(map(str, np.sort(rows)[:5].tolist()))}{', …' if len(rows) > 5 else ''}"
+def first_rows(rows: np.ndarray) -> str:
+    """The first five row numbers, in words."""
+    more = ", …" if len(rows) > 5 else ""
+    return f"{', '.join(map(str, np.sort(rows)[:5].tolist()))}{more}"
 
 
-def problems(
+def find_problems(
     ledger: Ledger, view: MemoryView, links: list[ChainLink], published: str | None
 ) -> Iterator[str]:
-    """A sentence for each thing that is wrong. Rows that are deleted or added while it runs are not a problem."""
-    if (said := ledger.integrity()) != "ok":
-        yield f"SQLite finds its file damaged: {said}"
-    # In this order: what is hidden is dead by the ledger already, and what is dead is among the rows of a later state.
-    hidden, dead, state = np.flatnonzero(~view.live), ledger.dead(), ledger.state()
-    yield from breaks(ledger, links)
+    """A sentence for each fault. Rows that are deleted or added meanwhile are not faults."""
+    integrity = ledger.integrity()
+    if integrity != "ok":
+        yield f"SQLite finds its file damaged: {integrity}"
+    # Read in this order: hidden rows are dead in the ledger by then, and dead rows are among those
+    # of a later state.
+    hidden = np.flatnonzero(~view.live)
+    dead = ledger.dead()
+    state = ledger.state()
+    yield from chain_faults(ledger, links)
     heads = {link.head.hex() for link in links} | {first_head(state.store).hex()}
     if published is not None and published not in heads:
-        yield f"the head {published} was published and is not in the chain: this is an older copy, or another memory"
-    if unchained := ledger.unchained():
-        yield f"the chain of deletions does not end in those of the dead rows: {unchained} have another number"
+        yield (
+            f"the head {published} was published and is not in the chain: this is an older copy, or"
+            " another memory"
+        )
+    unchained = ledger.count_unchained()
+    if unchained:
+        yield (
+            "the chain of deletions does not end in those of the dead rows:"
+            f" {unchained} have another number"
+        )
     if len(np.unique(dead)) != len(dead) or not np.isin(dead, np.arange(state.rows)).all():
         yield "the list of dead rows makes no sense"
         return
-    if stray := ledger.stray_sources():
-        yield f"source files and units that belong to no live row: {stray}"
+    stray_sources = ledger.count_stray_sources()
+    if stray_sources:
+        yield f"source files and units that belong to no live row: {stray_sources}"
     erased = np.setdiff1d(dead[dead < len(view.live)], ledger.dead(after=state.erased))
     live = np.flatnonzero(view.live)
-    sentences = {
+    rows_by_fault = {
         "hidden and never deleted": np.setdiff1d(hidden, dead),
         "dead and not hidden": erased[view.live[erased]],
-        "dead and not zero": nonzero(view, erased),
-        "not matching their commitment": mismatched(ledger, view, live),
-        "deleted and back": returned(view, live, {link.entry for link in links}),
-        "with an id that another row has too": repeated(view, live),
-        "with numbers that are not finite": chosen(
-            view, live, lambda part: ~np.isfinite(np.hstack([part.keys, part.tokens])).all(axis=1)
-        ),
+        "dead and not zero": nonzero_rows(view, erased),
+        "not matching their commitment": mismatched_rows(ledger, view, live),
+        "deleted and back": returned_rows(view, live, {link.entry for link in links}),
+        "with an id that another row has too": rows_with_repeated_ids(view, live),
+        "with numbers that are not finite": rows_with_nonfinite_numbers(view, live),
     }
-    yield from (
-        f"{counted(len(rows), 'row')} {what}: {listed(rows)}"
-        for what, rows in sentences.items()
-        if len(rows)
-    )
+    for fault, rows in rows_by_fault.items():
+        if len(rows):
+            yield f"{counted(len(rows), 'row')} {fault}: {first_rows(rows)}"
 
 
-def verified(
-    ledger: Ledger, view: MemoryView, published: str | None, foreign: tuple[str, ...]
+def check(
+    ledger: Ledger, view: MemoryView, published: str | None, foreign: Iterable[str]
 ) -> Report:
+    """Check a memory. foreign: files in its folder that are not its own."""
     links = ledger.links()
-    found = tuple(problems(ledger, view, links, published))
-    live, unsettled = (
-        int(np.count_nonzero(view.live)),
-        len(ledger.dead(after=ledger.state().erased)),
-    )
+    problems = tuple(find_problems(ledger, view, links, published))
+    live_count = int(np.count_nonzero(view.live))
     return Report(
-        live, len(view.live) - live, unsettled, len(links), ledger.last().head.hex(), found, foreign
+        live=live_count,
+        dead=len(view.live) - live_count,
+        unsettled=len(ledger.dead(after=ledger.state().erased)),
+        deletions=len(links),
+        head=ledger.last().head.hex(),
+        problems=problems,
+        foreign=tuple(foreign),
     )
