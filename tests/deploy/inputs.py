@@ -108,7 +108,8 @@ def result_in(
     )
     origin = {"commit": "c0ffee", "device": "a test", "versions": {"torch": torch.__version__}}
     times = {"started": "2026-01-01T00:00:00+00:00", "ended": "2026-01-01T00:00:01+00:00"}
-    write_json(trained / "record.json", {"settings": chosen, "provenance": origin} | times)
+    settings = {name: chosen[name] for name in ("data", "model", "train", "munkey")}
+    write_json(trained / "record.json", {"settings": settings, "provenance": origin} | times)
     write_json(root / "settings.json", {dataset: chosen})
     rows = [  # the last two are not its own
         {

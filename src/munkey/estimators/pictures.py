@@ -14,7 +14,7 @@ from munkey.data.pictures import BESIDE, is_picture_name, left_out
 from munkey.deploy.errors import PictureError
 from munkey.deploy.model.images import One, each, pixels, read_picture
 from munkey.deploy.model.manifest import PictureSize
-from munkey.deploy.model.model import built, device_for
+from munkey.deploy.model.model import build_encoder, device_for
 from munkey.encoders.keys import extract
 from munkey.encoders.parts import parts_of
 from munkey.settings import EncoderSettings, OnBad
@@ -23,7 +23,7 @@ OWN = 224  # pixels: the side that published preprocessing starts from, where `i
 MANY_BATCHES = 2  # from which on progress is shown
 MANY_PICTURES = 100
 
-encoder_of = lru_cache(maxsize=1)(built)
+encoder_of = lru_cache(maxsize=1)(build_encoder)
 
 
 class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types

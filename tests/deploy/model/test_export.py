@@ -19,8 +19,11 @@ from munkey.deploy.model.trained_system import find
 from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import LockedMemoryError
 from munkey.encoders import keys
+from munkey.encoders.keys import Keys
 from munkey.encoders.registry import EncoderEntry, MissingEncoderError
 from munkey.models import system
+from munkey.models.families.newton import NewtonFamilySettings
+from munkey.models.family import FAMILIES, System
 from munkey.settings import EncoderSettings
 from tests.deploy.inputs import result_in, sections
 
@@ -103,7 +106,7 @@ FOLDER = EncoderEntry(
 
 def test_an_encoder_in_a_folder_is_named_in_full(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(exporting, "built", FOLDER.build)
+    monkeypatch.setattr(exporting, "build_encoder", FOLDER.build)
     monkeypatch.setattr(exporting, "weights_of", FOLDER.weights)
     monkeypatch.setattr(exporting, "probe_key", lambda *of: [1.0])
     settings = EncoderSettings(encoder="./mine", revision=None, image_size=None, batch_size=1)
@@ -142,12 +145,12 @@ def test_an_encoder_that_needs_another_package_says_what_to_install(error, more,
     def fails(settings, device):
         raise error("No module named 'timm'")
 
-    monkeypatch.setattr(loading, "installed", lambda settings: [FOLDER])
+    monkeypatch.setattr(loading, "find_encoders", lambda settings: [FOLDER])
     monkeypatch.setattr(loading, "build", fails)
     with pytest.raises(
         MissingEncoderError, match=r"the encoder mine cannot be loaded here .*; nothing was"
     ) as raised:
-        loading.built(
+        loading.build_encoder(
             EncoderSettings(encoder="mine", revision=None, image_size=None, batch_size=1), "cpu"
         )
     assert ("pip install 'munkey[experiment]' brings" in str(raised.value)) is more
@@ -180,13 +183,25 @@ def test_what_fits_several_results_or_none_is_refused(run):
             find(nothing)
 
 
-@pytest.mark.parametrize(
-    "settings", [{"data": {}, "model": {}, "train": {}}, {"method": {}}], ids=["vit", "none"]
-)
-def test_a_system_without_a_memory_is_refused_and_those_with_one_are_listed(settings, run):
+def without_memory(munkey: System) -> System:
+    return dataclasses.replace(munkey, memory=None)
+
+
+def of_newton(munkey: System) -> System:
+    """It has a memory, and weights that deletion alone does not change."""
+    family = FAMILIES["newton"]
+    rows = Keys(munkey.memory.ids.numpy(), munkey.memory.keys.numpy())
+    settings = NewtonFamilySettings(lam=0.1, sigma=0.1)
+    return family.fitted(rows, rows.ids % 3, 3, settings, family.stage(0, "toy", "full"))
+
+
+@pytest.mark.parametrize("change", [without_memory, of_newton])
+def test_a_system_that_cannot_be_exported_is_refused_and_those_that_can_are_listed(change, run):
     other = run / "models" / "toy" / "seed0" / "rate0.1" / "scrub"
     shutil.copytree(run / "models" / "toy" / "seed0" / "full" / "original-m", other)
-    write_json(other / "record.json", {"settings": settings})
+    write_json(other / "record.json", {"settings": {"data": {}, "model": {}, "train": {}}})
+    file = other / "system.safetensors"
+    system.save(file, change(system.load(file)))
     with pytest.raises(
         ExportError, match=r"scrub.*only systems with a memory .* there are: full/original-m$"
     ):
@@ -215,12 +230,19 @@ def test_a_result_that_was_not_measured_yet_is_exported(run):
     assert "91.50" not in (export("tiny", "out") / "README.md").read_text()
 
 
-def test_settings_that_were_changed_since_are_noticed(run, monkeypatch):
+def test_an_export_is_of_what_the_system_was_trained_with_whatever_the_settings_say_by_now(run):
     changed = sections()
     changed["model"]["width"] = 16
+    changed["data"]["image_size"] = 16
+    changed["inference"]["k"] = 3
     write_json(run / "settings.json", {"toy": changed})
-    with pytest.raises(ExportError, match=r"settings differ .*\(model\)"):
-        export("tiny", "out")
+    with Predictor.load(export("tiny", "out"), device="cpu") as model:
+        assert (model.manifest.model.width, model.manifest.data.image_size) == (8, 8)
+        assert model.manifest.inference.k == 3  # no training reads it
+        model.warm_up()
+
+
+def test_settings_of_a_run_that_are_missing_are_named(run, monkeypatch):
     write_json(run / "settings.json", {"another": sections()})
     with pytest.raises(
         ExportError, match=r"settings\.json: lacks settings of toy, so it cannot be exported"

@@ -1,4 +1,4 @@
-"""Export: from a MUNKEY system of a run to a directory that can be used anywhere (docs/serving.md)."""
+"""Export: a trained system becomes a directory that works anywhere (docs/serving.md)."""
 
 import hashlib
 import shutil
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.torch import save as serialized
+from safetensors.torch import save as to_safetensors
 
 from munkey.core.device import to_host
 from munkey.core.files import atomic
@@ -29,7 +29,7 @@ from munkey.deploy.model.manifest import (
     PictureSize,
     read_manifest,
 )
-from munkey.deploy.model.model import built, probe_key
+from munkey.deploy.model.model import build_encoder, probe_key
 from munkey.deploy.model.sources import location
 from munkey.deploy.model.trained_system import Sections, TrainedSystem, find
 from munkey.deploy.store import disk
@@ -50,9 +50,10 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class EstimatorRows:
-    """What an estimator was fitted to. ids: (N,); keys: (N, d) as its memory has them; labels: (N,)
-    places of classes among `classes`; units: of the rows; next_id: of the next row; settings: of
-    its family.
+    """The rows that an estimator was fitted to.
+
+    ids: (N,). keys: (N, d), as the memory stores them. labels: (N,) places among `classes`. units:
+    of the rows. next_id: the id of the next row. settings: of the family.
     """
 
     family: str
@@ -67,11 +68,31 @@ class EstimatorRows:
 
 
 def export(result: str | Path, directory: str | Path, sections: Sections | None = None) -> Path:
-    """Write a MUNKEY system of a run to a directory of its own, whole or not at all. Returns the directory.
+    """Write a trained system to a directory of its own, all of it or nothing.
 
-    result: its folder, or NAME/DATASET/seedS (see `munkey.deploy.model.trained_system.find`). sections:
-    of params.yaml, by default as the run left them.
-    Raises ExportError, FileExistsError where the directory holds anything, DamagedFileError.
+    Parameters
+    ----------
+    result : str or Path
+        The folder of the system, or NAME/DATASET/seedS (`trained_system.find`).
+    directory : str or Path
+        A directory that is empty or does not exist.
+    sections : mapping, optional
+        Sections of params.yaml; by default, those of the run. What the system was trained with
+        comes from its record.
+
+    Returns
+    -------
+    Path
+        The directory.
+
+    Raises
+    ------
+    ExportError
+        If something is missing or does not fit.
+    FileExistsError
+        If the directory holds anything.
+    DamagedFileError
+        If a file of the run is damaged.
     """
     with disk.new_folder(Path(directory)) as folder:
         source = TrainedSystem(find(result), sections)
@@ -81,26 +102,27 @@ def export(result: str | Path, directory: str | Path, sections: Sections | None 
 
 
 def renew(result: str | Path, directory: Path, sections: Sections) -> Path:
-    """Export again where nobody has used what was exported before: a deletion must not come undone.
+    """Export again, unless the earlier export is in use: a deletion must not come undone.
 
-    The earlier export stays until the new one is whole. Raises ExportError where samples were forgotten or added there,
-    and LockedMemoryError while somebody else may do so.
+    The earlier export stays until the new one is whole. Raises ExportError if samples were
+    forgotten or added there, and LockedMemoryError while another process may do so.
     """
-    renewed, before = (
-        directory.with_name(f".{directory.name}.{what}") for what in ("renewed", "before")
-    )
-    for left in (renewed, before):  # by a process that was killed
-        shutil.rmtree(left, ignore_errors=True)
+    renewed = directory.with_name(f".{directory.name}.renewed")
+    before = directory.with_name(f".{directory.name}.before")
+    for remnant in (renewed, before):  # of a process that was killed
+        shutil.rmtree(remnant, ignore_errors=True)
     if not (directory / MEMORY).exists():
         return export(result, directory, sections)
-    # until the new one is in its place, so that no deletion is lost between
+    # Locked until the new one is in its place, so that no deletion in between is lost.
     lock = disk.lock(directory / MEMORY)
     try:
         first_new_id = read_manifest(directory).memory.first_new_id
         with Store.open(directory / MEMORY) as store:
             if store.log() or (store.view.ids >= first_new_id).any():
-                said = "is in use, samples were forgotten or added there; move it elsewhere first"
-                raise ExportError(f"{directory}: {said}")
+                raise ExportError(
+                    f"{directory}: is in use, samples were forgotten or added there; move it"
+                    " elsewhere first"
+                )
         export(result, renewed, sections)
         directory.rename(before)
         renewed.rename(directory)
@@ -111,37 +133,43 @@ def renew(result: str | Path, directory: Path, sections: Sections) -> Path:
 
 
 def write(result: TrainedSystem, folder: Path) -> None:
-    """The parts of a model into an empty folder."""
-    memory, model = result.system.memory, result.system.model
+    """Write the parts of a model into an empty folder."""
+    memory = result.system.memory
+    model = result.system.model
     assert memory is not None
-    ids, data = memory.ids.numpy(), result.dataset
-    keys, tokens = (to_host(part.detach()).numpy() for part in (memory.keys, memory.tokens))
-    rows, files = data.rows(ids), [result.names.get(one) for one in ids.tolist()]
+    data = result.dataset
+    ids = memory.ids.numpy()
+    keys = to_host(memory.keys.detach()).numpy()
+    tokens = to_host(memory.tokens.detach()).numpy()
+    rows = data.rows(ids)
+    files = [result.names.get(sample_id) for sample_id in ids.tolist()]
     units = None if data.units is None else [data.units[row] for row in rows]
-    # empty: its name is the digests' key
+    # Created empty: the name of the memory is the key of the digests.
     with Store.create(folder / MEMORY, ids[:0], keys[:0], tokens[:0]) as store:
         contents = content_digests((data.images[row] for row in rows), store.state.store)
         store.add(ids, keys, tokens, data.labels[rows], files, units, contents)
         reference = MemoryReference(
             store=store.state.store.hex(),
             rows=len(ids),
-            first_new_id=int(result.dataset.ids[-1]) + 1,
+            first_new_id=int(data.ids[-1]) + 1,
         )
     manifest = _manifest(result, reference)
-    static = {CARD: card(manifest, result.metrics).encode()}
+    contents_by_name = {CARD: card(manifest, result.metrics).encode()}
     if model is not None and WEIGHTS in manifest.static_files:
-        static[WEIGHTS] = serialized(
-            {name: to_host(tensor).contiguous() for name, tensor in model.state_dict().items()}
+        tensors = model.state_dict().items()
+        contents_by_name[WEIGHTS] = to_safetensors(
+            {name: to_host(tensor).contiguous() for name, tensor in tensors}
         )
-    for name, content in static.items():
+    checksums: dict[str, str] = {}
+    for name, content in contents_by_name.items():
         with atomic(folder / name) as temporary:
             temporary.write_bytes(content)
-    sums = {name: hashlib.sha256(content).hexdigest() for name, content in static.items()}
-    manifest.model_copy(update={"files": sums}).write(folder)
+        checksums[name] = hashlib.sha256(content).hexdigest()
+    manifest.model_copy(update={"files": checksums}).write(folder)
 
 
 def write_rows(folder: Path, rows: EstimatorRows) -> None:
-    """A model of an estimator's rows into an empty folder."""
+    """Write a model of an estimator's rows into an empty folder."""
     tokens = rows.labels[:, None].astype(np.float32)
     with Store.create(
         folder / MEMORY, rows.ids, rows.keys, tokens, rows.labels, units=rows.units
@@ -160,16 +188,26 @@ def write_rows(folder: Path, rows: EstimatorRows) -> None:
 
 
 def card(manifest: Manifest, metrics: Mapping[str, Mapping[str, float]]) -> str:
-    """The card. metrics: by rate of the forget set and name, as in the metrics of the run."""
+    """The model card. metrics: by rate of the forget set and name, as the run measured them."""
     values = {"manifest": manifest, "metrics": metrics, "meanings": MEANINGS}
     return rendered(Path(__file__).parents[1] / "card.md.j2", values)
 
 
 def _manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
-    built, network = result.system.architecture, result.system.family == "munkey"
     assert result.system.memory is not None
+    architecture = result.system.architecture
+    # The entries that depend on the kind of family: a network is asked, a fitted family is solved.
+    of_family: dict[str, Any] = {}
+    if isinstance(architecture, MunkeyArchitecture):
+        of_family["model"] = result.model
+        of_family["architecture"] = architecture.architecture
+        of_family["inference"] = result.inference
+        of_family["head"] = dict(architecture.head) if architecture.head else None
+    elif isinstance(architecture, FittedArchitecture):
+        of_family["settings"] = dict(architecture.settings)
     height, width = result.dataset.images.shape[1:3]
-    place, origin = result.place, result.record["provenance"]
+    place = result.place
+    origin = result.record["provenance"]
     return Manifest(
         format="munkey model",
         version=MODEL_FORMAT,
@@ -178,11 +216,7 @@ def _manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
         stored=PictureSize(height=height, width=width, white=result.source.white),
         data=result.data,
         encoder=_encoder(EncoderSettings(**result.keys.model_dump(exclude={"depth"}))),
-        model=result.model if network else None,
-        architecture=built.architecture if isinstance(built, MunkeyArchitecture) else None,
-        inference=result.inference if network else None,
-        head=dict(built.head) if isinstance(built, MunkeyArchitecture) and built.head else None,
-        settings=dict(built.settings) if isinstance(built, FittedArchitecture) else None,
+        **of_family,
         token_dim=result.system.memory.tokens.shape[1],
         memory=memory,
         source=location(result.folder) if result.folder else None,
@@ -203,5 +237,5 @@ def _manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
 def _encoder(settings: EncoderSettings) -> EncoderReference:
     """The encoder of these settings, loaded once for all exports of a process."""
     settings = portable(settings)
-    probe = probe_key(settings, built(settings, "cpu"), "cpu")
+    probe = probe_key(settings, build_encoder(settings, "cpu"), "cpu")
     return EncoderReference(settings=settings, weights=weights_of(settings), probe=probe)

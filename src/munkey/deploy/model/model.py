@@ -32,7 +32,7 @@ def device_for(wanted: str) -> str:
     return ("cuda" if gpu.is_there() else "cpu") if wanted == "auto" else wanted
 
 
-def installed(settings: EncoderSettings) -> list[EncoderEntry]:
+def find_encoders(settings: EncoderSettings) -> list[EncoderEntry]:
     """The entry of each encoder. Raises MissingEncoderError if no installed package registers it."""
     try:
         return entries_of(settings)
@@ -41,9 +41,9 @@ def installed(settings: EncoderSettings) -> list[EncoderEntry]:
         raise MissingEncoderError(why) from error
 
 
-def built(settings: EncoderSettings, device: str) -> Encoder:
+def build_encoder(settings: EncoderSettings, device: str) -> Encoder:
     """An encoder, loaded. Raises MissingEncoderError where that fails for any reason, in a plug-in too."""
-    installed(settings)
+    find_encoders(settings)
     try:
         return build(settings, device)
     except OSError:  # MissingEncoderError among them, which says what to do
@@ -75,7 +75,7 @@ class KeyEncoder:
         reference = manifest.encoder
         assert reference
         self.batch_size, self.device = reference.settings.batch_size, device
-        self.encode = built(reference.settings, device)
+        self.encode = build_encoder(reference.settings, device)
         probe, wanted = self.keys(PROBE)[0], np.array(reference.probe, dtype=np.float32)
         if probe.shape != wanted.shape or not probe @ wanted > ALIKE * np.linalg.norm(wanted):
             said = f"not made with the encoder {reference.settings.encoder} that is installed here"
