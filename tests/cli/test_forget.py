@@ -482,7 +482,7 @@ def test_a_certificate_holds_the_deletion_and_not_the_ids(munkey, model, tmp_pat
     made = certificate.read_certificate(tmp_path / "receipt.json")
     assert ended.code == 0 and (made.rows, made.ids, made.rows_zeroed) == (2, None, True)
     assert made.live == 22 and made.head == ended.json["head"]
-    assert made.ids_sha256 == certificate.salted([10, 12], bytes.fromhex(ended.json["salt"]))
+    assert made.ids_sha256 == certificate.salted_hash([10, 12], bytes.fromhex(ended.json["salt"]))
     assert (
         ended.json["salt"]
         not in (tmp_path / "receipt.json").read_text() + (tmp_path / "receipt.html").read_text()
@@ -613,7 +613,7 @@ def test_a_salt_can_be_kept_in_a_file_that_only_its_owner_reads(munkey, model, t
     text = salt.read_text().strip()
     assert (
         text not in ended.out
-        and certificate.salted([10], bytes.fromhex(text)) in receipt.read_text()
+        and certificate.salted_hash([10], bytes.fromhex(text)) in receipt.read_text()
     )
     assert (
         munkey("certificate", model, receipt, "--check", "--ids", "10", "--salt-file", salt).code

@@ -91,12 +91,14 @@ def test_who_holds_ids_and_salt_can_show_that_they_are_meant():
         b"salt" + (2).to_bytes(8, "little") + (258).to_bytes(8, "little")
     ).hexdigest()
     assert (
-        certificate.salted([258, 2], b"salt")
-        == certificate.salted([2, 258, 2], b"salt")
+        certificate.salted_hash([258, 2], b"salt")
+        == certificate.salted_hash([2, 258, 2], b"salt")
         == expected
     )
     assert (
-        certificate.salted([258], b"salt") != expected != certificate.salted([258, 2], b"another")
+        certificate.salted_hash([258], b"salt")
+        != expected
+        != certificate.salted_hash([258, 2], b"another")
     )
 
 
@@ -192,7 +194,7 @@ def test_nothing_confirms_ids_since_who_writes_a_certificate_chooses_hash_and_sa
     ids = IDS[:2].tolist()
     made = certificate.with_ids(deleted(store, IDS[:2]), ids, b"salt", listed=True)
     assert certificate.faults(made, store, ids, b"salt") == []
-    said = certificate.unconfirmed(made)
+    said = certificate.unconfirmed_fields(made)
     assert said["ids"] == "that the ids in it are those of the deletion"
     assert said["ids_sha256"] == "that the ids behind its salted hash are those of the deletion"
     assert said["live"] == "how many samples were left"

@@ -247,7 +247,7 @@ def certificate(
     held = (
         f"the deletion of {counted(made.rows, 'sample')} on {made.deleted}, between the same heads"
     )
-    unconfirmed = certificates.unconfirmed(made, exact)
+    unconfirmed = certificates.unconfirmed_fields(made, exact)
     if made.exact and "exact" not in unconfirmed:
         held += "; what answered equals, to the bit, a fit to the rows that are left"
     doubts = ", ".join(unconfirmed.values())

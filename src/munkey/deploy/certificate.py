@@ -1,8 +1,9 @@
-"""A receipt for a deletion: what was deleted and when, where it stands in the chain, and what it does not claim.
+"""Certificates of deletions: how many samples went and when, their place in the chain, and limits.
 
-It is JSON that carries the SHA-256 of its own canonical form, and a page that says the same to a person. Ids are left
-out unless they are asked for, since a receipt that lists them is itself a trace of them. In their place stands a hash
-with a salt that is not part of it: who holds salt and ids can show that these were deleted, and nobody can guess them.
+A certificate is JSON with the SHA-256 of its own canonical form, and a page that tells a person the
+same. It lists ids only on demand, since a list of deleted ids is itself a trace of them. Instead it
+has a salted hash; the salt is not part of it. Whoever holds salt and ids can show that these were
+deleted, and no one else can guess them.
 """
 
 import hashlib
@@ -30,25 +31,33 @@ from munkey.deploy.store.store import Store
 
 TEMPLATE = Path(__file__).parent / "certificate.html.j2"
 NOT_CLAIMED = (
-    "Anything about copies: pictures and data sets that the memory was made from, other exports, results and earlier"
-    " versions in DVC or MLflow, backups, snapshots, answers that were given before.",
+    "Anything about copies: pictures and data sets that the memory was made from, other exports,"
+    " results and earlier versions in DVC or MLflow, backups, snapshots, answers that were given"
+    " before.",
     "Anything about what lies below the file system: blocks that an SSD remapped, copy-on-write, swap.",
     "Who asked, who deleted, or that the clock of the machine was right.",
-    "A signature: whoever can write this file can write another one. What binds it is the head of the chain, if it was"
-    " published where the owner of the memory cannot change it.",
+    "A signature: whoever can write this file can write another one. What binds it is the head of"
+    " the chain, if it was published where the owner of the memory cannot change it.",
 )
 WEIGHTS = (
-    "That the weights of the model forgot: deletion does not change them. The audits of this project measure what can"
-    " be left of a sample in weights that were trained with it."
+    "That the weights of the model forgot: deletion does not change them. The audits of this"
+    " project measure what can be left of a sample in weights that were trained with it."
 )
 SETTINGS = (
-    "That settings and encoder are what they would be without the samples, or that nobody can tell who went: with the"
-    " rows that are left and the weights or digests of before, a guess can be tested."
+    "That settings and encoder are what they would be without the samples, or that nobody can tell"
+    " who went: with the rows that are left and the weights or digests of before, a guess can be"
+    " tested."
 )
-GIVEN_LATER = "That the ids behind `ids_sha256` are those of the deletion: they were given later, to who wrote this."
-A_TRACE = "That nothing names the deleted samples: this certificate lists their ids, so it is itself a trace of them."
+GIVEN_LATER = (
+    "That the ids behind `ids_sha256` are those of the deletion: they were given later, to who"
+    " wrote this."
+)
+A_TRACE = (
+    "That nothing names the deleted samples: this certificate lists their ids, so it is itself a"
+    " trace of them."
+)
 
-
+# Fields that the chain has no record of, in words.
 UNCHAINED = {
     "written": "when it was written",
     "versions": "the versions of the programs",
@@ -67,15 +76,41 @@ class CertificateError(ValueError):
 
 
 class Certificate(BaseModel, frozen=True, extra="forbid"):
-    """What a deletion left in the chain. memory: the name of the store, hexadecimal; times: ISO 8601, UTC.
+    """A deletion and its place in the chain.
 
-    rows: how many; first: sequence number of the first; before, head: of the chain, before and after it; live:
-    rows that the memory held afterwards, if that was recorded; rows_zeroed: whether zeros were found in place of their
-    keys, tokens, ids and labels, and known to be on the disk; purged: whether it was known that no byte of them, or of
-    the names of their source files and units, was left in any file of the memory; ids_sha256: SHA-256(salt ‖ ids,
-    ascending, 8 bytes each, little-endian); identical: exact copies that stayed in the memory; exact: of a family that
-    deletes exactly, what answered when this was written (`FittedModel.digests`): it equals what a fit gives that never
-    saw the deleted rows, as `faults` checks; sha256: of all the rest (`manifest.self_digest`).
+    Attributes
+    ----------
+    memory : str
+        The name of the memory, hexadecimal.
+    request : str or None
+        The number of the request.
+    rows : int
+        How many samples were deleted.
+    ids : tuple of int or None
+        Their ids, only on demand.
+    ids_sha256 : str or None
+        SHA-256(salt || ids, ascending, 8 bytes each, little-endian).
+    deleted, written : str
+        When the samples were deleted, and when this was written: ISO 8601, UTC.
+    first : int
+        Sequence number of the first deleted sample in the chain.
+    before, head : str
+        Heads of the chain before and after the deletion.
+    live : int or None
+        How many samples the memory held afterwards, if that was recorded.
+    rows_zeroed : bool
+        Whether zeros were found in place of keys, tokens, ids and labels, and known to be on the disk.
+    purged : bool
+        Whether no byte of the samples, or of the names of their source files and units, was known to
+        be left in any file of the memory.
+    identical : int or None
+        How many exact copies stayed in the memory.
+    exact : dict of str to str or None
+        Of a family that deletes exactly: digests of what answered when this was written
+        (`FittedModel.digests`). They equal those of a fit that never saw the deleted rows; `faults`
+        checks that.
+    sha256 : str
+        Of all other fields (`manifest.self_digest`).
     """
 
     kind: Literal["munkey deletion certificate"] = "munkey deletion certificate"
@@ -108,8 +143,8 @@ class Certificate(BaseModel, frozen=True, extra="forbid"):
         return self.model_copy(update={"sha256": self_digest(self)})
 
 
-def salted(ids: Iterable[int], salt: bytes) -> str:
-    """The hash that stands for ids in a certificate."""
+def salted_hash(ids: Iterable[int], salt: bytes) -> str:
+    """The salted hash of ids in a certificate."""
     return hashlib.sha256(salt + np.unique(checked_ids(list(ids))).tobytes()).hexdigest()
 
 
@@ -121,11 +156,14 @@ def certify(
     purged: bool = False,
     exact: dict[str, str] | None = None,
 ) -> Certificate:
-    """The certificate of a deletion. live: rows after it, from who deleted; purged: whether there was a purge since;
-    exact: `Predictor.digests`.
+    """Certify a deletion.
 
-    From the chain alone, neither of the first two can be known. Raises CertificateError where nothing was deleted.
+    live: rows after it. purged: whether there was a purge since. The chain tells neither of them.
+    exact: `Predictor.digests`. Raises CertificateError if nothing was deleted.
     """
+    identical = None
+    if live is not None and receipt.identical is not None:
+        identical = len(receipt.identical)
     if not receipt.sequences:
         raise CertificateError("nothing was deleted, so there is nothing to certify")
     return Certificate(
@@ -140,7 +178,7 @@ def certify(
         live=live,
         rows_zeroed=store.are_zero(receipt.sequences),
         purged=purged,
-        identical=None if live is None or receipt.identical is None else len(receipt.identical),
+        identical=identical,
         versions={
             "munkey": importlib.metadata.version("munkey"),
             "memory format": str(MEMORY_FORMAT),
@@ -153,20 +191,23 @@ def certify(
 
 
 def receipt_of(store: Store, sequence: int | None = None, request: str | None = None) -> Receipt:
-    """The receipt of an earlier deletion, by the number of any of its rows or of its request; by default the last one.
+    """Find the receipt of an earlier deletion; by default, the last one.
 
-    Raises CertificateError where there is none.
+    sequence: the number of any of its rows. request: the number of its request. Raises
+    CertificateError if there is none.
     """
-    entries = [
-        entry for entry in store.log() if entry.sequences and request in (None, entry.request)
-    ]
-    if request is None and sequence is not None:
-        entries = [entry for entry in entries if sequence in entry.sequences]
-    if not entries:
-        which = f"the request {request!r}" if request is not None else f"the number {sequence}"
-        which = "" if request is None and sequence is None else f", and none has {which}"
-        raise CertificateError(f"the chain has {counted(store.deletions, 'deleted sample')}{which}")
-    return entries[-1]
+    receipts = [receipt for receipt in store.log() if receipt.sequences]
+    missing = ""
+    if request is not None:
+        receipts = [receipt for receipt in receipts if receipt.request == request]
+        missing = f", and none has the request {request!r}"
+    elif sequence is not None:
+        receipts = [receipt for receipt in receipts if sequence in receipt.sequences]
+        missing = f", and none has the number {sequence}"
+    if not receipts:
+        count = counted(store.deletions, "deleted sample")
+        raise CertificateError(f"the chain has {count}{missing}")
+    return receipts[-1]
 
 
 def with_ids(
@@ -177,23 +218,31 @@ def with_ids(
     listed: bool = False,
     later: bool = False,
 ) -> Certificate:
-    """The same, with the salted hash of the ids that were deleted.
+    """Add the salted hash of the deleted ids to a certificate.
 
-    listed: with the ids themselves too; it then says of itself that it is a trace of them. later: somebody gave the ids
-    after the deletion, and nothing shows that they are right; it says that, too.
+    listed: add the ids, too; the certificate then calls itself a trace of them. later: the ids were
+    given after the deletion, and nothing shows that they are right; it says that, too.
     """
-    changes: dict[str, object] = {"ids_sha256": salted(ids, salt)}
+    changes: dict[str, object] = {"ids_sha256": salted_hash(ids, salt)}
+    not_claimed = list(certificate.not_claimed)
     if listed:
         changes["ids"] = tuple(sorted(set(ids)))
-    not_claimed = (*certificate.not_claimed, *[A_TRACE] * listed, *[GIVEN_LATER] * later)
-    return certificate.model_copy(update=changes | {"not_claimed": not_claimed}).sealed()
+        not_claimed.append(A_TRACE)
+    if later:
+        not_claimed.append(GIVEN_LATER)
+    changes["not_claimed"] = tuple(not_claimed)
+    return certificate.model_copy(update=changes).sealed()
 
 
-def _differing(said: dict[str, str] | None, exact: dict[str, str] | None) -> list[str] | None:
-    """Which digests are not as said; None where the memory does not hold the rows any more that these are of."""
-    if not said or not exact or any(said.get(one) != exact[one] for one in ("head", "live")):
+def _different_digests(
+    certified: dict[str, str] | None, exact: dict[str, str] | None
+) -> list[str] | None:
+    """Names of digests that differ; None if they are of rows that the memory does not hold now."""
+    if not certified or not exact:
         return None
-    return [name for name, digest in exact.items() if said.get(name) != digest]
+    if any(certified.get(name) != exact[name] for name in ("head", "live")):
+        return None
+    return [name for name, digest in exact.items() if certified.get(name) != digest]
 
 
 def faults(
@@ -203,128 +252,145 @@ def faults(
     salt: bytes = b"",
     exact: dict[str, str] | None = None,
 ) -> list[str]:
-    """How this memory, or the ids and the salt that somebody gave, contradict the certificate, one sentence each.
+    """List how this memory, or the given ids and salt, contradict the certificate, in sentences.
 
-    exact: `Predictor.digests` of it, made anew: what a fit gives to the rows that are left.
+    exact: `Predictor.digests`, computed anew: those of a fit to the remaining rows.
     """
-    name = store.state.store
-    found = ["it was not made for these ids with this salt"]
-    given = None if ids is None else list(ids)
-    if given is None or certificate.ids_sha256 == salted(given, salt):
-        found = []
+    found_faults: list[str] = []
+    name = store.state.store.hex()
+    id_list = None if ids is None else list(ids)
+    if id_list is not None and certificate.ids_sha256 != salted_hash(id_list, salt):
+        found_faults.append("it was not made for these ids with this salt")
     if certificate.sha256 != self_digest(certificate):
-        found.append("it was changed after it was written: its SHA-256 is not the one in it")
-    if other := _differing(certificate.exact, exact):
-        found.append(
-            f"a fit to the rows that are left has other {' and '.join(other)}: what answered had a row too many or too"
-            " few, or was altered (weights alone also differ between processors and versions of torch)"
+        found_faults.append("it was changed after it was written: its SHA-256 is not the one in it")
+    different = _different_digests(certificate.exact, exact)
+    if different:
+        found_faults.append(
+            f"a fit to the rows that are left has other {' and '.join(different)}: what answered had"
+            " a row too many or too few, or was altered (weights alone also differ between"
+            " processors and versions of torch)"
         )
-    if certificate.memory != name.hex():
-        return [
-            *found,
-            f"the certificate is of the memory {certificate.memory}, but this is {name.hex()}",
-        ]
+    if certificate.memory != name:
+        found_faults.append(
+            f"the certificate is of the memory {certificate.memory}, but this is {name}"
+        )
+        return found_faults
     if certificate.ids is not None and len(set(certificate.ids)) != certificate.rows:
-        found.append(f"it says {counted(certificate.rows, 'row')}, and its ids say otherwise")
-    found += store.chain_faults()
-    if given is not None:
-        found += _ids_faults(certificate, store, given)
-    last, deleted = certificate.sequences[-1], store.deletions
+        count = counted(certificate.rows, "row")
+        found_faults.append(f"it says {count}, and its ids say otherwise")
+    found_faults += store.chain_faults()
+    if id_list is not None:
+        found_faults += _ids_faults(certificate, store, id_list)
+    last = certificate.sequences[-1]
+    deleted = store.deletions
     if last > deleted:
-        return [
-            *found,
-            f"the certificate ends in deleted sample {last}, and the chain of this memory has {deleted}: this"
-            " is an older copy, e.g. a restored backup, and what it shows as deleted may be back",
-        ]
-    there = receipt_of(store, last)
-    said = (
+        found_faults.append(
+            f"the certificate ends in deleted sample {last}, and the chain of this memory has"
+            f" {deleted}: this is an older copy, e.g. a restored backup, and what it shows as"
+            " deleted may be back"
+        )
+        return found_faults
+    receipt = receipt_of(store, last)
+    chained_fields = (
+        receipt.sequences,
+        receipt.before,
+        receipt.after,
+        receipt.request,
+        receipt.when.isoformat(timespec="microseconds"),
+    )
+    certified_fields = (
         certificate.sequences,
         certificate.before,
         certificate.head,
         certificate.request,
         certificate.deleted,
     )
-    at = there.when.isoformat(timespec="microseconds")
-    if said != (there.sequences, there.before, there.after, there.request, at):
-        found.append(
-            "the chain of this memory has another deletion in its place: its history is not the certificate's"
+    if certified_fields != chained_fields:
+        found_faults.append(
+            "the chain of this memory has another deletion in its place: its history is not the"
+            " certificate's"
         )
-    return found + _moment_faults(certificate, store)
+    return found_faults + _moment_faults(certificate, store)
 
 
 def _ids_faults(certificate: Certificate, store: Store, ids: list[int]) -> list[str]:
-    """Why these ids cannot be those of the deletion. The chain has none; what the memory holds contradicts some."""
-    faults: list[str] = []
+    """Why these ids cannot be those of the deletion: the memory still holds them, for example.
+
+    The chain has no record of ids.
+    """
+    ids_faults: list[str] = []
     if len(set(ids)) != certificate.rows:
-        faults.append(
-            f"it says {counted(certificate.rows, 'row')}, and {len(set(ids))} ids were given"
-        )
+        count = counted(certificate.rows, "row")
+        ids_faults.append(f"it says {count}, and {len(set(ids))} ids were given")
     view = store.view
     deleted = _microseconds(certificate.deleted)
-    # An id that came back under its number is another row.
-    were_there = (
-        view.live & np.isin(view.ids, checked_ids(ids)) & (view.records["added"] <= deleted)
-    )
-    if were_there.any():
-        kept = ", ".join(map(str, view.ids[were_there][:10]))
-        faults.append(f"the memory holds samples of the given ids: {kept}")
-    return faults
+    # An id that was added again later is another row.
+    is_earlier = view.records["added"] <= deleted
+    is_still_there = view.live & np.isin(view.ids, checked_ids(ids)) & is_earlier
+    if is_still_there.any():
+        first_ids = ", ".join(map(str, view.ids[is_still_there][:10]))
+        ids_faults.append(f"the memory holds samples of the given ids: {first_ids}")
+    return ids_faults
 
 
 def _moment_faults(certificate: Certificate, store: Store) -> list[str]:
-    """Why the memory never held the rows that the digests in `exact` say that they are of."""
+    """Why the memory never held the rows of the digests in `exact`."""
     if not certificate.exact:
         return []
-    head, live = certificate.exact.get("head", ""), certificate.exact.get("live", "")
-    heads = {entry.after for entry in store.log() if entry.sequences}
+    head = certificate.exact.get("head", "")
+    live = certificate.exact.get("live", "")
+    heads = {receipt.after for receipt in store.log() if receipt.sequences}
     if head not in heads:
         return ["its digests of what answered are of a head that the chain does not have"]
     if head != store.head:
-        return []  # rows went since
+        return []  # rows were deleted since
     view = store.view
     added = np.sort(view.records["added"][view.live])
-    # Since this head rows only came, each at a time of its own or together with others.
+    # Since this head rows were only added, alone or several at once. So the memory held as many
+    # rows as were added before each of those times, or as many as now.
     possible = {int(count) for count in np.searchsorted(added, added, side="left")} | {len(added)}
     least = int(np.searchsorted(added, _microseconds(certificate.deleted), side="right"))
     if not live.isdecimal() or int(live) not in possible or int(live) < least:
         return [
-            f"its digests of what answered are of {live} rows, which the memory did not hold at that head"
+            f"its digests of what answered are of {live} rows, which the memory did not hold at"
+            " that head"
         ]
     return []
 
 
 def _microseconds(at: str) -> int:
-    """A time in a certificate as the memory has it. Of what is no time, 0: it contradicts the chain anyway."""
+    """A time in a certificate as the memory stores it; 0 for other text, which fits no chain."""
     try:
         return round(datetime.fromisoformat(at).timestamp() * 1e6)
     except (ValueError, OverflowError):
         return 0
 
 
-def unconfirmed(certificate: Certificate, exact: dict[str, str] | None = None) -> dict[str, str]:
-    """Its fields that nothing confirms, each in words: the chain has no record.
+def unconfirmed_fields(
+    certificate: Certificate, exact: dict[str, str] | None = None
+) -> dict[str, str]:
+    """Its fields that nothing confirms, in words: the chain has no record of them.
 
-    Ids are among them, whatever the salt: who writes a certificate chooses both.
+    Ids are always among them: whoever writes a certificate chooses both ids and salt.
     """
-    is_compared = _differing(certificate.exact, exact) is not None
-    return {
-        name: said
-        for name, said in UNCHAINED.items()
-        if getattr(certificate, name) is not None and not (name == "exact" and is_compared)
+    fields = {
+        name: words for name, words in UNCHAINED.items() if getattr(certificate, name) is not None
     }
+    if _different_digests(certificate.exact, exact) is not None:
+        fields.pop("exact", None)  # they were compared
+    return fields
 
 
 def read_certificate(path: str | Path) -> Certificate:
-    """A certificate from its file. Raises CertificateError where the file is not one, or was changed."""
+    """Read a certificate. Raises CertificateError if the file is not one, or was changed."""
     try:
         certificate = Certificate.model_validate_json(Path(path).read_bytes())
-    except (OSError, ValidationError) as error:
-        why = (
-            error.strerror
-            if isinstance(error, OSError)
-            else "it is not what `munkey` writes as one"
-        )
-        raise CertificateError(f"{path}: not a certificate ({why})") from error
+    except OSError as error:
+        raise CertificateError(f"{path}: not a certificate ({error.strerror})") from error
+    except ValidationError as error:
+        raise CertificateError(
+            f"{path}: not a certificate (it is not what `munkey` writes as one)"
+        ) from error
     if certificate.sha256 != self_digest(certificate):
         raise CertificateError(
             f"{path}: was changed after it was written: its SHA-256 is not the one in it"
@@ -333,14 +399,17 @@ def read_certificate(path: str | Path) -> Certificate:
 
 
 def write_certificate(certificate: Certificate, path: str | Path) -> Path:
-    """Write it as JSON to `path`, and the page beside it, whose path is returned: both or neither, and on the disk.
+    """Write a certificate as JSON, and its page beside it: both or neither, and on the disk.
 
-    Killed in between, it leaves the JSON alone. Raises as `page_of` does, and OSError.
+    Returns the path of the page. If the process is killed in between, the JSON stays alone. Raises
+    as `page_of` does, and OSError.
     """
-    page, path, readable = page_of(path), Path(path), html(certificate)
+    page = page_of(path)
+    page_text = html(certificate)
+    path = Path(path)
     write_new(path, certificate.model_dump_json(indent=2) + "\n")
     try:
-        write_new(page, readable)
+        write_new(page, page_text)
     except BaseException:
         path.unlink()
         raise
@@ -349,7 +418,7 @@ def write_certificate(certificate: Certificate, path: str | Path) -> Path:
 
 
 def write_new(path: Path, text: str, mode: int = 0o666) -> None:
-    """Write a file that is not there yet. On Linux it has no name until it is whole, so that a kill leaves nothing."""
+    """Write a new file. On Linux it gets its name once it is whole, so a kill leaves nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         handle = os.open(path.parent, os.O_TMPFILE | os.O_WRONLY, mode)
@@ -362,7 +431,7 @@ def write_new(path: Path, text: str, mode: int = 0o666) -> None:
             file.write(text)
             file.flush()
             os.fsync(handle)
-            # which follows the link, given any folder
+            # With `src_dir_fd`, any folder, `os.link` follows the link in /proc.
             os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle)
     except OSError as error:
         raise UnwritableFileError(
@@ -371,10 +440,10 @@ def write_new(path: Path, text: str, mode: int = 0o666) -> None:
 
 
 def page_of(path: str | Path) -> Path:
-    """Where the page of a new certificate will lie.
+    """The path for the page of a new certificate.
 
-    Raises CertificateError where that is the certificate itself, and where either exists already: what a certificate
-    says may be known from nowhere else, so none is ever overwritten.
+    Raises CertificateError if that is the certificate itself, or if either exists: a certificate may
+    be the only record of a deletion, so none is ever overwritten.
     """
     page = Path(path).with_suffix(".html")
     if page == Path(path):

@@ -1,4 +1,4 @@
-"""What can go wrong with a model in a directory and with what it is asked, in words that a person can act on."""
+"""Errors of a model in a directory, and of requests to it, in words that a person can act on."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -6,21 +6,25 @@ from pathlib import Path
 
 from munkey.core.console import one_line
 
-OTHER_VERSION = (  # what to do
-    "another version of munkey made it: use that one, or move it elsewhere, export again and forget what was forgotten"
+OTHER_VERSION = (
+    "another version of munkey made it: use that one, or move it elsewhere, export again and forget"
+    " what was forgotten"
 )
 
 HELD = "which holds nothing that was forgotten, and no pictures of validation and test"
 
 
 def first_ten(values: Sequence[object]) -> str:
-    """The first ten, separated by commas, and how many there are in all."""
+    """The first ten values, separated by commas, and how many there are in all."""
     more = f", … ({len(values):,} in all)" if len(values) > 10 else ""
     return ", ".join(one_line(str(value)) for value in values[:10]) + more
 
 
 class UnreadableModelError(ValueError):
-    """The directory is not a model that this version can read; nothing in it was changed. path: of what is wrong."""
+    """The directory is not a model that this version can read. Nothing in it was changed.
+
+    path: of the faulty file or folder.
+    """
 
     def __init__(
         self, path: Path, why: str, what_to_do: str = "put an undamaged copy there"
@@ -29,11 +33,11 @@ class UnreadableModelError(ValueError):
 
 
 class PictureError(ValueError):
-    """A picture cannot be used: nothing was answered, and nothing added."""
+    """A picture cannot be used. Nothing was answered, and nothing added."""
 
 
 class EmptyModelError(ValueError):
-    """Every sample was forgotten: what answers would rest on nothing that the memory holds."""
+    """Every sample was forgotten, so answers would rest on nothing in the memory."""
 
     def __init__(self, directory: Path, is_fitted: bool) -> None:
         # A sample that is added to a MUNKEY borrows a trained one's token.
@@ -44,7 +48,10 @@ class EmptyModelError(ValueError):
 
 
 class UnknownNamesError(KeyError):
-    """Files, classes, units or ids that no sample of the memory has. missing: all of them; hint: of near names."""
+    """Files, classes, units or ids that no sample of the memory has.
+
+    missing: all of them. hint: names close to them, in words.
+    """
 
     def __init__(self, missing: Sequence[str], hint: str = "") -> None:
         super().__init__(missing)
@@ -52,30 +59,33 @@ class UnknownNamesError(KeyError):
         self.hint = hint
 
     def __str__(self) -> str:
-        said = f"no sample of this memory ({HELD}) has these names, so nothing was done: {first_ten(self.missing)}"
-        return f"{said}. {self.hint}" if self.hint else said
+        hint = f". {self.hint}" if self.hint else ""
+        return (
+            f"no sample of this memory ({HELD}) has these names, so nothing was done:"
+            f" {first_ten(self.missing)}{hint}"
+        )
 
 
 class AmbiguousFileError(ValueError):
-    """A name that means two source files: that of a sample by what the memory says, and another that lies there now.
+    """A name means two source files: one by its name in the memory, one by where it lies now.
 
-    ids: of the samples of each.
+    ids_by_file: the ids of the samples from each.
     """
 
-    def __init__(self, ids: Mapping[str, Collection[int]]) -> None:
-        meant = " or ".join(f"{file} (ids {first_ten(sorted(own))})" for file, own in ids.items())
+    def __init__(self, ids_by_file: Mapping[str, Collection[int]]) -> None:
+        files = [f"{file} (ids {first_ten(sorted(ids))})" for file, ids in ids_by_file.items()]
         super().__init__(
-            f"this can be {meant}, so nothing was done; name ids, or the file by its absolute path"
+            f"this can be {' or '.join(files)}, so nothing was done; name ids, or the file by its absolute path"
         )
 
 
 class ExportError(ValueError):
-    """A result cannot be exported; the message says what is missing."""
+    """A result cannot be exported. The message says what is missing."""
 
 
 @contextmanager
 def understood(path: Path) -> Iterator[None]:
-    """Read what somebody else may have written: whatever a library raises on it becomes an UnreadableModelError."""
+    """Turn any error of a library that reads a foreign file into an UnreadableModelError."""
     try:
         yield
     except UnreadableModelError:

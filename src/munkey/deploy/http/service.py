@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from munkey.deploy import json_answers
-from munkey.deploy.certificate import unconfirmed
+from munkey.deploy.certificate import unconfirmed_fields
 from munkey.deploy.deletions import CertificateOrder, DeletionPlan
 from munkey.deploy.errors import EmptyModelError, UnknownNamesError, UnreadableModelError
 from munkey.deploy.http.bodies import (
@@ -264,7 +264,7 @@ def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits)
         made, ids, salt = asked.certificate, asked.ids or None, bytes.fromhex(asked.salt or "")
         exact = await queue.beside(lambda model: model.digests(anew=True)) if made.exact else None
         faults = await queue.beside(lambda model: model.certificate_faults(made, ids, salt, exact))
-        fields = [*unconfirmed(made, exact)]
+        fields = [*unconfirmed_fields(made, exact)]
         return {
             "sound": not faults,
             "faults": faults,

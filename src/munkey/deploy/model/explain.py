@@ -1,4 +1,4 @@
-"""What an answer rests on, and what is near to a picture, as tables for the terminal and as pages with pictures."""
+"""Explanations of answers, and samples near a picture, as tables and as pages with pictures."""
 
 import base64
 import io
@@ -15,7 +15,7 @@ from munkey.deploy.model.images import read_picture
 from munkey.deploy.model.prediction import ExplanationRow, Prediction
 
 SIDE = 128  # longest side of a picture on the page [px]
-TITLE = "munkey: what the answers rest on"  # of the page
+TITLE = "munkey: what the answers rest on"
 NEAR_TITLE = "munkey: the nearest samples"
 PAGE = Path(__file__).parents[1] / "explain.html.j2"
 NO_NEIGHBOR = "No neighbor: no trained sample is left, so the picture alone was read."
@@ -30,12 +30,12 @@ HEADERS = (
     "cosine",
     "source file",
 )
-# a class may be called 1.50
-NAMES = [HEADERS.index(header) for header in ("answer", "label", "source file")]
+# Columns of names, never to be formatted as numbers: a class may be called 1.50.
+NAME_COLUMNS = [HEADERS.index(header) for header in ("answer", "label", "source file")]
 
 
 def table(prediction: Prediction) -> str:
-    """How the model answers, and a line for each neighbor that the answers rest on."""
+    """A line for each neighbor that the answers rest on; without any, how the model answers."""
     from tabulate import tabulate
 
     lines = [
@@ -54,64 +54,72 @@ def table(prediction: Prediction) -> str:
     ]
     if not lines:
         return prediction.basis
-    return tabulate(lines, HEADERS, floatfmt=".3f", missingval="unknown", disable_numparse=NAMES)
+    return tabulate(
+        lines, HEADERS, floatfmt=".3f", missingval="unknown", disable_numparse=NAME_COLUMNS
+    )
 
 
 def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
-    """One HTML file that says how the model answers, and shows each picture beside the neighbors that decided.
+    """One HTML file that says how the model answers, with each picture beside its neighbors.
 
-    A neighbor's picture is read from its source file. images: of the data set, row i of sample i, for samples without a
-    source file (of a run: results/NAME/data/DATASET/images.npy). Without either, the page says that there is none.
+    A neighbor's picture is read from its source file. images: of the data set, row i of sample i,
+    for samples without a source file (of a run: results/NAME/data/DATASET/images.npy). Without
+    either, the page says that there is no picture.
     """
-    near: list[list[dict[str, object]]] = [[] for _ in prediction.classes]
+    neighbors: list[list[dict[str, object]]] = [[] for _ in prediction.classes]
     for row in prediction.explanation():
-        picture = None if prediction.pictures is None else _picture(row, images)
-        near[row.picture].append(
-            {"row": row, "picture": picture, "weight": row.weight, "unit": None, "is_copy": False}
-        )
-    answers = [
-        {
+        entry: dict[str, object] = {
+            "row": row,
+            "picture": None if prediction.pictures is None else _picture_of(row, images),
+            "weight": row.weight,
+            "unit": None,
+            "is_copy": False,
+        }
+        neighbors[row.picture].append(entry)
+    answers = []
+    for number, name in enumerate(prediction.classes):
+        answer = {
             "name": name,
             "probability": float(prediction.probabilities[number].max()),
-            "picture": None
-            if prediction.pictures is None
-            else data_url(prediction.pictures[number]),
+            "picture": None,
             "file": prediction.files[number],
-            "neighbors": near[number],
+            "neighbors": neighbors[number],
         }
-        for number, name in enumerate(prediction.classes)
-    ]
-    asks_neighbors = prediction.neighbors.ids.shape[1] > 0
-    nobody = (
-        NO_NEIGHBOR if asks_neighbors else "No single sample decided: all of them together did."
-    )
-    heading = "What the answers rest on"
-    lines = [prediction.basis]
+        if prediction.pictures is not None:
+            answer["picture"] = data_url(prediction.pictures[number])
+        answers.append(answer)
+    without_neighbors = "No single sample decided: all of them together did."
+    if prediction.neighbors.ids.shape[1] > 0:
+        without_neighbors = NO_NEIGHBOR
     return rendered(
         PAGE,
-        {"title": TITLE, "heading": heading, "lines": lines, "answers": answers, "nobody": nobody},
+        {
+            "title": TITLE,
+            "heading": "What the answers rest on",
+            "lines": [prediction.basis],
+            "answers": answers,
+            "nobody": without_neighbors,
+        },
     )
 
 
-def near_page(found: NearSamples, images: np.ndarray | None = None) -> str:
-    """One HTML file that shows each picture beside the samples that are near to it. images: as for `page`."""
+def near_page(near: NearSamples, images: np.ndarray | None = None) -> str:
+    """One HTML file with each picture beside the samples near it. images: as for `page`."""
     answers = []
-    for number, samples in enumerate(found.samples):
-        near = []
+    for number, samples in enumerate(near.samples):
+        neighbors = []
         for sample in samples:
-            picture = None if found.pictures is None else _picture(sample, images)
-            near.append(
-                {
-                    "row": sample,
-                    "picture": picture,
-                    "weight": None,
-                    "unit": sample.unit,
-                    "is_copy": sample.copy,
-                }
-            )
-        asked = None if found.pictures is None else data_url(found.pictures[number])
+            entry = {
+                "row": sample,
+                "picture": None if near.pictures is None else _picture_of(sample, images),
+                "weight": None,
+                "unit": sample.unit,
+                "is_copy": sample.copy,
+            }
+            neighbors.append(entry)
+        query = None if near.pictures is None else data_url(near.pictures[number])
         answers.append(
-            {"name": None, "picture": asked, "file": found.files[number], "neighbors": near}
+            {"name": None, "picture": query, "file": near.files[number], "neighbors": neighbors}
         )
     return rendered(
         PAGE,
@@ -119,7 +127,8 @@ def near_page(found: NearSamples, images: np.ndarray | None = None) -> str:
             "title": NEAR_TITLE,
             "heading": "The samples nearest to each picture",
             "lines": [
-                "Left: what was asked about. Right: the nearest samples that the model holds, by cosine of keys."
+                "Left: what was asked about. Right: the nearest samples that the model holds, by"
+                " cosine of keys."
             ],
             "answers": answers,
             "nobody": "The model holds no sample that is as near as that.",
@@ -128,14 +137,14 @@ def near_page(found: NearSamples, images: np.ndarray | None = None) -> str:
 
 
 def is_page(path: Path) -> bool:
-    """Whether a file is a page that `page` or `near_page` made, by its title."""
+    """Whether `page` or `near_page` made a file, by its title."""
     with path.open("rb") as file:
         start = file.read(1000)
     return any(f"<title>{title}</title>".encode() in start for title in (TITLE, NEAR_TITLE))
 
 
-def _picture(row: ExplanationRow | NearSample, images: np.ndarray | None) -> str | None:
-    """A neighbor's picture as a data URL; None where its source is not known or cannot be read."""
+def _picture_of(row: ExplanationRow | NearSample, images: np.ndarray | None) -> str | None:
+    """A neighbor's picture as a data URL; None if its source is unknown or cannot be read."""
     if row.file is not None:
         try:
             return data_url(read_picture(Path(row.file)))
@@ -150,7 +159,8 @@ def data_url(image: np.ndarray) -> str:
     """A picture (H, W, 3) uint8 as a PNG, at most SIDE pixels wide and high."""
     from PIL import Image
 
-    picture, file = Image.fromarray(np.ascontiguousarray(image)), io.BytesIO()
+    picture = Image.fromarray(np.ascontiguousarray(image))
+    file = io.BytesIO()
     picture.thumbnail((SIDE, SIDE))
     picture.save(file, "PNG")
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"

@@ -1,4 +1,4 @@
-"""Look samples up by a picture, or a row of numbers: the nearest ones, whose they are, and which are exact copies."""
+"""Look samples up by a picture, or a row of numbers: the nearest ones, and exact copies."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,12 +29,12 @@ class NearSample(NamedTuple):
 
 @dataclass(frozen=True)
 class NearSamples:
-    """What is near to N pictures, or rows of numbers.
+    """The samples near N pictures, or rows of numbers.
 
     Attributes
     ----------
     samples : tuple of tuple of NearSample
-        For each picture, the samples near to it: exact copies first, then by descending cosine.
+        For each picture, the samples near it: exact copies first, then by descending cosine.
     files : tuple of str or None
         Where each picture came from.
     pictures : ndarray of uint8, shape (N, H, W, 3), or None
@@ -47,7 +47,7 @@ class NearSamples:
 
 
 def require_sensible(count: int, above: float) -> None:
-    """Raises ValueError for a number of samples, or a cosine, that cannot be meant."""
+    """Raise ValueError for a number of samples, or a cosine, that is out of range."""
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= MOST:
         raise ValueError(f"count = {count!r}: must be a whole number from 1 to {MOST:,}")
     if not -1 <= above <= 1:
@@ -56,7 +56,10 @@ def require_sensible(count: int, above: float) -> None:
 
 @dataclass(frozen=True)
 class Finder:
-    """Looks samples up in a memory. place: where a source file lay; names: of classes, by the number in a row."""
+    """Looks samples up in a memory.
+
+    place: says where a source file lay. names: of classes, by the number in a row.
+    """
 
     store: Store
     place: Callable[[str | None], str | None]
@@ -65,36 +68,37 @@ class Finder:
     def find(
         self, keys: np.ndarray, contents: np.ndarray, count: int, above: float
     ) -> list[tuple[NearSample, ...]]:
-        """The `count` samples nearest to each of the keys (Q, d), of at least this cosine, and exact copies anyway.
+        """Find the `count` samples nearest to each key (Q, d).
 
-        contents: digests (Q, 16) of what the keys were made of. None had been deleted when it was read.
+        contents: digests (Q, 16) of the pictures behind the keys. above: the least cosine; exact
+        copies are listed anyway. No sample had been deleted when it was read.
         """
-        from munkey.deploy.model.retrieval import checked, nearest_in
+        from munkey.deploy.model.retrieval import checked_queries, nearest_in
 
         while True:
             with self.store.reading() as view:
                 near = nearest_in(
-                    view, checked(keys, view.keys.shape[1]), min(count, len(view.live))
+                    view, checked_queries(keys, view.keys.shape[1]), min(count, len(view.live))
                 )
                 present = near.rows != NOBODY
                 rows = near.rows[present]
-                held_contents = view.records["content"][rows]
+                row_contents = view.records["content"][rows]
                 sources = self.store.sources_of(rows)
-                copied = view.copy(rows)
-            if copied.live.all():
-                break  # else something was deleted meanwhile
+                copies = view.copy(rows)
+            if copies.live.all():
+                break  # otherwise, a row was deleted meanwhile
         queries = np.nonzero(present)[0]
         cosines = near.cosines[present].clip(-1, 1)
-        are_copies = (held_contents == contents[queries]).all(axis=1)
+        are_copies = (row_contents == contents[queries]).all(axis=1)
         samples: list[list[NearSample]] = [[] for _ in keys]
         for number, query in enumerate(queries.tolist()):
             file, unit = sources[number]
-            label = self.names.get(int(copied.labels[number]))
+            label = self.names.get(int(copies.labels[number]))
             is_copy = bool(are_copies[number])
             cosine = float(cosines[number])
             if is_copy or cosine >= above:
                 sample = NearSample(
-                    int(copied.ids[number]), label, unit, self.place(file), cosine, is_copy
+                    int(copies.ids[number]), label, unit, self.place(file), cosine, is_copy
                 )
                 samples[query].append(sample)
         return [tuple(sorted(nearest, key=lambda sample: not sample.copy)) for nearest in samples]

@@ -1,4 +1,4 @@
-"""A model of a family that is fitted, in use: it has no weights of its own, they follow from the rows that are left."""
+"""A fitted family in use: KNN, LDA or NCM. Its weights follow from the rows in the memory."""
 
 import hashlib
 import threading
@@ -31,20 +31,19 @@ NO_CLASS = "has a row with a label that means no class"
 
 
 class LiveSums:
-    """Sums over the live rows of a memory: the only place that adds its rows, and takes them out
-    again.
+    """Sums over the live rows of a memory: rows are added to them and subtracted only here.
 
-    Two values say which rows are in. `_counted`: the first so many live rows, in the order of the
-    memory. Rows that are added come behind these, a compaction keeps the order, and a deletion
-    takes out those of its rows that are among them. `_head`: where the chain of deletions ended
-    then. If it ends elsewhere, another process has deleted rows whose keys nobody can read any
-    more, and the sums are made anew from all rows.
+    Two values say which rows the sums cover. `_counted`: the first so many live rows, in the order
+    of the memory. New rows come after these, a compaction keeps the order, and a deletion subtracts
+    those of its rows that are covered. `_head`: where the chain of deletions ended then. If it ends
+    elsewhere, another process has deleted rows whose keys are gone, and the sums are computed anew
+    from all rows.
 
-    The sums are exact, so it does not matter in which order rows came and went.
+    The sums are exact, so the order in which rows come and go does not matter. empty: sums of no
+    rows.
     """
 
     def __init__(self, store: Store, empty: Sums) -> None:
-        """empty: of no rows."""
         self._store = store
         self.empty = empty
         self._lock = threading.RLock()
@@ -52,62 +51,60 @@ class LiveSums:
         self._counted = 0
         self._head = b""
         self._position: Position | None = None  # at which the sums were those of all live rows
-        # keys and labels that are yet to be taken out
+        # Keys and labels that are yet to be subtracted.
         self._deleted: list[tuple[np.ndarray, np.ndarray]] = []
 
     def delete(self, rows: np.ndarray, delete: Callable[[], Receipt]) -> Receipt:
-        """Delete rows, and note what those that are in the sums have put into them: it leaves
-        before the next answer.
+        """Delete rows, and note the keys and labels to subtract before the next answer.
 
-        rows: their numbers in the present generation; delete: does it.
+        rows: their numbers in the present generation. delete: deletes them from the memory.
         """
         with self._lock:
             sums = self._sums
-            counted = self._counted_among(rows)
-            if sums is None or counted is None:
+            covered = self._covered(rows)
+            if sums is None or covered is None:
                 self._sums = None
                 return delete()
             receipt = delete()
             if receipt.repeated:
                 return receipt
-            # another thread deleted through the store itself
             if bytes.fromhex(receipt.before) != self._head:
+                # Another thread has deleted rows through the store itself.
                 self._sums = None
                 return receipt
-            self._deleted.append(counted)
-            self._counted -= len(counted[1])
+            self._deleted.append(covered)
+            self._counted -= len(covered[1])
             self._head = bytes.fromhex(receipt.after)
             if sum(len(labels) for _, labels in self._deleted) >= BLOCK:
-                self._take_out(sums)
+                self._subtract_deleted(sums)
             return receipt
 
-    def _counted_among(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """Keys and labels of those rows that are in the sums; None where there are no sums, or old ones."""
+    def _covered(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Keys and labels of the rows that the sums cover; None without sums, or with old ones."""
         if self._sums is None:
             return None
         with self._store.snapshot() as (position, view):
             if position.head != self._head:
                 return None
-            # The last row that is in; behind it come those that were added since.
+            # The last covered row. Those after it were added since.
             last = np.flatnonzero(view.live)[self._counted - 1] if self._counted else -1
-            counted_rows = rows[rows <= last]
-            return view.keys[counted_rows], view.labels[counted_rows]
+            covered_rows = rows[rows <= last]
+            return view.keys[covered_rows], view.labels[covered_rows]
 
     @contextmanager
     def current(self) -> Iterator[tuple[Position, Sums]]:
-        """The sums of the rows that are live now, and where the memory stands. Not to be kept: they
-        change in place.
+        """Yield the position of the memory and the sums of its live rows.
+
+        Do not keep the sums: they change in place.
         """
         with self._lock:
-            with summable(self._store.folder):
+            with unsummable_as_error(self._store.folder):
                 position = self._update()
             assert self._sums is not None
             yield position, self._sums
 
     def _update(self) -> Position:
-        """Put in what was added, take out what was deleted, or start anew. Returns where the memory
-        stands.
-        """
+        """Add new rows, subtract deleted ones, or start anew. Returns the position of the memory."""
         if self._sums is not None and self._position == self._store.position:
             return self._position
         while True:
@@ -118,40 +115,44 @@ class LiveSums:
                     self._counted = 0
                     self._head = position.head
                     self._deleted.clear()
-                self._sums = None  # a failure from here on leaves none, rather than a part
-                self._take_out(sums)
+                self._sums = None  # a failure from here on leaves no sums rather than partial ones
+                self._subtract_deleted(sums)
                 added_rows = np.flatnonzero(view.live)[self._counted :]
                 for start in range(0, len(added_rows), BLOCK):
                     rows = view.rows(added_rows[start : start + BLOCK])
                     sums.add(rows.keys, rows.records["label"])
-            # else rows were deleted or added while they were read
-            if self._store.position == position:
+            if (
+                self._store.position == position
+            ):  # otherwise, rows came or went while they were read
                 self._sums = sums
                 self._counted += len(added_rows)
                 self._position = position
                 return position
 
-    def _take_out(self, sums: Sums) -> None:
-        if self._deleted:
-            keys, labels = (np.concatenate(parts) for parts in zip(*self._deleted, strict=True))
-            sums.add(keys, labels, sign=-1)
-            self._deleted.clear()
+    def _subtract_deleted(self, sums: Sums) -> None:
+        if not self._deleted:
+            return
+        keys = np.concatenate([keys for keys, _ in self._deleted])
+        labels = np.concatenate([labels for _, labels in self._deleted])
+        sums.add(keys, labels, sign=-1)
+        self._deleted.clear()
 
 
 @contextmanager
-def summable(folder: Path) -> Iterator[None]:
-    """What rows that make no sense cause in sums, or torch's in a covariance, becomes
-    UnreadableModelError.
+def unsummable_as_error(folder: Path) -> Iterator[None]:
+    """Turn errors of sums, or of torch in a covariance, into UnreadableModelError.
+
+    Rows that make no sense cause them.
     """
     try:
         yield
     except (ValueError, IndexError, RuntimeError) as error:
-        said = f"its rows cannot be summed ({error}): `verify` says whether the memory is damaged"
-        raise UnreadableModelError(folder, said) from error
+        why = f"its rows cannot be summed ({error}): `verify` says whether the memory is damaged"
+        raise UnreadableModelError(folder, why) from error
 
 
 class SolvedHead(NamedTuple):
-    """Weights that follow from the rows at a position, of these classes, by number."""
+    """Weights that follow from the rows at a position. classes: their numbers."""
 
     position: Position
     head: "nn.Module"
@@ -159,11 +160,12 @@ class SolvedHead(NamedTuple):
 
 
 class FittedModel:
-    """Answers of a family that is fitted, about the rows of a store."""
+    """The model of a fitted family, from the rows of a memory."""
 
     def __init__(self, manifest: Manifest, store: Store) -> None:
         assert manifest.settings is not None
-        self.manifest, self.store = manifest, store
+        self.manifest = manifest
+        self.store = store
         self.family = cast(FittedFamily, FAMILIES[manifest.family])
         self.section = self.family.section({manifest.family: manifest.settings})
         self.k = max(self.family.neighbors_read(self.section).values(), default=0)
@@ -176,15 +178,19 @@ class FittedModel:
         self._present: SolvedHead | None = None
 
     def require_room(self, added: int) -> None:
-        """Raise ValueError where the memory would hold more rows than can be summed exactly."""
-        if self.sums is not None and int(np.count_nonzero(self.store.view.live)) + added > MOST:
+        """Raise ValueError if the memory would hold more rows than can be summed exactly."""
+        if self.sums is None:
+            return
+        if int(np.count_nonzero(self.store.view.live)) + added > MOST:
             raise ValueError(
                 f"{self.family.title} holds at most {MOST:,} samples, so nothing was added"
             )
 
     def digests(self, *, anew: bool = False) -> dict[str, str]:
-        """SHA-256 of what answers now: of `sums` and `weights`, or of the `rows` that vote; and at which `head` of the
-        chain, with how many rows `live`. anew: of what the rows that are left give, whatever answered so far.
+        """SHA-256 of `sums` and `weights` that answer now, or of the `rows` that vote.
+
+        Also the `head` of the chain, and the number of `live` rows. anew: compute everything from
+        the remaining rows, whatever answered so far.
         """
         if anew:
             return FittedModel(self.manifest, self.store).digests()
@@ -200,21 +206,20 @@ class FittedModel:
         return {"head": position.head.hex(), "live": str(position.live)} | digests
 
     def _row_digests(self) -> tuple[Position, dict[str, str]]:
-        """The digest of the rows that vote, by ascending id, and where the memory stood when they
-        were read.
-        """
+        """The digest of the rows that vote, by ascending id, and the position of the memory."""
         while True:
             with self.store.snapshot() as (position, view):
                 rows = np.flatnonzero(view.live)
                 rows = rows[np.argsort(view.ids[rows])]
                 digest = _digest([view.keys[rows], view.labels[rows]])
-            if self.store.position == position:  # else rows were deleted while they were read
+            if self.store.position == position:  # otherwise, rows went while they were read
                 return position, {"rows": digest}
 
     @contextmanager
     def _solved_now(self) -> Iterator[tuple[Position, Sums, "nn.Module"]]:
-        """Where the memory stands, its sums, which are not to be kept, and the weights that follow: solved once for
-        each position.
+        """Yield the position of the memory, its sums, and the weights that follow from them.
+
+        The weights are solved once for each position. Do not keep the sums.
         """
         assert self.sums is not None
         while True:
@@ -226,12 +231,12 @@ class FittedModel:
                     return
 
     def _solved_at(self, position: Position, sums: Sums, classes: np.ndarray) -> SolvedHead | None:
-        """The weights of these classes, by number, that follow from the rows at a position.
+        """Solve for the weights of these classes, by number, at a position.
 
-        None where a family reads the rows themselves, and these were deleted or moved while they were read.
+        Returns None if the family reads the rows themselves, and rows went or moved meanwhile.
         """
-        with summable(self.store.folder):
-            own_sums = sums.of(classes)
+        with unsummable_as_error(self.store.folder):
+            class_sums = sums.of(classes)
             settings = self.section
             if self.family.reads_rows(settings):
                 with self.store.snapshot() as (_, view):
@@ -243,14 +248,13 @@ class FittedModel:
                     return None
                 places = np.full(len(sums.counts), NOBODY)
                 places[classes] = np.arange(len(classes))
-                settings = self.family.calibrated(settings, own_sums, keys, places[labels])
-            return SolvedHead(position, self.family.solved(own_sums, settings), classes)
+                settings = self.family.calibrated(settings, class_sums, keys, places[labels])
+            return SolvedHead(position, self.family.solved(class_sums, settings), classes)
 
     def head(self) -> "nn.Module | None":
-        """The weights that follow from the rows that are live now; None for a family without
-        weights.
+        """The weights that follow from the live rows; None for a family without weights.
 
-        Raises UnreadableModelError for a damaged memory.
+        Raises UnreadableModelError if the memory is damaged.
         """
         if self.sums is None:
             return None
@@ -258,11 +262,10 @@ class FittedModel:
             return head
 
     def present_head(self) -> SolvedHead:
-        """As `head`, of the classes that have rows alone, in ascending order of what they are
-        called.
+        """As `head`, but only for classes with rows, in ascending order of their names.
 
-        It is that of a fit to the rows, to the bit: the weights also depend, in the last bit, on
-        the order of classes.
+        It equals that of a fit to the rows, bit for bit: the last bits of the weights depend on the
+        order of classes.
         """
         assert self.sums is not None
         while True:
@@ -274,11 +277,11 @@ class FittedModel:
                     return self._present
 
     def present_classes(self) -> np.ndarray:
-        """The numbers of the classes that have rows, in ascending order of what they are called."""
+        """Numbers of the classes with rows, in ascending order of their names."""
         with self.store.snapshot() as (_, view):
             rows = np.flatnonzero(view.live)
             labels = view.labels[rows]
-            labels = labels[view.live[rows]]  # looked at last: what is deleted meanwhile is zero
+            labels = labels[view.live[rows]]  # read last: what is deleted meanwhile reads as zero
         if len(labels) and (labels.min() < 0 or labels.max() >= len(self.manifest.classes)):
             raise UnreadableModelError(self.store.folder, NO_CLASS)
         return self._ascending(np.flatnonzero(np.bincount(labels)))
@@ -291,59 +294,56 @@ class FittedModel:
         return np.array(sorted(numbers, key=names.__getitem__), dtype=np.int64)
 
     def logits(self, keys: np.ndarray, retrieved: "RetrievedRows") -> np.ndarray:
-        """Logits (N, C) of pictures with these keys (N, d). Raises UnreadableModelError for a damaged memory."""
-        return self._asked(keys, self.head(), retrieved, len(self.manifest.classes))
+        """Logits (N, C) of keys (N, d). Raises UnreadableModelError if the memory is damaged."""
+        return self._answer(keys, self.head(), retrieved, len(self.manifest.classes))
 
     def present_logits(
         self, keys: np.ndarray, retrieve: "Callable[[np.ndarray], RetrievedRows]"
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of the classes that have rows, as `present_classes`, and logits (N, C) among
-        these alone.
+        """Numbers of the classes with rows, as `present_classes`, and logits (N, C) of these.
 
-        They are those of a fit to the rows, to the bit. retrieve: finds the neighbors of keys, if
-        the family asks any.
+        They equal those of a fit to the rows, bit for bit. retrieve: finds the neighbors of keys,
+        if the family needs any.
         """
         from munkey.deploy.model.retrieval import no_rows
 
         if self.sums is not None:
             solved = self.present_head()
-            return solved.classes, self._asked(
-                keys, solved.head, no_rows(len(keys)), len(solved.classes)
-            )
+            neighbors = no_rows(len(keys))
+            logits = self._answer(keys, solved.head, neighbors, len(solved.classes))
+            return solved.classes, logits
         while True:
             position = self.store.position
             classes = self.present_classes()
             retrieved = retrieve(keys)
-            # else rows of other classes may have come meanwhile
-            if self.store.position == position:
+            if self.store.position == position:  # otherwise, rows of new classes may have come
                 break
         places = np.full(len(self.manifest.classes), NOBODY)
         places[classes] = np.arange(len(classes))
         tokens = places[retrieved.labels].astype(np.float32)[..., None]
-        return classes, self._asked(keys, None, replace(retrieved, tokens=tokens), len(classes))
+        retrieved = replace(retrieved, tokens=tokens)
+        return classes, self._answer(keys, None, retrieved, len(classes))
 
-    def _asked(
+    def _answer(
         self, keys: np.ndarray, head: "nn.Module | None", retrieved: "RetrievedRows", classes: int
     ) -> np.ndarray:
-        """Logits (N, classes) of weights or of neighbors, whose tokens are the numbers of their
-        classes.
-        """
+        """Logits (N, classes) by weights, or by neighbors whose tokens are numbers of classes."""
         from munkey.data.image_set import ImageSet
 
-        pixels = np.zeros((len(keys), 1, 1, 3), dtype=np.uint8)
-        samples = ImageSet(
-            pixels, np.arange(len(keys)), np.arange(len(keys)), np.zeros(len(keys), dtype=np.int64)
-        )
+        # These families read keys alone, so pictures and labels are blank.
+        places = np.arange(len(keys))
+        blank = np.zeros((len(keys), 1, 1, 3), dtype=np.uint8)
+        samples = ImageSet(blank, places, places.copy(), np.zeros(len(keys), dtype=np.int64))
         architecture = FittedArchitecture(
             classes, self._architecture.key_dim, self._architecture.settings
         )
         system = System(self.family.name, architecture, head, retrieved.memory("cpu"))
         unread_data = cast("DataSettings", self.manifest.data)
-        asked = Retrieval(retrieved.neighbors, keys=keys)
-        return self.family.logits(system, samples, unread_data, "cpu", asked)
+        retrieval = Retrieval(retrieved.neighbors, keys=keys)
+        return self.family.logits(system, samples, unread_data, "cpu", retrieval)
 
     def weights(self, neighbors: "Neighbors") -> np.ndarray:
-        """How much each neighbor counts (N, K), as in `munkey.deploy.model.model.LoadedNetwork`."""
+        """How much each neighbor counts (N, K), as `LoadedNetwork.weights` of model.py says."""
         import torch
 
         weights = self.family.vote_weights(
@@ -355,6 +355,8 @@ class FittedModel:
 
 
 def _digest(arrays: list[np.ndarray]) -> str:
-    return hashlib.sha256(
-        b"".join(np.ascontiguousarray(one).tobytes() for one in arrays)
-    ).hexdigest()
+    """SHA-256 of the numbers of all arrays, one after the other."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()

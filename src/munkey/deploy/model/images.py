@@ -1,4 +1,4 @@
-"""Pictures of any kind as the pixels that the pipeline would have stored for them."""
+"""Pictures of any kind, as the pixels that the pipeline would have stored for them."""
 
 import hashlib
 import os
@@ -11,7 +11,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from munkey.core.console import counted, warn_user
-from munkey.data.decoding.decoder import decoded
+from munkey.data.decoding.decoder import decoded as decode
 from munkey.data.decoding.picture_files import (
     FORMATS,
     DecodedPicture,
@@ -42,9 +42,10 @@ LIMITS = PictureLimits(pixels=50_000_000)  # of a picture from outside
 
 
 class Pixels(NamedTuple):
-    """images: (N, H, W, 3) uint8; files: where each came from, None where that is not known.
+    """Decoded pictures.
 
-    taken: which of the pictures that were given these are, as places (N,).
+    images: (N, H, W, 3) uint8. files: where each came from, if known. taken: their places (N,)
+    among all pictures, some of which may have been skipped.
     """
 
     images: np.ndarray
@@ -55,107 +56,113 @@ class Pixels(NamedTuple):
 def pixels(
     images: "Images", stored: PictureSize, on_bad: OnBad = "raise", *, many: bool = False
 ) -> Pixels:
-    """Pictures as a data set stores them: upright RGB, resized to its size without cropping.
+    """Read pictures as a data set stores them: upright RGB, resized without cropping.
 
     Parameters
     ----------
     images : path, picture of Pillow, array or iterable
-        A file, a folder of files (in path order), a picture of Pillow, an array (N, H, W, 3) or (H, W, 3) uint8, or an
-        iterable of these, which are decoded one after the other.
+        A file, a folder of files (in path order), a picture of Pillow, an array (N, H, W, 3) or
+        (H, W, 3) uint8, or an iterable of these, which are decoded one after the other.
     stored : PictureSize
-        Their size in the data set, and what is white in gray of 16 bits.
+        Their size in the data set, and the white of 16-bit gray.
     on_bad : {"raise", "skip"}
-        What to do with pictures that cannot be read: refuse, or leave them out with a warning that names all.
+        What to do with pictures that cannot be read: refuse, or skip them with a warning that
+        names all of them.
     many : bool
-        Whether they make up a data set: then a warning says if gray of 16 bits uses fewer.
+        Whether they make up a data set. If its 16-bit gray uses fewer bits, a warning says so.
+
+    Returns
+    -------
+    Pixels
+        The pictures, and where they came from.
 
     Raises
     ------
     PictureError
-        If no picture can be used, or, unless they are skipped, that names all that cannot be.
+        With all pictures that cannot be read, unless they are skipped; or if there are none left.
     """
-    fitted: list[np.ndarray] = []
+    pictures: list[np.ndarray] = []
     files: list[str | None] = []
     taken: list[int] = []
     brightest: list[int | None] = []
     faults: list[str] = []
-    for number, one in enumerate(each(images)):
+    for number, picture in enumerate(each(images)):
         try:
-            decoded_picture = _decoded(one, stored)
+            decoded_picture = _decode_any(picture, stored)
         except PictureError as error:
             faults.append(str(error))
             continue
-        fitted.append(decoded_picture.pixels)
+        pictures.append(decoded_picture.pixels)
         brightest.append(decoded_picture.brightest)
-        files.append(location(one) if isinstance(one, str | os.PathLike) else None)
+        files.append(location(picture) if isinstance(picture, str | os.PathLike) else None)
         taken.append(number)
-    if faults and on_bad == "raise":
-        raise PictureError(_all_bad(faults))
-    if not fitted:
-        raise PictureError(_all_bad(faults) if faults else "no picture was given")
+    if faults and (on_bad == "raise" or not pictures):
+        raise PictureError(_list_faults(faults))
+    if not pictures:
+        raise PictureError("no picture was given")
     if faults:
-        warn_user(f"skipped {counted(len(faults), 'picture')}: {_all_bad(faults)}")
-    if many and stored.white is None and (words := dim_warning(brightest, "white")):
-        warn_user(words)
-    return Pixels(np.stack(fitted), tuple(files), np.array(taken))
+        warn_user(f"skipped {counted(len(faults), 'picture')}: {_list_faults(faults)}")
+    if many and stored.white is None:
+        warning = dim_warning(brightest, "white")
+        if warning:
+            warn_user(warning)
+    return Pixels(np.stack(pictures), tuple(files), np.array(taken))
 
 
-def _all_bad(faults: Sequence[str]) -> str:
-    """All that is wrong with pictures, one a line where there are several."""
+def _list_faults(faults: Sequence[str]) -> str:
+    """The faults of pictures: the only one, or one a line."""
     if len(faults) == 1:
         return faults[0]
-    return "\n".join(
-        [f"{len(faults):,} pictures cannot be used:", *(f"  - {fault}" for fault in faults)]
-    )
+    lines = [f"{len(faults):,} pictures cannot be used:", *(f"  - {fault}" for fault in faults)]
+    return "\n".join(lines)
 
 
 def embeddings(
     rows: "Images", width: int, features: Sequence[str] | None = None, bound: float | None = None
 ) -> tuple[np.ndarray, tuple[str | None, ...]]:
-    """Rows (N, width) float32 at unit norm, and the file of each: arrays, or files of them. Raises PictureError.
+    """Read rows (N, width) float32 at unit norm from arrays, or files of them.
 
-    features: the names of the columns, by which those of a CSV file with a header are found;
-    bound: of a model whose rows keep their length: they are divided by it.
+    features: names of the columns, for a CSV file with a header. bound: for a model whose rows keep
+    their length, which divides them. Also returns the file of each row. Raises PictureError.
     """
     parts: list[np.ndarray] = []
     files: list[str | None] = []
-    for one in each(rows):
-        path = Path(one) if isinstance(one, str | os.PathLike) else None
-        said = f"{path or 'the input'}: this model takes embeddings, rows of {width} finite numbers each"
-        read: Any = one
+    for item in each(rows):
+        path = Path(item) if isinstance(item, str | os.PathLike) else None
+        needed = f"{path or 'the input'}: this model takes embeddings, rows of {width} finite numbers each"
+        values: Any = item
         try:
-            if path:
-                read = (
-                    np.load(path, mmap_mode="r")
-                    if path.suffix == ".npy"
-                    else read_vectors(path, width, features)
-                )
-            part = np.asarray(read, dtype=np.float64)
+            if path and path.suffix == ".npy":
+                values = np.load(path, mmap_mode="r")
+            elif path:
+                values = read_vectors(path, width, features)
+            part = np.asarray(values, dtype=np.float64)
         except (ValueError, TypeError, OSError, EOFError, MemoryError, BadZipFile) as error:
-            raise PictureError(f"{said}, also as a .npy file or a .csv file ({error})") from error
+            raise PictureError(f"{needed}, also as a .npy file or a .csv file ({error})") from error
         if part.ndim != 2 or part.shape[1] != width or not len(part) or not np.isfinite(part).all():
-            raise PictureError(f"{said}, not an array of shape {part.shape} or one with NaN")
+            raise PictureError(f"{needed}, not an array of shape {part.shape} or one with NaN")
         parts.append(part)
         files += [location(path) if path else None] * len(part)
     if not parts:
         raise PictureError("no row was given")
-    whole = np.concatenate(parts)
-    return at_unit_norm(whole) if bound is None else within(whole, bound), tuple(files)
+    matrix = np.concatenate(parts)
+    keys = at_unit_norm(matrix) if bound is None else within(matrix, bound)
+    return keys, tuple(files)
 
 
 def content_digests(images: Iterable[np.ndarray], key: bytes) -> np.ndarray:
-    """Digests (N, 16) uint8 of pictures (H, W, 3) uint8 of one size: equal where all pixels are.
+    """Digests (N, 16) uint8 of pictures (H, W, 3) uint8 of one size, equal if all pixels are.
 
-    key: of at most 64 bytes, the name of the memory, so that a digest says nothing without it.
+    key: the name of the memory, at most 64 bytes. Without it, a digest says nothing.
     """
-    found = b"".join(
+    digests = b"".join(
         hashlib.blake2b(image.tobytes(), digest_size=16, key=key).digest() for image in images
     )
-    return np.frombuffer(found, np.uint8).reshape(-1, 16)
+    return np.frombuffer(digests, np.uint8).reshape(-1, 16)
 
 
 def each(images: "Images") -> "Iterator[One]":
-    """One by one, folders and arrays taken apart."""
+    """Yield pictures one by one, from folders and arrays too."""
     if isinstance(images, str | os.PathLike):
         path = Path(images)
         yield from _in_folder(path) if path.is_dir() else [path]
@@ -164,12 +171,12 @@ def each(images: "Images") -> "Iterator[One]":
     elif isinstance(images, np.ndarray) or not isinstance(images, Iterable):
         yield images
     else:
-        for one in images:
-            yield from each(one)
+        for item in images:
+            yield from each(item)
 
 
 def _in_folder(folder: Path) -> list[Path]:
-    """The pictures below a folder that are not hidden, in path order."""
+    """List the pictures below a folder, without hidden ones, in path order."""
     files = sorted(
         path for path in folder.rglob("*") if is_picture_name(path.name) and path.is_file()
     )
@@ -183,28 +190,29 @@ def _in_folder(folder: Path) -> list[Path]:
     return visible
 
 
-def _decoded(one: "One", stored: PictureSize) -> DecodedPicture:
-    """A picture in the size that is stored."""
+def _decode_any(picture: "One", stored: PictureSize) -> DecodedPicture:
+    """Decode a picture of any kind, at the stored size."""
     from PIL.Image import Image
 
     size = (stored.width, stored.height)
-    if isinstance(one, str | os.PathLike):
-        return _read_file(Path(one), size, stored.white)
-    if isinstance(one, Image):
-        return DecodedPicture(resize(_opened(one, stored.white), size), None)
-    if isinstance(one, np.ndarray):
-        if one.dtype != np.uint8 or one.ndim != 3 or one.shape[2] != 3 or not one.size:
-            raise PictureError(
-                f"an array must be uint8 of shape (N, H, W, 3), not {one.dtype} of shape {one.shape}"
-            )
-        return DecodedPicture(resize(one, size), None)
-    raise PictureError(
-        f"a picture is a path, a picture of Pillow or an array, not {type(one).__name__}"
-    )
+    if isinstance(picture, str | os.PathLike):
+        return _read_file(Path(picture), size, stored.white)
+    if isinstance(picture, Image):
+        return DecodedPicture(resize(_from_pillow(picture, stored.white), size), None)
+    if not isinstance(picture, np.ndarray):
+        kind = type(picture).__name__
+        raise PictureError(f"a picture is a path, a picture of Pillow or an array, not {kind}")
+    is_rgb = picture.ndim == 3 and picture.shape[2] == 3
+    if picture.dtype != np.uint8 or not is_rgb or not picture.size:
+        raise PictureError(
+            f"an array must be uint8 of shape (N, H, W, 3), not {picture.dtype} of shape"
+            f" {picture.shape}"
+        )
+    return DecodedPicture(resize(picture, size), None)
 
 
 def read_picture(path: Path, size: Size | None = None) -> np.ndarray:
-    """A picture from its file, resized to `size` (width, height) if that is given. Raises PictureError."""
+    """Read a picture file, resized to `size` (width, height) if given. Raises PictureError."""
     return _read_file(path, size, None).pixels
 
 
@@ -212,7 +220,7 @@ def _read_file(path: Path, size: Size | None, white: int | None) -> DecodedPictu
     if not path.is_file():
         raise PictureError(f"{path}: there is no such file")
     with open_plain(path) as file:
-        return _read_open([file], [str(path)], size, replace(LIMITS, white=white))[0]
+        return _decode([file], [str(path)], size, replace(LIMITS, white=white))[0]
 
 
 def read_pictures(
@@ -221,26 +229,29 @@ def read_pictures(
     size: Size | None = None,
     limits: PictureLimits = LIMITS,
 ) -> list[np.ndarray]:
-    """Pictures from files or their contents, by the decoder's process. Raises PictureError that begins with a name."""
-    return [picture.pixels for picture in _read_open(pictures, names, size, limits)]
+    """Read pictures from open files or their contents, in the decoder's process.
+
+    Raises PictureError, which begins with a name.
+    """
+    return [picture.pixels for picture in _decode(pictures, names, size, limits)]
 
 
-def _read_open(
+def _decode(
     pictures: Sequence[IO[bytes] | bytes],
     names: Sequence[str],
     size: Size | None,
     limits: PictureLimits,
 ) -> list[DecodedPicture]:
     try:
-        return decoded(pictures, limits, size)
+        return decode(pictures, limits, size)
     except TooManyPixelsError:
         raise
     except RefusedPictureError as error:
         raise PictureError(f"{names[error.number]}: {error}") from error
 
 
-def _opened(picture: "Image", white: int | None) -> np.ndarray:
-    """A picture that whoever asks has opened with Pillow: it is decoded in this process."""
+def _from_pillow(picture: "Image", white: int | None) -> np.ndarray:
+    """Decode a picture that the caller has opened with Pillow, in this process."""
     try:
         require_moderate(picture, LIMITS.pixels)
         return upright(picture, white)

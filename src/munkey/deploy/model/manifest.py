@@ -1,4 +1,4 @@
-"""What a model's directory says about itself: `manifest.json`. It names no path inside of the directory."""
+"""`manifest.json`: what a model's directory says about itself. It names no path inside of it."""
 
 import hashlib
 import json
@@ -34,13 +34,14 @@ if TYPE_CHECKING:
     from munkey.models.networks.munkey import MunkeyArchitecture
 
 MODEL_FORMAT = 6  # the version of the format of the directory
-NAME, MEMORY = "manifest.json", "memory"
+NAME = "manifest.json"
+MEMORY = "memory"
 WEIGHTS: Final = "weights.safetensors"
 CARD: Final = "README.md"
-# what nothing changes: the manifest has its SHA-256
+# Files that never change: the manifest has their SHA-256.
 Static: TypeAlias = Literal["weights.safetensors", "README.md"]
 Exported: TypeAlias = Literal["munkey", "knn", "lda", "ncm"]
-# the families whose systems can be used on their own
+# Families whose systems can be exported.
 EXPORTED: tuple[str, ...] = get_args(Exported)
 LARGEST = 64 * 2**20  # bytes of a manifest
 
@@ -49,9 +50,9 @@ Text = Annotated[str, Field(max_length=10_000)]
 
 
 def self_digest(model: BaseModel) -> str:
-    """SHA-256 of a model's canonical form: JSON in UTF-8, keys sorted, no spaces, without `sha256` itself.
+    """SHA-256 of a model's canonical form: JSON in UTF-8, keys sorted, no spaces, no `sha256` itself.
 
-    It stands in the file that the model is written to, so that a change that was not meant, or not hidden, is found.
+    It is stored in the model's file, to reveal accidental changes.
     """
     value = model.model_dump(mode="json", exclude={"sha256"})
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -59,9 +60,9 @@ def self_digest(model: BaseModel) -> str:
 
 
 class PictureSize(Section):
-    """How the data set keeps its pictures: others are resized to it, without cropping.
+    """The size of the data set's pictures. Others are resized to it, without cropping.
 
-    white: the brightest value of its gray of 16 bits, None: 65535.
+    white: the brightest value of its 16-bit gray; None means 65535.
     """
 
     height: Pixels
@@ -70,7 +71,7 @@ class PictureSize(Section):
 
     @model_serializer(mode="wrap")
     def _as_before(self, serialized: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without a white that nobody set: the digest of an older manifest stays what it is."""
+        """Leave out a white of None, so that the digest of an older manifest stays the same."""
         return {
             name: value
             for name, value in serialized(self).items()
@@ -79,10 +80,10 @@ class PictureSize(Section):
 
 
 class EncoderReference(Section):
-    """The frozen encoder. weights: what tells its weights from others, as its registry says.
+    """The frozen encoder.
 
-    probe: the key of a fixed picture (`munkey.deploy.model.model.PROBE`), so that another encoder is noticed
-    wherever it is.
+    weights: a text that identifies its weights, from its registry. probe: the key of a fixed picture
+    (`munkey.deploy.model.model.PROBE`), which reveals another encoder on any machine.
     """
 
     settings: EncoderSettings
@@ -91,7 +92,11 @@ class EncoderReference(Section):
 
 
 class MemoryReference(Section):
-    """The memory. store: its name, hexadecimal; rows: how many it held at first; first_new_id: of what is added."""
+    """The memory.
+
+    store: its name, hexadecimal. rows: how many it held at first. first_new_id: the first id of rows
+    that are added.
+    """
 
     store: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
     rows: Annotated[int, Field(ge=0)]
@@ -99,7 +104,7 @@ class MemoryReference(Section):
 
 
 class ModelOrigin(Section):
-    """Where a model comes from: its place in the results, and commit, device and versions as in its record."""
+    """Where a model comes from: its place in the results; commit, device and versions of its record."""
 
     configuration: Text
     dataset: Text
@@ -112,8 +117,10 @@ class ModelOrigin(Section):
 
 
 class EstimatorReference(Section):
-    """What an estimator needs beside it. dtype: of the classes; features: names of the columns; params: those that are
-    no setting of the family.
+    """What an estimator stores in addition.
+
+    dtype: of the classes. features: names of the columns. params: of the estimator, without the
+    settings of the family.
     """
 
     dtype: Annotated[str, Field(pattern=r"^[<>|=]?[OUiufb]\d*$")]
@@ -122,18 +129,38 @@ class EstimatorReference(Section):
 
     @property
     def bound(self) -> float | None:
-        """What rows are divided by, where they keep their length; None: they are brought to unit norm."""
+        """The number that divides rows which keep their length; None for rows at unit norm."""
         bound = self.params.get("bound")
         return float(bound) if isinstance(bound, int | float) and bound > 0 else None
 
 
 class Manifest(Section):
-    """All that is needed to answer as the run did, besides weights and memory. source: folder of the source files.
+    """Everything needed to answer as the run did, besides weights and memory.
 
-    classes: by the number in a row's label; None where an estimator has no row of it left. stored, encoder: None where
-    the rows are embeddings, of which there are no pictures. model, architecture, inference, data: of MUNKEY; head: of
-    LDA, if it has one; settings: of a family that is fitted, its own section of params.yaml. sha256: of all the rest
-    (`self_digest`); `write` puts it in.
+    Attributes
+    ----------
+    family : str
+        The family of the model.
+    classes : list
+        By the number in a row's label. None for an estimator's class without remaining rows.
+    stored, encoder : PictureSize and EncoderReference, or None
+        Of pictures; None if the rows are embeddings.
+    data, model, architecture, inference
+        Settings of MUNKEY, or None.
+    token_dim : int
+        Numbers in a token.
+    head : dict or None
+        Settings of MUNKEY's LDA head, if it has one.
+    settings : dict or None
+        Of a fitted family: its section of params.yaml.
+    memory : MemoryReference
+        Which memory belongs to the model.
+    source : str or None
+        The folder of the source files.
+    files : dict
+        SHA-256 of static files, by name.
+    sha256 : str or None
+        Of all other entries (`self_digest`); `write` sets it.
     """
 
     format: Literal["munkey model"]
@@ -160,43 +187,51 @@ class Manifest(Section):
 
     @model_validator(mode="after")
     def _moderate(self) -> Self:
-        """What is larger could only keep a machine busy."""
-        network = (self.model, self.architecture, self.inference, self.encoder, self.data)
-        unfit = self.head if self.settings is not None else None in network
-        if (self.family == "munkey") != (self.settings is None) or unfit:
+        """Refuse entries that contradict one another, or would only keep a machine busy."""
+        is_fitted = self.settings is not None
+        if is_fitted:
+            fits_family = not self.head
+        else:
+            network = (self.model, self.architecture, self.inference, self.encoder, self.data)
+            fits_family = None not in network
+        if (self.family == "munkey") == is_fitted or not fits_family:
             raise ValueError("its settings are not those of its family")
-        if (self.encoder is None) != (self.stored is None) or (self.model is None) != (
-            self.inference is None
-        ):
+        has_size = (self.encoder is None) == (self.stored is None)
+        has_inference = (self.model is None) == (self.inference is None)
+        if not has_size or not has_inference:
             raise ValueError(
                 "it lacks the encoder, the size of its pictures, or settings of inference"
             )
-        k, of_keys = (
-            self.inference.k if self.inference else 0,
-            self.encoder.settings if self.encoder else None,
-        )
-        patches = self.data.image_size / self.model.patch_size if self.data and self.model else 1
-        if (
-            max(of_keys.batch_size if of_keys else 0, k, (of_keys and of_keys.image_size) or 0)
-            > 4096
-            or patches > 2**8
-        ):
+        sizes = [0]
+        if self.inference:
+            sizes.append(self.inference.k)
+        if self.encoder:
+            sizes.append(self.encoder.settings.batch_size)
+            sizes.append(self.encoder.settings.image_size or 0)
+        patches = 1.0
+        if self.data and self.model:
+            patches = self.data.image_size / self.model.patch_size
+        if max(sizes) > 4096 or patches > 2**8:
             raise ValueError("batch_size, k or a number of pixels is too large")
         return self
 
     @property
     def static_files(self) -> tuple[Static, ...]:
-        """The static files that it has: a family that is fitted has no weights, embeddings have no card."""
-        return (WEIGHTS, CARD) if self.settings is None else (CARD,) if self.provenance else ()
+        """Its static files. A fitted family has no weights, and a model of embeddings no card."""
+        if self.settings is None:
+            return (WEIGHTS, CARD)
+        if self.provenance:
+            return (CARD,)
+        return ()
 
     @property
     def names(self) -> list[str]:
         """The classes as texts."""
-        return ["" if one is None else str(one) for one in self.classes]
+        return ["" if name is None else str(name) for name in self.classes]
 
     @property
     def network(self) -> "MunkeyArchitecture":
-        """What the weights belong to, without the head, which follows from the memory."""
+        """The architecture of the weights, without the head, which follows from the memory."""
         from munkey.models.networks.munkey import MunkeyArchitecture
 
         assert self.model and self.architecture and self.data
@@ -216,7 +251,10 @@ class Manifest(Section):
 
 
 def read_plain_file(path: Path, largest: int | None = None) -> bytes:
-    """The content of a plain file that is not a link. Raises UnreadableModelError."""
+    """Read a plain file that is not a link. Raises UnreadableModelError.
+
+    largest: how many bytes it may have.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -233,9 +271,10 @@ def read_plain_file(path: Path, largest: int | None = None) -> bytes:
 
 
 def read_manifest(directory: Path, family: str | None = None) -> Manifest:
-    """The manifest of a directory. Raises UnreadableModelError where there is none, or it is not what was written.
+    """Read the manifest of a directory.
 
-    family: what it must be of, if not of any.
+    family: the family that it must have. Raises UnreadableModelError if there is none, or it was
+    changed after it was written.
     """
     path = directory / NAME
     if not path.exists() and not path.is_symlink():
@@ -245,8 +284,9 @@ def read_manifest(directory: Path, family: str | None = None) -> Manifest:
         if not isinstance(content, dict) or content.get("format") != "munkey model":
             raise UnreadableModelError(path, "is not the manifest of a model")
         if content.get("version") != MODEL_FORMAT:
-            said = f"of format {json.dumps(content.get('version'))[:20]}, while this munkey reads format {MODEL_FORMAT}"
-            raise UnreadableModelError(path, said, OTHER_VERSION)
+            model_format = json.dumps(content.get("version"))[:20]
+            why = f"of format {model_format}, while this munkey reads format {MODEL_FORMAT}"
+            raise UnreadableModelError(path, why, OTHER_VERSION)
         try:
             manifest = Manifest.model_validate_json(json.dumps(content))
         except ValidationError as error:
@@ -265,7 +305,7 @@ def read_manifest(directory: Path, family: str | None = None) -> Manifest:
 
 
 def read_static_file(directory: Path, manifest: Manifest, name: Static) -> bytes:
-    """A static file, as it was exported. Raises UnreadableModelError where it is another one."""
+    """Read a static file, as it was exported. Raises UnreadableModelError if it was changed."""
     content = read_plain_file(directory / name)
     if hashlib.sha256(content).hexdigest() != manifest.files.get(name):
         raise UnreadableModelError(

@@ -1,4 +1,4 @@
-"""The frozen parts of a model: weights and encoder. Loading them runs no code that lies in the directory."""
+"""The frozen parts of a model: weights and encoder. Loading them runs no code from the directory."""
 
 import os
 from functools import cache
@@ -22,14 +22,17 @@ from munkey.models.family import FAMILIES, Retrieval, System
 from munkey.models.networks.munkey import NETWORKS
 from munkey.settings import EncoderSettings
 
-ALIKE = 0.999  # cosine of two keys of one picture, on any machine and in half precision
+ALIKE = 0.999  # least cosine of two keys of one picture, on any machine and in half precision
 
+# A fixed picture, whose key identifies an encoder.
 PROBE = np.random.default_rng(0).integers(0, 256, (1, 32, 32, 3), dtype=np.uint8)
 
 
-def device_for(wanted: str) -> str:
-    """`cpu` or `cuda`. wanted: one of them, or `auto`: a GPU where torch sees one."""
-    return ("cuda" if gpu.is_there() else "cpu") if wanted == "auto" else wanted
+def device_for(name: str) -> str:
+    """`cpu` or `cuda`. `auto` becomes `cuda` if torch sees a GPU."""
+    if name != "auto":
+        return name
+    return "cuda" if gpu.is_there() else "cpu"
 
 
 def find_encoders(settings: EncoderSettings) -> list[EncoderEntry]:
@@ -42,7 +45,7 @@ def find_encoders(settings: EncoderSettings) -> list[EncoderEntry]:
 
 
 def build_encoder(settings: EncoderSettings, device: str) -> Encoder:
-    """An encoder, loaded. Raises MissingEncoderError where that fails for any reason, in a plug-in too."""
+    """Load an encoder. Raises MissingEncoderError if that fails for any reason, in a plug-in too."""
     find_encoders(settings)
     try:
         return build(settings, device)
@@ -57,55 +60,65 @@ def build_encoder(settings: EncoderSettings, device: str) -> Encoder:
 
 @cache
 def first_process() -> int:
-    """The process that loaded an encoder first. In its forked children, torch would wait for threads that they lack."""
+    """The process that loaded an encoder first.
+
+    In its forked children, torch would wait for threads that they lack.
+    """
     return os.getpid()
 
 
 class KeyEncoder:
-    """The encoder that the keys of a memory came from.
+    """The encoder behind the keys of a memory.
 
-    Raises UnreadableModelError where the probe's key differs, MissingEncoderError where the encoder is not installed or
-    cannot be loaded, ClosedMemoryError in a process that was forked from one that had loaded an encoder.
+    Raises UnreadableModelError if the probe's key differs; MissingEncoderError if the encoder is not
+    installed or cannot be loaded; ClosedMemoryError in a process that was forked from one that had
+    loaded an encoder.
     """
 
     def __init__(self, directory: Path, manifest: Manifest, device: str) -> None:
         if first_process() != os.getpid():
-            said = "forked after a prediction, so torch would hang; start it by `spawn`, or fork it before"
-            raise ClosedMemoryError(f"{directory}: {said}")
+            raise ClosedMemoryError(
+                f"{directory}: forked after a prediction, so torch would hang; start it by `spawn`,"
+                " or fork it before"
+            )
         reference = manifest.encoder
         assert reference
-        self.batch_size, self.device = reference.settings.batch_size, device
+        self.batch_size = reference.settings.batch_size
+        self.device = device
         self.encode = build_encoder(reference.settings, device)
-        probe, wanted = self.keys(PROBE)[0], np.array(reference.probe, dtype=np.float32)
-        if probe.shape != wanted.shape or not probe @ wanted > ALIKE * np.linalg.norm(wanted):
-            said = f"not made with the encoder {reference.settings.encoder} that is installed here"
-            raise UnreadableModelError(directory, said)
+        probe = self.keys(PROBE)[0]
+        expected = np.array(reference.probe, dtype=np.float32)
+        if probe.shape != expected.shape or not probe @ expected > ALIKE * np.linalg.norm(expected):
+            why = f"not made with the encoder {reference.settings.encoder} that is installed here"
+            raise UnreadableModelError(directory, why)
 
     def keys(self, images: np.ndarray) -> np.ndarray:
-        """Keys (N, d) of images (N, H, W, 3) uint8, as the pipeline has them. Raises ValueError for an unusable key."""
+        """Keys (N, d) of images (N, H, W, 3) uint8, as the pipeline computes them.
+
+        Raises ValueError for an unusable key.
+        """
         return extract(self.encode, images, self.batch_size, self.device, lambda starts: starts)
 
 
 def probe_key(settings: EncoderSettings, encode: Encoder, device: str) -> list[float]:
-    """The key of the probe, to be kept in a manifest."""
+    """The key of the probe, for a manifest."""
     key = extract(encode, PROBE, settings.batch_size, device, lambda starts: starts)[0]
     return [float(number) for number in key]
 
 
 class LoadedNetwork:
-    """The weights of a model, asked with neighbors and their tokens."""
+    """The network of a model. It answers from a picture, its neighbors and their tokens."""
 
     def __init__(self, directory: Path, manifest: Manifest, device: str) -> None:
-        self.manifest, self.device = manifest, device
+        self.manifest = manifest
+        self.device = device
         path = directory / WEIGHTS
         content = read_static_file(directory, manifest, WEIGHTS)
         with understood(path):
             weights = tensors_in(content)
             assert manifest.model and manifest.architecture
-            if (
-                len({name.split(".")[1] for name in weights if name.startswith("blocks.")})
-                != manifest.model.depth
-            ):
+            blocks = {name.split(".")[1] for name in weights if name.startswith("blocks.")}
+            if len(blocks) != manifest.model.depth:
                 raise UnreadableModelError(
                     path, "has a different number of blocks than its manifest says"
                 )
@@ -120,19 +133,16 @@ class LoadedNetwork:
     def logits(
         self, images: np.ndarray, memory: ExemplarMemory, neighbors: Neighbors
     ) -> np.ndarray:
-        """Logits (N, C) of images (N, H, W, 3) uint8. memory: the rows among which the neighbors are."""
+        """Logits (N, C) of images (N, H, W, 3) uint8. memory: holds the neighbors."""
         count = len(images)
-        # no block is a small one
-        whole = np.concatenate([images, np.repeat(images[-1:], -count % LEAST, axis=0)])
-        last = np.minimum(np.arange(len(whole)), count - 1)
-        samples = ImageSet(
-            whole,
-            np.arange(len(whole)),
-            np.arange(len(whole)),
-            np.zeros(len(whole), dtype=np.int64),
-        )
+        # Repeat the last picture up to a multiple of LEAST, so that no batch is a small one: another
+        # kernel would compute it, with other last bits.
+        padded = np.concatenate([images, np.repeat(images[-1:], -count % LEAST, axis=0)])
+        places = np.arange(len(padded))
+        samples = ImageSet(padded, places, places.copy(), np.zeros(len(padded), dtype=np.int64))
         system = System("munkey", self.manifest.network, self.model, memory)
-        retrieval = Retrieval(neighbors.of(last), self.manifest.inference)
+        repeated_neighbors = neighbors.of(np.minimum(places, count - 1))
+        retrieval = Retrieval(repeated_neighbors, self.manifest.inference)
         assert self.manifest.data
         logits = FAMILIES["munkey"].logits(
             system, samples, self.manifest.data, self.device, retrieval
@@ -140,8 +150,9 @@ class LoadedNetwork:
         return logits[:count]
 
     def weights(self, neighbors: Neighbors) -> np.ndarray:
-        """How much each neighbor counts (N, K), as the settings of inference fuse them; zero where there is none."""
+        """How much each neighbor counts (N, K) by the settings of inference; 0 for a missing one."""
+        inference = self.manifest.inference
+        assert inference
         present = torch.from_numpy(neighbors.ids >= 0)
-        cosines, asked = torch.from_numpy(neighbors.cosines), self.manifest.inference
-        assert asked
-        return fusion_weights(cosines, present, asked.fusion, asked.temperature).numpy()
+        cosines = torch.from_numpy(neighbors.cosines)
+        return fusion_weights(cosines, present, inference.fusion, inference.temperature).numpy()

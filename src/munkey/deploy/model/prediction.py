@@ -1,4 +1,4 @@
-"""What a model answered, and what the answer rests on."""
+"""Answers of a model, and the samples that they rest on."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,10 +13,16 @@ LOOK_UP = "The command munkey find lists the samples nearest to a picture."
 
 @dataclass(frozen=True)
 class Evidence:
-    """The neighbors of N pictures, nearest first; where there are fewer than K, ids and labels are -1.
+    """The neighbors of N pictures, nearest first. If there are fewer than K, the rest has id -1.
 
-    ids, labels: (N, K) int64; cosines, weights: (N, K) float32, the weights of a picture sum to 1; files: the source
-    file of each, None where it is not known.
+    Attributes
+    ----------
+    ids, labels : ndarray of int64, shape (N, K)
+        Ids of the neighbors, and numbers of their classes.
+    cosines, weights : ndarray of float32, shape (N, K)
+        Cosines of keys, and how much each neighbor counts: the weights of a picture sum to 1.
+    files : tuple of tuple of str or None
+        Their source files, if known.
     """
 
     ids: np.ndarray
@@ -28,7 +34,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class ExplanationRow:
-    """One line of an explanation. picture: which answer it belongs to, from 0; label: a class's name."""
+    """One line of an explanation. picture: the place of its answer, from 0. label: a class's name."""
 
     picture: int
     answer: str
@@ -43,10 +49,26 @@ class ExplanationRow:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The answers to N pictures. logits, probabilities: (N, C) float32; labels: (N,) the most probable class.
+    """The answers to N pictures.
 
-    classes: its name; names: of all classes; pictures: (N, H, W, 3) uint8, as the encoder saw them, None for rows of
-    numbers; files: where they came from, None where that is not known; basis: how the model answers, in a sentence.
+    Attributes
+    ----------
+    logits, probabilities : ndarray of float32, shape (N, C)
+        One column for each class.
+    labels : ndarray of int64, shape (N,)
+        The number of the most probable class.
+    classes : tuple of str
+        Its name, for each picture.
+    neighbors : Evidence
+        The samples that the answers rest on.
+    names : tuple of str
+        The names of all classes.
+    pictures : ndarray of uint8, shape (N, H, W, 3), or None
+        The pictures as the encoder saw them; None for rows of numbers.
+    files : tuple of str or None
+        Where the pictures came from, if known.
+    basis : str
+        How the model answers, in a sentence.
     """
 
     logits: np.ndarray
@@ -63,48 +85,51 @@ class Prediction:
         return len(self.labels)
 
     def explanation(self) -> Iterator[ExplanationRow]:
-        """A line for each neighbor that the answers rest on."""
-        near = self.neighbors
-        for picture, rank in zip(*np.nonzero(near.ids != NOBODY), strict=True):
-            label = int(near.labels[picture, rank])
+        """Yield a line for each neighbor that the answers rest on."""
+        neighbors = self.neighbors
+        for picture, rank in zip(*np.nonzero(neighbors.ids != NOBODY), strict=True):
+            label = int(neighbors.labels[picture, rank])
             yield ExplanationRow(
                 picture=int(picture),
                 answer=self.classes[picture],
                 probability=float(self.probabilities[picture, self.labels[picture]]),
                 rank=int(rank) + 1,
-                id=int(near.ids[picture, rank]),
+                id=int(neighbors.ids[picture, rank]),
                 label=None if label == NOBODY else self.names[label],
-                weight=float(near.weights[picture, rank]),
-                cosine=float(near.cosines[picture, rank]),
-                file=near.files[picture][rank],
+                weight=float(neighbors.weights[picture, rank]),
+                cosine=float(neighbors.cosines[picture, rank]),
+                file=neighbors.files[picture][rank],
             )
 
 
 def basis_of(manifest: Manifest, samples: int) -> str:
-    """How a model of this kind, which holds so many samples, answers: a sentence for whoever asks what decided."""
-    everybody = f"all {samples:,} samples" if samples > 1 else "its only sample"
-    of_neighbors = "Listed are the nearest samples, with their classes and how much each counts"
+    """How a model of this kind answers from so many samples, in a sentence or two."""
+    all_samples = f"all {samples:,} samples" if samples > 1 else "its only sample"
+    listing = "Listed are the nearest samples, with their classes and how much each counts"
     match manifest.family:
         case "lda":
-            how = (
+            return (
                 "LDA answers by weights computed from the classes' means and the common scatter of"
+                f" {all_samples} together, so no neighbor decides. {LOOK_UP}"
             )
-            return f"{how} {everybody} together, so no neighbor decides. {LOOK_UP}"
         case "ncm":
-            how = "NCM answers with the class whose mean is nearest. The means are those of"
-            return f"{how} {everybody}, so no neighbor decides. {LOOK_UP}"
+            return (
+                "NCM answers with the class whose mean is nearest. The means are those of"
+                f" {all_samples}, so no neighbor decides. {LOOK_UP}"
+            )
         case "knn":
-            return f"KNN answers by a vote of the samples nearest by cosine. {of_neighbors} in the vote."
-    how = "MUNKEY reads the picture together with the tokens of the samples nearest to it"
-    added = "for one that was added after training, an average of its nearest training samples' tokens was read"
-    head = (
-        f" LDA's logits, computed from {everybody}, are added to its own."
-        if manifest.head is not None
-        else ""
+            return f"KNN answers by a vote of the samples nearest by cosine. {listing} in the vote."
+    head = ""
+    if manifest.head is not None:
+        head = f" LDA's logits, computed from {all_samples}, are added to its own."
+    return (
+        "MUNKEY reads the picture together with the tokens of the samples nearest to it."
+        f" {listing}; for one that was added after training, an average of its nearest training"
+        f" samples' tokens was read.{head}"
     )
-    return f"{how}. {of_neighbors}; {added}.{head}"
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
-    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return shifted / shifted.sum(axis=1, keepdims=True)
+    """Probabilities of logits (N, C), without overflow."""
+    exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return exponentials / exponentials.sum(axis=1, keepdims=True)

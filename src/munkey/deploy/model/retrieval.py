@@ -1,6 +1,7 @@
 """The nearest rows of a memory on disk, while others may delete from it."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,9 +17,10 @@ from munkey.settings import InferenceSettings
 
 @dataclass(frozen=True)
 class RetrievedRows:
-    """The neighbors of Q queries, with their labels (Q, K) and tokens (Q, K, m); zero tokens where there is none.
+    """The neighbors of Q queries with their labels (Q, K) and tokens (Q, K, m).
 
-    files: the source file of each, (Q, K) str or None, as the memory has it.
+    A missing neighbor has a token of zeros. files: their source files as the memory stores them,
+    (Q, K) str or None.
     """
 
     neighbors: Neighbors
@@ -27,31 +29,45 @@ class RetrievedRows:
     files: np.ndarray
 
     def memory(self, device: str) -> ExemplarMemory:
-        """The rows that are anybody's neighbor, as a memory of their own, without keys."""
+        """The rows that are a neighbor of any query, as a memory of their own, without keys."""
         present = self.neighbors.ids != NOBODY
-        ids, first = np.unique(self.neighbors.ids[present], return_index=True)
-        keys, tokens = torch.zeros(len(ids), 0), torch.from_numpy(self.tokens[present][first])
+        ids, first_places = np.unique(self.neighbors.ids[present], return_index=True)
+        keys = torch.zeros(len(ids), 0)
+        tokens = torch.from_numpy(self.tokens[present][first_places])
         return ExemplarMemory(
             torch.from_numpy(ids), to_device(keys, device), to_device(tokens, device)
         )
 
 
 def no_rows(queries: int) -> RetrievedRows:
-    """No neighbors, for a family that asks none."""
-    nobody = np.full((queries, 0), NOBODY)
-    near = Neighbors(nobody, np.zeros((queries, 0), dtype=np.float32))
-    return RetrievedRows(
-        near, nobody, np.zeros((queries, 0, 1), dtype=np.float32), np.full((queries, 0), None)
-    )
+    """No neighbors, for a family that needs none."""
+    no_ids = np.full((queries, 0), NOBODY)
+    no_cosines = np.zeros((queries, 0), dtype=np.float32)
+    no_tokens = np.zeros((queries, 0, 1), dtype=np.float32)
+    no_files = np.full((queries, 0), None)
+    return RetrievedRows(Neighbors(no_ids, no_cosines), no_ids, no_tokens, no_files)
+
+
+class LentTokens(NamedTuple):
+    """Tokens (N, m) for rows that have none of their own.
+
+    has_lender: (N,) bool, whether a trained row lends its token. still_live: whether all rows that
+    were read had not been deleted by then.
+    """
+
+    tokens: np.ndarray
+    has_lender: np.ndarray
+    still_live: bool
 
 
 @dataclass(frozen=True)
 class Retriever:
     """Looks up neighbors with their tokens.
 
-    Samples that were added after training, with ids from `first_added` on, have no token of their own. Theirs is the
-    average of the tokens of the nearest trained samples, weighted as inference fuses them, made anew for each answer:
-    so it keeps nothing of a sample that is deleted later. None: all rows have a token.
+    Samples that were added after training, with ids from `first_added` on, have no token of their
+    own. The nearest trained samples lend theirs: the average, weighted as inference fuses them,
+    computed anew for each answer, so that it keeps nothing of a sample that is deleted later. With
+    None, all rows have a token.
     """
 
     store: Store
@@ -59,81 +75,82 @@ class Retriever:
     first_added: int | None
 
     def retrieve(self, queries: np.ndarray) -> RetrievedRows:
-        """The K nearest rows for each query key (Q, d); none at all where no trained sample is left.
+        """Find the K nearest rows to each query key (Q, d); none if no trained sample is left.
 
-        Neither they nor what their tokens are averaged from had been deleted when they were read. Raises ValueError for
-        queries of another form.
+        No row had been deleted when it was read, and no lender. Raises ValueError for queries of
+        another shape or type.
         """
         while True:
             with self.store.reading() as view:
-                near = nearest_in(view, checked(queries, view.keys.shape[1]), self.inference.k)
-                rows = near.rows
+                nearest = nearest_in(
+                    view, checked_queries(queries, view.keys.shape[1]), self.inference.k
+                )
+                rows = nearest.rows
                 present = rows != NOBODY
-                copied = view.copy(rows[present])
-                names = [file for file, _ in self.store.sources_of(rows[present])]
-                added = np.flatnonzero(self._are_added(copied.ids))
-                tokens_lent, from_somebody, still_live = self._lent(view, rows[present][added])
-            if copied.live.all() and still_live:
-                break  # else something was deleted meanwhile
-        known = np.ones(len(copied.ids), dtype=bool)
-        known[added], copied.tokens[added] = from_somebody, tokens_lent
-        present[present] = known
-        labels, files = np.full(rows.shape, NOBODY), np.full(rows.shape, None)
+                copies = view.copy(rows[present])
+                file_names = [file for file, _ in self.store.sources_of(rows[present])]
+                borrowers = np.flatnonzero(self._are_added(copies.ids))
+                lent = self._lend_tokens(view, rows[present][borrowers])
+            if copies.live.all() and lent.still_live:
+                break  # otherwise, a row was deleted meanwhile
+        copies.tokens[borrowers] = lent.tokens
+        has_token = np.ones(len(copies.ids), dtype=bool)
+        has_token[borrowers] = lent.has_lender
+        present[present] = has_token
+        labels = np.full(rows.shape, NOBODY)
+        labels[present] = copies.labels[has_token]
         tokens = np.zeros((*rows.shape, view.tokens.shape[1]), dtype=np.float32)
-        labels[present], tokens[present] = copied.labels[known], copied.tokens[known]
-        files[present] = np.array(names, dtype=object)[known]
-        cosines = np.where(present, near.cosines, 0).astype(np.float32)
-        return RetrievedRows(
-            Neighbors(np.where(present, near.ids, NOBODY), cosines), labels, tokens, files
-        )
+        tokens[present] = copies.tokens[has_token]
+        files = np.full(rows.shape, None)
+        files[present] = np.array(file_names, dtype=object)[has_token]
+        ids = np.where(present, nearest.ids, NOBODY)
+        cosines = np.where(present, nearest.cosines, 0).astype(np.float32)
+        return RetrievedRows(Neighbors(ids, cosines), labels, tokens, files)
 
     def _are_added(self, ids: np.ndarray) -> np.ndarray:
-        return (
-            np.zeros(len(ids), dtype=bool) if self.first_added is None else ids >= self.first_added
-        )
+        if self.first_added is None:
+            return np.zeros(len(ids), dtype=bool)
+        return ids >= self.first_added
 
-    def _lent(self, view: MemoryView, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
-        """Tokens (N, m) for added rows (N,), and for which of them there was anything to average, (N,) bool.
-
-        Last, whether neither the rows nor what was averaged had been deleted when they were read.
-        """
+    def _lend_tokens(self, view: MemoryView, rows: np.ndarray) -> LentTokens:
+        """Average tokens of trained rows for added rows (N,)."""
+        width = view.tokens.shape[1]
         if not len(rows):
-            return (
-                np.zeros((0, view.tokens.shape[1]), dtype=np.float32),
-                np.zeros(0, dtype=bool),
-                True,
-            )
-        once, place = np.unique(rows, return_inverse=True)
-        keys = view.keys[once]
-        # all trained rows lie before the first that was added
+            no_tokens = np.zeros((0, width), dtype=np.float32)
+            return LentTokens(no_tokens, np.zeros(0, dtype=bool), still_live=True)
+        unique_rows, places = np.unique(rows, return_inverse=True)
+        keys = view.keys[unique_rows]
+        # All trained rows lie before the first added one.
         end = int(self._are_added(view.ids).argmax())
-        near = nearest_in(view, keys, self.inference.k, end)
-        lenders = near.rows
-        present = lenders != NOBODY
-        copied = view.copy(lenders[present])
-        tokens = np.zeros((*lenders.shape, view.tokens.shape[1]), dtype=np.float32)
-        tokens[present] = copied.tokens
-        cosines = torch.from_numpy(near.cosines.astype(np.float32))
-        fusion, temperature = self.inference.fusion, self.inference.temperature
-        weights = fusion_weights(cosines, torch.from_numpy(present), fusion, temperature).numpy()
-        average = np.einsum("nk,nkm->nm", weights, tokens).astype(np.float32)
-        return (
-            average[place],
-            present.any(axis=1)[place],
-            bool(copied.live.all() and view.live[once].all()),
+        nearest = nearest_in(view, keys, self.inference.k, end)
+        present = nearest.rows != NOBODY
+        lenders = view.copy(nearest.rows[present])
+        tokens = np.zeros((*nearest.rows.shape, width), dtype=np.float32)
+        tokens[present] = lenders.tokens
+        weights = fusion_weights(
+            torch.from_numpy(nearest.cosines.astype(np.float32)),
+            torch.from_numpy(present),
+            self.inference.fusion,
+            self.inference.temperature,
+        ).numpy()
+        averages = np.einsum("nk,nkm->nm", weights, tokens).astype(np.float32)
+        return LentTokens(
+            tokens=averages[places],
+            has_lender=present.any(axis=1)[places],
+            still_live=bool(lenders.live.all() and view.live[unique_rows].all()),
         )
 
 
 def nearest_in(
     view: MemoryView, queries: np.ndarray, depth: int, end: int | None = None
 ) -> NearestRows:
-    """The nearest live rows of a memory, or of those before number `end`."""
+    """Find the nearest live rows of a memory, or of its first `end` rows."""
     searched = SearchedRows(view.keys[:end], view.ids[:end], view.live[:end], view.longest_key)
     return nearest_rows(queries, searched, depth)
 
 
-def checked(queries: np.ndarray, width: int) -> np.ndarray:
-    """The queries. Raises ValueError unless they are finite float32 (Q, width)."""
+def checked_queries(queries: np.ndarray, width: int) -> np.ndarray:
+    """The queries, if they are finite float32 (Q, width); else ValueError."""
     if queries.ndim != 2 or queries.shape[1] != width or queries.dtype != np.float32:
         raise ValueError(
             f"wanted float32 of shape (N, {width}), not {queries.dtype} of shape {queries.shape}"
