@@ -244,7 +244,7 @@ def test_names_cannot_command_the_terminal(munkey, model, tmp_path):
 
 def test_added_pictures_are_remembered(munkey, model, tmp_path):
     ended = munkey("add", model, picture_in(tmp_path), "--class", "fish", "--json")
-    assert ended.code == 0 and ended.json["label"] == "fish"
+    assert ended.code == 0 and ended.json["class"] == "fish"
     with Predictor.load(model) as predictor:
         assert predictor.ids.tolist() == [*IDS, *ended.json["ids"]]
     again = munkey(

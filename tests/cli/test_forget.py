@@ -87,10 +87,9 @@ def test_ids_of_a_file_and_source_files_count_together(munkey, model, tmp_path):
 def test_what_is_not_there_is_listed_and_nothing_is_deleted(words, missing, munkey, model):
     ended = munkey("forget", model, *words, "--json")
     assert (ended.code, ended.json["code"], left(model)) == (2, 2, IDS.tolist())
-    assert (
-        ended.err == f"munkey: {ended.json['error']}\n"
-        and f"was done: {', '.join(missing)}" in ended.err.replace("was deleted", "was done")
-    )
+    assert ended.err == f"munkey: {ended.json['error']}\n"
+    assert f": {', '.join(missing)}" in ended.err
+    assert "othing was deleted" in ended.err
 
 
 def test_what_is_not_there_may_be_passed_over(munkey, model):
@@ -430,7 +429,10 @@ def test_a_request_whose_samples_went_with_another_one_of_its_table_is_recorded(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (REQUESTS + "2026-4,99,,,\n2026-4,99,,,\n", "so nothing was done: 99 (request 2026-4)\n"),
+        (
+            REQUESTS + "2026-4,99,,,\n2026-4,99,,,\n",
+            "has these names: 99 (request 2026-4). Nothing was deleted\n",
+        ),
         (REQUESTS + "2026-4,18,pets/20.png,,\n", "18 and pets/20.png"),  # not the same sample
         (REQUESTS + "2026-4,18\n", "line 6: 2 cells, but the header has 5"),
         (REQUESTS + ",18,,,\n", "line 6: no request number"),
@@ -859,7 +861,17 @@ def test_a_class_is_found_as_people_type_it_or_named(munkey, model):
 )
 def test_a_list_of_a_name_that_nothing_has_is_refused(words, said, munkey, model):
     ended = munkey("list", model, *words)
-    assert ended.code == 2 and ended.out == "" and f"was done: {said}" in ended.err
+    assert (ended.code, ended.out) == (2, "")
+    assert f"has these names: {said}" in ended.err
+
+
+def test_the_samples_without_a_unit_can_be_listed(munkey, model):
+    with_units(model, ["Anna K.", None])
+    listed = munkey("list", model, "--no-unit", "--json").json["samples"]
+    assert [one["id"] for one in listed] == [*IDS.tolist(), 201]
+    words = ["--no-unit", "--unit", "Anna K.", "--ids", "200,201"]
+    listed = munkey("list", model, *words, "--json").json["samples"]
+    assert [one["id"] for one in listed] == [200, 201]
 
 
 def test_files_are_found_as_people_type_them(munkey, model):

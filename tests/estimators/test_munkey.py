@@ -208,6 +208,21 @@ def test_scikit_learns_tools_take_it_and_files(tmp_path):
         clone(best).fit(files[:2], [1])
 
 
+def test_a_relative_file_is_found_from_the_folder_that_holds_all_or_above(tmp_path, monkeypatch):
+    files = [tmp_path / "pets" / ("cat", "dog")[row % 2] / f"{row}.png" for row in range(8)]
+    for file, image in zip(files, X, strict=False):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(file)
+    MunkeyClassifier(family="lda", key_size=32, verbose=False).fit(
+        files, [file.parent.name for file in files]
+    ).save(tmp_path / "model")
+    monkeypatch.chdir("/")
+    with Predictor.load(tmp_path / "model") as deployed:
+        for name in ("cat/2.png", "pets/cat/2.png", f"{tmp_path.name}/pets/cat/2.p*"):
+            assert deployed.select(files=[name]).ids.tolist() == [2], name
+        assert deployed.select(files=["dog"]).ids.tolist() == [1, 3, 5, 7]
+
+
 def files_with_bad_ones(folder):
     """Twelve pictures, and two that cannot be read: the places 4 and 9 of the list."""
     files = [folder / f"{row}.png" for row in range(14)]

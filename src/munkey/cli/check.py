@@ -20,6 +20,9 @@ def list_(
     classes: given.Classes = None,
     units: given.Units = None,
     ids: given.Ids = None,
+    no_unit: Annotated[
+        bool, typer.Option("--no-unit", help="The samples that belong to no unit.")
+    ] = False,
     as_csv: Annotated[
         bool, typer.Option("--csv", help="Print CSV, which `forget --csv` takes.")
     ] = False,
@@ -30,6 +33,7 @@ def list_(
     \b
     munkey list model --class cat
     munkey list model --files 'pets/1*.png' --unit 'Anna K.' --csv
+    munkey list model --no-unit
 
     Every filter must hold; of one that is given several times, any.
     """
@@ -41,8 +45,11 @@ def list_(
         unknown = [str(one) for one in sorted((wanted or set()).difference(predictor.ids.tolist()))]
         if unknown:
             raise UnknownNamesError(unknown)
+        wanted_units: list[str | None] = list(units or [])
+        if no_unit:
+            wanted_units.append(None)
         rows = predictor.rows(
-            labels=classes or [], units=units or [], files=given.named_files(files, more)
+            labels=classes or [], units=wanted_units, files=given.named_files(files, more)
         )
         samples = json_answers.samples(row for row in rows if wanted is None or row.id in wanted)
     lines = [

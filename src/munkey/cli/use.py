@@ -93,7 +93,7 @@ def predict(
     for answer in answers:
         lines.append(f"{answer['file']}: {answer['class']} ({answer['probability']:.1%})")
         for near in answer.get("neighbors", []):
-            facts = f"id {near['id']}, {near['label']}, cosine {near['cosine']:.3f}"
+            facts = f"id {near['id']}, {near['class']}, cosine {near['cosine']:.3f}"
             lines.append(
                 f"  {near['weight']:.3f}  {facts}{', ' if near['file'] else ''}{near['file'] or ''}"
             )
@@ -153,7 +153,7 @@ def add(
                 units=[unit] * len(single),
                 allow_blocked=allow_blocked,
             )
-    value = json_answers.addition(added) | {"label": label}
+    value = json_answers.addition(added) | {"class": label}
     ids = value["ids"]
     said_ids = f"id {ids[0]}" if len(ids) == 1 else f"ids {ids[0]} to {ids[-1]}"
     twins = [

@@ -150,7 +150,7 @@ class Deletions:
                 hints.append(hint)
         hint = " ".join(dict.fromkeys(hints))
         if refused and not request.ignore_missing:
-            raise UnknownNamesError(refused, hint)
+            raise UnknownNamesError(refused, f"{hint} Nothing was deleted".strip())
         if request.similar != 0 or request.also_similar:
             for number, deletion in planned.items():
                 planned[number] = _with_look_alikes(self._samples, deletion, request)

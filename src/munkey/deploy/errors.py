@@ -60,10 +60,7 @@ class UnknownNamesError(KeyError):
 
     def __str__(self) -> str:
         hint = f". {self.hint}" if self.hint else ""
-        return (
-            f"no sample of this memory ({HELD}) has these names, so nothing was done:"
-            f" {first_ten(self.missing)}{hint}"
-        )
+        return f"no sample of this memory ({HELD}) has these names: {first_ten(self.missing)}{hint}"
 
 
 class AmbiguousFileError(ValueError):

@@ -37,7 +37,7 @@ def prediction(answers: Prediction, *, explain: bool) -> Json:
     for row in answers.explanation():
         neighbor = {
             "id": row.id,
-            "label": row.label,
+            "class": row.label,
             "weight": row.weight,
             "cosine": row.cosine,
             "file": row.file,

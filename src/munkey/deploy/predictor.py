@@ -296,7 +296,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         self,
         *,
         labels: Iterable[int | str] = (),
-        units: Iterable[str] = (),
+        units: Iterable[str | None] = (),
         files: Iterable[str | Path] = (),
     ) -> list[MemoryRow]:
         """List samples in the memory, by ascending id.
@@ -305,8 +305,8 @@ class Predictor(AbstractContextManager["Predictor"]):
         ----------
         labels : iterable of int or str
             Classes, by number or name. By default, all.
-        units : iterable of str
-            Whom or what the samples belong to. By default, anybody.
+        units : iterable of str or None
+            Whom or what the samples belong to; None: those that belong to nobody. By default, all.
         files : iterable of str or Path
             Source files, as for `select`. By default, any.
 

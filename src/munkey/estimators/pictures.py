@@ -163,7 +163,9 @@ def readable_pictures(
     pictures: list[Path] = []
     others: list[Path] = []
     faults: list[str] = []
-    for path in progressing([path for path in paths if not path.is_dir()]):
+    for path in progress(paths, "pictures looked at", "files"):
+        if path.is_dir():
+            continue
         if not is_picture_name(path.name) or any(name in BESIDE for name in path.parts):
             others.append(path)
             continue

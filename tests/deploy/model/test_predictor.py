@@ -375,7 +375,7 @@ def test_what_names_nothing_is_all_counted_and_the_first_ten_are_said(predictor)
         "units": ["Anna"],
     }
     with pytest.raises(
-        UnknownNamesError, match=r"nothing was done: 0, 999, gone-0.*gone-7\.png, … \(24 in all\)"
+        UnknownNamesError, match=r"has these names: 0, 999, gone-0.*gone-7\.png, … \(24 in all\)"
     ):
         predictor.select(**named)
     chosen = predictor.select(**named, ignore_missing=True)

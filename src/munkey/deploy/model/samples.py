@@ -80,11 +80,16 @@ class Samples:
         return np.array(numbers, dtype=np.int64)
 
     def rows(
-        self, labels: Iterable[int | str], units: Iterable[str], files: Iterable[str | Path]
+        self,
+        labels: Iterable[int | str],
+        units: Iterable[str | None],
+        files: Iterable[str | Path],
     ) -> list[MemoryRow]:
         """Implement `Predictor.rows`."""
         class_numbers = set(self.class_numbers(labels).tolist())
-        ids_by_unit, unit_hint = self._ids_by_unit(as_list("units", units))
+        units = as_list("units", units)
+        with_no_unit = None in units
+        ids_by_unit, unit_hint = self._ids_by_unit([unit for unit in units if unit is not None])
         ids_by_file = self.sources.ids_by_name(files)
         missing_files = [name for name, ids in ids_by_file.items() if not ids]
         missing_units = [f"unit {unit}" for unit, ids in ids_by_unit.items() if not ids]
@@ -100,7 +105,8 @@ class Samples:
         for sample_id, label, added, (file, unit) in zip(*columns, sources, strict=True):
             if class_numbers and label not in class_numbers:
                 continue
-            if ids_by_unit and sample_id not in ids_of_units:
+            is_without_unit = with_no_unit and unit is None
+            if units and sample_id not in ids_of_units and not is_without_unit:
                 continue
             if ids_by_file and sample_id not in ids_of_files:
                 continue

@@ -117,7 +117,8 @@ class SourceFiles:
 
         A name is a file as the memory stores it, or where the file lies; a folder, for all files
         below it; or a pattern as in a shell, with `**` for any folders. A name without samples is
-        looked up once more as seen from the folders above the root, then in another Unicode form.
+        looked up once more as seen from the data set's folder and those above it, then in another
+        Unicode form. A data set without a root has the deepest folder that holds all its files.
         Only the memory is asked, not the disk. Raises AmbiguousFileError if a name means two files.
         """
         names = [str(file) for file in as_list("files", files)]
@@ -133,6 +134,7 @@ class SourceFiles:
         if all(ids_by_name.values()):
             return ids_by_name
         records = self.records()
+        folder = self._folder_of_all(records[1])
         spellings: list[Callable[[str], str]] = [str, normalize_path]
         for spell in spellings:
             if all(ids_by_name.values()):
@@ -143,20 +145,30 @@ class SourceFiles:
                     ids_by_name[name] = self._resolve(Path(spell(name)), ids_below)
             for name in names:
                 if not ids_by_name[name]:
-                    ids_by_name[name] = self._resolve_from_above(spell(name), ids_below)
+                    ids_by_name[name] = self._resolve_from_above(spell(name), folder, ids_below)
         return ids_by_name
 
-    def _resolve_from_above(self, name: str, ids_from: Callable[[str], set[int]]) -> set[int]:
-        """Find `data/pets/1.png` if the root is `/home/me/data/pets`, wherever the command runs.
+    def _folder_of_all(self, sources: Sequence[Source]) -> Path:
+        """The root, or else the deepest folder that holds all files with an absolute path."""
+        if self._root.parts:
+            return self._root
+        folders = {posixpath.dirname(file) for file, _ in sources if file and file.startswith("/")}
+        return Path(posixpath.commonpath(folders)) if folders else Path()
 
-        Raises AmbiguousFileError if the name has samples as seen from two folders above the root.
+    def _resolve_from_above(
+        self, name: str, folder: Path, ids_from: Callable[[str], set[int]]
+    ) -> set[int]:
+        """Find `data/pets/1.png` if the folder is `/home/me/data/pets`, wherever the command runs.
+
+        Raises AmbiguousFileError if the name has samples as seen from two folders.
         """
-        if os.path.isabs(name):  # noqa: PTH117 (as the memory writes it)
+        is_here = not Path(name).parts  # `.` is the current folder
+        if is_here or os.path.isabs(name):  # noqa: PTH117 (as the memory writes it)
             return set()
         ids_by_place: dict[str, set[int]] = {}
-        for parent in self._root.parents:
+        for parent in (folder, *folder.parents):
             place = posixpath.normpath(posixpath.join(parent, printable(name)))
-            if not Path(place).is_relative_to(self._root):
+            if not Path(place).is_relative_to(folder):
                 continue
             ids = ids_from(place)
             if ids:
