@@ -230,8 +230,8 @@ def test_an_edit_of_a_plug_in_runs_again_what_depends_on_it_and_nothing_else(
         extended,
         tmp_path / "comment",
         "my_method",
-        "    # what is returned",
-        "    # what comes back",
+        "    # Return a new system",
+        "    # Give back another system",
     )
     assert comment.planned(*TARGETS) == {}
     method = edited(
