@@ -14,7 +14,9 @@ WITH_EXAMPLES = [path for path in SOURCES if "\n    >>> " in path.read_text()]
 PUBLIC = {
     "munkey.audits.evidence": {"Answers": ("Parameters",)},
     "munkey.audits.registry": {"audit": ("Parameters", "Returns", "Raises", "Examples")},
+    "munkey.data.image_set": {"ImageSet": ("Parameters", "Raises", "Notes", "Examples")},
     "munkey.encoders.registry": {"encoder": ("Parameters", "Returns", "Raises", "Examples")},
+    "munkey.models.family": {"Family": ("Parameters", "Raises", "Notes", "Examples")},
     "munkey.unlearn.contract": {
         "method": ("Parameters", "Returns", "Raises", "Examples"),
         "Request": ("Parameters", "Raises", "Examples"),

@@ -31,12 +31,50 @@ class Labeled(Protocol):
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Labeled images of samples.
+    """Labeled images of samples, read in batches.
 
-    The image of ids[i] is images[rows[i]]; `images` is (N, H, W, 3) uint8.
+    Parameters
+    ----------
+    images : ndarray or Tensor of uint8, shape (M, H, W, 3)
+        RGB images of a data set, possibly memory-mapped; or a tensor on the GPU (see ``resident``).
+    rows : ndarray of int64, shape (N,)
+        ``images[rows[i]]`` is the image of sample i, so a subset shares the images.
+    ids : ndarray of int64, shape (N,)
+        Ids of the samples, in ascending order.
+    labels : ndarray of int64, shape (N,)
+        Class of each sample, from 0.
 
-    images: an array on the host, possibly memory-mapped, or a tensor on the device (see
-    `resident`).
+    Raises
+    ------
+    IndexError
+        By ``batch``, for a position of N or more.
+
+    Notes
+    -----
+    Pixels are 0 to 255 in storage and float32 in [0, 1] in a batch, not normalized. The set never
+    changes: ``dataclasses.replace`` makes a relabeled set or a subset. ``image_set`` makes one from a
+    data set in ``results/NAME/data`` and ids. A method gets them as ``request.retain``, ``.forget``
+    and ``.val``.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> pixels = np.full((4, 8, 8, 3), 255, dtype=np.uint8)
+    >>> samples = ImageSet(
+    ...     pixels, rows=np.arange(4), ids=np.array([3, 5, 8, 9]), labels=np.array([0, 1, 1, 0])
+    ... )
+    >>> images, labels = samples.batch(torch.tensor([0, 2]), "cpu")
+    >>> images.shape, images.max().item(), labels.tolist()
+    (torch.Size([2, 3, 8, 8]), 1.0, [0, 1])
+
+    The samples of class 1, as a set of their own:
+
+    >>> kept = samples.labels == 1
+    >>> ones = replace(
+    ...     samples, rows=samples.rows[kept], ids=samples.ids[kept], labels=samples.labels[kept]
+    ... )
+    >>> len(ones), ones.ids.tolist()
+    (2, [5, 8])
     """
 
     images: np.ndarray | Tensor
@@ -48,7 +86,20 @@ class ImageSet:
         return len(self.ids)
 
     def batch(self, index: Tensor, device: str) -> LabeledImages:
-        """The images at the positions `index` (B,), on the device."""
+        """Read a batch.
+
+        Parameters
+        ----------
+        index : Tensor of int64, shape (B,)
+            Positions in this set, on the CPU.
+        device : str
+            "cpu" or "cuda".
+
+        Returns
+        -------
+        LabeledImages
+            Images (B, 3, H, W) float32 in [0, 1] and labels (B,) int64, on the device.
+        """
         positions = index.numpy()
         rows = self.rows[positions]
         labels = to_device(torch.from_numpy(self.labels[positions]), device)

@@ -177,19 +177,110 @@ class Retrieval:
 
 
 class Family(ABC, Generic[Settings]):
-    """A kind of model, generic in its own section of params.yaml (docs/extending.md).
+    """A kind of model: how to build, train and query it.
 
-    Subclasses set the class attributes and are registered by the decorator `family`.
+    Subclass it, set the class attributes, implement the abstract methods, and decorate the class
+    with ``family`` (docs/extending.md). A family whose model follows from keys and labels is a
+    ``FittedFamily``.
 
-    name: also of its section in params.yaml, where `settings` says that it has one. letter: its originals and oracles
-    are called original-LETTER and retrain-LETTER. learns: in epochs, from images; else it is a `FittedFamily`.
-    exact: to forget is to drop rows; what is left is the oracle, to the bit.
-    has_memory: it answers with the help of an exemplar memory. asks_keys: with the key of what it is asked about, and
-    not with that key's neighbors. has_pathways: of an image and of a token, each of which can be cut; the ablations and
-    the selection of p_image and p_token are about such a family. in_every_run: it is
-    trained even where no method starts from it. is_network: `network` in params.yaml may name it, and then post-hoc
-    methods start from it. place: of its rows in the tables. reads_inference: its answers depend on
-    the section `inference` of params.yaml. holds: what its systems are made of, in words.
+    Parameters
+    ----------
+    Settings : subclass of Section, optional
+        Type parameter, as in ``Family[MySettings]``: the family's section of params.yaml.
+
+    Attributes
+    ----------
+    name : str
+        Name of the family, and of its section in params.yaml.
+    title : str
+        Name in tables and figures.
+    letter : str
+        Names the original, ``original-LETTER``, and the oracle, ``retrain-LETTER``.
+    settings : type of Section, optional
+        Class of the family's section. None for a family without a section.
+    learns : bool, default True
+        Whether it is trained in epochs, from images.
+    exact : bool, default False
+        Whether deleting rows gives the oracle, bit for bit.
+    has_memory : bool, default False
+        Whether a system has an exemplar memory.
+    asks_keys : bool, default False
+        Whether it answers from a sample's key and needs no neighbors.
+    has_pathways : bool, default False
+        Whether the image and the token can each be dropped. Ablations and the selection of
+        p_image and p_token apply to such a family.
+    in_every_run : bool, default False
+        Whether a run trains it even if no method starts from it.
+    is_network : bool, default False
+        Whether ``network`` in params.yaml may name it. Post-hoc methods then start from it.
+    place : int, default 9
+        Position of its rows in the tables.
+    reads_inference : bool, default False
+        Whether its answers depend on the section ``inference`` of params.yaml.
+    holds : str, default "weights"
+        What a system stores, in words, for the tables.
+
+    Raises
+    ------
+    ValueError
+        By the decorator ``family``, if another family has the same letter.
+
+    Notes
+    -----
+    ``train`` must draw all random numbers from ``training.recipe.stage``, so that the same settings
+    give the same weights. ``logits`` returns float32 of shape (S, C), for S samples and C classes;
+    images arrive as float32 of shape (B, 3, H, W) in [0, 1]. ``epoch_seconds`` is in seconds.
+    Planning imports the module of each family, so methods import torch inside.
+
+    MUNKEY's family, ``munkey.models.families.munkey``, implements sec. 3.2 of the paper; the plain
+    ViT of app. B.3, ``munkey.models.families.vit``, is the shortest example.
+
+    Examples
+    --------
+    A family that answers every sample with the most frequent label of its training set:
+
+    >>> import numpy as np
+    >>> class Majority(Family):
+    ...     name = "majority"
+    ...     title = "Majority"
+    ...     letter = "z"
+    ...
+    ...     def architecture(self, recipe, classes, key_dim=None):
+    ...         return Architecture(classes)
+    ...
+    ...     def stored_architecture(self, stored):
+    ...         return Architecture(**stored)
+    ...
+    ...     def build(self, architecture, generator):
+    ...         from torch import nn
+    ...
+    ...         return nn.Linear(1, architecture.classes)
+    ...
+    ...     def train(self, training):
+    ...         import torch
+    ...
+    ...         architecture = Architecture(training.classes)
+    ...         model = self.build(architecture, None)
+    ...         counts = np.bincount(training.samples.labels, minlength=training.classes)
+    ...         model.bias.data = torch.from_numpy(counts).float()
+    ...         return Trained(System(self.name, architecture, model), history=[])
+    ...
+    ...     def logits(self, system, samples, data, device, retrieval):
+    ...         bias = system.weights().bias.detach().numpy()
+    ...         return np.tile(bias, (len(samples), 1))
+    >>> majority = Majority()
+    >>> majority.original, majority.oracle
+    ('original-z', 'retrain-z')
+
+    Two pictures of class 1 and one of class 0, 8 by 8 pixels:
+
+    >>> from munkey.data.image_set import ImageSet
+    >>> pixels = np.zeros((3, 8, 8, 3), dtype=np.uint8)
+    >>> samples = ImageSet(pixels, np.arange(3), ids=np.arange(3), labels=np.array([1, 0, 1]))
+    >>> training = Training(samples, classes=2, recipe=None, device="cpu")
+    >>> trained = majority.train(training)
+    >>> majority.logits(trained.system, samples, None, "cpu", None).argmax(axis=1)
+    array([1, 1, 1])
     """
 
     name: str
@@ -300,19 +391,67 @@ class Family(ABC, Generic[Settings]):
     def architecture(
         self, recipe: Recipe[Settings], classes: int, key_dim: int | None = None
     ) -> Architecture:
-        """What a model trained by this recipe is built from. key_dim: length of a key, where it is known."""
+        """Describe the model that a recipe trains.
+
+        Parameters
+        ----------
+        recipe : Recipe
+            How the model is trained.
+        classes : int
+            Number of classes.
+        key_dim : int, optional
+            Length of a key, if known.
+
+        Returns
+        -------
+        Architecture
+            Everything that ``build`` needs. It is stored with the weights.
+        """
 
     @abstractmethod
     def stored_architecture(self, stored: Mapping[str, object]) -> Architecture:
-        """An architecture from its fields, as they stand in a file."""
+        """Restore an architecture from the fields in a stored model's file.
+
+        Parameters
+        ----------
+        stored : mapping of str to object
+            The fields of an architecture, by name.
+
+        Returns
+        -------
+        Architecture
+        """
 
     @abstractmethod
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
-        """A model with fresh weights from `generator`; where it is None, with weights yet to be loaded."""
+        """Build a model.
+
+        Parameters
+        ----------
+        architecture : Architecture
+            As ``architecture`` or ``stored_architecture`` returned it.
+        generator : torch.Generator or None
+            Source of the fresh weights. None if stored weights will replace them.
+
+        Returns
+        -------
+        torch.nn.Module
+        """
 
     @abstractmethod
     def train(self, training: Training[Settings]) -> Trained:
-        """Train a model from fresh weights."""
+        """Train a model from fresh weights.
+
+        Parameters
+        ----------
+        training : Training
+            The samples, the recipe, the device, and where to report.
+
+        Returns
+        -------
+        Trained
+            The system, and one record for each epoch.
+        """
 
     def resumed(self, system: System, training: Training[Settings]) -> Learner:
         """A copy of a system, to be trained further on `training.samples`; of its memory, the rows of these alone."""
@@ -337,7 +476,26 @@ class Family(ABC, Generic[Settings]):
         device: str,
         retrieval: Retrieval | None,
     ) -> np.ndarray:
-        """Logits (S, C) float32 of the samples. retrieval: for a family with a memory."""
+        """Answer samples.
+
+        Parameters
+        ----------
+        system : System
+            A system of this family.
+        samples : ImageSet
+            The S samples to answer.
+        data : DataSettings
+            The section ``data``: image size and normalization.
+        device : str
+            "cpu" or "cuda".
+        retrieval : Retrieval or None
+            The samples' neighbors or keys, for a family with a memory.
+
+        Returns
+        -------
+        ndarray of float32, shape (S, C)
+            Logits, in the order of the samples.
+        """
 
     def cut_logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
