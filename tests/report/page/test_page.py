@@ -164,7 +164,7 @@ def test_the_story_and_its_picture_come_first_and_its_columns_are_explained_besi
             "../tables/main.csv",
         ]
         in_order(text, [*parts, 'id="main"'])
-    assert '<th title="of what training' in text
+    assert '<th title="how much of the effect' in text
 
 
 def test_what_is_left_is_shown_before_all_else():
