@@ -214,6 +214,7 @@ PLAIN_ROOMS = (
     "audits",
     "core",
     "data",
+    "deploy",
     "evaluation",
     "memory",
     "models/networks",

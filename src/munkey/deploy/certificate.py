@@ -34,7 +34,8 @@ NOT_CLAIMED = (
     "Anything about copies: pictures and data sets that the memory was made from, other exports,"
     " results and earlier versions in DVC or MLflow, backups, snapshots, answers that were given"
     " before.",
-    "Anything about what lies below the file system: blocks that an SSD remapped, copy-on-write, swap.",
+    "Anything about what lies below the file system: blocks that an SSD remapped, copy-on-write,"
+    " swap.",
     "Who asked, who deleted, or that the clock of the machine was right.",
     "A signature: whoever can write this file can write another one. What binds it is the head of"
     " the chain, if it was published where the owner of the memory cannot change it.",
@@ -99,16 +100,17 @@ class Certificate(BaseModel, frozen=True, extra="forbid"):
     live : int or None
         How many samples the memory held afterwards, if that was recorded.
     rows_zeroed : bool
-        Whether zeros were found in place of keys, tokens, ids and labels, and known to be on the disk.
+        Whether zeros were found in place of keys, tokens, ids and labels, and known to be on the
+        disk.
     purged : bool
-        Whether no byte of the samples, or of the names of their source files and units, was known to
-        be left in any file of the memory.
+        Whether it was known that no file of the memory held a byte of the samples, or of the names
+        of their source files and units.
     identical : int or None
         How many exact copies stayed in the memory.
     exact : dict of str to str or None
-        Of a family that deletes exactly: digests of what answered when this was written
-        (`FittedModel.digests`). They equal those of a fit that never saw the deleted rows; `faults`
-        checks that.
+        Only for families that delete exactly: digests of the sums, weights or rows that answered
+        when this was written (`FittedModel.digests`). They equal those of a fit that never saw the
+        deleted rows; `faults` checks that.
     sha256 : str
         Of all other fields (`manifest.self_digest`).
     """
@@ -442,8 +444,8 @@ def write_new(path: Path, text: str, mode: int = 0o666) -> None:
 def page_of(path: str | Path) -> Path:
     """The path for the page of a new certificate.
 
-    Raises CertificateError if that is the certificate itself, or if either exists: a certificate may
-    be the only record of a deletion, so none is ever overwritten.
+    Raises CertificateError if that is the certificate itself, or if either exists: a certificate
+    may be the only record of a deletion, so it is never overwritten.
     """
     page = Path(path).with_suffix(".html")
     if page == Path(path):

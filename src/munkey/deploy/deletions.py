@@ -23,7 +23,7 @@ from munkey.deploy.store.store import Store
 if TYPE_CHECKING:
     from munkey.deploy.model.fitted import FittedModel
 
-# Names of samples, as `Predictor.select` takes them. A line means the samples that have all of them.
+# Names of samples, as `Predictor.select` takes them. A line means the samples with all its names.
 Line = Mapping[str, Any]
 
 

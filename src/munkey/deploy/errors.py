@@ -77,7 +77,7 @@ class AmbiguousFileError(ValueError):
 
 
 class ExportError(ValueError):
-    """A result cannot be exported. The message says what is missing."""
+    """A result cannot be exported. The message names the missing part."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A predictor for an estimator: it also answers with class labels, and takes rows of new classes."""
+"""A predictor for an estimator: it answers with class labels, and takes rows of new classes."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any

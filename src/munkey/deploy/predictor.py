@@ -123,7 +123,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     @contextmanager
     def writing(self, wait: float = 0.0) -> Iterator[None]:
-        """Let a model that is open for reading change while the block runs, as with ``writer=True``.
+        """Make a model that is open for reading a writer while the block runs.
 
         Parameters
         ----------
@@ -175,8 +175,7 @@ class Predictor(AbstractContextManager["Predictor"]):
             For a model of embeddings: rows, an array (N, d) or a file of them (.npy or .csv).
         only_held_classes : bool
             Give probability 0 to classes of which the memory holds no sample. This is a policy, not
-            unlearning: the network still knows what it learned about them, and the logits stay the
-            same.
+            unlearning: the network still knows them, and the logits stay the same.
         on_bad : {"raise", "skip"}
             What to do with pictures that cannot be read: refuse, or skip them with a warning that
             names all of them.
@@ -212,16 +211,16 @@ class Predictor(AbstractContextManager["Predictor"]):
         count : int
             How many samples to list for each picture, at most 1,000.
         above : float
-            The least cosine of keys, from -1 to 1. Exact copies among the `count` nearest are listed anyway.
+            The least cosine of keys, from -1 to 1. Exact copies among the `count` nearest are
+            listed anyway.
         on_bad : {"raise", "skip"}
             What to do with pictures that cannot be read: refuse, or leave them out with a warning.
 
         Returns
         -------
         NearSamples
-            For each picture, samples with id, class, unit, source file, cosine, and whether it is an
-            exact copy. No samples if the memory is empty. A sample that was forgotten before the call
-            is not among them.
+            For each picture, samples with id, class, unit, source file, cosine, and whether it is
+            an exact copy. None of them was forgotten before the call.
 
         Raises
         ------
@@ -306,7 +305,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         labels : iterable of int or str
             Classes, by number or name. By default, all.
         units : iterable of str or None
-            Whom or what the samples belong to; None: those that belong to nobody. By default, all.
+            Persons, devices, … of the samples; None for those without one. By default, all.
         files : iterable of str or Path
             Source files, as for `select`. By default, any.
 
@@ -348,7 +347,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         labels : iterable of int or str
             Classes, by number or name.
         units : iterable of str
-            Whom or what the samples belong to.
+            Persons, devices, … of the samples.
         ignore_missing : bool
             Skip names that no sample has.
         request : str, optional
@@ -514,8 +513,8 @@ class Predictor(AbstractContextManager["Predictor"]):
         purge : bool
             Leave no byte of it in any file.
         certificates : CertificateOrder, optional
-            Purge, and certify what was deleted. If the purge could not finish, or files stay that
-            are not the model's, the answers say `unpurged`.
+            Purge, and certify the deletions. If the purge could not finish, or files stay that are
+            not the model's, the answers say `unpurged`.
         answers : list, optional
             Each answer is put here once its deletion is on the disk, so that a later failure does
             not hide it.
@@ -608,8 +607,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         Returns
         -------
         tuple of str
-            Files in the directory that are not the model's. They stay, and nobody knows what they
-            hold.
+            Files in the directory that are not the model's. They stay, and may hold anything.
 
         Raises
         ------
@@ -692,7 +690,10 @@ class Predictor(AbstractContextManager["Predictor"]):
     # Checking
 
     def digests(self, *, anew: bool = False) -> dict[str, str] | None:
-        """SHA-256 of what a fitted family answers by (`FittedModel.digests`); None for MUNKEY."""
+        """Digests of the sums, weights or rows of a fitted family (`FittedModel.digests`).
+
+        None for MUNKEY.
+        """
         fitted = self._model.fitted
         return fitted.digests(anew=anew) if fitted else None
 
@@ -726,7 +727,8 @@ class Predictor(AbstractContextManager["Predictor"]):
             model = self._model.loaded_sums
             if model is not None and model.digests() != model.digests(anew=True):
                 problems.append(
-                    "what answers in this process is not what the rows that are left give: start it again"
+                    "what answers in this process is not what the rows that are left give: start it"
+                    " again"
                 )
         except UnreadableModelError as error:
             problems.append(str(error))
@@ -739,7 +741,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         return replace(report, problems=tuple(problems), foreign=foreign)
 
     def _foreign_files(self, in_memory: tuple[str, ...]) -> tuple[str, ...]:
-        """Files in the directory that are not the model's. They stay: nobody knows what they hold."""
+        """Files in the directory that are not the model's. They stay, and may hold anything."""
         own_names = {manifests.NAME, MEMORY, *self.manifest.static_files}
         names = {path.name for path in self.directory.iterdir()}
         return (*sorted(names - own_names), *(f"{MEMORY}/{name}" for name in in_memory))
@@ -789,7 +791,7 @@ class Predictor(AbstractContextManager["Predictor"]):
     def copy(self, folder: Path) -> None:
         """Write the model as it is now, with its log of deletions, into an empty folder, purged.
 
-        The model must be open for writing, so that nobody changes it meanwhile.
+        The model must be open for writing, so that no other process changes it meanwhile.
 
         Parameters
         ----------
@@ -806,7 +808,7 @@ class Predictor(AbstractContextManager["Predictor"]):
             copied_model.purge()
 
     def close(self) -> None:
-        """Release the memory. Closing twice is no error."""
+        """Release the memory. It may be called twice."""
         self._store.close()
 
     def __exit__(

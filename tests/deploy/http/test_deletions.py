@@ -10,7 +10,7 @@ import pytest
 from munkey.deploy import deletions
 from munkey.deploy.errors import PictureError
 from munkey.deploy.http.bodies import Order, RequestLimits
-from munkey.deploy.http.service import carried_out
+from munkey.deploy.http.service import carry_out
 from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import UnreadableMemoryError
 from munkey.deploy.store.store import Store
@@ -155,17 +155,17 @@ def test_no_answer_waits_while_names_are_looked_up(dry_run, office, monkeypatch)
 def test_what_goes_between_look_up_and_deletion_is_no_fault_and_no_number_is_used_twice(model):
     first, second, third = (Order(ids=[one], request="DSR-1") for one in (10, 10, 12))
     meant = [model.plan(order.deletion_request()) for order in (first, second, third)]
-    assert carried_out(model, first, meant[0])["deleted"] == 1
-    assert carried_out(model, second, meant[1])["repeated"]
+    assert carry_out(model, first, meant[0])["deleted"] == 1
+    assert carry_out(model, second, meant[1])["repeated"]
     with pytest.raises(
         ValueError,
         match=r"request 'DSR-1' was carried out on .* names 1 sample that the memory holds",
     ):
-        carried_out(model, third, meant[2])
+        carry_out(model, third, meant[2])
     other = Order(ids=[14])
     late = model.plan(other.deletion_request())
     model.forget([14])
-    answer = carried_out(model, other, late)
+    answer = carry_out(model, other, late)
     assert answer["deleted"] == 0 and "held none" in answer["why"]
 
 

@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from starlette.requests import Request
 
 from munkey import ForgettingLDA
-from munkey.deploy.http.bodies import Question, RequestLimits, decoded
+from munkey.deploy.http.bodies import Question, RequestLimits, decode_pictures
 from munkey.deploy.http.server import VARIABLES, listener, serve
 from munkey.deploy.http.service import ENDPOINTS, application
 from munkey.deploy.model.manifest import PictureSize
@@ -316,9 +316,9 @@ def test_as_many_pixels_as_the_limit_are_accepted_and_one_more_is_not(service):
     file = io.BytesIO()
     Image.new("RGB", (5, 1)).save(file, "PNG")
     stored = PictureSize(height=1, width=5)
-    assert len(decoded([file.getvalue()] * 2, stored, RequestLimits(pixels=10))) == 2
+    assert len(decode_pictures([file.getvalue()] * 2, stored, RequestLimits(pixels=10))) == 2
     with pytest.raises(HTTPException, match="10 pixels"):
-        decoded([file.getvalue()] * 2, stored, RequestLimits(pixels=9))
+        decode_pictures([file.getvalue()] * 2, stored, RequestLimits(pixels=9))
 
 
 def test_a_picture_of_20_000_scans_stops_no_prediction(service):
@@ -350,7 +350,7 @@ def test_what_a_decoder_does_not_finish_in_time_stops_no_prediction(predictor):
 
 
 def test_as_many_rows_as_the_limit_are_accepted_and_one_more_is_not():
-    assert Question(rows=[[0.5, 1.0]] * 64).asked.shape == (64, 2)
+    assert Question(rows=[[0.5, 1.0]] * 64).inputs.shape == (64, 2)
     with pytest.raises(ValidationError, match="at most 64 items"):
         Question(rows=[[0.5, 1.0]] * 65)
 

@@ -13,7 +13,7 @@ from PIL import Image
 from munkey.deploy.http import request_queue
 from munkey.deploy.http.bodies import RequestLimits
 from munkey.deploy.http.request_queue import RequestQueue
-from munkey.deploy.http.service import verifier
+from munkey.deploy.http.service import verify_router
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import LockedMemoryError
@@ -65,7 +65,9 @@ def forget_7(model):
 def test_predictions_take_turns_and_a_deletion_waits_for_one_at_most():
     async def work() -> None:
         asked = [asyncio.create_task(served.predict(picture(number), here)) for number in range(4)]
-        await asyncio.sleep(0.05)  # the first one's picture is decoded
+        async with asyncio.timeout(60):  # until the first one's picture is decoded
+            while not served._guard.locked():
+                await asyncio.sleep(0.005)
         asked.append(asyncio.create_task(served.delete(forget_7)))
         await asyncio.sleep(0)
         slow.go.release(4)
@@ -91,9 +93,9 @@ def test_a_deletion_does_not_wait_for_a_picture_that_is_decoded(monkeypatch: pyt
     slow, decoded = Slow(), threading.Event()
     served = RequestQueue(slow, RequestLimits(predictions=4))
     slow.go.release()
-    decode = request_queue.decoded
+    decode = request_queue.decode_pictures
     monkeypatch.setattr(
-        request_queue, "decoded", lambda *given: decoded.wait(60) and decode(*given)
+        request_queue, "decode_pictures", lambda *given: decoded.wait(60) and decode(*given)
     )
     asyncio.run(asyncio.wait_for(work(), 30))
     assert slow.done == ["forget [7]", "predict 0"]
@@ -123,7 +125,7 @@ def test_a_check_does_all_of_its_work_beside_the_event_loop(
     monkeypatch.setattr(
         Predictor, "verify", lambda *of: (threads.append(threading.get_ident()), verify(*of))[1]
     )
-    router = verifier(
+    router = verify_router(
         RequestQueue(predictor, RequestLimits(predictions=1)), Counter(), RequestLimits()
     )
     endpoints = {route.path: route.endpoint for route in router.routes}
@@ -202,7 +204,7 @@ def test_the_latest_purge_counts_from_the_first_deletion_and_foreign_files_are_n
     served = RequestQueue(slow, RequestLimits(predictions=4))
     asyncio.run(asyncio.wait_for(work(), 10))
     assert slow.done.count("purge") == 1
-    assert served.purged() == {"purged": False, "purged_at": None, "foreign": slow.foreign}
+    assert served.purge_state() == {"purged": False, "purged_at": None, "foreign": slow.foreign}
 
 
 def test_what_fails_after_a_deletion_is_purged_too():

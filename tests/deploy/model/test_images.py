@@ -232,7 +232,7 @@ def test_the_first_picture_too_many_stops_a_request_before_anything_is_decoded(m
     with pytest.raises(
         HTTPException, match=r"2,400 pixels up to images\.1; a request may have 2,000"
     ) as refused:
-        bodies.decoded([file.getvalue()] * 5, STORED, bodies.RequestLimits(pixels=2000))
+        bodies.decode_pictures([file.getvalue()] * 5, STORED, bodies.RequestLimits(pixels=2000))
     assert refused.value.status_code == 413
 
 

@@ -1,4 +1,4 @@
-"""What a request holds: how much it may be, and what its JSON or its query means."""
+"""The bodies and queries of requests, and their limits."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,9 +20,20 @@ from munkey.deploy.model.sources import SPECIAL
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """Of one request. pixels: of all its pictures together, before they are decoded; seconds: until all of it is there.
+    """Limits of one request.
 
-    decoding: seconds of computing until all its pictures are; predictions: requests for one that are under way at once.
+    Attributes
+    ----------
+    bytes : int
+        Of its body.
+    pixels : int
+        Of all its pictures together, before they are decoded.
+    seconds : float
+        Until all of it has arrived.
+    decoding : float
+        Seconds of computing for all its pictures.
+    predictions : int
+        Requests for predictions that are under way at once.
     """
 
     bytes: int = 8 * 2**20
@@ -33,24 +44,26 @@ class RequestLimits:
 
 
 Body = TypeVar("Body", bound=BaseModel)
-AskedBody = TypeVar("AskedBody", bound="QuestionOfPictures")
+PictureBody = TypeVar("PictureBody", bound="QuestionOfPictures")
 MOST_PICTURES = 64  # or rows, in a request
-MOST_NAMES = 1000  # of a kind in a request
+MOST_NAMES = 1000  # of one kind in a request
 MOST_PATTERNS = 32  # in a request: each is compared with every source file
 Name = Annotated[str, Field(max_length=1024)]
 Names = Annotated[list[Name], FailFast(), Field(max_length=MOST_NAMES)]
 
 
 def require_few_patterns(files: Sequence[str]) -> None:
-    """Raises ValueError."""
+    """Raise ValueError for more patterns than a request may have."""
     patterns = [name for name in files if SPECIAL & set(name)]
     if len(patterns) > MOST_PATTERNS:
-        said = f"{len(patterns):,} names with *, ? or ["
-        raise ValueError(f"{said}; a request may have {MOST_PATTERNS}: send several, or name ids")
+        raise ValueError(
+            f"{len(patterns):,} names with *, ? or [; a request may have {MOST_PATTERNS}: send"
+            " several, or name ids"
+        )
 
 
 class QuestionOfPictures(BaseModel, extra="forbid", strict=True, val_json_bytes="base64"):
-    """What a question is about: pictures, or rows where the model is of embeddings."""
+    """A question about pictures, or about rows if the model is of embeddings."""
 
     images: Annotated[
         list[Annotated[bytes, WithJsonSchema({"type": "string", "contentEncoding": "base64"})]],
@@ -73,13 +86,13 @@ class QuestionOfPictures(BaseModel, extra="forbid", strict=True, val_json_bytes=
         return self
 
     @property
-    def asked(self) -> list[bytes] | np.ndarray:
+    def inputs(self) -> list[bytes] | np.ndarray:
         """Picture files, or rows."""
         return np.array(self.rows) if self.rows else self.images
 
 
 class Question(QuestionOfPictures):
-    """What is to be classified."""
+    """Pictures or rows to classify."""
 
     explain: bool = Field(
         False, description="Answer with the neighbors that each prediction rests on."
@@ -88,7 +101,7 @@ class Question(QuestionOfPictures):
 
 
 class LookUp(QuestionOfPictures):
-    """What samples are looked up by."""
+    """Pictures or rows whose nearest samples are looked up."""
 
     count: int = Field(
         COUNT, ge=1, le=MOST, description="At most so many samples for each picture or row."
@@ -99,7 +112,7 @@ class LookUp(QuestionOfPictures):
 
 
 class Order(BaseModel, extra="forbid", strict=True):
-    """What is to be forgotten, by at least one of ids, files, classes and units; options as of `munkey forget`."""
+    """Samples to forget, by ids, files, classes or units, with options of `munkey forget`."""
 
     ids: Annotated[list[int], FailFast(), Field(examples=[[10, 12]])] = []
     files: Annotated[Names, Field(description="Names, folders or patterns, as of a shell.")] = []
@@ -124,9 +137,13 @@ class Order(BaseModel, extra="forbid", strict=True):
     )
 
     def deletion_request(self) -> DeletionRequest:
-        """What it asks of a model."""
-        lines: list[Line] = [{"ids": self.ids}, {"files": self.files}]
-        lines += [{"labels": self.classes}, {"units": self.units}]
+        """The request to the model."""
+        lines: list[Line] = [
+            {"ids": self.ids},
+            {"files": self.files},
+            {"labels": self.classes},
+            {"units": self.units},
+        ]
         return DeletionRequest(
             {self.request: lines},
             ignore_missing=self.ignore_missing,
@@ -145,7 +162,7 @@ class Order(BaseModel, extra="forbid", strict=True):
 
 
 class Check(BaseModel, extra="forbid", strict=True):
-    """A certificate to be checked; with ids and its salt, also whether it was made for these."""
+    """A certificate to check; with ids and its salt, also whether it was made for these."""
 
     certificate: Annotated[
         Certificate, WithJsonSchema({"type": "object", "description": "As it was answered."})
@@ -169,7 +186,7 @@ class Check(BaseModel, extra="forbid", strict=True):
 
 
 class RowFilter(BaseModel, extra="forbid"):
-    """What /rows takes: filters as for the command `list`, each repeatable."""
+    """The query of /rows: filters as for the command `list`, each repeatable."""
 
     after: int = Field(-1, description="An id: samples behind it are listed.")
     limit: int = Field(100, ge=1, le=1000, description="At most so many samples.")
@@ -184,7 +201,7 @@ class RowFilter(BaseModel, extra="forbid"):
 
 
 class Refusal(BaseModel):
-    """What is answered in place of anything that cannot be done."""
+    """The answer to a request that cannot be carried out."""
 
     error: str = Field(
         description="What is wrong, in a sentence.", examples=["2 of 3 are unknown: 13, 15"]
@@ -194,9 +211,10 @@ class Refusal(BaseModel):
 
 
 async def body_of(request: Request, limits: RequestLimits) -> bytes:
-    """What was sent. Of what is too long, the rest is read and dropped, so that the client hears why.
+    """Read the body of a request. If it is too long, the rest is dropped and the client told why.
 
-    FastAPI's `max_body_size` answers in plain text, and nothing of FastAPI or uvicorn ends a slow body.
+    FastAPI's `max_body_size` answers in plain text, and neither FastAPI nor uvicorn ends a slow
+    body.
     """
     content = bytearray()
     size = 0
@@ -204,7 +222,8 @@ async def body_of(request: Request, limits: RequestLimits) -> bytes:
         async with asyncio.timeout(limits.seconds):
             async for part in request.stream():
                 size += len(part)
-                content += part if size <= limits.bytes else b""
+                if size <= limits.bytes:
+                    content += part
     except TimeoutError:
         sentence = f"the request was not there after {limits.seconds:g} s"
         raise HTTPException(408, sentence, {"Connection": "close"}) from None
@@ -214,9 +233,9 @@ async def body_of(request: Request, limits: RequestLimits) -> bytes:
 
 
 async def question_of(
-    model: type[AskedBody], request: Request, limits: RequestLimits, **options: bool | int | float
-) -> AskedBody:
-    """What /predict or /find was asked: JSON, or one picture, with options from the query."""
+    model: type[PictureBody], request: Request, limits: RequestLimits, **options: bool | int | float
+) -> PictureBody:
+    """Read the body of /predict or /find: JSON, or one picture with options from the query."""
     body = await body_of(request, limits)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type.startswith("image/"):
@@ -228,26 +247,29 @@ async def question_of(
 
 
 def json_body(model: type[Body], limits: RequestLimits) -> Callable[[Request], Awaitable[Body]]:
-    """A dependency: the body as JSON, read and parsed after the dependencies before it, those of roles among them.
+    """Make a dependency that reads the body as JSON, after those of roles.
 
-    A model as the parameter of an endpoint would be parsed before any token is looked at, and by json.loads: 8 MiB of
-    empty lists then stop the service for seconds, of which pydantic refuses the first.
+    FastAPI would parse a model that is a parameter of an endpoint before it looks at any token, and
+    with json.loads: 8 MiB of empty lists then stop the service for seconds. pydantic refuses the
+    first of them.
     """
 
-    async def parsed(request: Request) -> Body:
+    async def parse(request: Request) -> Body:
         return model.model_validate_json(await body_of(request, limits))
 
-    return parsed
+    return parse
 
 
-def described(model: type[BaseModel], **others: dict[str, Any]) -> dict[str, Any]:
-    """For `openapi_extra`: a body of this model as JSON. others: of media types that it may be as well."""
+def body_schema(model: type[BaseModel], **others: dict[str, Any]) -> dict[str, Any]:
+    """For `openapi_extra`: a body of this model as JSON. others: further media types."""
     content = {"application/json": {"schema": model.model_json_schema()}} | others
     return {"requestBody": {"content": content, "required": True}}
 
 
-def decoded(files: Sequence[bytes], stored: PictureSize, limits: RequestLimits) -> np.ndarray:
-    """The pictures of a request, (N, H, W, 3) uint8. Raises HTTPException, PictureError."""
+def decode_pictures(
+    files: Sequence[bytes], stored: PictureSize, limits: RequestLimits
+) -> np.ndarray:
+    """Decode the pictures of a request: (N, H, W, 3) uint8. Raises HTTPException, PictureError."""
     names = [f"images.{number}" for number in range(len(files))]
     bounds = PictureLimits(LIMITS.pixels, limits.decoding, limits.pixels, stored.white)
     try:

@@ -1,6 +1,6 @@
-"""Who is served when: predictions one at a time, in order; a deletion waits for at most one of them.
+"""The order of requests: predictions one at a time; a deletion waits for at most one of them.
 
-A check of the whole memory, which may take minutes, keeps nobody waiting but the next check.
+A check of the whole memory may take minutes. Only the next check waits for it.
 """
 
 import asyncio
@@ -13,43 +13,60 @@ from typing import Any, TypeVar
 import numpy as np
 from fastapi import HTTPException
 
-from munkey.deploy.http.bodies import RequestLimits, decoded
+from munkey.deploy.http.bodies import RequestLimits, decode_pictures
 from munkey.deploy.json_answers import Json
 from munkey.deploy.model.prediction import Prediction
 from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import LockedMemoryError
 
 T = TypeVar("T")
-IDLE_S = 1.0  # how often to look for deletions whose zeros may not be on the disk yet
-# without a request; after a deletion, however many requests there are
-PURGE_IDLE_S, PURGE_LATEST_S = 10.0, 600.0
+IDLE_S = 1.0  # seconds between looks for deletions whose zeros may not be on the disk yet
+PURGE_IDLE_S = 10.0  # seconds without a request, after which it purges
+PURGE_LATEST_S = 600.0  # seconds after a deletion, after which it purges anyway
 
 
 class RequestQueue:
-    """One model for many requests. No answer given after a deletion was acknowledged rests on what was deleted.
+    """One model for many requests.
 
-    limits: of a request, and how many predictions may be under way at once. purged_at: when the last purge since the
-    start ended that left nothing; unpurged: whether traces of what was deleted, such as names of source files, may be
-    in the directory; foreign: files that the last purge found there and that are not the model's.
+    No answer given after a deletion was acknowledged rests on the deleted samples.
+
+    Attributes
+    ----------
+    limits : RequestLimits
+        Of a request, and how many predictions may be under way at once.
+    waiting : int
+        How many predictions are under way.
+    unpurged : bool
+        Whether traces of deleted samples, such as names of source files, may be in the directory.
+    purged_at : datetime or None
+        When the last complete purge since the start ended.
+    foreign : tuple of str
+        Files in the directory that are not the model's, as of the last purge.
     """
 
     def __init__(self, predictor: Predictor, limits: RequestLimits) -> None:
         self.predictor = predictor
         self.limits = limits
         self.waiting = 0
-        # First come, first served, each.
-        self._queue, self._guard, self._check = asyncio.Lock(), asyncio.Lock(), asyncio.Lock()
-        self._look_up = asyncio.Lock()
-        self._unsettled, self.unpurged = False, predictor.deletions > 0
+        # Each lock serves first come, first served.
+        self._queue = asyncio.Lock()  # of predictions
+        self._guard = asyncio.Lock()  # of the model
+        self._check = asyncio.Lock()  # of readers of their own
+        self._look_up = asyncio.Lock()  # of names
+        self._unsettled = False
+        self.unpurged = predictor.deletions > 0
         self.purged_at: datetime | None = None
         self.foreign: tuple[str, ...] = ()
-        self._asked = time.monotonic()
-        # the first deletion after the last purge
-        self._since = self._asked if self.unpurged else None
+        self._last_request = time.monotonic()
+        # The time of the first deletion after the last purge.
+        self._unpurged_since = self._last_request if self.unpurged else None
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """For one prediction, from before its body is read: bounds what all of them hold. Raises HTTPException."""
+        """Take a place for one prediction, before its body is read: this bounds the memory of all.
+
+        Raises HTTPException if there is none.
+        """
         if self.waiting >= self.limits.predictions:
             sentence = f"{self.limits.predictions} predictions are under way already; try again"
             raise HTTPException(503, sentence, {"Retry-After": "1"})
@@ -62,54 +79,55 @@ class RequestQueue:
     async def predict(
         self,
         pictures: list[bytes] | np.ndarray,
-        left: Callable[[], Awaitable[bool]],
+        is_disconnected: Callable[[], Awaitable[bool]],
         *,
         only_held_classes: bool = False,
     ) -> Prediction | None:
-        """As `answer`: classify pictures."""
-        return await self.answer(
-            pictures,
-            left,
-            lambda asked: self.predictor.predict(asked, only_held_classes=only_held_classes),
-        )
+        """Classify pictures, as `answer` does."""
+
+        def predict(images: Any) -> Prediction:
+            return self.predictor.predict(images, only_held_classes=only_held_classes)
+
+        return await self.answer(pictures, is_disconnected, predict)
 
     async def answer(
         self,
         pictures: list[bytes] | np.ndarray,
-        left: Callable[[], Awaitable[bool]],
+        is_disconnected: Callable[[], Awaitable[bool]],
         answer: Callable[[Any], T],
     ) -> T | None:
-        """What the model says of pictures, as it takes them, when it is their turn.
+        """Let the model answer about pictures when it is their turn.
 
-        left: whether the client left meanwhile; then nothing is computed, and the answer is None.
+        is_disconnected: whether the client has left; then nothing is computed, and the answer is
+        None.
         """
-        # from here on uvicorn reads on after a long body, and so hears that a client leaves
-        await left()
+        # From here on uvicorn reads on after a long body, and so notices a client that leaves.
+        await is_disconnected()
         async with self._queue:
-            if await left():
+            if await is_disconnected():
                 return None
             stored = self.predictor.manifest.stored
             if isinstance(pictures, list) and stored is not None:
-                pictures = await asyncio.to_thread(decoded, pictures, stored, self.limits)
-            # deletions wait neither for the queue nor for pictures that are decoded
+                pictures = await asyncio.to_thread(decode_pictures, pictures, stored, self.limits)
+            # Deletions wait neither for the queue nor for pictures that are being decoded.
             async with self._guard:
-                self._asked = time.monotonic()
+                self._last_request = time.monotonic()
                 return await asyncio.to_thread(answer, pictures)
 
     async def alone(self, work: Callable[[Predictor], T]) -> T:
-        """While nothing else uses the model."""
+        """Use the model while nothing else does."""
         async with self._guard:
             return await asyncio.to_thread(work, self.predictor)
 
     async def look_up(self, work: Callable[[Predictor], T]) -> T:
-        """What names mean: one request after the other, while predictions and deletions go on."""
+        """Look names up, one request after the other, while predictions and deletions go on."""
         async with self._look_up:
             return await asyncio.to_thread(work, self.predictor)
 
     async def delete(self, work: Callable[[Predictor], Json]) -> Json:
-        """As `alone`; what it deletes, also if it fails then, is settled and purged when there is time."""
-        answer: Json = {"deleted": True}
-        self._asked = time.monotonic()
+        """Delete as `alone`. It is settled and purged when there is time, also after a failure."""
+        answer: Json = {"deleted": True}  # to be assumed if it fails
+        self._last_request = time.monotonic()
         try:
             answer = await self.alone(work)
         finally:
@@ -117,12 +135,13 @@ class RequestQueue:
                 if answer.get("purged"):
                     self._after_purge(())
                 else:
-                    self._unsettled = self.unpurged = True
-                    self._since = self._since or time.monotonic()
-        return answer | self.purged()
+                    self._unsettled = True
+                    self.unpurged = True
+                    self._unpurged_since = self._unpurged_since or time.monotonic()
+        return answer | self.purge_state()
 
     async def beside(self, work: Callable[[Predictor], T]) -> T:
-        """Through a connection of its own, one after the other, so that predictions and deletions go on."""
+        """Work with a reader of its own, one after the other; predictions and deletions go on."""
 
         def read() -> T:
             with Predictor.load(self.predictor.directory) as reader:
@@ -132,28 +151,30 @@ class RequestQueue:
             return await asyncio.to_thread(read)
 
     async def purge(self) -> None:
-        """Leave no byte of what was deleted in any file. Raises LockedMemoryError where a reader prevents it."""
-        async with self._check, self._guard:  # our own reader is in no purge's way
+        """Leave no byte of deleted samples in any file.
+
+        Raises LockedMemoryError if a reader prevents it.
+        """
+        async with self._check, self._guard:  # so our own reader prevents no purge
             self._after_purge(await asyncio.to_thread(self.predictor.purge))
 
     def _after_purge(self, foreign: tuple[str, ...]) -> None:
-        self._unsettled, self._since, self.unpurged, self.foreign = (
-            False,
-            None,
-            bool(foreign),
-            foreign,
-        )
+        self._unsettled = False
+        self._unpurged_since = None
+        self.unpurged = bool(foreign)
+        self.foreign = foreign
         self.purged_at = None if foreign else datetime.now(UTC)
 
-    def purged(self) -> Json:
-        """Whether every trace of what was deleted is gone, when a purge said so, and the files that are in its way."""
-        at = self.purged_at and self.purged_at.isoformat(timespec="microseconds")
-        return {"purged": not self.unpurged, "purged_at": at} | (
-            {"foreign": self.foreign} if self.foreign else {}
-        )
+    def purge_state(self) -> Json:
+        """Whether all traces of deleted samples are gone, since when, and foreign files."""
+        purged_at = self.purged_at and self.purged_at.isoformat(timespec="microseconds")
+        state: Json = {"purged": not self.unpurged, "purged_at": purged_at}
+        if self.foreign:
+            state["foreign"] = self.foreign
+        return state
 
     async def maintain(self) -> None:
-        """Forever: when there is time, wait until zeros over what was deleted are on the disk, and purge."""
+        """Forever: when there is time, wait until zeros are on the disk, and purge."""
         while True:
             await asyncio.sleep(IDLE_S)
             if self._unsettled:
@@ -161,8 +182,9 @@ class RequestQueue:
                     self._unsettled = False
                     await asyncio.to_thread(self.predictor.settle)
             now = time.monotonic()
-            if self._since is None or self._check.locked():
+            if self._unpurged_since is None or self._check.locked():
                 continue
-            if now - self._asked >= PURGE_IDLE_S or now - self._since >= PURGE_LATEST_S:
+            is_idle = now - self._last_request >= PURGE_IDLE_S
+            if is_idle or now - self._unpurged_since >= PURGE_LATEST_S:
                 with suppress(LockedMemoryError):  # a reader of another process: next time
                     await self.purge()

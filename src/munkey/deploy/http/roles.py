@@ -1,4 +1,4 @@
-"""Who may ask what: each role has a token of its own."""
+"""Roles, and what each may do. Every role has a token of its own."""
 
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
@@ -7,51 +7,57 @@ from typing import Annotated
 from fastapi import HTTPException, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-ROLES = ("predict", "verify", "forget")  # each may do what those before it may
+ROLES = ("predict", "verify", "forget")  # each may do everything that those before it may
 BEARER = HTTPBearer(auto_error=False, description="The token of a role: predict, verify or forget.")
 Bearer = Annotated[HTTPAuthorizationCredentials | None, Security(BEARER)]
 RoleCheck = Callable[[Request, HTTPAuthorizationCredentials | None], Awaitable[str | None]]
 
 
 class Tokens:
-    """The token of each role that has one. Without one, `predict` is open, and `verify` needs that of `forget`."""
+    """The token of each role that has one.
+
+    Without a token, `predict` is open, and `verify` needs that of `forget`.
+    """
 
     def __init__(self, tokens: Mapping[str, str]) -> None:
         self._tokens = tokens
 
     async def role(self, request: Request, bearer: Bearer) -> str | None:
-        """The role whose token came, None where none came. Raises HTTPException for another token."""
+        """The role of the request's token; None without one. Raises HTTPException for others."""
         if not request.headers.get("authorization"):
             return None
-        given = bearer.credentials.strip().encode("latin-1") if bearer else b""
+        credentials = bearer.credentials.strip().encode("latin-1") if bearer else b""
         for role, token in self._tokens.items():
-            if hmac.compare_digest(given, token.encode()):
+            if hmac.compare_digest(credentials, token.encode()):
                 return role
         raise HTTPException(
             401, "the token is none of this service", {"WWW-Authenticate": "Bearer"}
         )
 
     def at_least(self, role: str, but: str = "") -> RoleCheck:
-        """A dependency for what needs this role or one above it. It returns the role that came.
+        """Make a dependency that requires this role or one above it, and returns the caller's role.
 
-        but: what the sentence of a refusal adds, where only a part of what is asked for needs no more than that.
+        but: an addition to the sentence of a refusal, if some of the requests need another role.
         """
 
-        async def given_role(request: Request, bearer: Bearer) -> str | None:
-            given = await self.role(request, bearer)
-            self.require(role, given, but)
-            return given
+        async def role_of_caller(request: Request, bearer: Bearer) -> str | None:
+            caller_role = await self.role(request, bearer)
+            self.require(role, caller_role, but)
+            return caller_role
 
-        return given_role
+        return role_of_caller
 
-    def require(self, role: str, given: str | None, but: str = "") -> None:
-        """Raises HTTPException where the given role may not do what needs `role`."""
-        # The least role that opens it and has a token.
-        needed = next(one for one in ROLES[ROLES.index(role) :] if one in self._tokens)
-        if given is None and (role != "predict" or role in self._tokens):
-            sentence = f"this needs the token of {needed!r}{but}: send the header `Authorization: Bearer TOKEN`"
+    def require(self, role: str, caller_role: str | None, but: str = "") -> None:
+        """Raise HTTPException unless the caller has this role or one above it."""
+        # Name the least role that suffices and has a token.
+        needed = next(name for name in ROLES[ROLES.index(role) :] if name in self._tokens)
+        if caller_role is None and (role != "predict" or role in self._tokens):
+            sentence = (
+                f"this needs the token of {needed!r}{but}: send the header"
+                " `Authorization: Bearer TOKEN`"
+            )
             raise HTTPException(401, sentence, {"WWW-Authenticate": "Bearer"})
-        if given is not None and ROLES.index(given) < ROLES.index(role):
+        if caller_role is not None and ROLES.index(caller_role) < ROLES.index(role):
             raise HTTPException(
-                403, f"this needs the token of {needed!r}{but}, not that of {given!r}"
+                403, f"this needs the token of {needed!r}{but}, not that of {caller_role!r}"
             )

@@ -1,4 +1,4 @@
-"""Running the service: its socket, its tokens, and how to call it."""
+"""The running service: its socket, its tokens, and how to call it."""
 
 import os
 import secrets
@@ -15,11 +15,11 @@ from munkey.deploy.http.roles import ROLES
 from munkey.deploy.http.service import application
 from munkey.deploy.predictor import Predictor
 
-# that hold tokens
+# Environment variables with the token of each role.
 VARIABLES = {role: f"MUNKEY_{role.upper()}_TOKEN" for role in ROLES} | {"forget": "MUNKEY_TOKEN"}
 SHORTEST = 16  # characters of a token
-# connections at once: more are turned away; seconds for those under way when it is stopped
-WAITING, GRACE_S = 512, 30
+WAITING = 512  # connections at once: more are turned away
+GRACE_S = 30  # seconds for requests that are under way when the service is stopped
 
 OF_PICTURES = """\
   curl -H 'Content-Type: image/png' {predict}--data-binary @PICTURE.png {url}/predict
@@ -40,41 +40,58 @@ munkey serves {directory} at {url}, and ends with Ctrl-C. Call it like this:
 
 
 def listener(host: str, port: int) -> socket.socket:
-    """A socket that listens, whose connections send each answer at once. Raises OSError where the address is taken.
+    """Open a listening socket whose connections send each answer at once.
 
-    Without TCP_NODELAY, the body of an answer waits until the client acknowledges its head: 40 ms in
-    Linux. asyncio sets it on sockets that name their protocol, as those of `create_server` do not.
+    Without TCP_NODELAY, the body of an answer waits until the client acknowledges its head: 40 ms
+    in Linux. asyncio sets it only on sockets that name their protocol, and those of `create_server`
+    do not. Raises OSError if the address is taken.
     """
     listening = socket.create_server((host, port), backlog=2048)
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a connection inherits it
     return listening
 
 
-def serve(
-    directory: Path, host: str, port: int, token_file: Path | None, say: Callable[[str], None]
-) -> None:
-    """Serve until it is told to end. say: takes the text that tells how to call it, once it can be called.
+def read_tokens(token_file: Path | None) -> tuple[dict[str, str], dict[str, str]]:
+    """Read the token of each role that has one; `forget` gets a new one if it has none.
 
-    token_file: with the token of the role `forget`. Raises LockedMemoryError where the model is served or written
-    already, OSError where the address is taken, ValueError for a token that can be guessed or that two roles have.
+    Also returns, by role, the word by which a shell finds the token. Raises ValueError for a token
+    that can be guessed, or that two roles share.
     """
-    tokens, printed = {}, {}  # printed is where a shell finds what the user has
+    tokens: dict[str, str] = {}
+    shell_words: dict[str, str] = {}
     for role, variable in VARIABLES.items():
-        file = token_file if role == "forget" else None
-        if (text := given_text(file) if file else os.environ.get(variable)) is None:
+        if role == "forget" and token_file:
+            place = str(token_file)
+            tokens[role] = given_text(token_file).strip()
+            shell_words[role] = f"$(cat {shlex.quote(place)})"
+        elif variable in os.environ:
+            place = variable
+            tokens[role] = os.environ[variable].strip()
+            shell_words[role] = f"${variable}"
+        else:
             continue
-        tokens[role], printed[role] = (
-            text.strip(),
-            f"$(cat {shlex.quote(str(file))})" if file else f"${variable}",
-        )
         if len(tokens[role]) < SHORTEST or not tokens[role].isascii():
             raise ValueError(
-                f"{file or variable}: a token must have {SHORTEST} characters or more, all of them ASCII"
+                f"{place}: a token must have {SHORTEST} characters or more, all of them ASCII"
             )
     if len(set(tokens.values())) < len(tokens):
         raise ValueError(f"each role needs a token of its own: {', '.join(tokens)}")
     if "forget" not in tokens:
-        tokens["forget"] = printed["forget"] = secrets.token_urlsafe(32)
+        tokens["forget"] = secrets.token_urlsafe(32)
+        shell_words["forget"] = tokens["forget"]
+    return tokens, shell_words
+
+
+def serve(
+    directory: Path, host: str, port: int, token_file: Path | None, say: Callable[[str], None]
+) -> None:
+    """Serve a model until the process is told to end.
+
+    token_file: holds the token of the role `forget`. say: gets the text that says how to call the
+    service, once it can be called. Raises LockedMemoryError if another process serves or writes the
+    model, OSError if the address is taken, ValueError for tokens as `read_tokens`.
+    """
+    tokens, shell_words = read_tokens(token_file)
     with (
         Predictor.load(directory, writer=True) as predictor,
         listener(host, port) as listening,
@@ -87,7 +104,9 @@ def serve(
             timeout_graceful_shutdown=GRACE_S,
         )
         url = f"http://{host}:{listening.getsockname()[1]}"
-        headers = {role: f'-H "Authorization: Bearer {token}" ' for role, token in printed.items()}
+        headers = {
+            role: f'-H "Authorization: Bearer {word}" ' for role, word in shell_words.items()
+        }
         headers = {"predict": "", "verify": headers["forget"]} | headers
         ask = OF_ROWS if predictor.manifest.stored is None else OF_PICTURES
         say(

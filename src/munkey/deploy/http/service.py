@@ -1,7 +1,7 @@
-"""A model behind HTTP (docs/serving.md): `ENDPOINTS` lists what it answers.
+"""A model behind HTTP (docs/serving.md), with the paths in `ENDPOINTS`.
 
-Every refusal is JSON that says in a sentence what is wrong. What names or counts samples, or deletes, needs a token.
-FastAPI describes all of it at /docs and /openapi.json.
+Every refusal is JSON with a sentence that names the fault. Requests that name or count samples, or
+delete them, need a token. FastAPI documents all of it at /docs and /openapi.json.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from munkey.deploy import json_answers
-from munkey.deploy.certificate import unconfirmed_fields
+from munkey.deploy.certificate import Certificate, unconfirmed_fields
 from munkey.deploy.deletions import CertificateOrder, DeletionPlan
 from munkey.deploy.errors import EmptyModelError, UnknownNamesError, UnreadableModelError
 from munkey.deploy.http.bodies import (
@@ -31,7 +31,7 @@ from munkey.deploy.http.bodies import (
     Refusal,
     RequestLimits,
     RowFilter,
-    described,
+    body_schema,
     json_body,
     question_of,
 )
@@ -47,14 +47,14 @@ ENDPOINTS = (
     " GET /rows, /log, /certificate, /verify, /metrics, /health, /docs"
 )
 DESCRIPTION = """\
-Predicts, forgets, and proves what was forgotten. Each role has its own token and may do what the roles before it may:
-`predict`, `verify`, `forget`. Where `predict` has none, predicting is open; where `verify` has none, it takes that of
-`forget`. Every refusal is JSON.
+Predicts, forgets, and proves what was forgotten. Each role has its own token and may do everything that the roles
+before it may: `predict`, `verify`, `forget`. Without a token for `predict`, predicting is open; without one for
+`verify`, that of `forget` is needed. Every refusal is JSON.
 """
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    401: {"model": Refusal, "description": "A token is missing, or is none of this service."},
+    401: {"model": Refusal, "description": "The token is missing or unknown."},
     403: {"model": Refusal, "description": "The token is that of a lesser role."},
-    422: {"model": Refusal, "description": "What was sent is not what is needed."},
+    422: {"model": Refusal, "description": "The request is not valid."},
     503: {
         "model": Refusal,
         "description": "The memory cannot be used now. With Retry-After: try again.",
@@ -66,8 +66,9 @@ OF_BODIES: dict[int | str, dict[str, Any]] = {
 }
 NO_PICTURE: dict[str, Any] = {"model": Refusal, "description": "Neither JSON nor a picture."}
 ONE_PICTURE = {"image/*": {"schema": {"type": "string", "format": "binary"}}}
-MOST_FAULTS = 1000  # pydantic makes a list of all before it names the first: seconds for 8 MiB of unknown fields
-NAMED = 10  # of what is unknown
+# pydantic lists all faults before it names the first: seconds for 8 MiB of unknown fields.
+MOST_FAULTS = 1000
+NAMED = 10  # unknown names in an answer
 HELP = {
     "samples": "Samples that the memory holds.",
     "deleted_samples_total": "Samples deleted since the memory was made.",
@@ -85,21 +86,24 @@ REFUSED: tuple[type[Exception], ...] = (
         UnknownNamesError,
         ClosedMemoryError,
     ),
-    *(ValueError, OSError, Exception),  # of the last one, uvicorn writes the traceback, too
+    *(ValueError, OSError, Exception),  # for the last one, uvicorn also writes the traceback
 )
 
 
 def application(predictor: Predictor, tokens: Mapping[str, str], limits: RequestLimits) -> FastAPI:
-    """The service. It closes the predictor when it ends. tokens: of each role that has one, `forget` among them."""
+    """Make the service. It closes the predictor when it ends.
+
+    tokens: of each role that has one; `forget` must have one.
+    """
     queue = RequestQueue(predictor, limits)
     access = Tokens(tokens)
-    answered = Counter(pictures_total=0)
+    counts = Counter(pictures_total=0)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        maintaining = asyncio.create_task(queue.maintain())
+        maintenance = asyncio.create_task(queue.maintain())
         yield
-        maintaining.cancel()
+        maintenance.cancel()
         if queue.unpurged:
             with suppress(LockedMemoryError):
                 await queue.purge()
@@ -107,7 +111,7 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
 
     def refuse(_: Request, error: Exception) -> JSONResponse:
         answer = refusal(error)
-        answered[f'refusals_total{{status="{answer.status_code}"}}'] += 1
+        counts[f'refusals_total{{status="{answer.status_code}"}}'] += 1
         return answer
 
     app = FastAPI(
@@ -125,14 +129,16 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
         app.add_exception_handler(kind, refuse)
     verify_role = access.at_least("verify")
     preview_role = access.at_least("verify", but=", and to forget without dry_run that of 'forget'")
-    app.include_router(verifier(queue, answered, limits), dependencies=[Depends(verify_role)])
+    app.include_router(verify_router(queue, counts, limits), dependencies=[Depends(verify_role)])
 
     @app.post(
         "/predict",
         dependencies=[Depends(access.at_least("predict"))],
-        openapi_extra=described(Question, **ONE_PICTURE),
+        openapi_extra=body_schema(Question, **ONE_PICTURE),
         responses=OF_BODIES | {415: NO_PICTURE},
-        response_description="predictions: class, probabilities; to explain, also neighbors, and in `basis`, how.",
+        response_description=(
+            "predictions: class, probabilities; to explain, also neighbors, and in `basis`, how."
+        ),
     )
     async def predict(
         request: Request,
@@ -140,141 +146,157 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
         explain: bool = False,
         only_held_classes: bool = False,
     ) -> Json:
-        """Classify pictures: JSON, or the bytes of one, whose options are in the query. To explain needs `verify`."""
+        """Classify pictures: JSON, or the bytes of one with options in the query.
+
+        `explain` needs the role `verify`.
+        """
         with queue.place():
             question = await question_of(
                 Question, request, limits, explain=explain, only_held_classes=only_held_classes
             )
             if question.explain:
                 access.require("verify", role)
-            held = question.only_held_classes
             prediction = await queue.predict(
-                question.asked, request.is_disconnected, only_held_classes=held
+                question.inputs,
+                request.is_disconnected,
+                only_held_classes=question.only_held_classes,
             )
         if prediction is None:
             raise ClientDisconnect
-        answered["pictures_total"] += len(prediction)
+        counts["pictures_total"] += len(prediction)
         return json_answers.prediction(prediction, explain=question.explain)
 
     @app.post(
         "/forget",
-        openapi_extra=described(Order),
+        openapi_extra=body_schema(Order),
         responses=OF_BODIES
         | {404: {"model": Refusal, "description": "Names no sample. Nothing was deleted."}},
-        response_description="As `munkey forget --json`, with the certificate and its salt where asked for.",
+        response_description=(
+            "As `munkey forget --json`, with the certificate and its salt if requested."
+        ),
     )
     async def forget(
         role: Annotated[str | None, Depends(preview_role)],
         order: Annotated[Order, Depends(json_body(Order, limits))],
         response: Response,
     ) -> Json:
-        """Forget samples, all that are named or none. With `dry_run`, which needs `verify` only, say which."""
+        """Forget all named samples, or none. `dry_run` only says which; it needs `verify`."""
         if not order.dry_run:
             access.require("forget", role)
         plan = await queue.look_up(lambda model: model.plan(order.deletion_request()))
         if order.dry_run:
             [answer] = await queue.look_up(lambda model: model.preview(plan))
-            answer |= passed_over(plan) | queue.purged()
+            answer |= unmatched_names(plan) | queue.purge_state()
         else:
-            answer = await queue.delete(lambda model: carried_out(model, order, plan))
-        return found_nothing(answer, plan, response) if answer["found_nothing"] else answer
+            answer = await queue.delete(lambda model: carry_out(model, order, plan))
+        if answer["found_nothing"]:
+            response.status_code = 404  # never to be read as carried out
+            answer = not_found_answer(answer, plan)
+        return answer
 
     @app.post("/purge", dependencies=[Depends(access.at_least("forget"))])
     async def purge() -> Json:
-        """Leave no byte of what was deleted in any file. `foreign` lists files that are not the model's."""
+        """Leave no byte of deleted samples in any file. `foreign` lists files of others."""
         await queue.purge()
-        return queue.purged()
+        return queue.purge_state()
 
     @app.get("/health")
     def health(
         role: Annotated[str | None, Depends(access.role)],
     ) -> Json:  # in a thread: a purge may keep the memory
-        """Whether it can answer; to the role `verify` also how much is held, and whether it is purged."""
+        """Whether it can answer; for the role `verify`, also its samples, and whether it is purged."""
         head = predictor.head  # raises where the memory cannot be used
         if role in (None, "predict"):
             return {"status": "ok"}
-        return {"status": "ok", "samples": len(predictor.ids), "head": head} | queue.purged()
+        return {"status": "ok", "samples": len(predictor.ids), "head": head} | queue.purge_state()
 
     return app
 
 
-def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits) -> APIRouter:
-    """What the role `verify` may ask. answered: since the start, pictures and refusals by the name of the metric."""
+def verify_router(queue: RequestQueue, counts: Counter[str], limits: RequestLimits) -> APIRouter:
+    """The paths of the role `verify`. counts: pictures and refusals since the start, by metric."""
     router = APIRouter()
     predictor = queue.predictor
 
     @router.post(
         "/find",
-        openapi_extra=described(LookUp, **ONE_PICTURE),
+        openapi_extra=body_schema(LookUp, **ONE_PICTURE),
         responses=OF_BODIES | {415: NO_PICTURE},
-        response_description="pictures, as `munkey find --json`: of each, samples with cosine, copy, id, unit, file.",
+        response_description=(
+            "pictures, as `munkey find --json`: for each, samples with cosine, copy, id, unit, file."
+        ),
     )
     async def find(request: Request, count: int = COUNT, above: float = -1.0) -> Json:
-        """Look samples up by pictures: JSON, or the bytes of one, whose options are in the query."""
+        """Look samples up by pictures: JSON, or the bytes of one with options in the query."""
         with queue.place():
-            wanted = await question_of(LookUp, request, limits, count=count, above=above)
-            found = await queue.answer(
-                wanted.asked,
+            look_up = await question_of(LookUp, request, limits, count=count, above=above)
+            near = await queue.answer(
+                look_up.inputs,
                 request.is_disconnected,
-                lambda asked: predictor.find(asked, count=wanted.count, above=wanted.above),
+                lambda inputs: predictor.find(inputs, count=look_up.count, above=look_up.above),
             )
-        if found is None:
+        if near is None:
             raise ClientDisconnect
-        return {"pictures": json_answers.near_samples(found)}
+        return {"pictures": json_answers.near_samples(near)}
 
     @router.get(
         "/rows",
         response_description="samples, as `munkey list --json`; total; next: the `after` to go on.",
     )
-    async def rows(asked: Annotated[RowFilter, Query()]) -> Json:
+    async def rows(query: Annotated[RowFilter, Query()]) -> Json:
         """List samples, by pages."""
-        found = await queue.beside(
-            lambda model: model.rows(labels=asked.classes, units=asked.unit, files=asked.file)
+        all_rows = await queue.beside(
+            lambda model: model.rows(labels=query.classes, units=query.unit, files=query.file)
         )
-        later = [row for row in found if row.id > asked.after]
-        more = later[asked.limit - 1].id if len(later) > asked.limit else None
+        later_rows = [row for row in all_rows if row.id > query.after]
+        page = later_rows[: query.limit]
+        has_more = len(later_rows) > query.limit
         return {
-            "samples": json_answers.samples(later[: asked.limit]),
-            "total": len(found),
-            "next": more,
+            "samples": json_answers.samples(page),
+            "total": len(all_rows),
+            "next": page[-1].id if has_more else None,
         }
 
     @router.get("/log")
     async def log() -> Json:
         """List deletions: numbers in the chain, time, request, how many, head; no ids."""
-        return {"log": json_answers.log(await queue.alone(Predictor.log))} | queue.purged()
+        return {"log": json_answers.log(await queue.alone(Predictor.log))} | queue.purge_state()
 
     @router.get("/certificate")
     async def certificate(
         deletion: Annotated[int | None, Query(ge=1)] = None,
         request: Annotated[str | None, Query(alias="request")] = None,
     ) -> Json:
-        """The certificate of a deletion, by its number in the chain or by its request; else of the last one."""
+        """Certify a deletion, by its number in the chain or its request; by default, the last."""
 
-        def made(model: Predictor) -> Json:
-            return model.certificate(deletion, request, purged=not queue.unpurged).model_dump(
-                mode="json"
-            )
+        def certify(model: Predictor) -> Json:
+            certificate = model.certificate(deletion, request, purged=not queue.unpurged)
+            return certificate.model_dump(mode="json")
 
-        return await queue.alone(made)
+        return await queue.alone(certify)
 
-    @router.post("/certificate/check", openapi_extra=described(Check), responses=OF_BODIES)
-    async def check(asked: Annotated[Check, Depends(json_body(Check, limits))]) -> Json:
+    @router.post("/certificate/check", openapi_extra=body_schema(Check), responses=OF_BODIES)
+    async def check(body: Annotated[Check, Depends(json_body(Check, limits))]) -> Json:
         """Check a certificate against the memory."""
-        made, ids, salt = asked.certificate, asked.ids or None, bytes.fromhex(asked.salt or "")
-        exact = await queue.beside(lambda model: model.digests(anew=True)) if made.exact else None
-        faults = await queue.beside(lambda model: model.certificate_faults(made, ids, salt, exact))
-        fields = [*unconfirmed_fields(made, exact)]
+        certificate = body.certificate
+        ids = body.ids or None
+        salt = bytes.fromhex(body.salt or "")
+        exact = None
+        if certificate.exact:
+            exact = await queue.beside(lambda model: model.digests(anew=True))
+        faults = await queue.beside(
+            lambda model: model.certificate_faults(certificate, ids, salt, exact)
+        )
         return {
             "sound": not faults,
             "faults": faults,
             "ids_checked": ids is not None,
-            "unconfirmed": fields,
+            "unconfirmed": [*unconfirmed_fields(certificate, exact)],
         }
 
     @router.get("/verify")
     async def verify(published: str | None = None) -> Json:
-        """Read the whole memory and check it; with `published`, a head, also that it is no older copy."""
+        """Read and check the whole memory. `published`, a head, reveals an older copy."""
         return await queue.beside(lambda model: json_answers.verification(model.verify(published)))
 
     @router.get("/metrics", responses={200: {"content": {"text/plain": {}}}})
@@ -288,45 +310,48 @@ def verifier(queue: RequestQueue, answered: Counter[str], limits: RequestLimits)
             "purged_timestamp_seconds": queue.purged_at.timestamp() if queue.purged_at else 0,
         }
         lines = [f"# HELP munkey_{name} {text}\n" for name, text in HELP.items()]
-        lines += [f"munkey_{name} {value}\n" for name, value in (values | answered).items()]
+        lines += [f"munkey_{name} {value}\n" for name, value in (values | counts).items()]
         return PlainTextResponse("".join(lines), media_type="text/plain; version=0.0.4")
 
     return router
 
 
-def carried_out(model: Predictor, order: Order, plan: DeletionPlan) -> Json:
-    """Forget. Whatever fails after the deletion, the answer says that it is done."""
-    wanted = None
+def carry_out(model: Predictor, order: Order, plan: DeletionPlan) -> Json:
+    """Forget. If anything fails after the deletion, the answer says that the deletion is done."""
+    certificates = None
+    answer: Json = {}
     if order.certificate:
+        answer["certificate"] = None
         salts = {order.request: secrets.token_bytes(16)}
-        wanted = CertificateOrder(
-            salts, lambda answer, made: answer.update(certificate=made.model_dump(mode="json"))
-        )
-    done: list[Json] = []
+        certificates = CertificateOrder(salts, put_certificate)
+    answers: list[Json] = []
     try:
-        model.delete(plan, certificates=wanted, answers=done)
+        model.delete(plan, certificates=certificates, answers=answers)
     except Exception as error:
-        if not done:
+        if not answers:
             raise
-        why = str(error).partition(". Nothing was changed")[0]  # which is not true any more
-        done[0]["error"] = f"forgotten, but not purged or certified: {why}"
-    return ({"certificate": None} if order.certificate else {}) | done[0] | passed_over(plan)
+        why = str(error).partition(". Nothing was changed")[0]  # no longer true
+        answers[0]["error"] = f"forgotten, but not purged or certified: {why}"
+    return answer | answers[0] | unmatched_names(plan)
 
 
-def found_nothing(answer: Json, plan: DeletionPlan, response: Response) -> Json:
-    """The answer to a request that names no sample, with a status that never reads as carried out."""
-    response.status_code = 404
+def put_certificate(answer: Json, certificate: Certificate) -> None:
+    answer["certificate"] = certificate.model_dump(mode="json")
+
+
+def not_found_answer(answer: Json, plan: DeletionPlan) -> Json:
+    """The answer to a request that names no sample."""
     when = f"on {answer['when']}" if answer.get("repeated") else "now"
-    hint = f". {plan.hint}" if plan.hint else ""  # who may forget may list all names
-    refused = {
+    hint = f". {plan.hint}" if plan.hint else ""  # whoever may forget may list all names
+    return answer | {
         "error": f"found nothing {when}; deleted nothing{hint}",
         "unknown": answer["missing"],
+        "unknown_count": answer["missing_count"],
     }
-    return answer | refused | {"unknown_count": answer["missing_count"]}
 
 
-def passed_over(plan: DeletionPlan) -> Json:
-    """Of an answer: what names no sample, and what looks like those that are meant."""
+def unmatched_names(plan: DeletionPlan) -> Json:
+    """The names without samples, and the look-alikes, for an answer."""
     [deletion] = plan.deletions.values()
     return {
         "missing": plan.missing[:NAMED],
@@ -335,36 +360,43 @@ def passed_over(plan: DeletionPlan) -> Json:
 
 
 def refusal(error: Exception) -> JSONResponse:
-    """The answer to what failed: a sentence, with the status of its kind."""
-    more: Json = {}
+    """The answer to an error: a sentence, with the status of its kind."""
+    details: Json = {}
     headers: Mapping[str, str] | None = None
     match error:
         case HTTPException():
-            status, sentence, headers = error.status_code, error.detail, error.headers
+            status = error.status_code
+            sentence = error.detail
+            headers = error.headers
             if status in (404, 405):
                 sentence = f"there is no such path or method; there are {ENDPOINTS}"
         case ClientDisconnect():
-            status, sentence = 499, "the client left"  # nobody reads it
+            status = 499
+            sentence = "the client left"  # for the log: the client does not read it
         case UnknownNamesError():
-            status, sentence = 404, str(error)
-            more = {"unknown": error.missing[:NAMED], "unknown_count": len(error.missing)}
+            status = 404
+            sentence = str(error)
+            details = {"unknown": error.missing[:NAMED], "unknown_count": len(error.missing)}
         case ValidationError() if error.error_count() > MOST_FAULTS:
-            status, sentence = (
-                422,
-                f"the body: {error.error_count():,} faults, such as fields that do not exist",
-            )
+            status = 422
+            count = f"{error.error_count():,}"
+            sentence = f"the body: {count} faults, such as fields that do not exist"
         case ValidationError() | RequestValidationError():
+            status = 422
             first = error.errors()[0]
-            status, sentence = (
-                422,
-                f"{'.'.join(map(str, first['loc'])) or 'the body'}: {first['msg']}",
-            )
+            place = ".".join(map(str, first["loc"])) or "the body"
+            sentence = f"{place}: {first['msg']}"
         case LockedMemoryError():
-            status, sentence, headers = 503, str(error), {"Retry-After": "1"}
+            status = 503
+            sentence = str(error)
+            headers = {"Retry-After": "1"}
         case UnreadableModelError() | ClosedMemoryError() | EmptyModelError() | OSError():
-            status, sentence = 503, f"the memory cannot be used now: {error}"
-        case ValueError():  # PictureError among them
-            status, sentence = 422, str(error)
+            status = 503
+            sentence = f"the memory cannot be used now: {error}"
+        case ValueError():  # such as PictureError
+            status = 422
+            sentence = str(error)
         case _:
-            status, sentence = 500, f"an error of the service itself: {type(error).__name__}"
-    return JSONResponse({"error": sentence} | more, status, headers)
+            status = 500
+            sentence = f"an error of the service itself: {type(error).__name__}"
+    return JSONResponse({"error": sentence} | details, status, headers)

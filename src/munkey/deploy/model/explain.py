@@ -64,7 +64,7 @@ def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
 
     A neighbor's picture is read from its source file. images: of the data set, row i of sample i,
     for samples without a source file (of a run: results/NAME/data/DATASET/images.npy). Without
-    either, the page says that there is no picture.
+    either, the page says so.
     """
     neighbors: list[list[dict[str, object]]] = [[] for _ in prediction.classes]
     for row in prediction.explanation():

@@ -14,9 +14,10 @@ MOST = 1000  # that may be asked for
 
 
 class NearSample(NamedTuple):
-    """A sample that is near to a picture. label: its class; unit: whom or what it belongs to; file: where it lay.
+    """A sample near a picture.
 
-    None where that is not known. copy: whether it is the same picture, in every pixel that is stored, or the same row.
+    label: its class. unit: its person, device, …. file: where it lay. None for anything unknown.
+    copy: whether all stored pixels, or all numbers of the row, are equal.
     """
 
     id: int

@@ -104,7 +104,7 @@ class LiveSums:
             yield position, self._sums
 
     def _update(self) -> Position:
-        """Add new rows, subtract deleted ones, or start anew. Returns the position of the memory."""
+        """Add new rows, subtract deleted ones, or start anew. Returns the memory's position."""
         if self._sums is not None and self._position == self._store.position:
             return self._position
         while True:

@@ -242,7 +242,7 @@ class LiveModel:
 
 
 def manifest_stamp(directory: Path) -> Stamp:
-    """Inode, time and size of the manifest: they change when it is written. None if it is missing."""
+    """Inode, time and size of the manifest, which change when it is written. None without one."""
     try:
         status = (directory / manifests.NAME).lstat()
     except OSError:  # `read_manifest` says what is wrong

@@ -1,4 +1,4 @@
-"""`manifest.json`: what a model's directory says about itself. It names no path inside of it."""
+"""`manifest.json`, the self-description of a model's directory. It names no path inside of it."""
 
 import hashlib
 import json
@@ -50,7 +50,7 @@ Text = Annotated[str, Field(max_length=10_000)]
 
 
 def self_digest(model: BaseModel) -> str:
-    """SHA-256 of a model's canonical form: JSON in UTF-8, keys sorted, no spaces, no `sha256` itself.
+    """SHA-256 of a model's canonical form: JSON in UTF-8, keys sorted, no spaces, without `sha256`.
 
     It is stored in the model's file, to reveal accidental changes.
     """
@@ -82,8 +82,8 @@ class PictureSize(Section):
 class EncoderReference(Section):
     """The frozen encoder.
 
-    weights: a text that identifies its weights, from its registry. probe: the key of a fixed picture
-    (`munkey.deploy.model.model.PROBE`), which reveals another encoder on any machine.
+    weights: a text that identifies its weights, from its registry. probe: the key of a fixed
+    picture (`munkey.deploy.model.model.PROBE`), which reveals another encoder on any machine.
     """
 
     settings: EncoderSettings
@@ -94,8 +94,8 @@ class EncoderReference(Section):
 class MemoryReference(Section):
     """The memory.
 
-    store: its name, hexadecimal. rows: how many it held at first. first_new_id: the first id of rows
-    that are added.
+    store: its name, hexadecimal. rows: how many it held at first. first_new_id: the first id for
+    new rows.
     """
 
     store: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
@@ -104,7 +104,7 @@ class MemoryReference(Section):
 
 
 class ModelOrigin(Section):
-    """Where a model comes from: its place in the results; commit, device and versions of its record."""
+    """Where a model comes from: its place in the results; commit, device, versions of its record."""
 
     configuration: Text
     dataset: Text

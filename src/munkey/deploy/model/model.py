@@ -1,4 +1,4 @@
-"""The frozen parts of a model: weights and encoder. Loading them runs no code from the directory."""
+"""The frozen parts of a model: weights and encoder. Loading runs no code from the directory."""
 
 import os
 from functools import cache
@@ -70,9 +70,9 @@ def first_process() -> int:
 class KeyEncoder:
     """The encoder behind the keys of a memory.
 
-    Raises UnreadableModelError if the probe's key differs; MissingEncoderError if the encoder is not
-    installed or cannot be loaded; ClosedMemoryError in a process that was forked from one that had
-    loaded an encoder.
+    Raises UnreadableModelError if the probe's key differs; MissingEncoderError if the encoder is
+    not installed or cannot be loaded; ClosedMemoryError in a process that was forked from one that
+    had loaded an encoder.
     """
 
     def __init__(self, directory: Path, manifest: Manifest, device: str) -> None:
@@ -135,8 +135,8 @@ class LoadedNetwork:
     ) -> np.ndarray:
         """Logits (N, C) of images (N, H, W, 3) uint8. memory: holds the neighbors."""
         count = len(images)
-        # Repeat the last picture up to a multiple of LEAST, so that no batch is a small one: another
-        # kernel would compute it, with other last bits.
+        # Repeat the last picture up to a multiple of LEAST, so that no batch is a small one:
+        # another kernel would compute it, with other last bits.
         padded = np.concatenate([images, np.repeat(images[-1:], -count % LEAST, axis=0)])
         places = np.arange(len(padded))
         samples = ImageSet(padded, places, places.copy(), np.zeros(len(padded), dtype=np.int64))
@@ -150,7 +150,7 @@ class LoadedNetwork:
         return logits[:count]
 
     def weights(self, neighbors: Neighbors) -> np.ndarray:
-        """How much each neighbor counts (N, K) by the settings of inference; 0 for a missing one."""
+        """How much each neighbor counts (N, K), as inference fuses them; 0 for a missing one."""
         inference = self.manifest.inference
         assert inference
         present = torch.from_numpy(neighbors.ids >= 0)

@@ -34,7 +34,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class ExplanationRow:
-    """One line of an explanation. picture: the place of its answer, from 0. label: a class's name."""
+    """One line of an explanation. picture: the place of its answer, from 0. label: its class."""
 
     picture: int
     answer: str

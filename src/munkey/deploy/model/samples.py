@@ -1,4 +1,4 @@
-"""The samples in a model's memory: which ones names mean, and what they are copies of or look like."""
+"""The samples in a model's memory: which ones names mean, and which are copies or look alike."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which samples a name means. The memory stores source file and unit with a row, and forgets them with it."""
+"""Which samples a name means. Source file and unit are stored with a row, and forgotten with it."""
 
 import os
 import posixpath
@@ -29,7 +29,7 @@ SPECIAL = frozenset("*?[")  # characters that turn a name into a pattern
 class MemoryRow(NamedTuple):
     """A sample in the memory; None for anything unknown.
 
-    label: its class. file: where it lay. unit: whom or what it belongs to. added: when, in UTC.
+    label: its class. file: where it lay. unit: its person, device, …. added: when, in UTC.
     """
 
     id: int
@@ -40,7 +40,7 @@ class MemoryRow(NamedTuple):
 
 
 class Added(NamedTuple):
-    """Samples that were added. ids: (N,) int64. identical: ids of earlier exact copies, by new id."""
+    """Samples that were added. ids: (N,) int64. identical: earlier exact copies, by new id."""
 
     ids: np.ndarray
     identical: dict[int, tuple[int, ...]]
@@ -69,7 +69,7 @@ class Selection:
 
 
 def as_list(kind: str, names: Iterable[T]) -> list[T]:
-    """Turn names into a list. Raises ValueError for a single text, which would fall into letters."""
+    """Turn names into a list. Raises ValueError for a single text, which would become letters."""
     if isinstance(names, str | bytes | os.PathLike):
         raise ValueError(
             f"{kind} must be a list, but {str(names)!r} is not one; put it into brackets"
@@ -83,7 +83,7 @@ def normalize_path(path: str) -> str:
 
 
 def location(file: str | os.PathLike[str]) -> str:
-    """Where a file lies, as a memory stores it: an absolute path without `..`, in printable text."""
+    """The place of a file, as a memory stores it: an absolute path without `..`, printable."""
     return printable(os.path.abspath(file))  # noqa: PTH100 (Path.resolve would follow links)
 
 

@@ -180,7 +180,7 @@ class TrainedSystem:
         return Path(self.source.path)
 
     def require_encoder(self) -> None:
-        """Raise ExportError unless the keys in the memory are those of the encoder in the settings."""
+        """Raise ExportError unless the encoder in the settings made the keys in the memory."""
         memory = self.system.memory
         assert memory is not None
         folder = cache_name(self.keys)

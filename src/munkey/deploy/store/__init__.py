@@ -1,1 +1,1 @@
-"""The durable memory: SQLite holds the truth, memory-mapped matrices the rows; a deleted row is zeroed in place."""
+"""The durable memory: a ledger in SQLite, and memory-mapped rows. Deletion zeros a row in place."""

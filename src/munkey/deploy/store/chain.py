@@ -1,4 +1,4 @@
-"""The chain of deletions: one link for each deleted row, whose head follows from the link before."""
+"""The chain of deletions: one link per deleted row, whose head follows from the link before."""
 
 import hashlib
 from collections.abc import Iterable

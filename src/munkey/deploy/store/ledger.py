@@ -1,4 +1,4 @@
-"""The ledger of a memory, in SQLite: which rows there are, which are dead, and the chain of deletions."""
+"""The ledger of a memory, in SQLite: its rows, which are dead, and the chain of deletions."""
 
 import hashlib
 import hmac
@@ -350,7 +350,7 @@ class Ledger:
         )
 
     def first_false_deletion(self) -> int | None:
-        """The first deletion in the log that was changed, or does not fit its links; None if sound."""
+        """The first deletion in the log that was changed, or does not fit its links, if any."""
         columns = "number, first, last, at, request, mark"
         types = (int, int, int, int, str | None, bytes)
         hashes: dict[int, list[bytes]] = {}  # of blocked contents, by deletion
@@ -462,7 +462,7 @@ class Ledger:
             )
 
     def rewrite(self) -> None:
-        """Write the file anew: despite `secure_delete`, unused parts of pages can hold deleted data."""
+        """Write the file anew: unused parts of pages hold deleted data, despite `secure_delete`."""
         self._ask("VACUUM")
 
     def empty_wal(self) -> bool:

@@ -148,7 +148,7 @@ class Matrices:
             self._write(name, np.ascontiguousarray(array).reshape(-1).view("u1").data, at)
 
     def cut(self, rows: int) -> None:
-        """Drop all bytes after the first `rows` rows. Raises OSError if an open file was replaced."""
+        """Drop all bytes after the first `rows` rows. Raises OSError if a file was replaced."""
         for name, file in self._files.items():
             if not os.path.samestat(os.fstat(file), (self.folder / name).stat()):
                 raise OSError(

@@ -1,4 +1,4 @@
-"""Opening a memory: check first that it is whole, then finish what a killed writer has begun."""
+"""Opening a memory: check first that it is whole, then finish changes of a killed writer."""
 
 import os
 import time

@@ -146,8 +146,9 @@ def rows_from(  # noqa: PLR0913  # the parts of a row
 
 
 def commitments(store: bytes, rows: Rows, sources: Sequence[Source]) -> np.ndarray:
-    """c = SHA-256(store || salt || id || label || content || added || key || token || source): (N, 32).
+    """The commitment of each row: (N, 32).
 
+    c = SHA-256(store || salt || id || label || content || added || key || token || source).
     Numbers are little-endian. store: the name of the memory, so that rows of another one do not
     pass for its own. sources: file and unit of each row, as a list in JSON, e.g. `["a.png", null]`.
     """

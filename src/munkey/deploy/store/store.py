@@ -84,8 +84,8 @@ class Store(AbstractContextManager["Store"]):
         self.folder = folder
         self._ledger = ledger
         self._guard = threading.RLock()
-        # The turn belongs to the thread that changes something. It is taken before the guard, and so
-        # is the lock of a generation: a compaction waits for readers, and readers need the guard.
+        # The turn belongs to the thread that changes something. It is taken before the guard, and
+        # so is the lock of a generation: a compaction waits for readers, and these need the guard.
         self._turn = threading.RLock()
         self._process = os.getpid()
         self._closed = False
@@ -102,7 +102,7 @@ class Store(AbstractContextManager["Store"]):
                 self._begin(lock)
 
     def _begin(self, lock: int) -> None:
-        """Become the writer, and finish what a killed one has begun."""
+        """Become the writer, and finish changes of a killed one."""
         self._lock = lock
         self._matrices = recover(self.folder, self._ledger)
         self._changes = self._ledger.changes()
@@ -135,8 +135,8 @@ class Store(AbstractContextManager["Store"]):
         labels : array-like of int, shape (N,), optional
             Numbers of classes.
         files, units : sequence of str or None, length N, optional
-            The source file of each row, and whom or what it belongs to, such as a person. They are
-            forgotten together with the row.
+            The source file of each row, and its unit, such as a person. They are forgotten together
+            with the row.
         contents : array-like of uint8, shape (N, 16), optional
             Digests that are equal for identical contents. By default, of the keys.
 
@@ -300,7 +300,7 @@ class Store(AbstractContextManager["Store"]):
 
     @property
     def view(self) -> MemoryView:
-        """The rows as they are now, for a single look: a compaction may empty them (see `reading`)."""
+        """The rows as they are now, for a single look: a compaction may empty them (`reading`)."""
         with self.reading() as view:
             return view
 
@@ -350,7 +350,7 @@ class Store(AbstractContextManager["Store"]):
 
     @property
     def position(self) -> Position:
-        """Which rows there are, as one value that each addition, deletion and compaction changes."""
+        """Which rows there are, as one value: each addition, deletion or compaction changes it."""
         with self._alone():
             return self._ledger.position()
 
@@ -448,7 +448,7 @@ class Store(AbstractContextManager["Store"]):
             return same[view.live[same]]
 
     def are_blocked(self, contents: ArrayLike) -> np.ndarray:
-        """Which contents (N, 16) were deleted with `block_return`, so `add` refuses them: (N,) bool."""
+        """Which contents (N, 16) `add` refuses, deleted with `block_return`: (N,) bool."""
         with self._alone():
             return self._ledger.are_blocked(checked_contents(contents))
 
@@ -746,8 +746,8 @@ class Store(AbstractContextManager["Store"]):
             state = self._ledger.state()
             generation = generation_folder(folder, state.generation)
             generation.mkdir(parents=True)
-            # SQLite copies `store.db`, below: if this process opened and closed that file itself, it
-            # would lose SQLite's locks on it, as POSIX has it.
+            # SQLite copies `store.db`, below: if this process opened and closed that file itself,
+            # it would lose SQLite's locks on it, as POSIX has it.
             for name in NAMES:
                 shutil.copyfile(matrices.folder / name, generation / name)
             copied = Matrices(generation, state[1:3], os.O_RDWR, state.rows)
@@ -761,7 +761,7 @@ class Store(AbstractContextManager["Store"]):
     def close(self) -> None:
         """Settle and release the memory.
 
-        Closing twice is no error. In a forked child, nothing happens.
+        It may be called twice. In a forked child, it does nothing.
         """
         if os.getpid() == self._process:
             with self._turn, self._guard:
