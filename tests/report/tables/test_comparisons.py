@@ -70,7 +70,7 @@ def test_of_one_seed_the_interval_is_over_test_samples():
         (
             line("LDA", 75.4),
             line("MUNKEY", 14.23),
-            "LDA and MUNKEY are not compared: one seed, and the number of test samples is not known",
+            "LDA and MUNKEY are not compared: with one seed, that needs the number of test samples, which is unknown",
         ),
     ],
 )

@@ -70,7 +70,7 @@ def test_without_its_oracle_a_system_has_metrics_and_no_gap_and_the_table_says_s
     (line,) = [line for line in texts["markdown"].splitlines() if line.startswith("| CF")]
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     assert cells[1] == "92.12 ± 0.12" and cells[5] == "–"
-    assert "What is compared with Retrain (T) has no Avg Gap there." in texts["markdown"]
+    assert "Methods compared with Retrain (T) have no Avg Gap there." in texts["markdown"]
 
 
 def test_all_that_a_diverged_original_takes_with_it_is_said_once():

@@ -171,7 +171,7 @@ def test_the_best_of_those_that_train_nothing_is_named(trained, untrained, named
         in told
     )
     assert told.startswith(
-        "Not shown to be better than without training. After deletion, on the same keys"
+        "Training MUNKEY is not shown to pay off here. After deletion, on the same keys"
     )
 
 
@@ -206,7 +206,7 @@ def test_a_method_that_lost_much_test_accuracy_is_named_with_what_its_oracle_los
 
 
 def test_an_attack_below_chance_is_named_where_its_interval_is():
-    stands_out = "MIA below 50 %, where what was forgotten looks less like samples of training than test samples do: "
+    stands_out = "MIA below 50 %, so forgotten samples look less like training samples than test samples do: "
     told = told_below({"cf": [(78, 99, 80, 40), (80, 97, 84, 41), (85, 98, 82, 42)]})
     assert told == f"{stands_out}CF @10 % 41.0 [38.5, 43.5] % (its oracle 50.0 [45.0, 55.0] %)."
     assert told_below({"cf": [(78, 99, 80, 45), (80, 97, 84, 49), (85, 98, 82, 53)]}) == ""
@@ -244,7 +244,7 @@ def test_one_that_knows_its_training_set_by_heart_is_not_called_underfitted():
         for t in main_tables(summarize(tidy(MEASURED | values), KEYED_ROWS), KEYED_ROWS, "markdown")
     }
     assert told.endswith(
-        "trained long enough, so KNN, which deletes exactly, is the better choice."
+        "MUNKEY has learned its training set, so KNN, which deletes exactly, is the better choice."
     )
 
 

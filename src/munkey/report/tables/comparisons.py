@@ -1,8 +1,8 @@
 """Sentences that compare two systems. None says more than its interval does, and none is said without one.
 
-Over several seeds, the interval is Welch's 95 % interval of a difference of means: of one split, as all seeds share it.
-Of one seed, that of test accuracies is Newcombe's (1998, method 10), over test samples: of one training each. It takes
-the two for independent, and is too wide for systems that answer the same samples.
+Over several seeds, the interval is Welch's 95 % interval of a difference of means. All seeds share one split. With one
+seed, test accuracies are compared by Newcombe's interval (1998, method 10), which is over test samples and knows one
+training of each system. It takes the two for independent, so it is too wide for systems that answer the same samples.
 """
 
 import math
@@ -16,14 +16,14 @@ TESTED = "tested_mean"  # the column of a summary that counts test samples
 
 
 class Interval(NamedTuple):
-    """The ends of a 95 % interval, in the unit of what they are of."""
+    """The ends of a 95 % interval, in the unit of its value."""
 
     low: float
     high: float
 
 
 class Difference(NamedTuple):
-    """One value less another, with its 95 % interval. basis: what the interval is over, in words."""
+    """One value less another, with its 95 % interval. basis: in words, the seeds or samples it was computed over."""
 
     value: float
     interval: Interval
@@ -44,7 +44,10 @@ def wilson(percent: float, tested: int) -> Interval:
 
 
 def accuracy_interval(line: pd.Series) -> Interval | None:
-    """Of a test accuracy, percent, over test samples. line: of a summary; None where it does not say how many."""
+    """The interval of a test accuracy over test samples, percent; None if their number is unknown.
+
+    line: of a summary.
+    """
     tested = line.get(TESTED, math.nan)
     mean = line["TA_mean"]
     if pd.isna(tested) or pd.isna(mean):
@@ -55,35 +58,33 @@ def accuracy_interval(line: pd.Series) -> Interval | None:
 def difference(one: pd.Series, other: pd.Series, metric: str = "TA") -> Difference | None:
     """One system's mean less the other's. one, other: lines of a summary.
 
-    None where no interval can be given: of one seed, and no test accuracy, or nobody knows over how many samples.
+    None if there is no interval: with one seed, only test accuracies over a known number of samples have one.
     """
     value = float(one[f"{metric}_mean"] - other[f"{metric}_mean"])
     if min(one["n"], other["n"]) > 1:
         seeds = min(int(one["n"]), int(other["n"]))
         return Difference(value, _welch(value, one, other, metric), f"{seeds} seeds, one split")
-    own, others = accuracy_interval(one), accuracy_interval(other)
-    if metric != "TA" or own is None or others is None:
+    one_interval = accuracy_interval(one)
+    other_interval = accuracy_interval(other)
+    if metric != "TA" or one_interval is None or other_interval is None:
         return None
-    below = math.hypot(one["TA_mean"] - own.low, others.high - other["TA_mean"])
-    above = math.hypot(own.high - one["TA_mean"], other["TA_mean"] - others.low)
-    return Difference(
-        value, Interval(value - below, value + above), f"one seed, {one[TESTED]:,.0f} test samples"
-    )
+    # Newcombe's hybrid score: the distances from each accuracy to the ends of its own Wilson interval
+    below = math.hypot(one["TA_mean"] - one_interval.low, other_interval.high - other["TA_mean"])
+    above = math.hypot(one_interval.high - one["TA_mean"], other["TA_mean"] - other_interval.low)
+    interval = Interval(value - below, value + above)
+    return Difference(value, interval, f"one seed, {one[TESTED]:,.0f} test samples")
 
 
 def _welch(value: float, one: pd.Series, other: pd.Series, metric: str) -> Interval:
     """The 95 % interval of a difference of means over seeds, whose variances may differ."""
     from scipy.stats import t
 
-    variances = np.array(
-        [line[f"{metric}_sd"] ** 2 / line["n"] for line in (one, other)], dtype=float
-    )
+    sds = np.array([one[f"{metric}_sd"], other[f"{metric}_sd"]], dtype=float)
+    counts = np.array([one["n"], other["n"]], dtype=float)
+    variances = sds**2 / counts  # of the means
     if not variances.sum():
         return Interval(value, value)
-    freedom = (
-        variances.sum() ** 2
-        / (variances**2 / (np.array([one["n"], other["n"]], dtype=float) - 1)).sum()
-    )
+    freedom = variances.sum() ** 2 / (variances**2 / (counts - 1)).sum()  # Welch and Satterthwaite
     half = float(t.ppf((1 + LEVEL) / 2, freedom) * np.sqrt(variances.sum()))
     return Interval(value - half, value + half)
 
@@ -94,37 +95,42 @@ def seed_interval(line: pd.Series, metric: str) -> Interval | None:
 
     if line["n"] < 2 or pd.isna(line[f"{metric}_sd"]):
         return None
-    half = (
-        float(t.ppf((1 + LEVEL) / 2, line["n"] - 1)) * line[f"{metric}_sd"] / math.sqrt(line["n"])
-    )
-    return Interval(line[f"{metric}_mean"] - half, line[f"{metric}_mean"] + half)
+    quantile = float(t.ppf((1 + LEVEL) / 2, line["n"] - 1))
+    half = quantile * line[f"{metric}_sd"] / math.sqrt(line["n"])
+    mean = line[f"{metric}_mean"]
+    return Interval(mean - half, mean + half)
 
 
 def told_apart(one: pd.Series, other: pd.Series, metric: str = "TA") -> bool:
     """Whether two lines of a summary differ by more than the interval of their difference allows."""
-    known = difference(one, other, metric)
-    return known is not None and known.told_apart
+    distance = difference(one, other, metric)
+    return distance is not None and distance.told_apart
 
 
 def accuracies_compared(one: pd.Series, other: pd.Series) -> str:
     """Which of two systems is more accurate on test samples, by how much; or that they are not told apart."""
-    names = (one["title"], other["title"])
-    known = difference(one, other)
-    if known is None:
-        return f"{names[0]} and {names[1]} are not compared: one seed, and the number of test samples is not known"
-    if not known.told_apart:
-        return f"{names[0]} and {names[1]} are not told apart in test accuracy: {_points(known)}"
-    if known.value < 0:
-        turned = Interval(-known.interval.high, -known.interval.low)
-        return f"{names[1]} is more accurate than {names[0]}: {_points(Difference(-known.value, turned, known.basis))}"
-    return f"{names[0]} is more accurate than {names[1]}: {_points(known)}"
+    title = one["title"]
+    other_title = other["title"]
+    distance = difference(one, other)
+    if distance is None:
+        return (
+            f"{title} and {other_title} are not compared: with one seed, that needs the number of test samples,"
+            " which is unknown"
+        )
+    if not distance.told_apart:
+        return f"{title} and {other_title} are not told apart in test accuracy: {_points(distance)}"
+    if distance.value > 0:
+        return f"{title} is more accurate than {other_title}: {_points(distance)}"
+    turned = Interval(-distance.interval.high, -distance.interval.low)
+    distance = Difference(-distance.value, turned, distance.basis)
+    return f"{other_title} is more accurate than {title}: {_points(distance)}"
 
 
-def _points(known: Difference) -> str:
-    return f"{known.value:.1f} points {ends(known.interval)} ({known.basis})"
+def _points(distance: Difference) -> str:
+    return f"{distance.value:.1f} points {ends(distance.interval)} ({distance.basis})"
 
 
 def ends(interval: Interval) -> str:
     """`[low, high]` with one decimal."""
-    low, high = (f"{end + 0.0:.1f}" for end in np.round(interval, 1))
-    return f"[{low}, {high}]"
+    low, high = np.round(interval, 1) + 0.0  # + 0.0: no minus before a zero
+    return f"[{low:.1f}, {high:.1f}]"

@@ -18,6 +18,7 @@ from munkey.report.tables.markup import (
     cell,
     emphasized,
     over_seeds,
+    percent,
     plus_minus,
     two_digits,
 )
@@ -59,22 +60,23 @@ def points(
 ) -> pd.DataFrame:
     """A line for each design of one data set, at its largest forget rate: the least that may be left first.
 
-    summary: of that data set; audit: rows of `munkey.audits.family_audit`, None where it was not audited. Columns
-    beside those of the summary: share_text (as printed), bound (percent: the most that the share may be, in either
-    direction; infinite where no bound holds), share, share_low, share_high, seconds (an oracle's: of training),
-    front (whether nothing more accurate has as small a bound; of equals, all).
+    summary: of that data set; audit: rows of `munkey.audits.family_audit`, None without an audit. Columns beside those
+    of the summary: share_text (as printed), bound (percent: the most that the share may be, in either direction;
+    infinite if no bound holds), share, share_low, share_high, seconds (an oracle's: of training), front (whether
+    nothing more accurate has as small a bound; all of those that are equal).
     """
     largest = summary[summary["rate"] == summary["rate"].max()].set_index("method")
     audited = {}
     if audit is not None:
         deployed = audit[(audit["path"] == DEPLOYED) & (audit["role"] == "method")]
-        audited = {str(line["name"]): line for _, line in deployed.iterrows()}
+        audited = dict(deployed.set_index("name", drop=False).iterrows())
     lines = []
     for design in designs:
         numbers = largest.loc[design.name]
-        time = "train_s_mean" if design.kind == "anew" else "unlearn_s_mean"
+        seconds = numbers.get("unlearn_s_mean", math.nan)
+        if design.kind == "anew":
+            seconds = numbers.get("train_s_mean", math.nan)
         share = _share(design, audited.get(design.name))
-        seconds = numbers.get(time, math.nan)
         lines.append({**numbers, **vars(design), **share, "seconds": seconds})
     return with_front(pd.DataFrame(lines))
 
@@ -90,11 +92,15 @@ def _share(design: Design, audited: pd.Series | None) -> dict[str, object]:
     """The residual share of a design, as it is printed and as numbers."""
     nothing = dict.fromkeys(SHARES, 0.0) | {"bound": 0.0}
     unknown = dict.fromkeys(SHARES, math.nan) | {"bound": math.inf}
-    contrast = math.nan if audited is None else audited.get("contrast", math.nan)
+    contrast = math.nan
+    if audited is not None:
+        contrast = audited.get("contrast", math.nan)
     if design.kind == "anew":
         return nothing | {"share_text": "0, by definition"}
-    if design.kind == "exact" and (contrast == 0 or math.isnan(contrast)):
-        return nothing | {"share_text": "0, to the bit" if contrast == 0 else "0, by construction"}
+    if design.kind == "exact" and contrast == 0:
+        return nothing | {"share_text": "0, to the bit"}
+    if design.kind == "exact" and math.isnan(contrast):
+        return nothing | {"share_text": "0, by construction"}
     if audited is None:
         return unknown | {"share_text": NOT_AUDITED}
     if audited["verdict"] in (NO_POWER, DIVERGED):
@@ -117,41 +123,52 @@ def advice(points: pd.DataFrame) -> str:
     most = next((most for most in LITTLE if (rivals["bound"] <= most).any()), None)
     if most is None:
         return _no_advice(rivals, points[points["kind"] == "anew"])
-    allowed = rivals[rivals["bound"] <= most].sort_values("TA_mean", ascending=False, kind="stable")
+    allowed = _most_accurate_first(rivals[rivals["bound"] <= most])
     best = allowed.iloc[0]
-    others = allowed.iloc[1:]
-    ties = others[[not _is_shown_better(best, other) for _, other in others.iterrows()]]
-    names = [
-        f"{line['title']} ({_accuracy(line)} %)"
-        for _, line in pd.concat([allowed[:1], ties]).iterrows()
-    ]
-    apart = ", which are not told apart in test accuracy" if len(ties) else ""
-    exact = (allowed["kind"] == "exact").all()
-    little = f"shown to have a residual share of at most {most:g} %"
-    if len(allowed) == 1:
-        reason = "it alone deletes exactly" if exact else f"it alone is {little}"
+    names = [_title_and_accuracy(best)]
+    for _, other in allowed[1:].iterrows():
+        if not _is_shown_better(best, other):
+            names.append(_title_and_accuracy(other))
+    apart = ""
+    if len(names) > 1:
+        apart = ", which are not told apart in test accuracy"
+    are_exact = (allowed["kind"] == "exact").all()
+    if len(allowed) > 1:
+        virtue = f"are shown to have a residual share of at most {most:g} %"
+        if are_exact:
+            virtue = "delete exactly"
+        reason = f"the most accurate of the {len(allowed)} designs that {virtue}"
+    elif are_exact:
+        reason = "it alone deletes exactly"
     else:
-        shown = "delete exactly" if exact else f"are {little}"
-        reason = f"the most accurate of the {len(allowed)} designs that {shown}"
-    return f"Deploy {' or '.join(names)}{apart}: {reason}{_more_accurate(best, rivals[rivals['bound'] > most])}."
+        reason = f"it alone is shown to have a residual share of at most {most:g} %"
+    rival = _more_accurate(best, rivals[rivals["bound"] > most])
+    return f"Deploy {' or '.join(names)}{apart}: {reason}{rival}."
+
+
+def _most_accurate_first(points: pd.DataFrame) -> pd.DataFrame:
+    return points.sort_values("TA_mean", ascending=False, kind="stable")
+
+
+def _title_and_accuracy(line: pd.Series) -> str:
+    return f"{line['title']} ({_accuracy(line)} %)"
 
 
 def _is_shown_better(one: pd.Series, other: pd.Series) -> bool:
     """Whether one's accuracy is above the other's by more than the interval of their difference allows."""
-    known = difference(one, other)
-    return known is not None and known.told_apart and known.value > 0
+    distance = difference(one, other)
+    return distance is not None and distance.told_apart and distance.value > 0
 
 
 def _more_accurate(best: pd.Series, others: pd.DataFrame) -> str:
     """The most accurate of the others that are shown to be more accurate than the advised one; empty for none."""
-    better = others[[_is_shown_better(other, best) for _, other in others.iterrows()]]
-    if better.empty:
-        return ""
-    rival = better.sort_values("TA_mean", ascending=False, kind="stable").iloc[0]
-    known = difference(rival, best)
-    assert known is not None
-    points = f"{known.value:.1f} points {ends(known.interval)}"
-    return f"; {rival['title']} is more accurate by {points}, but {_not_shown(rival)}"
+    for _, rival in _most_accurate_first(others).iterrows():
+        if _is_shown_better(rival, best):
+            distance = difference(rival, best)
+            assert distance is not None
+            points = f"{distance.value:.1f} points {ends(distance.interval)}"
+            return f"; {rival['title']} is more accurate by {points}, but {_not_shown(rival)}"
+    return ""
 
 
 def _not_shown(line: pd.Series) -> str:
@@ -164,7 +181,7 @@ def _not_shown(line: pd.Series) -> str:
 
 
 def _no_advice(rivals: pd.DataFrame, anew: pd.DataFrame) -> str:
-    """Where no design is shown to leave little: why, and what is sure to leave nothing."""
+    """The sentence if no design is shown to leave little: why, and that an oracle is sure to leave nothing."""
     safe = "train anew to be sure"
     if len(anew):
         safe += f": {' or '.join(anew['title'])}"
@@ -174,8 +191,10 @@ def _no_advice(rivals: pd.DataFrame, anew: pd.DataFrame) -> str:
 
 
 def sentence(points: pd.DataFrame) -> str:
-    """Which design is the most accurate of those that leave little, and of all; which are not told apart from it;
-    which are unknown. points: as the function of that name makes them.
+    """Sentences on the most accurate design, of those that leave little and of all.
+
+    They also say which designs are not told apart from it, and which are unknown. points: as the function of that name
+    makes them.
     """
     has_diverged = points["TA_mean"].isna() | (points["share_text"] == DIVERGED)
     diverged = list(points.loc[has_diverged, "title"])
@@ -187,8 +206,13 @@ def sentence(points: pd.DataFrame) -> str:
     last = ""
     for most, words in MOST.items():
         allowed = rivals[rivals["bound"] <= most]
-        answer = _best(allowed) if len(allowed) else "none is shown to have so small a share"
-        sentences.append(f"{words}: {'the same' if answer == last else answer}.")
+        answer = "none is shown to have so small a share"
+        if len(allowed):
+            answer = _best(allowed)
+        if answer == last:
+            sentences.append(f"{words}: the same.")
+        else:
+            sentences.append(f"{words}: {answer}.")
         last = answer
     anew = []
     for _, line in points[is_oracle].iterrows():
@@ -203,18 +227,18 @@ def sentence(points: pd.DataFrame) -> str:
 
 
 def _best(allowed: pd.DataFrame) -> str:
-    """All that are as accurate as any, and what is not told apart from the first of them."""
+    """The most accurate designs, all of a tie, and those that are not told apart from the first of them."""
     accuracies = allowed["TA_mean"].round(TIE)
     is_best = accuracies == accuracies.max()
     best = allowed[is_best]
     near = []
-    for _, line in (
-        allowed[~is_best].sort_values("TA_mean", ascending=False, kind="stable").iterrows()
-    ):
-        known = difference(best.iloc[0], line)
-        if known is not None and not known.told_apart:
+    for _, line in _most_accurate_first(allowed[~is_best]).iterrows():
+        distance = difference(best.iloc[0], line)
+        if distance is not None and not distance.told_apart:
             near.append(line["title"])
-    alike = f", not told apart from {', '.join(near)}" if near else ""
+    alike = ""
+    if near:
+        alike = f", not told apart from {', '.join(near)}"
     return f"{' and '.join(best['title'])} ({best.iloc[0]['accuracy']}){alike}"
 
 
@@ -227,25 +251,31 @@ def _accuracy(line: pd.Series) -> str:
 
 
 def _seconds(line: pd.Series) -> str:
-    return ABSENT if pd.isna(line["seconds"]) else two_digits(line["seconds"])
+    if pd.isna(line["seconds"]):
+        return ABSENT
+    return two_digits(line["seconds"])
 
 
 def frontier_table(points: pd.DataFrame, markup: Markup) -> Titled:
     """Markdown or HTML: a line for each of `points`, the front in bold."""
-    lines = [
-        {
-            "Method": emphasized(line["title"], markup) if line["front"] else line["title"],
-            RESIDUE: line["share_text"],
-            "Test accuracy": _accuracy(line),
-            "Seconds": _seconds(line),
-            "Must be stored": line["stored"],
-            "Avg Gap": cell(line, "gap", markup),
-        }
-        for _, line in points.iterrows()
-    ]
+    lines = []
+    for _, line in points.iterrows():
+        title = line["title"]
+        if line["front"]:
+            title = emphasized(title, markup)
+        lines.append(
+            {
+                "Method": title,
+                RESIDUE: line["share_text"],
+                "Test accuracy": _accuracy(line),
+                "Seconds": _seconds(line),
+                "Must be stored": line["stored"],
+                "Avg Gap": cell(line, "gap", markup),
+            }
+        )
     first = points.iloc[0]
     seeds = over_seeds(int(points["n"].min()))
     if int(points["n"].min()) == 1 and accuracy_interval(first) is not None:
         seeds += f", test accuracy with its 95 % interval over {first[TESTED]:,.0f} test samples"
-    about = f"{100 * first['rate']:g} % forgotten: {seeds}, percent; {ABOUT_SHARE}"
+    about = f"{percent(first['rate'])} forgotten: {seeds}, percent; {ABOUT_SHARE}"
     return Titled(f"{first['dataset']}, {about}", pd.DataFrame(lines))

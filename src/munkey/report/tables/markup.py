@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
+from munkey.core.console import counted
 from munkey.core.diverged import DIVERGED
 
 Markup = Literal["markdown", "html", "latex"]
@@ -40,7 +41,7 @@ NOTHING: dict[Markup, str] = {
 
 
 class Titled(NamedTuple):
-    """A table that is ready to print: a title, empty for none, cells that carry their markup, and a remark below it."""
+    """A table that is ready to print: a title (may be empty), cells that carry their markup, and a remark below."""
 
     title: str
     frame: pd.DataFrame
@@ -60,7 +61,7 @@ def number_cell(value: float | None, digits: int) -> str:
 
 
 def plus_minus(mean: float, sd: float, digits: int = 2) -> str:
-    """`mean ± sd` in plain text, or `mean` alone where there is no standard deviation."""
+    """`mean ± sd` in plain text; `mean` alone without a standard deviation."""
     if pd.isna(sd):
         return f"{mean:.{digits}f}"
     return f"{mean:.{digits}f} ± {sd:.{digits}f}"
@@ -76,8 +77,9 @@ def cell(line: pd.Series, metric: str, markup: Markup, digits: int = 2) -> str:
     mean = line.get(f"{metric}_mean", np.nan)
     sd = line.get(f"{metric}_sd", np.nan)
     if pd.isna(mean):
-        has_diverged = pd.notna(line.get(DIVERGED))
-        return DIVERGED if metric in DIVERGED_IN and has_diverged else ABSENT
+        if metric in DIVERGED_IN and pd.notna(line.get(DIVERGED)):
+            return DIVERGED
+        return ABSENT
     if markup != "latex":
         return plus_minus(mean, sd, digits)
     if pd.isna(sd):
@@ -86,10 +88,10 @@ def cell(line: pd.Series, metric: str, markup: Markup, digits: int = 2) -> str:
 
 
 def lowest(lines: pd.DataFrame) -> Hashable | None:
-    """The index of the lowest gap, if its mean ± sd overlaps no other's: None where nothing is told apart.
+    """The index of the lowest gap if its mean ± sd overlaps no other's, else None.
 
-    lines: with the columns gap_mean and gap_sd; those without a gap do not count. With a single seed there is no sd,
-    and with a single line nothing to be told apart from.
+    lines: with the columns gap_mean and gap_sd; those without a gap do not count. One seed has no sd, and a single line
+    has no rival: None for both.
     """
     gaps = lines.dropna(subset="gap_mean").sort_values("gap_mean", kind="stable")
     if len(gaps) < 2 or gaps["gap_sd"].isna().any():
@@ -97,7 +99,9 @@ def lowest(lines: pd.DataFrame) -> Hashable | None:
     mean = gaps["gap_mean"].round(2)
     sd = gaps["gap_sd"].round(2)
     apart = mean.iloc[0] + sd.iloc[0] < (mean - sd).iloc[1:].min()
-    return gaps.index[0] if apart else None
+    if not apart:
+        return None
+    return gaps.index[0]
 
 
 def emphasized(cell: str, markup: Markup) -> str:
@@ -107,21 +111,33 @@ def emphasized(cell: str, markup: Markup) -> str:
 
 def seeds(n: int) -> str:
     """`n = 3 seeds`, `n = 1 seed`."""
-    return "n = 1 seed" if n == 1 else f"n = {n} seeds"
+    return f"n = {counted(n, 'seed')}"
 
 
 def over_seeds(n: int) -> str:
     """How a table over n seeds describes its numbers: a single seed has no deviation."""
-    return seeds(n) if n == 1 else f"mean ± sd over {seeds(n)}"
+    if n == 1:
+        return seeds(n)
+    return f"mean ± sd over {seeds(n)}"
 
 
 def marked(n: int) -> str:
-    """The rule for what is bold in a table over n seeds, for its title."""
-    return (
-        "nothing is bold with one seed"
-        if n == 1
-        else "bold where the lowest Avg Gap ± sd overlaps no other"
-    )
+    """The rule for bold cells in a table over n seeds, for its title."""
+    if n == 1:
+        return "nothing is bold with one seed"
+    return "bold where the lowest Avg Gap ± sd overlaps no other"
+
+
+def percent(rate: float) -> str:
+    """A share in percent, without digits that say nothing: `2 %`, `0.5 %`."""
+    return f"{100 * rate:g} %"
+
+
+def diverged_remark(reasons: Sequence[str]) -> str:
+    """A sentence that lists what diverged and why; empty for no reasons."""
+    if not reasons:
+        return ""
+    return f"Diverged: {'. '.join(reasons)}."
 
 
 def render(tables: Sequence[Titled], markup: Markup) -> str:
@@ -131,7 +147,9 @@ def render(tables: Sequence[Titled], markup: Markup) -> str:
 
 def render_or_say(tables: Sequence[Titled], markup: Markup) -> str:
     """Tables one after the other, or that there are none."""
-    return render(tables, markup) if tables else NOTHING[markup]
+    if not tables:
+        return NOTHING[markup]
+    return render(tables, markup)
 
 
 def _markdown(tables: Sequence[Titled]) -> str:
@@ -157,10 +175,11 @@ def _html(tables: Sequence[Titled]) -> str:
 
 
 def _latex(tables: Sequence[Titled]) -> str:
-    return "\n".join(
-        f"% {table.title}\n{latex_table(table.frame, 'l' * table.frame.shape[1])}"
-        for table in tables
-    )
+    texts = []
+    for table in tables:
+        columns = "l" * table.frame.shape[1]
+        texts.append(f"% {table.title}\n{latex_table(table.frame, columns)}")
+    return "\n".join(texts)
 
 
 RENDERERS: dict[Markup, Callable[[Sequence[Titled]], str]] = {

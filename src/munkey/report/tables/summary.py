@@ -4,6 +4,7 @@ Metrics are tidy: one line per value, with the columns dataset, rate, seed, meth
 line per data set, forget rate and system.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from munkey.report.tables.comparisons import (
     seed_interval,
     told_apart,
 )
+from munkey.report.tables.markup import diverged_remark, percent
 
 GAP_METRICS = ("TA", "RA", "FA", "MIA")
 ORIGINAL = "original-m"  # MUNKEY before deletion
@@ -38,7 +40,7 @@ BETWEEN = " | "  # the reasons of several seeds
 class Row:
     """A system in the tables.
 
-    oracle: the name of the system that its gap is measured against, None where there is none. context: shown but not
+    oracle: the name of the system that its gap is measured against; None for an oracle itself. context: shown but not
     ranked, as originals before unlearning are.
     """
 
@@ -46,6 +48,11 @@ class Row:
     title: str
     oracle: str | None
     context: bool = False
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether its gap competes with those of other rows."""
+        return self.oracle is not None and not self.context
 
 
 class Key(NamedTuple):
@@ -58,8 +65,11 @@ class Key(NamedTuple):
 
 def read_metrics(paths: Iterable[str | Path]) -> pd.DataFrame:
     """Tidy metrics from several CSV files, one after the other."""
-    empty = pd.DataFrame(columns=["dataset", "case", "rate", "seed", "method", "metric", "value"])
-    return pd.concat([read_table(path) for path in paths] or [empty], ignore_index=True)
+    parts = [read_table(path) for path in paths]
+    if not parts:
+        columns = ["dataset", "case", "rate", "seed", "method", "metric", "value"]
+        return pd.DataFrame(columns=columns)
+    return pd.concat(parts, ignore_index=True)
 
 
 def with_seed_gaps(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
@@ -69,10 +79,12 @@ def with_seed_gaps(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     compared with an oracle that did, has none. Raises KeyError where an oracle is missing.
     """
     wide = tidy.pivot(index=["dataset", "rate", "seed", "method"], columns="metric", values="value")
-    gaps = [_seed_gaps(wide, row.name, row.oracle) for row in rows if row.oracle is not None]
-    return pd.concat(
-        [tidy, *(gap.reindex(columns=tidy.columns) for gap in gaps)], ignore_index=True
-    )
+    parts = [tidy]
+    for row in rows:
+        if row.oracle is not None:
+            gaps = _seed_gaps(wide, row.name, row.oracle)
+            parts.append(gaps.reindex(columns=tidy.columns))
+    return pd.concat(parts, ignore_index=True)
 
 
 def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
@@ -102,7 +114,7 @@ def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     table["n"] = tidy.groupby(list(Key._fields))["seed"].nunique()
     if len(reasons):
         table[DIVERGED] = reasons
-    for dataset, rate in dict.fromkeys((dataset, rate) for dataset, rate, _ in table.index):
+    for dataset, rate in table.index.droplevel("method").unique():
         for row in rows:
             if row.oracle is None:
                 continue
@@ -117,9 +129,7 @@ def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
             )
             variance = sd.loc[system, columns] ** 2 + sd.loc[oracle, columns] ** 2
             table.loc[system, "gap_mean"] = difference.abs().mean()
-            table.loc[system, "gap_sd"] = np.sqrt(variance.to_numpy(dtype=float).sum()) / len(
-                columns
-            )
+            table.loc[system, "gap_sd"] = math.sqrt(variance.sum(skipna=False)) / len(columns)
     table = table.reset_index()
     table.insert(3, "title", table["method"].map({row.name: row.title for row in rows}))
     table["place"] = table["method"].map({row.name: number for number, row in enumerate(rows)})
@@ -135,7 +145,7 @@ def diverged(part: pd.DataFrame) -> str:
     # by reason: all that a diverged original takes with it shares one
     titles_of: dict[str, dict[str, None]] = {}
     for _, line in lines.iterrows():
-        title = f"{line['title']} @{100 * line['rate']:g} %"
+        title = f"{line['title']} @{percent(line['rate'])}"
         if "case" in line:
             title += f" ({line['case']})"
         for reason in str(line[DIVERGED]).split(BETWEEN):
@@ -143,15 +153,15 @@ def diverged(part: pd.DataFrame) -> str:
     phrases = [f"{', '.join(titles)}, {reason}" for reason, titles in titles_of.items()]
     oracles = lines.loc[lines["method"].str.startswith(ORACLES), "title"].unique()
     if len(oracles):
-        phrases.append(f"What is compared with {', '.join(oracles)} has no Avg Gap there")
-    return f"Diverged: {'. '.join(phrases)}." if phrases else ""
+        phrases.append(f"Methods compared with {', '.join(oracles)} have no Avg Gap there")
+    return diverged_remark(phrases)
 
 
 def underfit(part: pd.DataFrame) -> str:
-    """A sentence where a trained memory is no more accurate than the best that is fitted to its keys; else empty.
+    """A sentence if trained MUNKEY is no more accurate than the best classifier fitted to the same keys; else empty.
 
-    Both are compared after deletion, so with the same rows. part: of a summary, one data set. Of its rates, the
-    smallest counts: then nearly all rows are there.
+    Both are compared after deletion, so on the same rows, and at the smallest rate, which keeps nearly all of them.
+    part: lines of a summary, one data set.
     """
     lines = part[part["rate"] == part["rate"].min()].set_index("method", drop=False)
     fitted = lines.reindex(FITTED).dropna(subset="TA_mean")
@@ -159,44 +169,43 @@ def underfit(part: pd.DataFrame) -> str:
         return ""
     trained = lines.loc[DELETED]
     best = fitted.loc[fitted["TA_mean"].idxmax()].copy()
-    # as accurate, to the bit
+    # KNN, LDA and NCM may be equally accurate, to the bit: name them all
     best["title"] = " or ".join(fitted.loc[fitted["TA_mean"] == best["TA_mean"], "title"])
     if not trained["TA_mean"] <= best["TA_mean"]:
         return ""
-    worse = told_apart(best, trained)
-    first = (
-        "No better than without training"
-        if worse
-        else "Not shown to be better than without training"
-    )
-    advice = "It may be underfitted: try more train.epochs or another train.lr (docs/data.md#underfitting)."
-    if ORIGINAL in lines.index and lines.loc[ORIGINAL].get("RA_mean", 0) >= LEARNED:
-        advice = f"MUNKEY was trained long enough, and {best['title']} deletes exactly."
-        if worse:
-            advice = f"MUNKEY was trained long enough, so {best['title']}, which deletes exactly, is the better choice."
-    return (
-        f"{first}. After deletion, on the same keys, {accuracies_compared(best, trained)}. {advice}"
-    )
+    is_worse = told_apart(best, trained)
+    verdict = "Training MUNKEY is not shown to pay off here"
+    if is_worse:
+        verdict = "Training MUNKEY does not pay off here"
+    was_learned = ORIGINAL in lines.index and lines.loc[ORIGINAL].get("RA_mean", 0) >= LEARNED
+    if not was_learned:
+        advice = "It may be underfitted: try more train.epochs or another train.lr (docs/data.md#underfitting)."
+    elif is_worse:
+        advice = f"MUNKEY has learned its training set, so {best['title']}, which deletes exactly, is the better choice."
+    else:
+        advice = f"MUNKEY has learned its training set, and {best['title']} deletes exactly."
+    comparison = accuracies_compared(best, trained)
+    return f"{verdict}. After deletion, on the same keys, {comparison}. {advice}"
 
 
 def damaged(part: pd.DataFrame, rows: Sequence[Row]) -> str:
-    """Sentences that name methods that lost much test accuracy, or that an attack finds by guessing less than chance.
+    """Sentences that name methods that lost much test accuracy, or whose attack falls below chance.
 
-    part: as `underfit`. A loss is counted from the original, beside the oracle's own. An attack below 50 % counts where
-    its interval over seeds does; one seed has none, and says so.
+    part: as `underfit`. A loss is counted from the original, beside the oracle's own. An attack counts as below 50 %
+    if its whole interval over seeds is; with one seed there is no interval, and the sentence says so.
     """
     originals = {row.oracle: row.name for row in rows if row.context}
     losses = list[str]()
     attacks = list[str]()
     for rate in part["rate"].unique():
         lines = part[part["rate"] == rate]
-        at_rate = {str(line["method"]): line for _, line in lines.iterrows()}
+        at_rate = dict(lines.set_index("method", drop=False).iterrows())
         for row in rows:
-            if row.context or row.oracle is None or row.name not in at_rate:
+            if not row.is_ranked or row.name not in at_rate:
                 continue
             line = at_rate[row.name]
-            oracle = at_rate[row.oracle]
-            name = f"{row.title} @{100 * float(rate):g} %"
+            oracle = at_rate[str(row.oracle)]
+            name = f"{row.title} @{percent(rate)}"
             original = at_rate.get(originals.get(row.oracle, ""))
             if original is not None and original["TA_mean"] - line["TA_mean"] > WORSE:
                 losses.append(
@@ -209,8 +218,8 @@ def damaged(part: pd.DataFrame, rows: Sequence[Row]) -> str:
         sentences.append(f"Lost more than {WORSE:g} points of test accuracy: {'; '.join(losses)}.")
     if attacks:
         sentences.append(
-            f"MIA below {CHANCE:g} %, where what was forgotten looks less like samples of training than test samples"
-            f" do: {'; '.join(attacks)}."
+            f"MIA below {CHANCE:g} %, so forgotten samples look less like training samples than test samples do:"
+            f" {'; '.join(attacks)}."
         )
     return " ".join(sentences)
 
@@ -219,9 +228,11 @@ def _loss(original: pd.Series, line: pd.Series) -> str:
     """The points of test accuracy that a system lost, with their interval where there is one."""
     if pd.isna(line["TA_mean"]):
         return DIVERGED
-    known = difference(original, line)
-    lost = f"{original['TA_mean'] - line['TA_mean']:.1f}"
-    return lost if known is None else f"{lost} {ends(known.interval)}"
+    loss = f"{original['TA_mean'] - line['TA_mean']:.1f}"
+    distance = difference(original, line)
+    if distance is None:
+        return loss
+    return f"{loss} {ends(distance.interval)}"
 
 
 def _attack(line: pd.Series) -> str:
@@ -229,32 +240,42 @@ def _attack(line: pd.Series) -> str:
         return DIVERGED
     interval = seed_interval(line, "MIA")
     value = f"{line['MIA_mean']:.1f}"
-    return f"{value} %, one seed" if interval is None else f"{value} {ends(interval)} %"
+    if interval is None:
+        return f"{value} %, one seed"
+    return f"{value} {ends(interval)} %"
 
 
 def _is_below_chance(line: pd.Series) -> bool:
     interval = seed_interval(line, "MIA")
-    return bool((line["MIA_mean"] if interval is None else interval.high) < CHANCE)
+    if interval is None:
+        return bool(line["MIA_mean"] < CHANCE)
+    return interval.high < CHANCE
 
 
 def certified(part: pd.DataFrame) -> str:
-    """A sentence for each removal with a certificate, beside what an audit finds; else empty. part: as `underfit`."""
-    lines = part.dropna(subset="budget_mean") if "budget_mean" in part else part[:0]
-    return " ".join(
-        f"{line['title']} @{100 * line['rate']:g} % is certified with epsilon {line['budget_mean']:g}, delta"
-        f" {line['delta_mean']:g}, each model alone; its weights are so near their optimum that epsilon"
-        f" {line['epsilon_mean']:.2g} would do (mean of {counted(int(line['n']), 'seed')})."
-        for _, line in lines.iterrows()
-    )
+    """A sentence for each certified removal, beside the finding of an audit; else empty. part: as `underfit`."""
+    if "budget_mean" not in part:
+        return ""
+    sentences = list[str]()
+    for _, line in part.dropna(subset="budget_mean").iterrows():
+        sentences.append(
+            f"{line['title']} @{percent(line['rate'])} is certified with epsilon {line['budget_mean']:g}, delta"
+            f" {line['delta_mean']:g}, each model alone; its weights are so near their optimum that epsilon"
+            f" {line['epsilon_mean']:.2g} would do (mean of {counted(int(line['n']), 'seed')})."
+        )
+    return " ".join(sentences)
 
 
 def _seed_gaps(wide: pd.DataFrame, system: str, oracle: str) -> pd.DataFrame:
     """Tidy lines with the gap of each seed. wide: a column per metric, a line per data set, rate, seed and method."""
-    systems, oracles = (_lines_of(wide, name) for name in (system, oracle))
+    systems = _lines_of(wide, system)
+    oracles = _lines_of(wide, oracle)
     if DIVERGED in wide:  # where either did, there is nothing to compare
-        diverged_at = [lines.index[lines[DIVERGED].notna()] for lines in (systems, oracles)]
-        systems = systems.drop(diverged_at[0].union(diverged_at[1]), errors="ignore")
-        oracles = oracles.drop(diverged_at[0].union(diverged_at[1]), errors="ignore")
+        system_diverged = systems.index[systems[DIVERGED].notna()]
+        oracle_diverged = oracles.index[oracles[DIVERGED].notna()]
+        left_out = system_diverged.union(oracle_diverged)
+        systems = systems.drop(left_out, errors="ignore")
+        oracles = oracles.drop(left_out, errors="ignore")
     difference = (systems - oracles).reindex(columns=list(GAP_METRICS))
     gap = difference.abs().mean(axis=1, skipna=False).rename("value")
     if gap.isna().any():
