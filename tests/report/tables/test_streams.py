@@ -5,7 +5,13 @@ import pytest
 
 from munkey.core.files import write_json, write_npz
 from munkey.report.figures.curves import streams_plot
-from munkey.report.tables.streams import EVERY, Found, StreamedSystem, findings, stream_tables
+from munkey.report.tables.streams import (
+    EVERY,
+    StreamFindings,
+    StreamedSystem,
+    findings,
+    stream_tables,
+)
 
 PAIRS, REQUESTS, EACH, TEST = 3, 2, 60, 400  # samples of a request, and of test
 LEFT = {(1, 1): 0.0, (2, 1): 0.6, (2, 2): 0.0}  # after, of request: the first comes back
@@ -68,11 +74,11 @@ def systems(tmp_path_factory: pytest.TempPathFactory) -> list[StreamedSystem]:
 
 
 @pytest.fixture(scope="module")
-def found(systems: list[StreamedSystem]) -> Found:
+def found(systems: list[StreamedSystem]) -> StreamFindings:
     return findings(systems)
 
 
-def test_what_is_left_of_each_request_is_found_also_where_it_comes_back(found: Found):
+def test_what_is_left_of_each_request_is_found_also_where_it_comes_back(found: StreamFindings):
     shares = found.shares.set_index(["done", "request"])
     assert set(found.shares["name"]) == {"munkey"}  # an oracle never saw it
     for (done, request), left in LEFT.items():
@@ -114,7 +120,7 @@ def test_tables_have_a_line_for_each_system_and_a_triangle_for_each_method(found
     )
 
 
-def test_the_figure_has_a_line_for_each_method_and_marks_for_oracles(found: Found):
+def test_the_figure_has_a_line_for_each_method_and_marks_for_oracles(found: StreamFindings):
     accuracy, seconds, left = streams_plot(found.curves, found.shares).axes
     assert [line.get_linestyle() for line in accuracy.lines] == ["-", "None"]
     assert [text.get_text() for text in accuracy.texts] == [found.shares["title"].iloc[0]]

@@ -49,7 +49,9 @@ class RankTest:
     @property
     def friedman(self) -> str:
         """Friedman's test in words."""
-        return f"Friedman p {'< 0.001' if self.p < 0.0005 else f'= {self.p:.3f}'}"
+        if self.p < 0.0005:
+            return "Friedman p < 0.001"
+        return f"Friedman p = {self.p:.3f}"
 
 
 def enough(blocks: int, methods: int) -> bool:
@@ -58,7 +60,7 @@ def enough(blocks: int, methods: int) -> bool:
 
 
 def too_few(blocks: "pd.DataFrame") -> str:
-    """What is missing to rank, in words; empty where there is enough. blocks: (B, M)."""
+    """A phrase that says how many seeds or methods are missing to rank; empty if there are enough. blocks: (B, M)."""
     count, methods = blocks.shape
     if enough(count, methods):
         return ""
@@ -78,15 +80,14 @@ def ranks_of(gaps: "pd.DataFrame") -> "pd.DataFrame":
 def ranks_by_title(tidy: "pd.DataFrame", rows: "Sequence[Row]") -> "pd.DataFrame":
     """A line of ranks for each data set, seed and rate, a column for each method, named by its title.
 
-    tidy: metrics with the gap of each seed. Originals and what has no oracle are not ranked. Its CSV file is read with
+    tidy: metrics with the gap of each seed. Originals and oracles are not ranked. Its CSV file is read with
     `set_index(LINE)`.
     """
-    titles = {row.name: row.title for row in rows if row.oracle and not row.context}
+    titles = {row.name: row.title for row in rows if row.is_ranked}
     gaps = tidy[(tidy["metric"] == "gap") & tidy["method"].isin(titles)]
     wide = gaps.pivot(index=LINE, columns="method", values="value")
-    return ranks_of(
-        wide.reindex(columns=list(titles)).rename(columns=titles).rename_axis(columns=None)
-    )
+    ordered = wide.reindex(columns=list(titles)).rename(columns=titles)
+    return ranks_of(ordered.rename_axis(columns=None))
 
 
 def by_seed(ranks: "pd.DataFrame") -> "pd.DataFrame":
@@ -97,8 +98,9 @@ def by_seed(ranks: "pd.DataFrame") -> "pd.DataFrame":
 def blocks_in_words(ranks: "pd.DataFrame") -> str:
     """How many blocks ranks have, in words. ranks: from `ranks_of`."""
     blocks = by_seed(ranks).index
-    several = blocks.get_level_values("dataset").nunique() > 1
-    return f"{len(blocks)} {'pairs of data set and seed' if several else 'seeds'}"
+    if blocks.get_level_values("dataset").nunique() > 1:
+        return f"{len(blocks)} pairs of data set and seed"
+    return f"{len(blocks)} seeds"
 
 
 def ranking(blocks: "pd.DataFrame") -> RankTest:
@@ -109,8 +111,9 @@ def ranking(blocks: "pd.DataFrame") -> RankTest:
     count, methods = blocks.shape
     if too_few(blocks):
         raise ValueError(too_few(blocks))
-    differ = (blocks.nunique(axis="columns") > 1).any()
-    p = friedmanchisquare(*(blocks[name] for name in blocks)).pvalue if differ else 1.0
+    p = 1.0  # of equal ranks everywhere, for which the statistic is 0 / 0
+    if (blocks.nunique(axis="columns") > 1).any():
+        p = friedmanchisquare(*blocks.to_numpy().T).pvalue
     mean = blocks.mean().sort_values(kind="stable")
     pairs = posthoc_nemenyi_friedman(blocks.reset_index(drop=True))
     if p >= LEVEL:
@@ -122,51 +125,48 @@ def critical_difference(methods: int, blocks: int) -> float:
     """The smallest difference of two mean ranks that Nemenyi's test tells apart at 5 %, over independent blocks."""
     from scipy.stats import studentized_range
 
-    return float(studentized_range.ppf(1 - LEVEL, methods, math.inf)) * math.sqrt(
-        methods * (methods + 1) / blocks / 12
-    )
+    quantile = float(studentized_range.ppf(1 - LEVEL, methods, math.inf))
+    return quantile * math.sqrt(methods * (methods + 1) / blocks / 12)
 
 
 def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "Titled":
     """The methods, the best first: mean ranks by seed, by seed and rate, at each rate, and what they differ from.
 
-    rows: of the main table; its remark names those that are not ranked. Where too few are left, the title says so.
+    rows: of the main table; the remark names those that are not ranked. If there are too few seeds or methods, the
+    title says so.
     """
     import pandas as pd
 
-    from munkey.report.tables.markup import ABSENT, Titled
+    from munkey.report.tables.markup import ABSENT, Titled, percent
 
-    titles = [row.title for row in rows if row.oracle and not row.context]
+    titles = [row.title for row in rows if row.is_ranked]
     unranked = [title for title in titles if title not in ranks.columns]
-    remark = (
-        f"Not ranked, since it lacks a gap somewhere: {', '.join(unranked)}." if unranked else ""
-    )
+    remark = ""
+    if unranked:
+        remark = f"Not ranked, since it lacks a gap somewhere: {', '.join(unranked)}."
     missing = too_few(by_seed(ranks))
     if missing:
         return Titled(missing[0].upper() + missing[1:], pd.DataFrame({"Method": titles}), remark)
     test = ranking(by_seed(ranks))
-    rates = ranks.groupby(level="rate").mean().sort_index(ascending=False)
-    columns = [f"at {100 * rate:g} %" for rate in map(float, rates.index)]
+    by_rate = ranks.groupby(level="rate").mean().sort_index(ascending=False)
     lines = []
     for title, mean in test.mean.items():
+        cells = {
+            "Method": title,
+            "Rank, by seed": f"{mean:.2f}",
+            "by seed and rate": f"{ranks[title].mean():.2f}",
+        }
+        for rate, rank in by_rate[str(title)].items():
+            cells[f"at {percent(rate)}"] = f"{rank:.2f}"
         p_values = test.pairs[title].reindex(test.mean.index)
-        lines.append(
-            {
-                "Method": title,
-                "Rank, by seed": f"{mean:.2f}",
-                "by seed and rate": f"{ranks[title].mean():.2f}",
-                **{
-                    name: f"{each:.2f}"
-                    for name, each in zip(columns, rates[str(title)], strict=True)
-                },
-                "told apart from": ", ".join(map(str, p_values.index[p_values < LEVEL])) or ABSENT,
-            }
-        )
+        others = p_values.index[p_values < LEVEL]
+        cells["told apart from"] = ", ".join(map(str, others)) or ABSENT
+        lines.append(cells)
     datasets = ", ".join(dict.fromkeys(ranks.index.get_level_values("dataset")))
-    independent = critical_difference(len(ranks.columns), len(ranks))
+    if_independent = critical_difference(len(ranks.columns), len(ranks))
     title = (
         f"{datasets}: mean ranks of {len(ranks.columns)} methods by Avg Gap, n = {blocks_in_words(ranks)};"
-        f" {test.friedman}; critical difference {test.difference:.2f} by seed ({independent:.2f} if all"
+        f" {test.friedman}; critical difference {test.difference:.2f} by seed ({if_independent:.2f} if all"
         f" {len(ranks)} pairs of seed and rate were independent)"
     )
     return Titled(title, pd.DataFrame(lines), remark)

@@ -13,7 +13,7 @@ from munkey.audits.margins import margins
 from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_json, read_npz
 from munkey.report.tables.audits import RESIDUE
-from munkey.report.tables.markup import ABSENT, Titled, plus_minus, two_digits
+from munkey.report.tables.markup import ABSENT, Titled, diverged_remark, plus_minus, two_digits
 
 CURVES = ["name", "title", "seed", "RA", "TA", "done", "seconds"]
 SHARES = ["name", "title", "done", "request", "share", "share_low", "share_high"]
@@ -30,10 +30,12 @@ class StreamedSystem(TypedDict):
     records: list[str]
 
 
-class Found(NamedTuple):
-    """curves: name, title, seed, done, seconds, RA, TA. shares: name, title, done, request (EVERY: of all so far), and
-    share, share_low, share_high: the residual share, percent, with its interval over pairs. diverged: by name, which
-    seeds did, why.
+class StreamFindings(NamedTuple):
+    """The findings of all systems.
+
+    curves: name, title, seed, done, seconds, RA, TA. shares: name, title, done, request (EVERY: all so far), and the
+    residual share in percent with its interval over pairs: share, share_low, share_high. diverged: by name, the seeds
+    that diverged and why.
     """
 
     curves: pd.DataFrame
@@ -41,53 +43,60 @@ class Found(NamedTuple):
     diverged: Mapping[str, str] = {}
 
 
-def findings(systems: Sequence[StreamedSystem]) -> Found:
-    """Read the files of all systems. An oracle, which never saw what was deleted, has no shares.
+def findings(systems: Sequence[StreamedSystem]) -> StreamFindings:
+    """Read the files of all systems. An oracle never saw the deleted samples, so it has no shares.
 
-    Of a system of which a model diverged there are neither.
+    A system with a diverged model has neither curves nor shares.
     """
-    gone: dict[str, str] = {}
+    diverged: dict[str, str] = {}
     curves: list[dict[str, object]] = []
     shares: list[dict[str, object]] = []
     for system in systems:
         key = {"name": system["name"], "title": system["title"]}
-        records = [read_json(file) for file in system["records"]]
-        reasons = [
-            f"seed {seed}: {record[DIVERGED]}"
-            for seed, record in enumerate(records)
-            if DIVERGED in record
-        ]
+        records = list(map(read_json, system["records"]))
+        reasons = []
+        for seed, record in enumerate(records):
+            if DIVERGED in record:
+                reasons.append(f"seed {seed}: {record[DIVERGED]}")
         if reasons:
-            gone[system["name"]] = "; ".join(reasons)
+            diverged[system["name"]] = "; ".join(reasons)
             continue
         for seed, record in enumerate(records):
-            curves += [key | {"seed": seed} | moment for moment in record["moments"]]
-        arrays = [read_npz(file) for file in system["logits"]]
+            for moment in record["moments"]:
+                curves.append({**key, "seed": seed, **moment})
+        arrays = list(map(read_npz, system["logits"]))
         if not arrays[0]["done"][0]:
-            shares += [key | line for line in shares_of_requests(arrays)]
-    return Found(pd.DataFrame(curves, columns=CURVES), pd.DataFrame(shares, columns=SHARES), gone)
+            for line in shares_of_requests(arrays):
+                shares.append({**key, **line})
+    return StreamFindings(
+        pd.DataFrame(curves, columns=CURVES), pd.DataFrame(shares, columns=SHARES), diverged
+    )
 
 
 def shares_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str, object]]:
-    """A line for each request after it and after each later one: what is left, as `residual_share` measures it.
+    """The residual share of each request, a line for it and for each later request.
 
     models: arrays of `munkey.jobs.relearn.stream`, seeds 2p and 2p + 1 a pair. The partner has had as many requests,
-    so what these do to everything else cancels.
+    so their effects on everything else cancel.
     """
-    deleted = np.stack([arrays["request"] > 0 for arrays in models])
+    requests = np.stack([arrays["request"] for arrays in models])  # (2P, N); 0: not deleted
+    deleted = requests > 0
+    # a model never saw the samples that its partner deleted
     absent = deleted.reshape(-1, 2, deleted.shape[1])[:, ::-1].reshape(deleted.shape)
     halves = Halves(deleted, absent, models[0]["splits"] == "test")
     first = halves.first
-    numbers = np.stack([arrays["request"][halves.pool] for arrays in models])
-    request = np.where(first, numbers[::2], numbers[1::2])  # (P, n)
-    phi = [
-        np.stack([margins(arrays["logits"][at], arrays["labels"]) for arrays in models])
-        for at in models[0]["done"]
-    ]
-    before, *after = (differences_of(Pairs(each, halves).scores, first) for each in phi)
-    for done, apart in enumerate(after, 1):
+    in_pool = requests[:, halves.pool]
+    request = np.where(first, in_pool[::2], in_pool[1::2])  # (P, n)
+    apart_after = []
+    for done in models[0]["done"]:
+        phi = np.stack([margins(arrays["logits"][done], arrays["labels"]) for arrays in models])
+        apart_after.append(differences_of(Pairs(phi, halves).scores, first))
+    before = apart_after[0]
+    for done, apart in enumerate(apart_after[1:], 1):
         for number in (EVERY, *range(1, done + 1)):
-            is_counted = (request <= done) if number == EVERY else request == number
+            is_counted = request == number
+            if number == EVERY:
+                is_counted = request <= done
             contrast = contrasts(apart, first, is_counted)
             nothing = contrasts(before, first, is_counted)
             share = ratio(contrast, nothing, paired=True)
@@ -100,20 +109,24 @@ def shares_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict
             }
 
 
-def stream_tables(found: Found, systems: Sequence[StreamedSystem], dataset: str) -> list[Titled]:
+def stream_tables(
+    results: StreamFindings, systems: Sequence[StreamedSystem], dataset: str
+) -> list[Titled]:
     """The summary, and for each method a triangle: the residual share of each request after it and after later ones."""
-    curves = found.curves
-    last = int(curves["done"].max()) if len(curves) else 0
+    curves = results.curves
+    last = 0
+    if len(curves):
+        last = int(curves["done"].max())
     milestones = dict.fromkeys((0, 1, (last + 1) // 2, last))
     lines: list[dict[str, object]] = []
     for system in systems:
-        if system["name"] in found.diverged:
+        if system["name"] in results.diverged:
             lines.append(
                 {"Method": system["title"], RESIDUE: DIVERGED, "Must be kept": system["stored"]}
             )
             continue
         curve = curves[curves["name"] == system["name"]]
-        shares = found.shares[found.shares["name"] == system["name"]]
+        shares = results.shares[results.shares["name"] == system["name"]]
         shares = shares.set_index(["done", "request"])
         seconds = curve[curve["done"] > 0].groupby("seed")["seconds"]
         cells: dict[str, object] = {"Method": system["title"]}
@@ -121,39 +134,41 @@ def stream_tables(found: Found, systems: Sequence[StreamedSystem], dataset: str)
             cells[f"TA after {done}"] = _mean(curve, "TA", done)
         cells[f"RA after {last}"] = _mean(curve, "RA", last)
         cells["Request [s]"] = two_digits(seconds.median().mean())
-        cells["In all [s]"] = ABSENT if shares.empty else two_digits(seconds.sum().mean())
+        cells["In all [s]"] = two_digits(seconds.sum().mean())
+        if shares.empty:
+            cells["In all [s]"] = ABSENT
         cells[RESIDUE] = _share(shares, last, EVERY)
         cells[f"{RESIDUE}, first request, at once"] = _share(shares, 1, 1)
         cells[f"{RESIDUE}, first request, in the end"] = _share(shares, last, 1)
         cells["Must be kept"] = system["stored"]
         lines.append(cells)
     titles = {system["name"]: system["title"] for system in systems}
-    reasons = [f"{titles[name]}, {why}" for name, why in found.diverged.items()]
-    remark = f"Diverged: {'. '.join(reasons)}." if reasons else ""
+    reasons = [f"{titles[name]}, {why}" for name, why in results.diverged.items()]
+    remark = diverged_remark(reasons)
     pairs = len(systems[0]["records"]) // 2
-    title = f"{dataset}: {last} requests one after another; mean over {2 * pairs} models, [95 % over {pairs} pairs]"
-    return [Titled(title, pd.DataFrame(lines).fillna(ABSENT), remark), *_triangles(found.shares)]
+    over = f"mean over {2 * pairs} models, [95 % over {pairs} pairs]"
+    title = f"{dataset}: {last} requests one after another; {over}"
+    return [Titled(title, pd.DataFrame(lines).fillna(ABSENT), remark), *_triangles(results.shares)]
 
 
 def _triangles(shares: pd.DataFrame) -> Iterator[Titled]:
     for title, part in shares[shares["request"] != EVERY].groupby("title", sort=False):
         wide = part.pivot(index="request", columns="done", values="share")
-        cells = wide.map(lambda value: "" if pd.isna(value) else f"{value:.0f}")
-        cells.columns = [f"after {done}" for done in cells.columns]
-        yield Titled(
-            f"{title}: residual share of each request [%]",
-            cells.reset_index().rename(columns={"request": "Request"}),
-        )
+        cells = wide.map("{:.0f}".format, na_action="ignore").fillna("").add_prefix("after ")
+        frame = cells.reset_index().rename(columns={"request": "Request"})
+        yield Titled(f"{title}: residual share of each request [%]", frame)
 
 
 def _mean(curve: pd.DataFrame, metric: str, done: int) -> str:
     values = curve.loc[curve["done"] == done, metric]
-    return plus_minus(values.mean(), values.std()) if len(values) else ABSENT
+    if values.empty:
+        return ABSENT
+    return plus_minus(values.mean(), values.std())
 
 
 def _share(shares: pd.DataFrame, done: int, request: int) -> str:
-    if shares.empty:  # of an oracle
+    if shares.empty:  # an oracle's
         return ABSENT
     line = shares.xs((done, request))[["share", "share_low", "share_high"]].astype(float)
-    value, low, high = (f"{one:.0f}".replace("inf", "∞") for one in (line + 0.0).round())
-    return f"{value} [{low}, {high}]"
+    value, low, high = (line + 0.0).round()
+    return f"{value:.0f} [{low:.0f}, {high:.0f}]".replace("inf", "∞")
