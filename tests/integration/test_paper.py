@@ -262,7 +262,11 @@ def test_the_audit_trains_pairs_and_asks_every_path(made: Project) -> None:
     # MUNKEY, LDA
     assert set(named.index.get_level_values("batch")) == {1, 10, 100} and len(named) == 3 * (2 + 3)
     assert named["lda", "weights", 1] > 50 and named["munkey", "answers", 1] > 5
-    assert (folder / "differencing.md").read_text().startswith("### digits: of the deleted")
+    assert (
+        (folder / "differencing.md")
+        .read_text()
+        .startswith("### digits: deleted samples that two versions give away")
+    )
     audited = (made.path / "results/default/tables/main-audited.md").read_text()
     assert (
         "| Method       | residual share [%]" in audited

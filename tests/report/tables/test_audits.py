@@ -287,9 +287,9 @@ def test_what_files_hold_is_summed_over_seeds():
             [*lines, stored(0.02, 0, "original", 3, 6), stored(0.02, 0, "unlearned", 1, 2)]
         )
     )
-    assert titled.title == "digits: what was deleted and is found in the system's file, n = 2 seeds"
+    assert titled.title == "digits: traces of deleted samples in the system's file, n = 2 seeds"
     assert (
-        titled.remark.startswith("Looked for: deleted ids, keys and tokens")
+        titled.remark.startswith("Searched for: deleted ids, keys and tokens")
         and "xz" in titled.remark
     )
     assert titled.frame.values.tolist() == [

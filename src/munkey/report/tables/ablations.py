@@ -11,7 +11,17 @@ from pathlib import Path
 import pandas as pd
 
 from munkey.core.files import read_table
-from munkey.report.tables.markup import Markup, Titled, cell, emphasized, lowest, marked, over_seeds
+from munkey.report.tables.markup import (
+    Markup,
+    Titled,
+    cell,
+    digits,
+    emphasized,
+    lowest,
+    marked,
+    over_seeds,
+    percent,
+)
 from munkey.report.tables.summary import Row, diverged, summarize
 
 METRICS = ("TA", "RA", "FA", "MIA", "P_s")
@@ -52,17 +62,19 @@ def summarize_cases(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
                 "value",
             ]
         )
-    parts = [
-        summarize(part.drop(columns="case"), rows).assign(case=case)
-        for case, part in tidy.groupby("case", sort=False)
-    ]
+    parts = []
+    for case, part in tidy.groupby("case", sort=False):
+        summary = summarize(part.drop(columns="case"), rows)
+        parts.append(summary.assign(case=case))
     return _with_knobs(pd.concat(parts, ignore_index=True))
 
 
 def read(path: str | Path) -> pd.DataFrame:
     """A table from its CSV file. In one of cases, as `summarize_cases` makes it, a value stays text, even 8."""
     table = read_table(path)
-    return _with_knobs(table) if "case" in table else table
+    if "case" not in table:
+        return table
+    return _with_knobs(table)
 
 
 def _with_knobs(summary: pd.DataFrame) -> pd.DataFrame:
@@ -92,25 +104,15 @@ def _oracles_first(
     """The paper's layout of app. D.1, a table per data set: the cases that `names` gives a name, in its order."""
     unlearned = rows[-1]
     order = list(names)
+    categories = {unlearned.oracle: "Retrained", unlearned.name: unlearned.title}
     for dataset, part in summary[summary["case"].isin(order)].groupby("dataset", sort=False):
         best = lowest(_of(unlearned.name, part))
+        in_order = part.sort_values("case", key=lambda case: case.map(order.index))
         lines = []
-        for system, category in (
-            (unlearned.oracle, "Retrained"),
-            (unlearned.name, unlearned.title),
-        ):
-            for index, line in (
-                _of(system, part)
-                .sort_values("case", key=lambda case: case.map(order.index))
-                .iterrows()
-            ):
-                lines.append(
-                    [
-                        category,
-                        names[line["case"]],
-                        *_cells(line, METRICS, markup, bold=index == best),
-                    ]
-                )
+        for system, category in categories.items():
+            for index, line in _of(system, in_order).iterrows():
+                cells = _cells(line, METRICS, markup, bold=index == best)
+                lines.append([category, names[line["case"]], *cells])
         columns = ["Category", "Model variant", *METRICS, "Avg Gap"]
         yield Titled(
             _title(str(dataset), part), pd.DataFrame(lines, columns=columns), diverged(part)
@@ -122,18 +124,21 @@ def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
     part = _of(rows[-1].name, summary[summary["case"].isin(STRATEGIES)])
     if part.empty:
         return
-    present = [case for case in STRATEGIES if case in set(part["case"])]
+    measured = set(part["case"])
+    present = [case for case in STRATEGIES if case in measured]
     columns = {"Strategy": [STRATEGIES[case] for case in present]}
     for dataset, cases in part.groupby("dataset", sort=False):
-        lines = {line["case"]: line for _, line in cases.iterrows()}
-        best = lowest(cases.set_index("case"))
-        none = pd.Series(dtype=float)  # of a case that another data set has
-        cells = [
-            _cells(lines.get(case, none), ["P_s"], markup, bold=case == best) for case in present
-        ]
-        columns[f"P_s, {dataset}"], columns[f"Avg Gap, {dataset}"] = map(
-            list, zip(*cells, strict=True)
-        )
+        lines = cases.set_index("case")
+        best = lowest(lines)
+        sensitivities = []
+        gaps = []
+        # a case that only another data set has is a line without numbers
+        for case, line in lines.reindex(present).iterrows():
+            sensitivity, gap = _cells(line, ["P_s"], markup, bold=case == best)
+            sensitivities.append(sensitivity)
+            gaps.append(gap)
+        columns[f"P_s, {dataset}"] = sensitivities
+        columns[f"Avg Gap, {dataset}"] = gaps
     yield Titled(
         _title("P_s and Avg Gap (lower is better)", part), pd.DataFrame(columns), diverged(part)
     )
@@ -142,22 +147,15 @@ def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
 def encoders(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:
     """The paper's table of app. D.2: all key encoders, oracles first."""
     unlearned = rows[-1]
-    for dataset, part in summary[summary["knob"].isin(["keys", "keys.encoder"])].groupby(
-        "dataset", sort=False
-    ):
+    models = {unlearned.oracle: "Retrained ({})", unlearned.name: "Key encoder {}"}
+    cases = summary[summary["knob"].isin(["keys", "keys.encoder"])]
+    for dataset, part in cases.groupby("dataset", sort=False):
         best = lowest(_of(unlearned.name, part))
         lines = []
-        for system, model in (
-            (unlearned.oracle, "Retrained ({})"),
-            (unlearned.name, "Key encoder {}"),
-        ):
+        for system, model in models.items():
             for index, line in _of(system, part).iterrows():
-                lines.append(
-                    [
-                        model.format(line["value"]),
-                        *_cells(line, ACCURACIES, markup, bold=index == best),
-                    ]
-                )
+                cells = _cells(line, ACCURACIES, markup, bold=index == best)
+                lines.append([model.format(line["value"]), *cells])
         columns = ["Model", *ACCURACIES, "Avg Gap"]
         yield Titled(
             _title(str(dataset), part), pd.DataFrame(lines, columns=columns), diverged(part)
@@ -180,12 +178,14 @@ def _of(system: str | None, summary: pd.DataFrame) -> pd.DataFrame:
 
 def _cells(line: pd.Series, metrics: Sequence[str], markup: Markup, *, bold: bool) -> list[str]:
     """The metrics of a line of a summary, then its gap."""
-    cells = [cell(line, name, markup, digits=3 if name == "P_s" else 2) for name in metrics]
+    cells = [cell(line, name, markup, digits(name)) for name in metrics]
     gap = cell(line, "gap", markup)
-    return [*cells, emphasized(gap, markup) if bold else gap]
+    if bold:
+        gap = emphasized(gap, markup)
+    return [*cells, gap]
 
 
 def _title(subject: str, part: pd.DataFrame) -> str:
-    rates = ", ".join(f"{100 * rate:g} %" for rate in part["rate"].unique())
+    rates = ", ".join(map(percent, part["rate"].unique()))
     n = int(part["n"].min())
     return f"{subject}: {over_seeds(n)}, forget rate {rates}; {marked(n)}"

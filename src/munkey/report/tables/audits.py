@@ -9,7 +9,14 @@ import pandas as pd
 from munkey.audits.family_audit import DEPLOYED
 from munkey.audits.registry import AUDITS
 from munkey.core.diverged import DIVERGED
-from munkey.report.tables.markup import ABSENT, Titled, number_cell, seeds
+from munkey.report.tables.markup import (
+    ABSENT,
+    Titled,
+    diverged_remark,
+    number_cell,
+    percent,
+    seeds,
+)
 from munkey.report.tables.summary import Row
 from munkey.settings import knob_text, short_names
 
@@ -38,7 +45,7 @@ Residue = Mapping[str, Mapping[str, str]]
 
 
 def audited_name(line: pd.Series) -> str:
-    """A row's name: the method or what was done to which model, and how it was asked."""
+    """A row's name: the method, or the treatment of the model, and the pathway on which it was asked."""
     role = str(line["role"])
     path = PATHS[str(line["path"])]
     name = str(line["title"])
@@ -53,23 +60,29 @@ def audited_name(line: pd.Series) -> str:
 
 def audit_table(audit: pd.DataFrame, dataset: str) -> Titled:
     """A line for each system and path, in the order of the audit."""
-    lines = [
-        {
-            "Model, and what was done": audited_name(line),
-            RESIDUE: share_text(line),
-            "of the tenth that keeps most": interval(line, "tenth"),
-            "verdict": str(line["words"]) if pd.notna(line.get("words")) else "exploratory",
-            "LiRA AUROC": interval(line, "u-lira_auroc"),
-            "TPR @ 1 %": interval(line, "u-lira_tpr_1"),
-            "RMIA AUROC": interval(line, "rmia_auroc"),
-            "p": _p_value(line.get("p")),
-            "spread of test margins": _percent(line.get("unit")),
-            "distance / floor": number_cell(line.get("js_ratio"), 2),
-        }
-        for _, line in audit.iterrows()
-    ]
+    lines = []
+    for _, line in audit.iterrows():
+        verdict = "exploratory"
+        if pd.notna(line.get("words")):
+            verdict = str(line["words"])
+        lines.append(
+            {
+                "Model, and what was done": audited_name(line),
+                RESIDUE: share_text(line),
+                "of the tenth that keeps most": interval(line, "tenth"),
+                "verdict": verdict,
+                "LiRA AUROC": interval(line, "u-lira_auroc"),
+                "TPR @ 1 %": interval(line, "u-lira_tpr_1"),
+                "RMIA AUROC": interval(line, "rmia_auroc"),
+                "p": _p_value(line.get("p")),
+                "spread of test margins": _percent(line.get("unit")),
+                "distance / floor": number_cell(line.get("js_ratio"), 2),
+            }
+        )
+    counts = audit["pairs"]
     has_answers = audit["verdict"] != DIVERGED
-    counts = audit.loc[has_answers, "pairs"] if has_answers.any() else audit["pairs"]
+    if has_answers.any():
+        counts = counts[has_answers]
     pairs = " to ".join(map(str, dict.fromkeys([counts.min(), counts.max()])))
     return Titled(f"{dataset}: {pairs} pairs of models, percent", pd.DataFrame(lines))
 
@@ -139,8 +152,10 @@ def residue_of(audits: Mapping[Path, pd.DataFrame]) -> Residue:
         deployed = audit[(audit["path"] == DEPLOYED) & ~audit["role"].str.startswith("control")]
         texts = {}
         for _, line in deployed.iterrows():
-            has_share = line["verdict"] not in ("no power", DIVERGED)
-            texts[str(line["name"])] = share_text(line) if has_share else line["verdict"]
+            text = share_text(line)
+            if line["verdict"] in ("no power", DIVERGED):
+                text = line["verdict"]
+            texts[str(line["name"])] = text
         residue[folder.name] = texts
     return residue
 
@@ -174,7 +189,9 @@ def _bound(value: float) -> str:
     """The figure of a bound, unless it is so far away that its digits mean nothing."""
     if abs(value) < 1000:
         return decimal(value)
-    return "< -999" if value < 0 else "> 999"
+    if value < 0:
+        return "< -999"
+    return "> 999"
 
 
 def decimal(value: float) -> str:
@@ -194,27 +211,25 @@ def attacks_tables(found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row])
     for name in map(str, found["attack"].unique()):
         if name not in ATTACKS:
             attack_titles[name] = AUDITS[name].title
-    for (dataset, rate), part in found.astype({"rate": float}).groupby(
-        ["dataset", "rate"], sort=False
-    ):
+    found = found.astype({"rate": float})
+    for (dataset, rate), part in found.groupby(["dataset", "rate"], sort=False):
         of_rate = mia[(mia["dataset"] == dataset) & (mia["rate"].astype(float) == rate)]
         lines = []
         for row in rows:
             attacks = part[part["method"] == row.name]
             measured = of_rate[of_rate["method"] == row.name]["value"]
-            if len(measured) < attacks["seed"].nunique():  # of another seed it was not measured
+            if len(measured) < attacks["seed"].nunique():  # the other seeds diverged
                 lines.append({"Method": row.title, "MIA": DIVERGED})
                 continue
-            line = {
-                "Method": row.title,
-                "MIA": f"{measured.mean():.1f}" if len(measured) else ABSENT,
-            }
+            # the mean of no values is NaN
+            line = {"Method": row.title, "MIA": number_cell(measured.mean(), 1)}
             for name, attack in attack_titles.items():
                 of_attack = attacks[attacks["attack"] == name]
                 line[f"{attack}: AUROC"] = _over_seeds(of_attack, "auroc")
                 line[f"{attack}: TPR @ 1 %"] = _over_seeds(of_attack, "tpr_1")
             lines.append(line)
-        title = f"{dataset}, forget rate {100 * part['rate'].iloc[0]:g} %: {seeds(part['seed'].nunique())}"
+        n = part["seed"].nunique()
+        title = f"{dataset}, forget rate {percent(part['rate'].iloc[0])}: {seeds(n)}"
         titled.append(Titled(title, pd.DataFrame(lines).fillna(ABSENT)))
     return titled
 
@@ -225,7 +240,9 @@ def _over_seeds(lines: pd.DataFrame, name: str) -> str:
         return ABSENT
     if name not in lines or lines[name].isna().any():
         return "too few test samples"
-    return f"{lines[name].mean():.1f} [{lines[f'{name}_low'].min():.1f}, {lines[f'{name}_high'].max():.1f}]"
+    low = lines[f"{name}_low"].min()
+    high = lines[f"{name}_high"].max()
+    return f"{lines[name].mean():.1f} [{low:.1f}, {high:.1f}]"
 
 
 def storage_tables(found: pd.DataFrame) -> list[Titled]:
@@ -238,22 +255,22 @@ def storage_tables(found: pd.DataFrame) -> list[Titled]:
         lines = []
         for (_, title), searches in part.groupby(["rate", "title"], sort=False):
             rate = float(searches["rate"].iloc[0])
-            line = {"Method": str(title), "Forget": f"{100 * rate:g} %"}
-            for column, name in (("keys and tokens", "rows"), ("ids", "ids")):
-                for when, file in (("before", "original"), ("after", "unlearned")):
-                    line[f"{column}, {when}"] = _found_of_deleted(
-                        searches[searches["file"] == file], name
-                    )
-            lines.append(line)
-        over = seeds(part["seed"].nunique())
-        title = f"{dataset}: what was deleted and is found in the system's file, {over}"
-        titled.append(
-            Titled(
-                title,
-                pd.DataFrame(lines),
-                f"Looked for: {AUDITS['storage'].definition}; no other form.",
+            before = searches[searches["file"] == "original"]
+            after = searches[searches["file"] == "unlearned"]
+            lines.append(
+                {
+                    "Method": str(title),
+                    "Forget": percent(rate),
+                    "keys and tokens, before": _found_of_deleted(before, "rows"),
+                    "keys and tokens, after": _found_of_deleted(after, "rows"),
+                    "ids, before": _found_of_deleted(before, "ids"),
+                    "ids, after": _found_of_deleted(after, "ids"),
+                }
             )
-        )
+        over = seeds(part["seed"].nunique())
+        title = f"{dataset}: traces of deleted samples in the system's file, {over}"
+        remark = f"Searched for: {AUDITS['storage'].definition}; no other form."
+        titled.append(Titled(title, pd.DataFrame(lines), remark))
     return titled
 
 
@@ -265,7 +282,7 @@ def _found_of_deleted(lines: pd.DataFrame, name: str) -> str:
 
 
 def differencing_tables(found: pd.DataFrame, dataset: str) -> list[Titled]:
-    """Whom two versions name, a line for each method and number of samples deleted at once; no table of no lines.
+    """How many deleted samples two versions give away, a line for each method and number of samples deleted at once.
 
     found: lines of `munkey.audits.two_versions.Holder`.
     """
@@ -281,17 +298,18 @@ def differencing_tables(found: pd.DataFrame, dataset: str) -> list[Titled]:
             "deletions": f"{first['deletions']}",
         }
         for attacker in ("answers", "margins", "weights"):
-            line[attacker] = f"{precisions[attacker]:.0f}" if attacker in precisions else ABSENT
+            line[attacker] = number_cell(precisions.get(attacker), 0)
         line["chance"] = f"{first['chance']:.2g}"
         lines.append(line)
-    title = f"{dataset}: of the deleted, percent that two versions name among all training samples"
-    remark = f"{ABSENT}: no linear head; of a memory, whoever holds both versions sees which rows are gone."
+    title = f"{dataset}: deleted samples that two versions give away among all training samples, percent"
+    remark = f"{ABSENT}: no linear head; two versions of a memory show which rows are gone."
     return [Titled(title, pd.DataFrame(lines), remark)]
 
 
 def knobs_of(grid: pd.DataFrame) -> list[str]:
     """The knobs of an audit's grid whose values differ, by dotted name."""
-    return [name for name in grid.columns if "." in name and grid[name].astype(str).nunique() > 1]
+    knobs = grid.loc[:, grid.columns.str.contains(".", regex=False)]
+    return list(knobs.columns[knobs.astype(str).nunique() > 1])
 
 
 def deployed_rows(grid: pd.DataFrame) -> pd.DataFrame:
@@ -322,19 +340,27 @@ def grid_table(grid: pd.DataFrame, dataset: str) -> Titled:
         shares = grid[grid["setting"] == line["setting"]].set_index("path")["share"]
         cells[RESIDUE] = interval(line, "share")
         for path, words in PATHS.items():
-            if path != DEPLOYED:
-                cells[f"{RESIDUE}, {words}"] = decimal(shares[path]) if path in shares else ABSENT
+            if path == DEPLOYED:
+                continue
+            cells[f"{RESIDUE}, {words}"] = ABSENT
+            if path in shares:
+                cells[f"{RESIDUE}, {words}"] = decimal(shares[path])
         cells["put there [scores]"] = f"{line['nothing']:.2f}"
         cells["P_s"] = f"{line['P_s']:.3f}"
         cells["VA before"] = f"{line['val_before']:.1f}"
         cells["VA after"] = f"{line['val_after']:.1f}"
         cells["TA after"] = f"{line['test_after']:.1f}"
         if "alone_after" in grid:
-            head_accuracy = line["alone_after"]
-            cells[HEAD] = ABSENT if pd.isna(head_accuracy) else decimal(head_accuracy)
+            cells[HEAD] = ABSENT
+            if pd.notna(line["alone_after"]):
+                cells[HEAD] = decimal(line["alone_after"])
         lines.append(cells)
     pairs = grid["pairs"].max()
-    rank = float(rows["P_s"].corr(rows["share"], "spearman")) if "P_s" in rows else math.nan
-    title = f"{dataset}: {pairs} pairs of models for each setting; Spearman's correlation of P_s and share: {rank:.2f}"
-    remark = f"Diverged: {'. '.join(reasons)}." if reasons else ""
-    return Titled(title, pd.DataFrame(lines).fillna(ABSENT), remark)
+    correlation = math.nan
+    if "P_s" in rows:
+        correlation = float(rows["P_s"].corr(rows["share"], "spearman"))
+    title = (
+        f"{dataset}: {pairs} pairs of models for each setting; Spearman's correlation of P_s and share:"
+        f" {correlation:.2f}"
+    )
+    return Titled(title, pd.DataFrame(lines).fillna(ABSENT), diverged_remark(reasons))

@@ -17,6 +17,7 @@ from munkey.report.tables.markup import (
     marked,
     number_cell,
     over_seeds,
+    percent,
     render,
     seeds,
 )
@@ -80,14 +81,18 @@ def main_tables(
 ) -> list[Titled]:
     """The main table as one table per data set, whose columns name both metric and rate."""
     rates = sorted(summary["rate"].unique(), reverse=True)
-    metrics = [f"{name} @{100 * rate:g} %" for rate in rates for name in COLUMNS]
-    columns = ["Method", *([RESIDUE] if residue else []), *metrics]
-    audited = f"; {ABOUT_SHARE}" if residue else ""
+    columns = ["Method"]
+    about_share = ""
+    if residue:
+        columns.append(RESIDUE)
+        about_share = f"; {ABOUT_SHARE}"
+    for rate in rates:
+        columns += [f"{name} @{percent(rate)}" for name in COLUMNS]
     titled = []
     for dataset, part in summary.groupby("dataset", sort=False):
         n = int(part["n"].min())
         lines = _lines(part, rates, rows, markup, residue or {})
-        title = f"{dataset}: {over_seeds(n)}, percent; {marked(n)}{audited}"
+        title = f"{dataset}: {over_seeds(n)}, percent; {marked(n)}{about_share}"
         titled.append(Titled(title, pd.DataFrame(lines, columns=columns), _remark(part, rows)))
     return titled
 
@@ -97,17 +102,18 @@ def selection_table(grid: pd.DataFrame, title: str) -> Titled:
 
     grid: the lines of `evaluation.selection.table`.
     """
-    cells = [
-        {
-            "p_image": f"{line['p_image']:g}",
-            "p_token": f"{line['p_token']:g}",
-            "P_s": number_cell(line["P_s"], 3),
-            "Validation gap": number_cell(line["gap"], 2),
-            "Why": line["reason"],
-        }
-        for line in grid.to_dict("records")
-    ]
-    return Titled(title, pd.DataFrame(cells))
+    lines = []
+    for line in grid.to_dict("records"):
+        lines.append(
+            {
+                "p_image": f"{line['p_image']:g}",
+                "p_token": f"{line['p_token']:g}",
+                "P_s": number_cell(line["P_s"], 3),
+                "Validation gap": number_cell(line["gap"], 2),
+                "Why": line["reason"],
+            }
+        )
+    return Titled(title, pd.DataFrame(lines))
 
 
 def _lines(
@@ -119,31 +125,32 @@ def _lines(
 ) -> list[list[str]]:
     """The cells of every row. part: of a summary, one data set, whose lowest gap at each rate is bold if told apart."""
     absent = [ABSENT] * len(COLUMNS)
-    ranked = [row.name for row in rows if row.oracle and not row.context]
+    ranked = [row.name for row in rows if row.is_ranked]
     lines = {row.name: [row.title] for row in rows}
     if residue:
         shares = residue.get(str(part["dataset"].iloc[0]), {})
-        for name, line in lines.items():
-            line.append(shares.get(name, ABSENT))
+        for name, cells in lines.items():
+            cells.append(shares.get(name, ABSENT))
     for rate in rates:
-        at_rate = {str(line["method"]): line for _, line in part[part["rate"] == rate].iterrows()}
-        best = lowest(
-            part[(part["rate"] == rate) & part["method"].isin(ranked)].set_index("method")
-        )
-        for name, line in lines.items():
-            if name in at_rate:
-                gap = cell(at_rate[name], "gap", markup)
-                line.extend(cell(at_rate[name], metric, markup) for metric in GAP_METRICS)
-                line.append(emphasized(gap, markup) if name == best else gap)
-            else:
-                line.extend(absent)
+        at_rate = part[part["rate"] == rate].set_index("method")
+        best = lowest(at_rate[at_rate.index.isin(ranked)])
+        for name, cells in lines.items():
+            if name not in at_rate.index:
+                cells.extend(absent)
+                continue
+            numbers = at_rate.loc[name]
+            for metric in GAP_METRICS:
+                cells.append(cell(numbers, metric, markup))
+            gap = cell(numbers, "gap", markup)
+            if name == best:
+                gap = emphasized(gap, markup)
+            cells.append(gap)
     return list(lines.values())
 
 
 def _remark(part: pd.DataFrame, rows: Sequence[Row]) -> str:
-    return " ".join(
-        filter(None, [underfit(part), damaged(part, rows), certified(part), diverged(part)])
-    )
+    sentences = [underfit(part), damaged(part, rows), certified(part), diverged(part)]
+    return " ".join(filter(None, sentences))
 
 
 def _main_latex(summary: pd.DataFrame, rows: Sequence[Row]) -> str:
@@ -178,11 +185,13 @@ def _main_header(rates: Sequence[float]) -> pd.MultiIndex:
     The rules between the two rows stand in the first cell of the second row.
     """
     width = len(COLUMNS)
-    rules = [rf"\cmidrule(lr){{{2 + i * width}-{1 + (i + 1) * width}}}" for i in range(len(rates))]
+    rules = []
+    for number in range(len(rates)):
+        first = 2 + number * width
+        rules.append(rf"\cmidrule(lr){{{first}-{first + width - 1}}}")
     labels = [("", f"{' '.join(rules)}\nMethod")]
     for rate in rates:
         over = rf"Random forget ({100 * rate:g}\,%)"
-        labels += [
-            (over, r"Avg Gap $\downarrow$" if name == "Avg Gap" else name) for name in COLUMNS
-        ]
+        for name in (*GAP_METRICS, r"Avg Gap $\downarrow$"):
+            labels.append((over, name))
     return pd.MultiIndex.from_tuples(labels)

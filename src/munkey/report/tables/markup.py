@@ -67,6 +67,13 @@ def plus_minus(mean: float, sd: float, digits: int = 2) -> str:
     return f"{mean:.{digits}f} ± {sd:.{digits}f}"
 
 
+def digits(metric: str) -> int:
+    """How many decimals the paper prints of a metric."""
+    if metric == "P_s":
+        return 3
+    return 2
+
+
 def two_digits(seconds: float) -> str:
     """A number with two digits that count: 0.017, 120."""
     return f"{float(f'{seconds:.2g}'):g}"

@@ -1,7 +1,7 @@
 """The numbers printed in the paper beside ours, and how many agree.
 
-`paper.csv` holds the paper's numbers. Its column `slip` says what is wrong with a number. Where `comparable` is `no`,
-the number does not belong to the system that its row names, and ours is not compared with it.
+`paper.csv` holds the paper's numbers. Its column `slip` describes the error in a number, if there is one. Where
+`comparable` is `no`, the number does not belong to the system that its row names, and ours is not compared with it.
 """
 
 import math
@@ -13,7 +13,7 @@ import pandas as pd
 
 from munkey.core.files import read_table
 from munkey.report.tables import setting
-from munkey.report.tables.markup import ABSENT, Titled, plus_minus, render
+from munkey.report.tables.markup import ABSENT, Titled, digits, percent, plus_minus, render
 from munkey.report.tables.setting import SEEDS, Settings
 
 PRINTED = Path(__file__).with_name("paper.csv")
@@ -27,33 +27,28 @@ def printed() -> pd.DataFrame:
     return lines.assign(comparable=lines["comparable"] != "no")
 
 
-def digits(metric: str) -> int:
-    """How many the paper prints after the point."""
-    return 3 if metric == "P_s" else 2
-
-
 def within(both: pd.DataFrame) -> "pd.Series[bool]":
     """Whether our mean is at most the paper's ± away from its mean, to three digits: (N,) nullable booleans.
 
     both: of `compare`. NA where they are not comparable, or where the paper has no ±.
     """
-    return (
-        (both["difference"].abs().round(3) <= both["sd"])
-        .astype("boolean")
-        .where(both[["difference", "sd"]].notna().all(axis=1))
-    )
+    is_near = both["difference"].abs().round(3) <= both["sd"]
+    is_known = both[["difference", "sd"]].notna().all(axis=1)
+    return is_near.astype("boolean").where(is_known)
 
 
 def compare(main: pd.DataFrame, ablations: pd.DataFrame | None = None) -> pd.DataFrame:
     """Our numbers (ours_mean, ours_sd) beside the paper's (mean, sd), wherever both exist, and their difference.
 
-    There is no difference where the paper's number is not comparable. within: whether ours is within the paper's ±.
+    The difference is NaN where the paper's number is not comparable. within: whether ours is within the paper's ±.
     main, ablations: a summary of the main experiment and one of the cases. Data sets that are not in the paper are left
     out.
     """
-    ours = [_long(main.assign(case=""), table) for table in ("main", "runtime")]
+    main_lines = main.assign(case="")
+    ours = [_long(main_lines, "main"), _long(main_lines, "runtime")]
     if ablations is not None and not ablations.empty:
-        ours += [_long(ablations, table) for table in ("strategies", "aggregation")]
+        ours.append(_long(ablations, "strategies"))
+        ours.append(_long(ablations, "aggregation"))
         encoders = ablations[ablations["knob"].isin(["keys", "keys.encoder"])]
         # of two revisions, the first
         named = encoders.assign(case="encoder/" + encoders["value"].str.split("_").str[0])
@@ -85,7 +80,9 @@ def statement(dataset: str, settings: Settings, seeds: int) -> str:
     if dataset not in set(printed()["dataset"]):
         return f"{dataset}: not among the paper's data sets, so none of its numbers can be compared with the paper's."
     differing = setting.differences(dataset, settings, seeds)
-    selection = [setting.selected(dataset)] if setting.is_selected(settings) else []
+    selection = []
+    if setting.is_selected(settings):
+        selection.append(setting.selected(dataset))
     if differing:
         listed = "; ".join(differing + selection)
         reason = "not the paper's setting"
@@ -117,21 +114,26 @@ def counts(both: pd.DataFrame, printed: pd.DataFrame) -> Titled:
     grouped = lines.groupby(TABLE, sort=False)["within"]
     frame = grouped.agg(Printed="size", Compared="count", Within="sum").reset_index()
     frame.loc[len(frame)] = ["all", "", np.nan, *frame[["Printed", "Compared", "Within"]].sum()]
-    return Titled(
-        "How many of our numbers lie within the paper's ±",
-        pd.DataFrame(
+    counted = []
+    for _, line in frame.iterrows():
+        rate = ""
+        if pd.notna(line["rate"]):
+            rate = percent(line["rate"])
+        share = ABSENT
+        if line["Compared"]:
+            share = f"{100 * line['Within'] / line['Compared']:.0f} %"
+        counted.append(
             {
-                "Table": frame["table"],
-                "Data set": frame["dataset"],
-                "Forget": ["" if pd.isna(rate) else f"{100 * rate:g} %" for rate in frame["rate"]],
-                **{name: frame[name].astype(int) for name in ("Printed", "Compared", "Within")},
-                "Share": [
-                    f"{100 * agreeing / compared:.0f} %" if compared else ABSENT
-                    for agreeing, compared in zip(frame["Within"], frame["Compared"], strict=True)
-                ],
+                "Table": line["table"],
+                "Data set": line["dataset"],
+                "Forget": rate,
+                "Printed": int(line["Printed"]),
+                "Compared": int(line["Compared"]),
+                "Within": int(line["Within"]),
+                "Share": share,
             }
-        ),
-    )
+        )
+    return Titled("How many of our numbers lie within the paper's ±", pd.DataFrame(counted))
 
 
 def side_by_side(both: pd.DataFrame) -> list[Titled]:
@@ -139,77 +141,84 @@ def side_by_side(both: pd.DataFrame) -> list[Titled]:
 
     A table per table, data set and rate of the paper.
     """
-    texts = []
+    cells = []
     for _, line in both.iterrows():
         ours = plus_minus(line["ours_mean"], line["ours_sd"], digits(line["metric"]))
         papers = plus_minus(line["mean"], line["sd"], digits(line["metric"]))
-        texts.append(f"{ours} ({papers}) {_agreement(line['within'], '✓', '✗')}")
-    systems = [
-        " ".join(filter(None, names)) for names in zip(both["case"], both["method"], strict=True)
-    ]
+        cells.append(f"{ours} ({papers}) {_agreement(line['within'], '✓', '✗')}")
+    lines = both.assign(System=_system_names(both), cell=cells)
     titled = []
-    for (table, dataset, _), part in both.assign(System=systems, cell=texts).groupby(
-        TABLE, sort=False
-    ):
+    for (table, dataset, rate), part in lines.groupby(TABLE, sort=False):
         wide = part.pivot(index="System", columns="metric", values="cell")
         ordered = wide.loc[part["System"].unique(), part["metric"].unique()]  # as in the paper
         frame = ordered.fillna(ABSENT).rename_axis(columns=None).reset_index()
-        titled.append(
-            Titled(
-                f"{table}, {dataset}, {100 * part['rate'].iloc[0]:g} %: ours (the paper's)", frame
-            )
-        )
+        titled.append(Titled(f"{table}, {dataset}, {percent(rate)}: ours (the paper's)", frame))
     return titled
+
+
+def _system_names(both: pd.DataFrame) -> "pd.Series[str]":
+    """The case, if there is one, and the method."""
+    return (both["case"] + " " + both["method"]).str.strip()
 
 
 def _agreement(within: object, yes: str, no: str) -> str:
     """The word for an entry of `within`, which is NA where nothing is compared."""
     if within is pd.NA:
         return ABSENT
-    return yes if within else no
+    if within:
+        return yes
+    return no
 
 
 def tables(both: pd.DataFrame) -> list[Titled]:
     """The result of `compare`: how much agrees, then every number; nothing where there is nothing to compare."""
-    cells = [
-        {
-            "Table": line["table"],
-            "Data set": line["dataset"],
-            "Forget": f"{100 * line['rate']:g} %",
-            "System": " ".join(filter(None, [line["case"], line["method"]])),
-            "Metric": line["metric"],
-            "Ours": plus_minus(line["ours_mean"], line["ours_sd"], digits(line["metric"])),
-            "Paper": plus_minus(line["mean"], line["sd"], digits(line["metric"])),
-            "Difference": f"{line['difference']:+.2f}" if line["comparable"] else "not comparable",
-            "Within ±": _agreement(line["within"], "yes", "no"),
-            "Slip in the paper": line["slip"],
-        }
-        for _, line in both.iterrows()
-    ]
-    return (
-        [counts(both, printed()), Titled("Number by number", pd.DataFrame(cells))] if cells else []
-    )
+    if both.empty:
+        return []
+    lines = []
+    for (_, line), system in zip(both.iterrows(), _system_names(both), strict=True):
+        decimals = digits(line["metric"])
+        difference = "not comparable"
+        if line["comparable"]:
+            difference = f"{line['difference']:+.2f}"
+        lines.append(
+            {
+                "Table": line["table"],
+                "Data set": line["dataset"],
+                "Forget": percent(line["rate"]),
+                "System": system,
+                "Metric": line["metric"],
+                "Ours": plus_minus(line["ours_mean"], line["ours_sd"], decimals),
+                "Paper": plus_minus(line["mean"], line["sd"], decimals),
+                "Difference": difference,
+                "Within ±": _agreement(line["within"], "yes", "no"),
+                "Slip in the paper": line["slip"],
+            }
+        )
+    return [counts(both, printed()), Titled("Number by number", pd.DataFrame(lines))]
 
 
 def all_texts(both: pd.DataFrame, statements: list[str]) -> dict[str, str]:
     """The comparison as text, by the name of the rule's output that each part is written to."""
+    markdown_head = ""
+    latex_head = ""
+    for line in statements:
+        markdown_head += f"- {line}\n"
+        latex_head += f"% {line}\n"
     return {
         "csv": both.to_csv(index=False),
-        "markdown": "".join(f"- {line}\n" for line in statements)
-        + "\n"
-        + render(tables(both), "markdown"),
-        "latex": "".join(f"% {line}\n" for line in statements) + render(tables(both), "latex"),
+        "markdown": f"{markdown_head}\n{render(tables(both), 'markdown')}",
+        "latex": latex_head + render(tables(both), "latex"),
     }
 
 
 def _long(summary: pd.DataFrame, table: str) -> pd.DataFrame:
     """A summary with a line per metric, for one of the paper's tables."""
-    keys = [name for name in KEYS if name in summary.columns]
-    metrics = [name.removesuffix("_mean") for name in summary.columns if name.endswith("_mean")]
-    parts = [
-        summary[keys].assign(
-            metric=metric, ours_mean=summary[f"{metric}_mean"], ours_sd=summary[f"{metric}_sd"]
+    keys = summary.columns.intersection(KEYS)
+    parts = []
+    for name in summary.columns[summary.columns.str.endswith("_mean")]:
+        metric = name.removesuffix("_mean")
+        ours = summary[keys].assign(
+            metric=metric, ours_mean=summary[name], ours_sd=summary[f"{metric}_sd"]
         )
-        for metric in metrics
-    ]
+        parts.append(ours)
     return pd.concat(parts, ignore_index=True).dropna(subset="ours_mean").assign(table=table)

@@ -1,4 +1,4 @@
-"""The table of relearning: how far what was forgotten comes back, against the oracle under the same steps."""
+"""The table of relearning: how far forgotten samples come back, against the oracle under the same steps."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -11,16 +11,17 @@ from munkey.audits.family_audit import DEPLOYED
 from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_table
 from munkey.report.tables.audits import audited_name
-from munkey.report.tables.markup import ABSENT, Titled, plus_minus, seeds
+from munkey.report.tables.markup import ABSENT, Titled, diverged_remark, plus_minus, seeds
 
 FACTS: tuple[Literal["family", "name", "title", "role"], ...] = ("family", "name", "title", "role")
 DIGITS = {"FA": 1, "margin": 2}
 
 
 def curves_of(systems: Sequence[RelearnedSystem], seeds: Sequence[int]) -> pd.DataFrame:
-    """All curves: family, name, title, role, seed, step, FA, TA, margin. seeds: of the files of each system.
+    """All curves: family, name, title, role, seed, step, FA, TA, margin. seeds: those of each system's files.
 
-    Of a system that diverged, a line with the column `diverged`, which is there only where there is one.
+    A system that diverged has one line, with the reason in the column `diverged`; without such a system, there is no
+    such column.
     """
     parts = []
     for system in systems:
@@ -32,58 +33,63 @@ def curves_of(systems: Sequence[RelearnedSystem], seeds: Sequence[int]) -> pd.Da
 
 
 def findings(curves: pd.DataFrame) -> pd.DataFrame:
-    """A line for each system: n, its mean FA and TA at the first and the last step, and how far it is above its oracle:
-    METRIC_before, METRIC_highest and METRIC_area with mean and sd over seeds, for FA (points) and margin (sd of test).
+    """A line for each system: n, its mean FA and TA at the first and the last step, and how far it is above its oracle.
+
+    The latter are METRIC_before, METRIC_highest and METRIC_area with mean and sd over seeds, for FA (points) and margin
+    (sd of test).
     """
     lines = []
-    gone = _diverged(curves)
+    reason_at = _diverged(curves)
     for facts, curve in curves.groupby(list(FACTS), sort=False):
         line: dict[str, object] = dict(zip(FACTS, facts, strict=True))
         line["n"] = curve["seed"].nunique()
         oracle_of = (curves["role"] == "oracle") & (curves["family"] == curve["family"].iloc[0])
-        reasons = gone[gone.index.isin(curve.index)]
+        oracle = curves[oracle_of]
+        reasons = reason_at[reason_at.index.isin(curve.index)]
         if reasons.empty:
-            reasons = "its oracle diverged, " + gone[gone.index.isin(curves[oracle_of].index)]
+            reasons = "its oracle diverged, " + reason_at[reason_at.index.isin(oracle.index)]
         if len(reasons):
-            lines.append({**line, DIVERGED: "; ".join(reasons)})
+            line[DIVERGED] = "; ".join(reasons)
+            lines.append(line)
             continue
         steps = curve.groupby("step")[["FA", "TA"]].mean()
         for metric in steps:
-            line |= {
-                f"{metric}_first": steps[metric].iloc[0],
-                f"{metric}_last": steps[metric].iloc[-1],
-            }
-        oracle = curves[oracle_of]
+            line[f"{metric}_first"] = steps[metric].iloc[0]
+            line[f"{metric}_last"] = steps[metric].iloc[-1]
         for metric in DIGITS:
             system = curve.pivot(index="seed", columns="step", values=metric)
             reference = oracle.pivot(index="seed", columns="step", values=metric)
-            above = relearning(
-                Curves(system.columns.to_numpy(), system.to_numpy(), reference.to_numpy())
-            )
+            measured = Curves(system.columns.to_numpy(), system.to_numpy(), reference.to_numpy())
+            above = relearning(measured)
             for name in ("before", "highest", "area"):
                 spread = getattr(above, name)
-                line |= {f"{metric}_{name}_mean": spread.mean, f"{metric}_{name}_sd": spread.sd}
+                line[f"{metric}_{name}_mean"] = spread.mean
+                line[f"{metric}_{name}_sd"] = spread.sd
         lines.append(line)
     return pd.DataFrame(lines)
 
 
 def table(found: pd.DataFrame, curves: pd.DataFrame, dataset: str) -> Titled:
-    """A line for each system, in the order of the findings. Of the oracle, only its own curve is shown."""
-    steps = f"{curves['step'].max():g} steps" if "step" in curves else "steps"
+    """A line for each system, in the order of the findings. An oracle shows its own curve alone."""
+    steps = "steps"
+    if "step" in curves:
+        steps = f"{curves['step'].max():g} steps"
     title = f"{dataset}: {steps} on the retain set, above the oracle, {seeds(found['n'].max())}"
-    frame = pd.DataFrame([_line(line) for _, line in found.assign(path=DEPLOYED).iterrows()])
-    gone = found.dropna(subset=DIVERGED).assign(path=DEPLOYED) if DIVERGED in found else found[:0]
-    reasons = [f"{audited_name(line)}, {line[DIVERGED]}" for _, line in gone.iterrows()]
-    remark = f"Diverged: {'. '.join(reasons)}." if reasons else ""
-    return Titled(title, frame.fillna(ABSENT), remark)
+    lines = []
+    reasons = []
+    for _, line in found.assign(path=DEPLOYED).iterrows():
+        lines.append(_line(line))
+        if pd.notna(line.get(DIVERGED)):
+            reasons.append(f"{audited_name(line)}, {line[DIVERGED]}")
+    return Titled(title, pd.DataFrame(lines).fillna(ABSENT), diverged_remark(reasons))
 
 
 def _diverged(curves: pd.DataFrame) -> "pd.Series[str]":
-    """Of curves that diverged, which seed and why, by their places."""
+    """The seed and the reason of each line that diverged, by its index."""
     if DIVERGED not in curves:
         return pd.Series(dtype=str)
-    gone = curves.dropna(subset=DIVERGED)
-    return "seed " + gone["seed"].astype(str) + ": " + gone[DIVERGED]
+    lines = curves.dropna(subset=DIVERGED)
+    return "seed " + lines["seed"].astype(str) + ": " + lines[DIVERGED]
 
 
 def _line(line: pd.Series) -> dict[str, str]:

@@ -76,18 +76,24 @@ PAIR = ("munkey.p_image", "munkey.p_token")
 
 
 def differences(dataset: str, settings: Settings, seeds: int) -> list[str]:
-    """How a run differs from what the paper states of one of its data sets, a phrase each.
+    """How a run differs from the paper's statement on one of its data sets, a phrase each.
 
     settings: sections as in params.yaml; `unlearn` lists every value that is tried of each setting of each method.
     """
-    phrases = [] if seeds == SEEDS else [_phrase("seeds", seeds, SEEDS)]
+    phrases = []
+    if seeds != SEEDS:
+        phrases.append(_phrase("seeds", seeds, SEEDS))
     for name, stated in {**STATED, **STATED_OF[dataset]}.items():
+        if name in PAIR and is_selected(settings):
+            continue
         section, _, key = name.partition(".")
-        ours = settings[section][key] if key else settings[section]
-        agree = ours in stated if isinstance(stated, tuple) else ours == stated
+        ours = settings[section]
+        if key:
+            ours = ours[key]
+        agree = ours in _alternatives(stated)
         if name == "forget.rates":  # in any order
             agree = sorted(ours) == sorted(stated)
-        if not agree and not (name in PAIR and is_selected(settings)):
+        if not agree:
             phrases.append(_phrase(name, ours, stated))
     return phrases + _differences_of_methods(settings)
 
@@ -104,9 +110,10 @@ def is_selected(settings: Settings) -> bool:
 
 
 def selected(dataset: str) -> str:
-    """What to say of a pair that was selected."""
-    image, token = (STATED_OF[dataset][name] for name in PAIR)
-    return f"p_image and p_token are what the selection chose (paper's: {image} and {token})"
+    """The phrase on a pair that was selected."""
+    stated = STATED_OF[dataset]
+    papers = f"{stated['munkey.p_image']} and {stated['munkey.p_token']}"
+    return f"p_image and p_token are those that the selection chose (paper's: {papers})"
 
 
 def _differences_of_methods(settings: Settings) -> list[str]:
@@ -114,11 +121,15 @@ def _differences_of_methods(settings: Settings) -> list[str]:
     phrases = []
     for name, value in STATED_OF_METHODS.items():
         tried = _tried(settings, name)
-        if tried not in ([], [value]):
-            phrases.append(
-                _phrase(f"unlearn.{name}", tried[0] if len(tried) == 1 else tried, value)
-            )
-    for method in TUNED if settings["search"] else ():
+        if tried in ([], [value]):
+            continue
+        if len(tried) == 1:
+            phrases.append(_phrase(f"unlearn.{name}", tried[0], value))
+        else:
+            phrases.append(_phrase(f"unlearn.{name}", tried, value))
+    if not settings["search"]:
+        return phrases
+    for method in TUNED:
         factors = _tried(settings, f"{method}.lr_factor")
         if factors and [min(factors), max(factors)] != FACTORS:
             phrases.append(
@@ -128,12 +139,22 @@ def _differences_of_methods(settings: Settings) -> list[str]:
 
 
 def _tried(settings: Settings, name: str) -> list[float]:
-    """The values that are tried of METHOD.KEY; none where the method does not run."""
+    """The values that are tried of METHOD.KEY; none if the method does not run."""
     method, key = name.split(".")
-    return list(settings["unlearn"][method][key]) if method in settings["unlearn"] else []
+    if method not in settings["unlearn"]:
+        return []
+    return list(settings["unlearn"][method][key])
+
+
+def _alternatives(stated: object) -> tuple[object, ...]:
+    """The values that agree with the paper."""
+    if isinstance(stated, tuple):
+        return stated
+    return (stated,)
 
 
 def _phrase(name: str, ours: object, stated: object) -> str:
-    alternatives = stated if isinstance(stated, tuple) else (stated,)
-    reason = f", implied by the name {NAMED[name]}" if name in NAMED else ""
-    return f"{name} is {ours} (paper: {' or '.join(map(str, alternatives))}{reason})"
+    papers = " or ".join(map(str, _alternatives(stated)))
+    if name in NAMED:
+        papers += f", implied by the name {NAMED[name]}"
+    return f"{name} is {ours} (paper: {papers})"

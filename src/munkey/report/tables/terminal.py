@@ -12,30 +12,37 @@ Column = list[str]  # its head, then its cells
 
 
 def plain(markdown: str, width: int = WIDTH) -> str:
-    """A page of titled tables. Of a wide one, what does not fit stands below, beside its first column again.
+    """A page of titled tables. The columns of a wide table that do not fit stand below, beside its first column again.
 
     Columns of one forget rate, whose heads end in the same @RATE, stay together where they fit.
     """
-    blocks = groupby(markdown.splitlines(), key=lambda line: line.startswith("|"))
-    texts = (
-        _table(list(lines), width) if is_table else _words(lines, width)
-        for is_table, lines in blocks
-    )
+    texts = []
+    for is_table, lines in groupby(markdown.splitlines(), key=lambda line: line.startswith("|")):
+        if is_table:
+            texts.append(_table(list(lines), width))
+        else:
+            texts.append(_words(lines, width))
     return "\n".join(texts) + "\n"
 
 
 def _words(lines: Iterable[str], width: int) -> str:
-    """Titles and what else is no table, a line of it broken where the screen ends."""
+    """Titles and remarks; a line of them breaks where the screen ends."""
     return "\n".join(textwrap.fill(line.removeprefix("### "), width) for line in lines)
 
 
 def _table(lines: Sequence[str], width: int) -> str:
-    rows = [[MARKS.sub("", cell).strip() for cell in line.strip("|").split("|")] for line in lines]
-    names, *columns = [[head, *cells] for head, _, *cells in zip(*rows, strict=True)]
-    parts = _parts(
-        [list(group) for _, group in groupby(columns, key=_rate)], width - _width([names])
-    )
-    return "\n\n".join(_text([names, *part]) for part in parts)
+    head, _, *rows = map(_cells, lines)  # below the head stand dashes
+    names, *columns = map(list, zip(head, *rows, strict=True))
+    groups = [list(group) for _, group in groupby(columns, key=_rate)]
+    texts = []
+    for part in _parts(groups, width - _width([names])):
+        texts.append(_text([names, *part]))
+    return "\n\n".join(texts)
+
+
+def _cells(line: str) -> list[str]:
+    """The cells of a line, without markup."""
+    return [MARKS.sub("", cell).strip() for cell in line.strip("|").split("|")]
 
 
 def _rate(column: Column) -> str:
@@ -46,7 +53,10 @@ def _parts(groups: Sequence[list[Column]], width: int) -> Iterator[list[Column]]
     """Columns that fit side by side: whole groups where they can, or else one column after the other."""
     part: list[Column] = []
     for group in groups:
-        for columns in [group] if _width(group) <= width else [[column] for column in group]:
+        pieces = [group]
+        if _width(group) > width:
+            pieces = [[column] for column in group]
+        for columns in pieces:
             if part and _width(part + columns) > width:
                 yield part
                 part = []
@@ -61,7 +71,8 @@ def _width(columns: Sequence[Column]) -> int:
 
 def _text(columns: Sequence[Column]) -> str:
     widths = [max(map(len, column)) for column in columns]
-    head, *rows = [
-        "  ".join(map(str.ljust, row, widths)).rstrip() for row in zip(*columns, strict=True)
-    ]
-    return "\n".join([head, "  ".join("-" * width for width in widths), *rows])
+    lines = []
+    for row in zip(*columns, strict=True):
+        lines.append("  ".join(map(str.ljust, row, widths)).rstrip())
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(lines)
