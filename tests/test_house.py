@@ -218,6 +218,7 @@ PLAIN_ROOMS = (
     "evaluation",
     "memory",
     "models/networks",
+    "report",
     "training",
     "unlearn",
 )

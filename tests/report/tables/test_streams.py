@@ -7,8 +7,8 @@ from munkey.core.files import write_json, write_npz
 from munkey.report.figures.curves import streams_plot
 from munkey.report.tables.streams import (
     EVERY,
-    StreamFindings,
     StreamedSystem,
+    StreamFindings,
     findings,
     stream_tables,
 )

@@ -1,4 +1,4 @@
-"""What the weights keep, by how they are trained: a line for each setting of an audit's grid."""
+"""How much the weights remember, by how they are trained: a line for each setting of an audit's grid."""
 
 import matplotlib
 import numpy as np
@@ -23,10 +23,13 @@ PANELS = {  # what stands beside the shares, in which color
 
 @matplotlib.rc_context(theme.THEME)
 def grid_plot(grid: pd.DataFrame) -> Figure:
-    """grid: rows of munkey.audits.grid for one data set. Filled dots: shares as deployed, with their 95 % intervals;
-    crosses: by the image alone. Behind them, the band in which 95 % of shares fall by chance where nothing is left.
+    """A line for each setting: residual shares, and beside them the three quantities of PANELS.
 
-    A setting that diverged is left out. Raises ValueError for no rows.
+    Filled dots are shares as deployed, with their 95 % intervals; crosses are shares by the image
+    alone. The band behind them holds 95 % of the shares that occur by chance if nothing is left. A
+    setting that diverged is left out.
+
+    grid: rows of munkey.audits.grid for one data set. Raises ValueError for no rows.
     """
     if DIVERGED in grid:
         grid = grid[grid[DIVERGED].isna()]
@@ -34,32 +37,28 @@ def grid_plot(grid: pd.DataFrame) -> Figure:
             return theme.words_alone("Every setting diverged.")
     theme.checked(grid, list(PANELS), "kept")
     rows = deployed_rows(grid)
-    image = (
-        grid[grid["path"] == "image"]
-        .set_index("setting")["share"]
-        .reindex(rows["setting"])
-        .to_numpy()
-    )
+    image_rows = grid[grid["path"] == "image"].set_index("setting")
+    image = image_rows["share"].reindex(rows["setting"]).to_numpy()
     figure = theme.canvas(theme.DOUBLE, 1.6 + 0.17 * len(rows))
-    left, *others = figure.subplots(
+    shares, *others = figure.subplots(
         1, 1 + len(PANELS), sharey=True, width_ratios=[3.2] + [1] * len(PANELS)
     )
-    _shares(left, rows, image)
+    _shares(shares, rows, image)
     for axes, (column, (title, color)) in zip(others, PANELS.items(), strict=True):
         _dots(axes, rows[column].to_numpy(dtype=float), title, color)
-    _labels(left, rows[knobs_of(grid)])
+    _labels(shares, rows[knobs_of(grid)])
     return theme.freeze(figure)
 
 
 def _labels(axes: Axes, knobs: pd.DataFrame) -> None:
     """The knobs of each setting in columns, their names above."""
     names = short_names(map(str, knobs)).values()
-    lines = [
-        "  ".join(
-            f"{knob_text(value):>{len(name)}}" for name, value in zip(names, line, strict=True)
-        )
-        for line in knobs.values
-    ]
+    lines = []
+    for values in knobs.values:
+        cells = []
+        for name, value in zip(names, values, strict=True):
+            cells.append(knob_text(value).rjust(len(name)))
+        lines.append("  ".join(cells))
     axes.set_yticks(range(len(lines)), lines, family=COLUMNS_FONT)
     axes.set(ylim=(len(lines) - 0.4, -0.8))
     axes.annotate(
@@ -78,14 +77,18 @@ def _labels(axes: Axes, knobs: pd.DataFrame) -> None:
 def _shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
     places = np.arange(len(rows))
     ends = limits(rows)
-    low, high = (rows[name].clip(*ends) for name in ("share_low", "share_high"))
+    low = rows["share_low"].clip(*ends)
+    high = rows["share_high"].clip(*ends)
     band = 1.96 * rows["chance"]
     axes.barh(
         places, 2 * band, left=-band, height=0.8, color=theme.BAND, label="95 % by chance", zorder=0
     )
     axes.hlines(places, low, high, color=theme.BLUE, linewidth=1.2, zorder=2)
-    for column, edge, marker in (("share_low", ends[0], "<"), ("share_high", ends[1], ">")):
-        beyond = rows[column] < edge if marker == "<" else rows[column] > edge
+    arrows = (
+        (rows["share_low"] < ends[0], ends[0], "<"),
+        (rows["share_high"] > ends[1], ends[1], ">"),
+    )
+    for beyond, edge, marker in arrows:
         axes.plot(
             np.full(beyond.sum(), edge),
             places[beyond],
@@ -103,10 +106,10 @@ def _shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
         zorder=3,
     )
     axes.plot(image, places, "x", color=theme.GRAY, label="image alone", zorder=2)
-    for value, words, side in (
-        (0, "never seen", "left"),
-        (100, "original", "left" if np.ptp(ends) > CROWDED else "center"),
-    ):
+    original_side = "center"
+    if np.ptp(ends) > CROWDED:
+        original_side = "left"
+    for value, words, side in ((0, "never seen", "left"), (100, "original", original_side)):
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
         axes.annotate(words, (value, -0.9), ha=side, va="bottom", annotation_clip=False)
     axes.set(xlim=ends, xlabel=RESIDUE)

@@ -1,4 +1,4 @@
-"""Which figures there are: for each kind what stands below it, what it is drawn from, and how.
+"""The kinds of figures: the caption, the input files and the drawing function of each.
 
 Planning reads this, so what draws is imported when it draws.
 """
@@ -16,15 +16,20 @@ if TYPE_CHECKING:
 
 PAPERS_METHOD = "MUNKEY"  # the title, in every table, of the method that the paper proposes
 TRACED = ("epoch", "P_s", "A_image", "A_token", "A_both")
-MOMENTS = ("start", "middle", "end")  # of training, at which the trace keeps tokens and features
+MOMENTS: tuple[str, ...] = (
+    "start",
+    "middle",
+    "end",
+)  # of training, at which the trace keeps tokens and features
 
 
 @dataclass(frozen=True)
 class ChartSource:
-    """What a chart is drawn from.
+    """The files and settings that a chart is drawn from.
 
-    files: paths of the inputs, by their names in `ChartKind.inputs`; as `traces` a list, one for each seed. dataset:
-    that of the traces. threshold: of pathway sensitivity, above which no pair is selected.
+    files: paths of the inputs, by their names in `ChartKind.inputs`; as `traces` a list, one for
+    each seed. dataset: that of the traces. threshold: of pathway sensitivity, above which no pair
+    is selected.
     """
 
     files: Mapping[str, Any]
@@ -36,8 +41,8 @@ class ChartSource:
 class ChartKind:
     """A kind of figure.
 
-    inputs: files by name, whose wildcards {dataset} and {seed} are left open; `traces` is one for each seed. One chart
-    is drawn for each data set where they have a {dataset}.
+    inputs: files by name, whose wildcards {dataset} and {seed} are left open; `traces` is one for
+    each seed. One chart is drawn for each data set where they have a {dataset}.
     """
 
     caption: str
@@ -73,15 +78,15 @@ def _sensitivity(source: ChartSource) -> "Figure":
     diverged = _diverged(source.files["traces"])
     if diverged:
         return diverged
-    traces = [
-        pd.DataFrame(read_npz(path, *TRACED)).assign(seed=seed)
-        for seed, path in enumerate(source.files["traces"])
-    ]
+    traces = []
+    for seed, path in enumerate(source.files["traces"]):
+        trace = pd.DataFrame(read_npz(path, *TRACED))
+        traces.append(trace.assign(seed=seed))
     return sensitivity_plot(pd.concat(traces).assign(dataset=source.dataset), source.threshold)
 
 
 def _diverged(traces: Sequence[str]) -> "Figure | None":
-    """In place of a figure, why a training diverged; None where none did."""
+    """A figure that says why a training diverged; None if all converged."""
     from munkey.report.figures import theme
 
     for path in traces:
@@ -97,15 +102,20 @@ def _tokens(source: ChartSource) -> "Figure":
     diverged = _diverged([source.files["trace"]])
     if diverged:
         return diverged
-    trace, classes = read_npz(source.files["trace"]), read_json(source.files["classes"])
-    epochs = sorted(
-        int(name.removeprefix("tokens_")) for name in trace if name.startswith("tokens_")
-    )
+    trace = read_npz(source.files["trace"])
+    classes = read_json(source.files["classes"])
+    epochs = []
+    for name in trace:
+        if name.startswith("tokens_"):
+            epochs.append(int(name.removeprefix("tokens_")))
+    moments = MOMENTS
+    if len(epochs) < len(MOMENTS):
+        moments = ("start", "end")  # one epoch has no middle
     panels = {}
-    moments = MOMENTS if len(epochs) == len(MOMENTS) else MOMENTS[::2]  # one epoch has no middle
-    for epoch, moment in zip(epochs, moments, strict=True):
-        planes = [umap_2d(trace[f"{kind}_{epoch}"], seed=0) for kind in ("tokens", "features")]
-        panels[f"{moment} (epoch {epoch})"] = planes
+    for epoch, moment in zip(sorted(epochs), moments, strict=True):
+        tokens = umap_2d(trace[f"tokens_{epoch}"], seed=0)
+        features = umap_2d(trace[f"features_{epoch}"], seed=0)
+        panels[f"{moment} (epoch {epoch})"] = [tokens, features]
     return projection_plot(panels, trace["labels"].astype("int64"), classes)
 
 
@@ -150,8 +160,12 @@ CAPTIONS = {  # of all figures, those included that rules of their own draw
 
 
 def caption(figure: str) -> str:
-    """What stands below a figure, by its name: KIND, KIND-DATASET or KIND-DATASET-rateRATE."""
+    """The caption of a figure, by its name: KIND, KIND-DATASET or KIND-DATASET-rateRATE."""
     kind, _, place = figure.partition("-")
     dataset, _, rate = place.partition("-rate")
-    forgotten = f", {100 * float(rate):g} % forgotten" if rate else ""
-    return CAPTIONS[kind] + (f" Data set: {dataset}{forgotten}." if dataset else "")
+    if not dataset:
+        return CAPTIONS[kind]
+    forgotten = ""
+    if rate:
+        forgotten = f", {100 * float(rate):g} % forgotten"
+    return f"{CAPTIONS[kind]} Data set: {dataset}{forgotten}."

@@ -27,9 +27,9 @@ SHARE_TICKS = (-10_000, -1000, -100, -20, 20, 100, 1000, 10_000)
 def neighbors_plot(frame: pd.DataFrame) -> Figure:
     """Test accuracy and Avg Gap over the number of neighbors K, a line per data set (fig. ablation-knn).
 
-    Columns: dataset, k, TA_mean, TA_sd, gap_mean, gap_sd (percent, points), n. A standard deviation may be NaN (one
-    seed): then there is no bar. No bar goes below 0, the smallest possible value. A K without means, which diverged, is
-    left out. Raises ValueError for an empty frame.
+    Columns: dataset, k, TA_mean, TA_sd, gap_mean, gap_sd (percent, points), n. A standard deviation
+    may be NaN (one seed), and then has no bar. Bars end at 0, the smallest possible value. A K that
+    diverged has no means and is left out. Raises ValueError for an empty frame.
     """
     if len(frame) and frame["gap_mean"].isna().all():
         return theme.words_alone("No K has an Avg Gap: models diverged.")
@@ -37,13 +37,11 @@ def neighbors_plot(frame: pd.DataFrame) -> Figure:
     frame = checked(frame, ["TA_mean", "gap_mean"], "neighbors")
     figure = theme.canvas(theme.DOUBLE, 2.6)
     panels = figure.subplots(1, 2)
-    for axes, metric, title in zip(
-        panels, ("TA", "gap"), ("test accuracy [%]", "Avg Gap [percentage points]"), strict=True
-    ):
-        for number, (dataset, part) in enumerate(
-            frame.sort_values("k").groupby("dataset", sort=True)
-        ):
-            mean, sd = part[f"{metric}_mean"], part[f"{metric}_sd"].fillna(0)
+    titles = {"TA": "test accuracy [%]", "gap": "Avg Gap [percentage points]"}
+    for axes, (metric, title) in zip(panels, titles.items(), strict=True):
+        for number, (dataset, part) in enumerate(frame.sort_values("k").groupby("dataset")):
+            mean = part[f"{metric}_mean"]
+            sd = part[f"{metric}_sd"].fillna(0)
             look = {**theme.point_style(number), "linestyle": DASHES[number % len(DASHES)]}
             axes.errorbar(
                 part["k"], mean, [sd.clip(upper=mean), sd], capsize=2, label=str(dataset), **look
@@ -63,44 +61,47 @@ def neighbors_plot(frame: pd.DataFrame) -> Figure:
 def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
     """Pathway sensitivity P_s and the accuracies of the pathways over training, a row per data set (sec. 3).
 
-    Columns: dataset, seed, epoch, P_s, A_image, A_token, A_both (percent). Lines are means over seeds, bands one
-    standard deviation. threshold: xi, dotted. Raises ValueError for an empty frame or NaN.
+    Columns: dataset, seed, epoch, P_s, A_image, A_token, A_both (percent). Lines are means over
+    seeds, bands one standard deviation. threshold: xi, dotted. Raises ValueError for an empty frame
+    or NaN.
     """
     frame = checked(frame, ["P_s", *PATHWAYS], "sensitivity")
     datasets = sorted(frame["dataset"].unique())
     figure = theme.canvas(theme.DOUBLE, 2.5 * len(datasets))
     grid = figure.subplots(len(datasets), 2, squeeze=False)
-    for (left, right), dataset in zip(grid, datasets, strict=True):
+    for (sensitivity, accuracy), dataset in zip(grid, datasets, strict=True):
         epochs = frame[frame["dataset"] == dataset].groupby("epoch")
-        mean_curve(left, epochs["P_s"], theme.BLUE, alpha=0.2, linestyle=DASHES[0], label="$P_s$")
+        mean_curve(
+            sensitivity, epochs["P_s"], theme.BLUE, alpha=0.2, linestyle=DASHES[0], label="$P_s$"
+        )
         words = f"ξ = {threshold}, not selected above"
-        left.axhline(threshold, color=theme.BLACK, linestyle=":", linewidth=1, label=words)
-        left.set_xlabel("epoch")
-        left.set_ylabel("pathway sensitivity $P_s$ (no unit)", parse_math=True)
-        left.set_ylim(0, max(1.15 * left.get_ylim()[1], 1.3 * threshold))
-        for text in left.legend(loc="best").get_texts():
+        sensitivity.axhline(threshold, color=theme.BLACK, linestyle=":", linewidth=1, label=words)
+        sensitivity.set_xlabel("epoch")
+        sensitivity.set_ylabel("pathway sensitivity $P_s$ (no unit)", parse_math=True)
+        sensitivity.set_ylim(0, max(1.15 * sensitivity.get_ylim()[1], 1.3 * threshold))
+        for text in sensitivity.legend(loc="best").get_texts():
             text.set_parse_math(True)
         for dashes, (column, (title, color)) in zip(DASHES, PATHWAYS.items(), strict=False):
             mean_curve(
-                right, epochs[column], color, top=100, alpha=0.2, linestyle=dashes, label=title
+                accuracy, epochs[column], color, top=100, alpha=0.2, linestyle=dashes, label=title
             )
-        right.set(xlabel="epoch", ylabel="training accuracy [%]", ylim=(0, 104))
-        right.legend(loc="best")
-        left.set_title(str(dataset), loc="left", fontweight="bold")
+        accuracy.set(xlabel="epoch", ylabel="training accuracy [%]", ylim=(0, 104))
+        accuracy.legend(loc="best")
+        sensitivity.set_title(str(dataset), loc="left", fontweight="bold")
     figure.supxlabel(theme.over_seeds(frame.groupby("dataset")["seed"].nunique()), fontsize=8)
     return theme.freeze(figure)
 
 
 @matplotlib.rc_context(theme.THEME)
 def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
-    """ToW of each method, a line each, after each request: a mark of its own, at the largest rate.
+    """ToW of each method, a line each, with a mark for each request at its largest rate.
 
     Bars: ± one standard deviation over seeds, cut off at 0 and 1.
 
-    summary: as `munkey.report.tables.scenarios.summarize_scenarios` makes it. What has no ToW, since it diverged, is
-    left out. Raises ValueError where it has no method.
+    summary: as `munkey.report.tables.scenarios.summarize_scenarios` makes it. Lines that diverged
+    have no ToW and are left out. Raises ValueError if it has no method.
     """
-    methods = [row.name for row in rows if row.oracle and not row.context]
+    methods = [row.name for row in rows if row.is_ranked]
     first = summary.sort_values("rate", ascending=False, kind="stable").drop_duplicates(
         ["case", "method"]
     )
@@ -108,30 +109,31 @@ def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
     if len(frame) and frame["ToW"].isna().all():
         return theme.words_alone("No method has a ToW: models diverged.")
     frame = checked(frame.dropna(subset="ToW"), ["ToW"], "scenarios")
-    shown = [row for row in rows if row.name in methods and row.name in set(frame["method"])]
-    figure = theme.canvas(theme.DOUBLE, 0.9 + theme.LINE_HEIGHT * len(shown))
+    measured = set(frame["method"])
+    drawn_rows = [row for row in rows if row.name in measured]
+    place_of = {row.name: place for place, row in enumerate(drawn_rows)}
+    figure = theme.canvas(theme.DOUBLE, 0.9 + theme.LINE_HEIGHT * len(drawn_rows))
     axes = figure.subplots()
     axes.axvline(1, color=theme.BLACK, linewidth=0.8, zorder=1)
     cases = list(dict.fromkeys(summary["case"]))
     for number, case in enumerate(cases):
         values = frame[frame["case"] == case].set_index("method")
-        places = [place for place, row in enumerate(shown) if row.name in values.index]
+        values = values.assign(place=values.index.map(place_of)).sort_values("place")
         height = 0.6 * (number + 0.5) / len(cases) - 0.3
         look = {**theme.point_style(number), "linestyle": "none", "label": case.partition("/")[2]}
-        names = [shown[place].name for place in places]
-        heights = [place + height for place in places]
-        means = values.loc[names, "ToW"]
-        bars = values.loc[names, "ToW_sd"].fillna(0)  # one seed has none
+        means = values["ToW"]
+        bars = values["ToW_sd"].fillna(0)  # one seed has none
         axes.errorbar(
             means,
-            heights,
+            values["place"] + height,
             xerr=[bars.clip(upper=means), bars.clip(upper=1 - means)],
             elinewidth=0.8,
             **look,
         )
-    theme.name_lines(axes, [row.title for row in shown])
+    theme.name_lines(axes, [row.title for row in drawn_rows])
+    lowest = (frame["ToW"] - frame["ToW_sd"].fillna(0)).min()
     axes.set(
-        xlim=(max((frame["ToW"] - frame["ToW_sd"].fillna(0)).min() - 0.05, -0.02), 1.02),
+        xlim=(max(lowest - 0.05, -0.02), 1.02),
         xlabel=f"ToW: 1 as retrained, 0 as far from it as can be; {theme.over_seeds(frame['n'])}",
     )
     figure.legend(loc="outside lower center", ncols=4)
@@ -140,12 +142,13 @@ def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
 
 @matplotlib.rc_context(theme.THEME)
 def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
-    """Test accuracy, seconds so far, and the residual share of all that was forgotten, over requests: a panel each.
+    """Test accuracy, seconds so far, and the residual share of all forgotten samples over requests: a panel each.
 
-    A line for each method, its name at its end. curves, shares: as `munkey.report.tables.streams.findings` makes them.
-    What is retrained at some requests alone has marks without a line, and no seconds so far. The axis of shares is
-    linear up to 20 % on either side of 0, and logarithmic beyond. Where none has shares, since all diverged, the figure
-    says so. Raises ValueError for NaN.
+    A line for each method, with its name at the end. Systems that are retrained at some requests
+    only have marks without a line, and no seconds so far. The axis of shares is linear up to 20 %
+    on either side of 0, and logarithmic beyond. If all methods diverged, the figure says so.
+    curves, shares: as `munkey.report.tables.streams.findings` makes them. Raises ValueError for
+    NaN.
     """
     if shares.empty:
         return theme.words_alone("No method has an answer to every request: models diverged.")
@@ -154,16 +157,16 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
     methods = list(dict.fromkeys(curves.loc[curves["done"] == 0, "title"]))
     figure = theme.canvas(theme.DOUBLE, 1.0 + 3 * max(1.9, 0.16 * len(methods)))
     panels = figure.subplots(3, 1, sharex=True)
-    accuracy, seconds, left = panels
+    accuracy, seconds, residue = panels
     for number, title in enumerate(methods):
         look = {**theme.line_style(number), "markersize": 3}
-        own = curves[curves["title"] == title]
-        means = own.groupby("done")["TA"].mean()
+        of_method = curves[curves["title"] == title]
+        means = of_method.groupby("done")["TA"].mean()
         accuracy.plot(means.index, means, **look)
-        spent = own[own["done"] > 0].groupby("done")["seconds"].mean().cumsum()
+        spent = of_method[of_method["done"] > 0].groupby("done")["seconds"].mean().cumsum()
         seconds.plot(spent.index, spent, **look)
         part = shares[(shares["title"] == title) & (shares["request"] == 0)]
-        left.plot(part["done"], part["share"], **look)
+        residue.plot(part["done"], part["share"], **look)
     anew = [title for title in dict.fromkeys(curves["title"]) if title not in methods]
     for number, title in enumerate(anew):
         means = curves[curves["title"] == title].groupby("done")["TA"].mean()
@@ -179,18 +182,21 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
     seconds.set_yscale("log")
     for power in seconds.get_yticklabels(which="both"):  # 10 to the power of
         power.set_parse_math(True)
-    left.set_yscale("symlog", linthresh=SHARE_LINEAR)
-    ticks = [tick for tick in SHARE_TICKS if left.get_ylim()[0] <= tick <= left.get_ylim()[1]]
-    left.yaxis.set_major_locator(FixedLocator([0, *ticks]))
-    left.yaxis.set_major_formatter(ScalarFormatter())
-    left.yaxis.set_minor_locator(NullLocator())
+    residue.set_yscale("symlog", linthresh=SHARE_LINEAR)
+    low, high = residue.get_ylim()
+    ticks = [tick for tick in SHARE_TICKS if low <= tick <= high]
+    residue.yaxis.set_major_locator(FixedLocator([0, *ticks]))
+    residue.yaxis.set_major_formatter(ScalarFormatter())
+    residue.yaxis.set_minor_locator(NullLocator())
     for value in (0, 100):
-        left.axhline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
-    for axes, words in zip(panels, ("test accuracy [%]", "seconds so far", RESIDUE), strict=True):
-        axes.set_ylabel(words)
+        residue.axhline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
+    accuracy.set_ylabel("test accuracy [%]")
+    seconds.set_ylabel("seconds so far")
+    residue.set_ylabel(RESIDUE)
+    for axes in panels:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         theme.name_ends(axes, methods)
-    left.set_xlabel("requests")
+    residue.set_xlabel("requests")
     if anew:
         figure.legend(loc="outside lower center", ncols=4)
     # of more powers, where there is room for them

@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 from munkey.report.figures import theme
+from munkey.report.tables.markup import percent
 
 TICKS = (0, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)  # of the gap, percentage points
 APART = 0.3  # of a line: the points of one rate from those of the next
@@ -21,12 +22,12 @@ APART = 0.3  # of a line: the points of one rate from those of the next
 def gap_plot(summary: pd.DataFrame, emphasized: str, width: float = theme.DOUBLE) -> Figure:
     """A line for each method, the smallest gap at the largest rate first; two panels for each data set.
 
-    summary: with the columns dataset, rate, title, unlearn_s_mean, gap_mean, gap_sd, n. Rows without a time (originals)
-    or without a gap (oracles, KNN) are left out; where no row is left, the figure says so. emphasized: the title of the
-    method that is to stand out; width: inches.
+    summary: with the columns dataset, rate, title, unlearn_s_mean, gap_mean, gap_sd, n. Rows
+    without a time (originals) or without a gap (oracles, KNN) are left out; if no row remains, the
+    figure says so. emphasized: the title of the method that stands out; width: inches.
 
-    Error bars end at 0, the smallest possible gap. The axis of the gap has a square-root scale, so that one failed
-    method does not squeeze all the others together.
+    Error bars end at 0, the smallest possible gap. The axis of the gap has a square-root scale, so
+    that one failed method does not squeeze all the others together.
     """
     frame = summary.dropna(subset=["unlearn_s_mean", "gap_mean"]).fillna({"gap_sd": 0.0})
     if frame.empty:
@@ -47,12 +48,11 @@ def gap_plot(summary: pd.DataFrame, emphasized: str, width: float = theme.DOUBLE
     )
     for (gaps, seconds), part in zip(grid, parts, strict=True):
         _panels(gaps, seconds, part, rates, width, emphasized)
-    handles = [
-        Line2D([], [], linestyle="none", **theme.point_style(number))
-        for number in range(len(rates))
-    ]
-    titles = [f"{100 * rate:g} % forgotten" for rate in rates]
-    figure.legend(handles, titles, loc="outside upper center", ncols=len(rates))
+    handles = []
+    for number, rate in enumerate(rates):
+        label = f"{percent(rate)} forgotten"
+        handles.append(Line2D([], [], linestyle="none", label=label, **theme.point_style(number)))
+    figure.legend(handles=handles, loc="outside upper center", ncols=len(rates))
     return theme.freeze(figure)
 
 
@@ -64,23 +64,24 @@ def _panels(
     width: float,
     emphasized: str,
 ) -> None:
-    """Of one data set. part: in the order of the lines."""
+    """Draw the two panels of one data set. part: in the order of the lines."""
     names = list(part["title"].unique())
     for number, rate in enumerate(rates):
-        own, style = part[part["rate"] == rate], theme.point_style(number)
-        # A list: a data set may not have this rate, and pandas makes text, not numbers, of no titles.
-        places = [
-            names.index(title) + APART * (number - (len(rates) - 1) / 2) for title in own["title"]
-        ]
-        ends = [np.minimum(own["gap_mean"], own["gap_sd"]), own["gap_sd"]]
+        at_rate = part[part["rate"] == rate]
+        style = theme.point_style(number)
+        offset = APART * (number - (len(rates) - 1) / 2)
+        # A list: a data set may not have this rate, and pandas makes text, not numbers, of no
+        # titles.
+        places = [names.index(title) + offset for title in at_rate["title"]]
+        ends = [np.minimum(at_rate["gap_mean"], at_rate["gap_sd"]), at_rate["gap_sd"]]
         bars: dict[str, Any] = {
             "xerr": ends,
             "ecolor": (style["color"], 0.5),
             "elinewidth": 0.9,
             "capsize": 2,
         }
-        gaps.errorbar(own["gap_mean"], places, linestyle="none", zorder=3, **bars, **style)
-        seconds.plot(own["unlearn_s_mean"], places, linestyle="none", zorder=3, **style)
+        gaps.errorbar(at_rate["gap_mean"], places, linestyle="none", zorder=3, **bars, **style)
+        seconds.plot(at_rate["unlearn_s_mean"], places, linestyle="none", zorder=3, **style)
     theme.name_lines(gaps, names, emphasized)
     seconds.set(xscale="log", xlabel="time to unlearn [s]")
     seconds.margins(x=0.08)
@@ -95,8 +96,10 @@ def _panels(
         xlim=(0, top),
         xlabel=theme.fitted("Avg Gap [percentage points], square-root scale", width, 24),
     )
-    ticks = TICKS if width >= theme.DOUBLE else [tick for tick in TICKS if tick % 1 == 0]
-    gaps.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if tick <= top]))
+    ticks = np.array(TICKS)
+    if width < theme.DOUBLE:  # whole numbers alone
+        ticks = ticks[ticks % 1 == 0]
+    gaps.xaxis.set_major_locator(FixedLocator(ticks[ticks <= top]))
     gaps.xaxis.set_major_formatter(FuncFormatter(lambda gap, _: f"{gap:g}"))
     for axes in (gaps, seconds):
         axes.grid(axis="x", color=theme.BAND, linewidth=0.6)

@@ -1,4 +1,4 @@
-"""The frontier: what each design leaves of what was deleted, against its accuracy, beside its seconds."""
+"""The frontier: how much of deleted samples each design still remembers, against its accuracy and its seconds."""
 
 from typing import Any
 
@@ -36,11 +36,13 @@ def drawn(share: float) -> float:
 
 @matplotlib.rc_context(theme.THEME)
 def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
-    """points: of `munkey.report.tables.frontier`, one data set. A design is a mark with its 95 % interval and ± over
-    seeds (of one seed, the 95 % interval over test samples), its name and its seconds; hollow where no bound holds.
-    What over-forgets is left of 0, and upside down. One of which no share is
-    known, or that diverged, is left out. The line is the front,
-    on both sides of 0 where any mark is on the left. width: inches. Raises ValueError for no rows.
+    """A mark for each design, with its name and its seconds, and the line of the front.
+
+    points: of `munkey.report.tables.frontier`, one data set. Bars are 95 % intervals, and ± over
+    seeds for accuracies (with one seed, the 95 % interval over test samples). A mark is hollow if
+    no bound holds, and upside down, left of 0, if the design over-forgets. Designs whose share is
+    not known, or that diverged, are left out. The front is drawn on both sides of 0 if any mark is
+    on the left. width: inches. Raises ValueError for no rows.
     """
     audited = points.dropna(subset=["share", "TA_mean"])
     if len(points) and audited.empty:
@@ -56,23 +58,29 @@ def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
             "yerr": _accuracy_bar(line),
         }
         axes.errorbar(*at, **bars, fmt="none", ecolor=color, elinewidth=0.8, alpha=0.5, zorder=2)
-        face = color if np.isfinite(line["bound"]) else "none"
-        size = 8 if marker == "*" else 5.5
-        marker = "v" if line["share_high"] < 0 else marker
+        face = color
+        if not np.isfinite(line["bound"]):
+            face = "none"
+        size = 5.5
+        if marker == "*":
+            size = 8
+        if line["share_high"] < 0:
+            marker = "v"
         axes.plot(*at, marker, color=color, mfc=face, markersize=size, zorder=3)
     front = points[points["front"] & np.isfinite(points["bound"])]
     steps = np.repeat([*map(drawn, [*front["bound"], WIDEST])], 2)[1:-1]
-    for side in (1, -1) if (points["share"] < 0).any() else (1,):
-        axes.plot(side * steps, np.repeat(front["TA_mean"], 2), zorder=1, **FRONT)
+    axes.plot(steps, np.repeat(front["TA_mean"], 2), zorder=1, **FRONT)
+    if (points["share"] < 0).any():
+        axes.plot(-steps, np.repeat(front["TA_mean"], 2), zorder=1, **FRONT)
     lowest, _ = axes.get_xlim()
     signed = lowest < drawn(-TICKS[1])
-    ticks = [tick for tick in SIGNED_TICKS if drawn(tick) >= lowest] if signed else TICKS
-    axes.set_xticks(
-        [*map(drawn, ticks)], [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in ticks]
-    )
     words = RESIDUE
+    ticks = list(TICKS)
     if signed:
         words += "; below 0: over-forgotten"
+        ticks = [tick for tick in SIGNED_TICKS if drawn(tick) >= lowest]
+    labels = [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in ticks]
+    axes.set_xticks([*map(drawn, ticks)], labels)
     axes.set(xlabel=theme.fitted(words, width, 44), ylabel="test accuracy [%]")
     axes.grid(axis="x", color=theme.BAND, linewidth=0.6)
     if signed:
@@ -85,25 +93,25 @@ def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
 
 
 def _legend(figure: Figure, points: pd.DataFrame, columns: int) -> None:
-    """The kinds that occur, what else marks say, and the front."""
-    looks = [(*style, style[0]) for kind, style in STYLES.items() if kind in set(points["kind"])]
-    looks += (
-        [(theme.GRAY, "v", "over-forgets", theme.GRAY)] if (points["share_high"] < 0).any() else []
-    )
-    looks += [] if np.isfinite(points["bound"]).all() else [(theme.GRAY, "o", "no bound", "none")]
-    handles = [
-        Line2D([], [], marker=marker, color=color, mfc=face, linestyle="none", label=words)
-        for color, marker, words, face in looks
-    ]
-    figure.legend(
-        handles=[*handles, Line2D([], [], label="front", **FRONT)],
-        loc="outside lower center",
-        ncols=columns,
-    )
+    """The kinds that occur, the other marks that occur, and the front."""
+    handles = []
+    for kind, (color, marker, words) in STYLES.items():
+        if kind in set(points["kind"]):
+            handles.append(_mark(color, marker, words, color))
+    if (points["share_high"] < 0).any():
+        handles.append(_mark(theme.GRAY, "v", "over-forgets", theme.GRAY))
+    if not np.isfinite(points["bound"]).all():
+        handles.append(_mark(theme.GRAY, "o", "no bound", "none"))
+    handles.append(Line2D([], [], label="front", **FRONT))
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns)
+
+
+def _mark(color: str, marker: str, words: str, face: str) -> Line2D:
+    return Line2D([], [], marker=marker, color=color, mfc=face, linestyle="none", label=words)
 
 
 def _accuracy_bar(line: pd.Series) -> list[list[float]] | float:
-    """How far a mark's vertical line reaches: ± over seeds; of one seed, its interval over test samples."""
+    """How far a mark's vertical line reaches: ± over seeds; with one seed, the interval over test samples."""
     interval = accuracy_interval(line)
     if line["n"] > 1 or interval is None:
         return float(line["TA_sd"])
@@ -113,8 +121,9 @@ def _accuracy_bar(line: pd.Series) -> list[list[float]] | float:
 def uncrossed(marks: np.ndarray, heights: np.ndarray) -> np.ndarray:
     """Which of the heights, at `NAMES`, the name of each mark gets so that no two lines to names cross.
 
-    Of all ways to join marks with names, that with the shortest lines has no crossing: two lines that cross are longer
-    than the two that join the same four ends without crossing. marks: (n, 2), in widths and heights of the plot.
+    The assignment with the shortest lines in total has no crossing: two lines that cross are longer
+    than the two that join the same four ends without crossing. marks: (n, 2), in widths and heights
+    of the plot.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -125,20 +134,17 @@ def uncrossed(marks: np.ndarray, heights: np.ndarray) -> np.ndarray:
 def _name(axes: Axes, points: pd.DataFrame) -> None:
     """Write names and seconds beside the plot, near the height of their marks; a line leads to each, and none cross."""
     axes.autoscale_view()
-    room = np.linspace(0, 1, len(points)) if len(points) > LINES else np.arange(len(points)) / LINES
     marks = axes.transLimits.transform(
         np.stack([points["share"].map(drawn), points["TA_mean"]], axis=1)
     )
-    free = marks[:, 1] - room
-    apart = (
-        np.maximum.accumulate(free) + np.minimum.accumulate(free[::-1])[::-1]
-    ) / 2  # as far down as up
-    heights = np.clip(apart + room, room, 1 - room[::-1])
+    heights = theme.spread(marks[:, 1], 1 / LINES)
     heights = heights[uncrossed(marks, heights)]
     for (_, line), height in zip(points.iterrows(), heights, strict=True):
+        words = line["title"]
+        if pd.notna(line["seconds"]):
+            words += f" {two_digits(line['seconds'])} s"
         axes.annotate(
-            line["title"]
-            + ("" if pd.isna(line["seconds"]) else f" {two_digits(line['seconds'])} s"),
+            words,
             (drawn(line["share"]), line["TA_mean"]),
             (NAMES, height),
             textcoords="axes fraction",

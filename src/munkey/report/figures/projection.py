@@ -37,12 +37,16 @@ def projection_plot(
 ) -> Figure:
     """Exemplar tokens (top) and [CLS] features (bottom), a column per moment, colored by class.
 
-    panels: tokens and features (N, 2) in the plane, by the title of the moment; labels (N,): indices into classes.
-    Each panel is a separate projection: positions can be compared within a panel, but not between panels. Up to 20
-    classes have a color and a marker each; more have a color bar.
+    panels: tokens and features (N, 2) in the plane, by the title of the moment; labels (N,):
+    indices into classes. Each panel is a separate projection: positions can be compared within a
+    panel, but not between panels. Up to 20 classes have a color and a marker each; more have a
+    color bar.
     """
-    columns, few = max(len(panels), 2), len(classes) <= LEGEND_CLASSES
-    figure = theme.canvas(min(theme.DOUBLE, 0.6 + 2.1 * columns), 4.6 if few else 4.2)
+    has_legend = len(classes) <= LEGEND_CLASSES
+    height = 4.2
+    if has_legend:
+        height = 4.6
+    figure = theme.canvas(min(theme.DOUBLE, 0.6 + 2.1 * max(len(panels), 2)), height)
     grid = figure.subplots(2, len(panels), squeeze=False)
     for column, (moment, planes) in zip(grid.T, panels.items(), strict=True):
         for axes, points in zip(column, planes, strict=True):
@@ -52,7 +56,7 @@ def projection_plot(
     grid[0, 0].set_ylabel("exemplar tokens\nUMAP 2 (no unit)")
     grid[1, 0].set_ylabel("[CLS] features\nUMAP 2 (no unit)")
     title = f"class (N = {len(labels)} samples, one seed)"
-    if few:
+    if has_legend:
         styles = [theme.point_style(number) for number in range(len(classes))]
         handles = [Line2D([], [], linestyle="", markersize=4.5, **style) for style in styles]
         fitting = int(16 * figure.get_figwidth() / (max(map(len, classes)) + 5))
@@ -73,7 +77,8 @@ def projection_plot(
 
 
 def _scatter(axes: Axes, points: np.ndarray, labels: np.ndarray, classes: int) -> None:
-    size, raster = float(np.clip(15000 / len(points), 2, 16)), len(points) > RASTERIZED
+    size = float(np.clip(15000 / len(points), 2, 16))
+    raster = len(points) > RASTERIZED
     x, y = points.T
     if classes > LEGEND_CLASSES:
         axes.scatter(
@@ -89,6 +94,7 @@ def _scatter(axes: Axes, points: np.ndarray, labels: np.ndarray, classes: int) -
         )
     else:
         for label in np.unique(labels):
-            among, style = labels == label, theme.point_style(int(label))
-            axes.scatter(x[among], y[among], s=size, lw=0, alpha=0.8, rasterized=raster, **style)
+            in_class = labels == label
+            look = theme.point_style(int(label)) | {"s": size, "lw": 0, "alpha": 0.8}
+            axes.scatter(x[in_class], y[in_class], rasterized=raster, **look)
     axes.set(xticks=[], yticks=[])

@@ -12,29 +12,26 @@ from munkey.report.tables.ranks import LEVEL, blocks_in_words, by_seed, ranking,
 def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
     """ranks: from `munkey.report.tables.ranks.ranks_by_title`; emphasized: the method that is to stand out.
 
-    Above the axis of ranks stands how far apart two methods must be, with so many blocks, if any differ. Where there
-    are too few seeds or methods, the figure says so.
+    Above the axis of ranks stands how far apart two methods must be, with so many blocks, if any
+    differ. Where there are too few seeds or methods, the figure says so.
     """
     from scikit_posthocs import critical_difference_diagram
 
     missing = too_few(by_seed(ranks))
     if missing:
         return theme.words_alone(missing)
-    found = ranking(by_seed(ranks))
-    methods = len(found.mean)
+    test = ranking(by_seed(ranks))
+    methods = len(test.mean)
     figure = theme.canvas(theme.DOUBLE, 1.4 + 0.15 * methods)
     axes = figure.subplots()
     drawn = critical_difference_diagram(
-        found.mean,
-        found.pairs,
+        test.mean,
+        test.pairs,
         alpha=LEVEL,
         ax=axes,
         label_fmt_left="{label}  {rank:.2f}\N{NO-BREAK SPACE}",
         label_fmt_right="\N{NO-BREAK SPACE}{rank:.2f}  {label}",
-        color_palette={
-            title: theme.VERMILLION if title == emphasized else theme.BLACK
-            for title in found.mean.index
-        },
+        color_palette=dict.fromkeys(test.mean.index, theme.BLACK) | {emphasized: theme.VERMILLION},
         crossbar_props={"color": theme.GRAY, "linewidth": 2.5},
         elbow_props={"linewidth": 0.8},
         text_h_margin=0.15,
@@ -45,7 +42,7 @@ def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
     axes.spines["top"].set(visible=True, bounds=(1, methods))
     axes.set_xticks(range(1, methods + 1))
     axes.plot(
-        [1, 1 + found.difference],
+        [1, 1 + test.difference],
         [2, 2],
         color=theme.BLACK,
         linewidth=1.2,
@@ -54,7 +51,8 @@ def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
     )
     axes.update_datalim([(methods, 2)])  # all ranks there can be, also where no method has them
     axes.autoscale_view()
-    verdict = "" if found.p < LEVEL else ": none are told apart"
-    blocks = f"critical difference {found.difference:.2f}, n = {blocks_in_words(ranks)}"
-    axes.text(1 + found.difference, 2, f"  {blocks}\n  {found.friedman}{verdict}", va="center")
+    words = f"  critical difference {test.difference:.2f}, n = {blocks_in_words(ranks)}\n  {test.friedman}"
+    if test.p >= LEVEL:
+        words += ": none are told apart"
+    axes.text(1 + test.difference, 2, words, va="center")
     return theme.freeze(figure)

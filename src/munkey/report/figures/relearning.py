@@ -20,8 +20,9 @@ STYLES = {  # of a role: its color, its dashes, and what it means
 def relearning_plot(curves: pd.DataFrame) -> Figure:
     """A panel for each method, in it the oracle and the original of its family. Means over seeds, bands of one sd.
 
-    curves: as `munkey.report.tables.relearning.curves_of` makes them. Steps are on a scale that is linear up to 1, then
-    logarithmic. A curve that diverged is left out. Raises ValueError for no rows or NaN.
+    curves: as `munkey.report.tables.relearning.curves_of` makes them. Steps are on a scale that is
+    linear up to 1, then logarithmic. A curve that diverged is left out. Raises ValueError for no
+    rows or NaN.
     """
     if DIVERGED in curves:
         curves = curves[curves[DIVERGED].isna()]
@@ -32,17 +33,17 @@ def relearning_plot(curves: pd.DataFrame) -> Figure:
     rows = -(-len(methods) // ACROSS)
     figure = theme.canvas(theme.DOUBLE, 0.7 + 1.35 * rows)
     grid = figure.subplots(rows, ACROSS, sharex=True, sharey=True, squeeze=False)
-    for place, ((family, _), own) in enumerate(methods):
-        axes, others = (
-            grid.flat[place],
-            frame[(frame["family"] == family) & (frame["role"] != "method")],
-        )
+    for place, ((family, _), method) in enumerate(methods):
+        axes = grid.flat[place]
+        of_family = frame[frame["family"] == family]
         for role, (color, dashes, words) in STYLES.items():
-            part = own if role == "method" else others[others["role"] == role]
+            part = of_family[of_family["role"] == role]
+            if role == "method":
+                part = method
             theme.mean_curve(
                 axes, part.groupby("step")["FA"], color, top=100, linestyle=dashes, label=words
             )
-        axes.set_title(str(own["title"].iloc[0]))
+        axes.set_title(str(method["title"].iloc[0]))
         axes.tick_params(labelbottom=place + ACROSS >= len(methods))  # there is no panel below
     for axes in grid.flat[len(methods) :]:
         axes.set_visible(False)

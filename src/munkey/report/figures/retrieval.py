@@ -53,13 +53,15 @@ class Example:
 
 @matplotlib.rc_context(theme.THEME)
 def retrieval_plot(examples: Sequence[Example]) -> Figure:
-    """Two rows of pictures per sample: what it retrieves before deletion, and after.
+    """Two rows of pictures per sample: its neighbors before deletion, and after.
 
-    A new neighbor is one that was not retrieved before; in parentheses stands whether it has the query's class.
+    A new neighbor is one that was not retrieved before; in parentheses stands whether it has the
+    query's class.
     """
-    columns = 1 + max(
-        len(answer.neighbors) for example in examples for answer in (example.before, example.after)
-    )
+    counts = []
+    for example in examples:
+        counts += [len(example.before.neighbors), len(example.after.neighbors)]
+    columns = 1 + max(counts)
     figure = theme.canvas(
         theme.DOUBLE, 0.5 + 2 * len(examples) * (theme.DOUBLE / (columns + 0.5) + 0.35)
     )
@@ -69,27 +71,32 @@ def retrieval_plot(examples: Sequence[Example]) -> Figure:
     for number, example in enumerate(examples):
         _row(grid[2 * number], example, example.before, "before")
         _row(grid[2 * number + 1], example, example.after, "after")
-    handles = [
-        Patch(fill=False, edgecolor=color, linestyle=line, linewidth=2, label=words)
-        for color, line, words in BORDERS.values()
-    ]
+    handles = []
+    for color, line, words in BORDERS.values():
+        look: Any = {"edgecolor": color, "linestyle": line, "label": words}
+        handles.append(Patch(fill=False, linewidth=2, **look))
     figure.legend(handles=handles, loc="outside lower center", ncols=4, handlelength=3)
     return theme.freeze(figure)
 
 
 def _row(row: np.ndarray, example: Example, answer: Answer, when: str) -> None:
     """The query, then its neighbors. row: axes, of which those that are left over stay empty."""
-    right = answer.predicted == example.label
+    color = theme.VERMILLION
+    sign = "✗"
+    if answer.predicted == example.label:
+        color = theme.GREEN
+        sign = "✓"
     _picture(row[0], example.image, theme.BLACK, "-", 0.8)
     row[0].set_ylabel(f"{example.title}\n{when} deletion", fontweight="bold")
-    words = f"true class {example.label}\n{'✓' if right else '✗'} predicted {answer.predicted}"
-    row[0].set_xlabel(words, color=theme.GREEN if right else theme.VERMILLION)
+    row[0].set_xlabel(
+        f"true class {example.label}\n{sign} predicted {answer.predicted}", color=color
+    )
     for axes, neighbor in zip(row[1:], answer.neighbors, strict=False):
         _picture(axes, neighbor.image, *BORDERS[neighbor.status][:2], 2.5)
-        same = " (same)" if neighbor.label == example.label else " (other)"
-        axes.set_xlabel(
-            f"{neighbor.weight:.2f}\n{neighbor.label}{same if neighbor.status == 'new' else ''}"
-        )
+        words = f"{neighbor.weight:.2f}\n{neighbor.label}"
+        if neighbor.status == "new":
+            words += " (same)" if neighbor.label == example.label else " (other)"
+        axes.set_xlabel(words)
     for axes in row[1 + len(answer.neighbors) :]:
         axes.set_axis_off()
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 import matplotlib
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -30,9 +29,9 @@ OTHER: Look = {"color": theme.BLUE, "marker": "o", "markersize": 5}
 def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
     """A line per pair (p_image, p_token) of one data set. The chosen pair, if any, is a bold star, (0, 0) a gray cross.
 
-    Columns: dataset, p_image, p_token, TA, RA, FA, MIA (percent), P_s, gap (validation utility gap, points), chosen.
-    The four panels in percent span equally many points. threshold: xi, dotted. Pairs that diverged are left out. Raises
-    ValueError for an empty frame.
+    Columns: dataset, p_image, p_token, TA, RA, FA, MIA (percent), P_s, gap (validation utility gap,
+    points), chosen. The four panels in percent span equally many points. threshold: xi, dotted.
+    Pairs that diverged are left out. Raises ValueError for an empty frame.
     """
     if len(frame) and frame["gap"].isna().all():
         return theme.words_alone(f"{frame['dataset'].iloc[0]}: every pair diverged.")
@@ -41,13 +40,18 @@ def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
         ["p_image", "p_token"], ignore_index=True
     )
     never = (frame["p_image"] == 0) & (frame["p_token"] == 0)
-    looks = [
-        CHOSEN if chosen else NEVER_DROPPED if both else OTHER
-        for chosen, both in zip(frame["chosen"], never, strict=True)
-    ]
+    looks = []
+    for is_chosen, is_never_dropped in zip(frame["chosen"], never, strict=True):
+        if is_chosen:
+            looks.append(CHOSEN)
+        elif is_never_dropped:
+            looks.append(NEVER_DROPPED)
+        else:
+            looks.append(OTHER)
     figure = theme.canvas(theme.DOUBLE, 1.1 + 0.2 * len(frame))
     panels = figure.subplots(1, len(METRICS), sharey=True)
-    span = 1.3 * max(float(np.ptp(frame[name])) for name in PERCENT) or 1.0
+    percent = frame[list(PERCENT)]
+    span = 1.3 * float((percent.max() - percent.min()).max()) or 1.0
     for axes, (name, title) in zip(panels, METRICS.items(), strict=True):
         for place, (value, look) in enumerate(zip(frame[name], looks, strict=True)):
             axes.plot(value, place, linestyle="none", **look)
@@ -64,18 +68,21 @@ def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
             high = min(middle + span / 2, HIGHEST + 0.05 * span)
             axes.set_xlim(high - span, high)
             ticks = MaxNLocator(3).tick_values(high - span, high)
-            axes.set_xticks([tick for tick in ticks if high - span <= tick <= min(high, HIGHEST)])
-    # Pairs right of the threshold are not chosen. P_s is hardly ever above 1, so a threshold beyond is not shown.
+            is_inside = (ticks >= high - span) & (ticks <= min(high, HIGHEST))
+            axes.set_xticks(ticks[is_inside])
+    # Pairs right of the threshold are not chosen. P_s is hardly ever above 1, so a threshold beyond
+    # is not shown.
     panels[1].set_xlim(0, 1.15 * max(frame["P_s"].max(), min(threshold, 1.0)))
     panels[1].axvline(threshold, color=theme.BLACK, linestyle=":", linewidth=1)
     names = [f"{pair['p_image']:g}, {pair['p_token']:g}" for _, pair in frame.iterrows()]
     panels[0].set_yticks(range(len(frame)), names)
     panels[0].set_ylim(len(frame) - 0.5, -0.5)
     panels[0].set_ylabel("$p_{image}$, $p_{token}$", parse_math=True)
-    for label, chosen in zip(panels[0].get_yticklabels(), frame["chosen"], strict=True):
-        label.set_fontweight("bold" if chosen else "normal")
-    figure.suptitle(
-        str(frame["dataset"].iloc[0]) + ("" if frame["chosen"].any() else ": no pair passes"),
-        fontsize=8,
-    )
+    for label, is_chosen in zip(panels[0].get_yticklabels(), frame["chosen"], strict=True):
+        if is_chosen:
+            label.set_fontweight("bold")
+    title = str(frame["dataset"].iloc[0])
+    if not frame["chosen"].any():
+        title += ": no pair passes"
+    figure.suptitle(title, fontsize=8)
     return theme.freeze(figure)

@@ -32,7 +32,7 @@ CROWDED = 250.0  # percent: on a wider axis the words of both marks stand beside
 
 
 class Style(NamedTuple):
-    """How a verdict looks, and what it means."""
+    """The look of a verdict, and its name in the legend."""
 
     color: str
     marker: str
@@ -62,7 +62,10 @@ def limits(rows: pd.DataFrame, names: Sequence[str] = ("share",)) -> tuple[float
 
     rows: with the columns NAME, NAME_low, NAME_high of each of the names.
     """
-    ends = rows[[column for name in names for column in _columns(name)]].to_numpy(dtype=float)
+    columns = []
+    for name in names:
+        columns += _columns(name)
+    ends = rows[columns].to_numpy(dtype=float)
     finite = ends[np.isfinite(ends)].clip(*WIDEST)
     low = finite.min(initial=NARROWEST[0])
     high = finite.max(initial=NARROWEST[1])
@@ -71,12 +74,14 @@ def limits(rows: pd.DataFrame, names: Sequence[str] = ("share",)) -> tuple[float
 
 @matplotlib.rc_context(theme.THEME)
 def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
-    """audit: rows of `munkey.audits.family_audit`. Lines at 0 (never seen) and 100 (the original); behind each row,
-    the band in which 95 % of shares fall by chance where nothing is left. An interval that has no end, or ends far
-    beyond the axis, has an arrow there.
+    """A row for each system: its residual share, the interval, and the band of chance.
 
-    Of methods alone, other paths than the deployed one are shown; what diverged is left out. width: inches. Raises
-    ValueError for no rows.
+    Lines stand at 0 (never seen) and 100 (the original). The band behind a row holds 95 % of the
+    shares that occur by chance if nothing is left. An interval without an end, or with one far
+    beyond the axis, has an arrow there. Other paths than the deployed one are drawn for methods
+    only; diverged systems are left out.
+
+    audit: rows of `munkey.audits.family_audit`. width: inches. Raises ValueError for no rows.
     """
     if len(audit) and (audit["verdict"] == DIVERGED).all():
         return theme.words_alone("Nothing was audited: models diverged.", width)
@@ -110,7 +115,9 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     apart = ends[1] - ends[0] > CROWDED
     for (value, words), side in zip(MARKS.items(), ("right", "left"), strict=True):
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
-        beside: Any = {"ha": side if apart else "center", "va": "bottom", "annotation_clip": False}
+        if not apart:
+            side = "center"
+        beside: Any = {"ha": side, "va": "bottom", "annotation_clip": False}
         axes.annotate(theme.fitted(words, width, 8), (value, -0.7), **beside)
     theme.name_lines(axes, [_name(line, width) for _, line in rows.iterrows()])
     axes.set(xlim=ends, xlabel=RESIDUE)
@@ -122,14 +129,15 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
 def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     """A line for each method: the shares of its strata with their intervals, the least memorized at the top.
 
-    A stratum where an interval has no end is left out: training put too little there. A method that has none is named
-    below; where none has one, the figure says so.
+    A stratum is left out if its interval has no end: training put too little there. A method
+    without a stratum is named below; if no method has one, the figure says so.
     """
     names = [f"share_of_{name}" for name in STRATA]
     methods = audit[(audit["path"] == DEPLOYED) & (audit["role"] == "method")]
-    rows = (
-        methods.dropna(subset=names).reset_index(drop=True) if names[0] in methods else methods[:0]
-    )
+    if names[0] in methods:
+        rows = methods.dropna(subset=names).reset_index(drop=True)
+    else:
+        rows = methods[:0]
     if rows.empty:
         figure = theme.canvas(width, 0.9)
         figure.text(
@@ -157,7 +165,9 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
                 line[_columns(f"share_of_{name}")].to_numpy(dtype=float), *ends
             )
             axes.plot([low, high], [height, height], color=color, linewidth=1.0, zorder=2)
-            label = words if not place else None
+            label = None
+            if place == 0:  # the legend names each stratum once
+                label = words
             axes.plot(
                 share,
                 height,
@@ -172,7 +182,10 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
     theme.name_lines(axes, [theme.fitted(str(title), width, 22) for title in rows["title"]])
     axes.set(xlim=ends, xlabel=f"{RESIDUE}: 0 as if never seen, 100 as the original")
-    figure.legend(loc="outside lower center", ncols=2 if width < theme.DOUBLE else 4)
+    columns = 4
+    if width < theme.DOUBLE:
+        columns = 2
+    figure.legend(loc="outside lower center", ncols=columns)
     if absent:
         words = f"Not drawn, as no interval has two ends: {absent}"
         figure.suptitle(textwrap.fill(words, round(16 * width)), fontsize=8, ha="left", x=0.01)
@@ -180,33 +193,36 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
 
 
 def _columns(name: str) -> list[str]:
-    """Of an estimate and its interval."""
+    """The columns of an estimate and its interval."""
     return [name, f"{name}_low", f"{name}_high"]
 
 
 def _name(line: pd.Series, width: float) -> str:
     """As in the table, which also says how the control was trained."""
-    remembers = str(line["role"]).startswith("control")
-    name = theme.fitted(
-        audited_name(line.replace(line["title"], REMEMBERS) if remembers else line), width, 22
-    )
-    return f"{name} {ALONE}" if flagged_alone(line) else name
+    if str(line["role"]).startswith("control"):
+        line = line.replace(line["title"], REMEMBERS)
+    name = theme.fitted(audited_name(line), width, 22)
+    if flagged_alone(line):
+        name += f" {ALONE}"
+    return name
 
 
 def _style(line: pd.Series) -> Style:
-    return STYLES[str(line["verdict"]) if pd.notna(line.get("verdict")) else ""]
+    if pd.isna(line.get("verdict")):
+        return STYLES[""]
+    return STYLES[str(line["verdict"])]
 
 
 def _legend(figure: Figure, rows: pd.DataFrame) -> None:
     """The verdicts that occur, below the axis."""
-    present = {_style(line) for _, line in rows.iterrows()}
-    handles: list[Artist] = [
-        Line2D([], [], marker=style.marker, color=style.color, linestyle="none", label=style.words)
-        for style in STYLES.values()
-        if style in present
-    ]
+    present = set(rows.apply(_style, axis=1))
+    handles: list[Artist] = []
+    for style in STYLES.values():
+        if style in present:
+            look: Any = {"marker": style.marker, "color": style.color, "label": style.words}
+            handles.append(Line2D([], [], linestyle="none", **look))
     handles.append(Patch(color=theme.BAND, label="95 % by chance"))
-    if any(flagged_alone(line) for _, line in rows.iterrows()):
+    if rows.apply(flagged_alone, axis=1).any():
         handles.append(
             Line2D([], [], linestyle="none", label=f"{ALONE} flagged by an attack alone")
         )

@@ -1,4 +1,4 @@
-"""What all figures share: page widths, fonts, colors that colorblind readers can tell apart, checks, and saving."""
+"""Shared by all figures: page widths, fonts, colors that colorblind readers can tell apart, checks, and saving."""
 
 import base64
 import io
@@ -94,9 +94,11 @@ def spread(places: np.ndarray, step: float) -> np.ndarray:
     order = np.argsort(places, kind="stable")
     room = np.arange(len(places)) * min(step, 1 / max(len(places) - 1, 1))
     free = places[order] - room
-    apart = (
-        np.maximum.accumulate(free) + np.minimum.accumulate(free[::-1])[::-1]
-    ) / 2  # as far down as up
+    # The order is kept, and the largest move is as small as can be: midway between the two running
+    # extremes.
+    highest_below = np.maximum.accumulate(free)
+    lowest_above = np.minimum.accumulate(free[::-1])[::-1]
+    apart = (highest_below + lowest_above) / 2
     heights = np.empty(len(places))
     heights[order] = np.clip(apart + room, room, 1 - room[::-1])
     return heights
@@ -105,10 +107,8 @@ def spread(places: np.ndarray, step: float) -> np.ndarray:
 def name_ends(axes: Axes, names: Sequence[str], step: float = 0.085) -> None:
     """Write the names of lines beside a panel, near their last points; a thin line in its color leads to each."""
     lines = axes.get_lines()[: len(names)]
-    last = [np.asarray(line.get_xydata(), dtype=float)[-1] for line in lines]
-    ends = np.array(
-        [axes.transLimits.transform(axes.transScale.transform(point)) for point in last]
-    )
+    last_points = np.array([np.asarray(line.get_xydata(), dtype=float)[-1] for line in lines])
+    ends = axes.transLimits.transform(axes.transScale.transform(last_points))
     heights = spread(ends[:, 1].clip(0, 1), step)
     for line, name, (across, up), height in zip(lines, names, ends, heights, strict=True):
         axes.annotate(
@@ -132,10 +132,12 @@ def name_ends(axes: Axes, names: Sequence[str], step: float = 0.085) -> None:
 def save(figure: Figure, stem: Path) -> list[Path]:
     """Write STEM.svg (text as paths, so that it looks the same everywhere) and STEM.png; returns both paths.
 
-    The PNG is on white. The SVG has no background, and other colors where the reader's screen is dark. The same figure
-    gives the same bytes. Raises OSError where a file cannot be written; no half file is left.
+    The PNG is on white. The SVG has no background, and other colors where the reader's screen is
+    dark. The same figure gives the same bytes. Raises OSError where a file cannot be written; no
+    half file is left.
     """
-    svg, png = (stem.with_name(f"{stem.name}.{kind}") for kind in ("svg", "png"))
+    svg = stem.with_name(f"{stem.name}.svg")
+    png = stem.with_name(f"{stem.name}.png")
     write_text(svg, _svg(figure))
     with sealed(png) as temporary:
         figure.savefig(
@@ -146,7 +148,10 @@ def save(figure: Figure, stem: Path) -> list[Path]:
 
 def data_url(svg: Figure | Path) -> str:
     """An SVG, drawn or in a file, as a data URL."""
-    content = read_bytes(svg) if isinstance(svg, Path) else _svg(svg).encode()
+    if isinstance(svg, Path):
+        content = read_bytes(svg)
+    else:
+        content = _svg(svg).encode()
     return f"data:image/svg+xml;base64,{base64.b64encode(content).decode()}"
 
 
@@ -160,33 +165,38 @@ def _svg(figure: Figure) -> str:
 
 
 def _for_dark_screens(svg: str) -> str:
-    """An SVG with a second set of colors. What is black and filled, text above all, has no color of its own there."""
-    rules = [
-        f'[style*="{kind}: {light}"]{{{kind}:{dark}!important}}'
-        for light, dark in DARK.items()
-        for kind in ("fill", "stroke")
-    ]
+    """An SVG with a second set of colors.
+
+    Filled black shapes, text above all, have no color of their own there: the rule for the whole
+    SVG turns them.
+    """
+    rules = []
+    for light, dark in DARK.items():
+        for kind in ("fill", "stroke"):
+            rules.append(f'[style*="{kind}: {light}"]{{{kind}:{dark}!important}}')
     style = f"<style>@media (prefers-color-scheme:dark){{svg{{fill:{DARK[BLACK]}}}{''.join(rules)}}}</style>"
     return re.sub(r"<svg\b[^>]*>", lambda opening: f"{opening[0]}\n {style}", svg, count=1)
 
 
 def canvas(width: float, height: float) -> Figure:
-    """An empty figure of width x height inches, higher where it is narrow, whose layout keeps all text inside."""
-    return Figure(
-        figsize=(width, height * (1.2 if width < DOUBLE else 1)), dpi=DPI, layout="constrained"
-    )
+    """An empty figure of width x height inches, higher if it is narrow, whose layout keeps all text inside."""
+    if width < DOUBLE:
+        height *= 1.2
+    return Figure(figsize=(width, height), dpi=DPI, layout="constrained")
 
 
 def words_alone(words: str, width: float = DOUBLE) -> Figure:
-    """In place of a figure of which there is nothing to draw: why."""
+    """A figure of words: why there is nothing to draw."""
     figure = canvas(width, 1.0)
     figure.text(0.5, 0.5, textwrap.fill(words, round(16 * width)), ha="center", va="center")
     return freeze(figure)
 
 
 def fitted(words: str, width: float, letters: int) -> str:
-    """Words as a figure of `width` inches has room for them: where it is narrow, in lines of so many letters."""
-    return textwrap.fill(words, letters) if width < DOUBLE else words
+    """Words that fit into a figure of `width` inches: if it is narrow, in lines of so many letters."""
+    if width < DOUBLE:
+        return textwrap.fill(words, letters)
+    return words
 
 
 def freeze(figure: Figure) -> Figure:
@@ -207,20 +217,19 @@ def checked(frame: pd.DataFrame, numbers: Sequence[str], figure: str) -> pd.Data
 
 
 def seed_count(counts: "pd.Series[int]") -> str:
-    """`n = 3`, or `n = 2 to 3` where the number of seeds differs."""
+    """`n = 3`, or `n = 2 to 3` if the numbers of seeds differ."""
     low = int(counts.min())
     high = int(counts.max())
-    return f"n = {low}" if low == high else f"n = {low} to {high}"
+    if low == high:
+        return f"n = {low}"
+    return f"n = {low} to {high}"
 
 
 def over_seeds(counts: "pd.Series[int]") -> str:
-    """What is drawn of these numbers of seeds: with a single one, there is no deviation."""
-    several = counts.max() > 1
-    return (
-        f"mean ± standard deviation over {seed_count(counts)} seeds"
-        if several
-        else "one seed, n = 1"
-    )
+    """How a figure over these numbers of seeds describes its numbers: a single seed has no deviation."""
+    if counts.max() > 1:
+        return f"mean ± standard deviation over {seed_count(counts)} seeds"
+    return "one seed, n = 1"
 
 
 def mean_curve(
@@ -228,11 +237,13 @@ def mean_curve(
 ) -> None:
     """A line at the means of `groups` (a pandas GroupBy of one column) over their keys, in a band of one sd.
 
-    The band ends at 0 and at `top`; one value has no deviation. look: of the line, as matplotlib wants it.
+    The band ends at 0 and at `top`; one value has no deviation. look: of the line, as matplotlib
+    wants it.
     """
     values = groups.agg(["mean", "std"]).fillna({"std": 0.0})
     axes.plot(values.index, values["mean"], color=color, **look)
-    low, high = ((values["mean"] + sign * values["std"]).clip(0, top) for sign in (-1, 1))
+    low = (values["mean"] - values["std"]).clip(0, top)
+    high = (values["mean"] + values["std"]).clip(0, top)
     axes.fill_between(values.index, low, high, color=color, alpha=alpha, linewidth=0)
 
 

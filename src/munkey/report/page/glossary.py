@@ -1,6 +1,7 @@
-"""What the columns of the tables mean: shown beside the tables of the report, and in docs/glossary.md.
+"""The meaning of the tables' columns: shown beside the tables of the report, and in docs/glossary.md.
 
-`glossary.csv` holds the terms: names, as tables print them, what they mean, and which values are good.
+`glossary.csv` holds the terms: their names, as tables print them, their meaning, and which values
+are good.
 """
 
 import csv
@@ -15,7 +16,7 @@ TERMS = Path(__file__).with_suffix(".csv")
 
 
 class Term(NamedTuple):
-    """What stands in a column, or in a row. names: as tables print it; good: which value is good, empty for none."""
+    """The meaning of a column or of a row. names: as tables print it; good: which value is good, may be empty."""
 
     names: tuple[str, ...]
     what: str
@@ -25,32 +26,40 @@ class Term(NamedTuple):
 @cache
 def terms() -> list[Term]:
     """All terms, in the order in which they are shown."""
+    listed = []
     with TERMS.open(newline="") as lines:
-        return [
-            Term(tuple(line["names"].split("; ")), line["what"], line["good"])
-            for line in csv.DictReader(lines)
-        ]
+        for line in csv.DictReader(lines):
+            names = tuple(line["names"].split("; "))
+            listed.append(Term(names, line["what"], line["good"]))
+    return listed
 
 
 def explained(tables: Iterable[Titled]) -> list[Term]:
     """The terms that tables use: in their heads, in their first columns, and in their cells those that are signs."""
-    shown: set[str] = set()
+    words: set[str] = set()
     for _, frame, _ in tables:
-        cells = {str(cell) for cell in frame.to_numpy().flat}
-        shown |= {*map(str, frame.columns), *frame.iloc[:, 0].astype(str), *(cells & {ABSENT})}
-        shown |= {"±"} if any("±" in cell for cell in cells) else set()
-    return [term for term in terms() if _is_shown(term, shown)]
+        cells = set(map(str, frame.to_numpy().flat))
+        words.update(map(str, frame.columns))
+        words.update(frame.iloc[:, 0].astype(str))
+        if ABSENT in cells:
+            words.add(ABSENT)
+        if "±" in "".join(cells):
+            words.add("±")
+    return [term for term in terms() if _is_among(term, words)]
 
 
 def of_column(column: str) -> str:
-    """What a column means; nothing for one that says so itself."""
-    return next((term.what for term in terms() if _is_shown(term, [column])), "")
+    """The meaning of a column; empty if its name says it."""
+    for term in terms():
+        if _is_among(term, [column]):
+            return term.what
+    return ""
 
 
-def _is_shown(term: Term, shown: Iterable[str]) -> bool:
+def _is_among(term: Term, words: Iterable[str]) -> bool:
     """Whether any of its names is among the words of a table, alone or before a rate or a data set."""
-    return any(
-        text == name or text.startswith((f"{name} @", f"{name}, "))
-        for text in shown
-        for name in term.names
-    )
+    for word in words:
+        for name in term.names:
+            if word == name or word.startswith((f"{name} @", f"{name}, ")):
+                return True
+    return False

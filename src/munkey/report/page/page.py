@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import markupsafe
 import pandas as pd
+from matplotlib.figure import Figure as DrawnFigure
 
 from munkey.core import templates
 from munkey.core.files import read_json, read_table
@@ -35,12 +36,12 @@ from munkey.report.tables.summary import Row, underfit
 LONG = 36  # letters of a cell that may break into lines: a sentence, no number with its interval
 MAIN = "../tables/main.csv"  # from the page
 FRONTIER = (
-    "The frontier: residual share, over-forgetting left of 0, test accuracy, and the seconds that"
-    " forgetting takes. Lines: 95 % intervals, and ± over seeds (of one seed, the 95 % interval over test samples)."
-    " A design whose share is not known is not drawn."
+    "The frontier: residual share (negative: over-forgotten), test accuracy, and the seconds that forgetting takes."
+    " Bars: 95 % intervals, and ± over seeds for accuracies (with one seed, the 95 % interval over test samples)."
+    " Designs whose share is not known are not drawn."
 )
 SHARES = "Residual shares with their 95 % intervals, between never seen (0) and the original (100)"
-STRATA = "Residual share by how much training on a sample had changed its answer, where that is enough to be a share of"
+STRATA = "Residual share by how much training on a sample had changed its answer; without samples it hardly changed"
 ABLATIONS = {
     "ablations": "Ablations",
     "aggregation": "Aggregation",
@@ -74,7 +75,7 @@ class Chapter(NamedTuple):
 
 
 class AuditChapter(NamedTuple):
-    """What the page shows of the audit of a data set.
+    """The page's part on the audit of a data set.
 
     figure: the forest plot; strata: the same by memorization; controls: in words, by family.
     """
@@ -86,12 +87,12 @@ class AuditChapter(NamedTuple):
 
 
 class PageResults(NamedTuple):
-    """What the tables of the page are made from.
+    """The results that the tables of the page are made from. A sequence is empty if its part was not run.
 
-    main, cases: summaries of the main experiment and of the ablations. rows, case_rows: the systems in each. grids:
-    the table of the selection for each data set. statements: whether the numbers may be compared with the paper's.
-    residue: what audits found to be left. ranks, compared: from the CSV files of the ranks and of the comparison with
-    the paper. scenarios: their tables. Of what was not made there is none.
+    main, cases: summaries of the main experiment and of the ablations. rows, case_rows: the systems
+    in each. grids: the table of the selection for each data set. statements: whether the numbers
+    may be compared with the paper's. residue: residual shares from audits. ranks, compared: from
+    the CSV files of the ranks and of the comparison with the paper. scenarios: their tables.
     """
 
     main: pd.DataFrame
@@ -123,9 +124,12 @@ def _linked(text: str) -> markupsafe.Markup:
 def _html(frame: pd.DataFrame) -> markupsafe.Markup:
     """A table whose heads say what they mean when a pointer rests on them, and whose long cells break into lines."""
 
-    def head(found: re.Match[str]) -> str:
-        what = glossary.of_column(found[1])
-        return f'<th title="{markupsafe.escape(what)}">{found[1]}</th>' if what else found[0]
+    def head(cell: re.Match[str]) -> str:
+        column = cell[1]
+        meaning = glossary.of_column(column)
+        if not meaning:
+            return cell[0]
+        return f'<th title="{markupsafe.escape(meaning)}">{column}</th>'
 
     headed = re.sub("<th>(.*?)</th>", head, html_table(frame))
     return markupsafe.Markup(re.sub(f"<td>(?=[^<]{{{LONG}}})", '<td class="words">', headed))
@@ -136,7 +140,8 @@ def audit_chapter(
 ) -> AuditChapter:
     """An audit with its controls, strata, search of files, and attacks on one model.
 
-    folder: of an audit, named for its data set; audit: rows of its table; tidy: metrics, of which the attacks need MIA.
+    folder: of an audit, named for its data set; audit: rows of its table; tidy: metrics, of which
+    the attacks need MIA.
     """
     dataset = folder.name
     shown_rows = first_rows(audit)
@@ -149,119 +154,90 @@ def audit_chapter(
         titled.append(attacks._replace(title=f"Attacks on one model: {attacks.title}"))
     files = [f"../audit/{dataset}/{name}.csv" for name in ("table", "storage", "attacks")]
     chapter = Chapter(dataset, dataset, titled, files=files)
-    shares, strata = (
-        Figure(
-            "",
-            words,
-            theme.data_url(folder / f"{name}.svg"),
-            f"../audit/{dataset}/{name}.svg",
-            theme.data_url(plot(audit, theme.NARROW)),
-        )
-        for name, words, plot in (("shares", SHARES, forest_plot), ("strata", STRATA, strata_plot))
-    )
+    shares = _audit_figure(folder, "shares", SHARES, forest_plot(audit, theme.NARROW))
+    strata = _audit_figure(folder, "strata", STRATA, strata_plot(audit, theme.NARROW))
     return AuditChapter(shares, strata, read_json(folder / "controls.json"), chapter)
+
+
+def _audit_figure(folder: Path, name: str, words: str, narrow: DrawnFigure) -> Figure:
+    """A figure of an audit, from its file, and drawn narrow. words: its caption."""
+    data = theme.data_url(folder / f"{name}.svg")
+    file = f"../audit/{folder.name}/{name}.svg"
+    return Figure("", words, data, file, theme.data_url(narrow))
 
 
 def story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapter:
     """The frontier's table for each data set. points: by data set, of `munkey.report.tables.frontier`."""
-    shown = [
-        frontiers.frontier_table(part, "html")._replace(
-            remark=underfit(main[main["dataset"] == dataset])
-        )
-        for dataset, part in points.items()
-    ]
-    return Chapter("story", "Which design?", shown, [frontiers.RULE], [MAIN])
+    titled = []
+    for dataset, part in points.items():
+        remark = underfit(main[main["dataset"] == dataset])
+        titled.append(frontiers.frontier_table(part, "html")._replace(remark=remark))
+    return Chapter("story", "Which design?", titled, [frontiers.RULE], [MAIN])
 
 
 def chapters(results: PageResults) -> list[Chapter]:
-    """The tables of the page in its order. What has none is left out."""
-    selections = [tables.selection_table(grid, grid["dataset"][0]) for grid in results.grids]
-    selection_files = [f"../selection/{grid['dataset'][0]}/table.csv" for grid in results.grids]
+    """The tables of the page in its order. Chapters without a table are left out."""
     main = tables.main_tables(results.main, results.rows, "html", results.residue)
-    every = [
-        Chapter("main", "Unlearning", main, files=[MAIN, "../metrics.csv"]),
-        *(
-            Chapter(
-                "ranks",
-                "Ranks",
-                [rank_table(each.set_index(LINE), results.rows)],
-                [REMARK],
-                ["../tables/ranks.csv"],
-            )
-            for each in results.ranks
-        ),
-        Chapter(
-            "scenarios",
-            "Scenarios",
-            results.scenarios,
-            ["Other requests than random ones: docs/scenarios.md."],
-        ),
-        Chapter(
-            "runtime", "Run time", [runtime_table(results.main, results.rows, "html")], files=[MAIN]
-        ),
-        *(
-            Chapter(name, title, titled, files=["../tables/ablations.csv"])
-            for cases in results.cases
-            for name, title in ABLATIONS.items()
-            if (titled := list(ablations.TABLES[name](cases, results.case_rows, "html")))
-        ),
-        Chapter("selection", "Selection of p_image and p_token", selections, files=selection_files),
-        *(
-            Chapter(
-                "paper",
-                "The paper's numbers",
-                paper.tables(each),
-                results.statements,
-                ["../tables/paper.csv"],
-            )
-            for each in results.compared
-        ),
-    ]
+    every = [Chapter("main", "Unlearning", main, files=[MAIN, "../metrics.csv"])]
+    for ranks in results.ranks:
+        ranked = rank_table(ranks.set_index(LINE), results.rows)
+        every.append(Chapter("ranks", "Ranks", [ranked], [REMARK], ["../tables/ranks.csv"]))
+    remark = "Other requests than random ones: docs/scenarios.md."
+    every.append(Chapter("scenarios", "Scenarios", results.scenarios, [remark]))
+    runtime = runtime_table(results.main, results.rows, "html")
+    every.append(Chapter("runtime", "Run time", [runtime], files=[MAIN]))
+    for cases in results.cases:
+        for name, title in ABLATIONS.items():
+            titled = list(ablations.TABLES[name](cases, results.case_rows, "html"))
+            every.append(Chapter(name, title, titled, files=["../tables/ablations.csv"]))
+    selections = []
+    files = []
+    for grid in results.grids:
+        dataset = grid["dataset"][0]
+        selections.append(tables.selection_table(grid, dataset))
+        files.append(f"../selection/{dataset}/table.csv")
+    title = "Selection of p_image and p_token"
+    every.append(Chapter("selection", title, selections, files=files))
+    for compared in results.compared:
+        numbers = paper.tables(compared)
+        file = "../tables/paper.csv"
+        every.append(Chapter("paper", "The paper's numbers", numbers, results.statements, [file]))
     return [chapter for chapter in every if chapter.tables]
 
 
 def figure(path: Path, main: pd.DataFrame) -> Figure:
     """A figure with its caption. path: its SVG; main: the summary from which that of the gaps is drawn narrow, too."""
-    narrow = (
-        theme.data_url(gap_plot(main, PAPERS_METHOD, theme.NARROW))
-        if path.stem == "forgetting"
-        else ""
-    )
-    return Figure(
-        path.stem, caption(path.stem), theme.data_url(path), f"../figures/{path.name}", narrow
-    )
+    narrow = ""
+    if path.stem == "forgetting":
+        narrow = theme.data_url(gap_plot(main, PAPERS_METHOD, theme.NARROW))
+    data = theme.data_url(path)
+    return Figure(path.stem, caption(path.stem), data, f"../figures/{path.name}", narrow)
 
 
 def frontier(folder: Path, points: pd.DataFrame) -> Figure:
     """The figure of the frontier. folder: of an audit, as for `audit_chapter`."""
-    dataset, path, narrow = (
-        folder.name,
-        folder / "frontier.svg",
-        theme.data_url(frontier_plot(points, theme.NARROW)),
-    )
-    words, file = f"{FRONTIER} {dataset}.", f"../audit/{dataset}/{path.name}"
-    return Figure(f"frontier-{dataset}", words, theme.data_url(path), file, narrow)
+    narrow = frontier_plot(points, theme.NARROW)
+    drawn = _audit_figure(folder, "frontier", f"{FRONTIER} {folder.name}.", narrow)
+    return drawn._replace(name=f"frontier-{folder.name}")
 
 
 def origin(records: Sequence[Mapping[str, Any]], date: str) -> dict[str, str]:
     """Commit, versions, machine and times of the jobs, each value once. date: when the page is made."""
-    origins = [record["provenance"] for record in records]
-    started, ended = (
-        min(record["started"] for record in records),
-        max(record["ended"] for record in records),
-    )
+    machines = set()
+    commits = set()
+    versions = set()
+    for record in records:
+        provenance = record["provenance"]
+        machines.add(provenance["device"])
+        commits.add(provenance["commit"])
+        for name, version in provenance["versions"].items():
+            versions.add(f"{name} {version}")
+    started = min(record["started"] for record in records)
+    ended = max(record["ended"] for record in records)
     return {
         "Report made": date,
         "Jobs ran": f"{started} to {ended} (UTC)",
-        "Machine": ", ".join(sorted({origin["device"] for origin in origins})),
-        "Commit": ", ".join(sorted({origin["commit"] for origin in origins})),
-        "Versions": ", ".join(
-            sorted(
-                {
-                    f"{name} {version}"
-                    for origin in origins
-                    for name, version in origin["versions"].items()
-                }
-            )
-        ),
+        "Machine": ", ".join(sorted(machines)),
+        "Commit": ", ".join(sorted(commits)),
+        "Versions": ", ".join(sorted(versions)),
     }

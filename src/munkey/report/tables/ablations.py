@@ -1,7 +1,7 @@
 """Tables of the ablations (app. D): the method with one thing changed, against an oracle with the same change.
 
-A case is named KNOB/VALUE. In all functions, rows are the systems that were evaluated in each case. The last row is the
-system after unlearning, and its oracle is one of the others.
+A case is named KNOB/VALUE. In all functions, rows are the systems that were evaluated in each case.
+The last row is the system after unlearning, and its oracle is one of the others.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +26,8 @@ from munkey.report.tables.summary import Row, diverged, summarize
 
 METRICS = ("TA", "RA", "FA", "MIA", "P_s")
 ACCURACIES = METRICS[:-1]
-# The paper's names for its strategies by case, in the paper's order (tab. 3, app. D.1). Fusions are trained apart.
+# The paper's names for its strategies by case, in the paper's order (tab. 3, app. D.1). Fusions are
+# trained apart.
 STRATEGIES = {
     "munkey.architecture/direct-key": "Direct Key",
     "munkey.architecture/deep-prompt": "Deep Prompt",

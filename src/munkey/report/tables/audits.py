@@ -202,8 +202,8 @@ def decimal(value: float) -> str:
 def attacks_tables(found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]) -> list[Titled]:
     """Attacks on one model beside the paper's MIA, a table for each data set and rate: means over seeds, percent.
 
-    found: of `munkey.audits.main_run.attack_lines`; tidy: metrics. In brackets: the lowest and the highest bound of any
-    seed.
+    found: of `munkey.audits.main_run.attack_lines`; tidy: metrics. In brackets: the lowest and the
+    highest bound of any seed.
     """
     mia = tidy[tidy["metric"] == "MIA"]
     titled = []
@@ -212,7 +212,8 @@ def attacks_tables(found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row])
         if name not in ATTACKS:
             attack_titles[name] = AUDITS[name].title
     found = found.astype({"rate": float})
-    for (dataset, rate), part in found.groupby(["dataset", "rate"], sort=False):
+    by_rate = found.astype({"rate": float}).groupby(["dataset", "rate"], sort=False)
+    for (dataset, rate), part in by_rate:
         of_rate = mia[(mia["dataset"] == dataset) & (mia["rate"].astype(float) == rate)]
         lines = []
         for row in rows:

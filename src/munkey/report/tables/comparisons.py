@@ -1,8 +1,9 @@
 """Sentences that compare two systems. None says more than its interval does, and none is said without one.
 
-Over several seeds, the interval is Welch's 95 % interval of a difference of means. All seeds share one split. With one
-seed, test accuracies are compared by Newcombe's interval (1998, method 10), which is over test samples and knows one
-training of each system. It takes the two for independent, so it is too wide for systems that answer the same samples.
+Over several seeds, the interval is Welch's 95 % interval of a difference of means. All seeds share
+one split. With one seed, test accuracies are compared by Newcombe's interval (1998, method 10),
+which is over test samples and knows one training of each system. It takes the two for independent,
+so it is too wide for systems that answer the same samples.
 """
 
 import math
@@ -58,7 +59,8 @@ def accuracy_interval(line: pd.Series) -> Interval | None:
 def difference(one: pd.Series, other: pd.Series, metric: str = "TA") -> Difference | None:
     """One system's mean less the other's. one, other: lines of a summary.
 
-    None if there is no interval: with one seed, only test accuracies over a known number of samples have one.
+    None if there is no interval: with one seed, only test accuracies over a known number of samples
+    have one.
     """
     value = float(one[f"{metric}_mean"] - other[f"{metric}_mean"])
     if min(one["n"], other["n"]) > 1:
@@ -68,7 +70,8 @@ def difference(one: pd.Series, other: pd.Series, metric: str = "TA") -> Differen
     other_interval = accuracy_interval(other)
     if metric != "TA" or one_interval is None or other_interval is None:
         return None
-    # Newcombe's hybrid score: the distances from each accuracy to the ends of its own Wilson interval
+    # Newcombe's hybrid score: the distances from each accuracy to the ends of its own Wilson
+    # interval
     below = math.hypot(one["TA_mean"] - one_interval.low, other_interval.high - other["TA_mean"])
     above = math.hypot(one_interval.high - one["TA_mean"], other["TA_mean"] - other_interval.low)
     interval = Interval(value - below, value + above)

@@ -45,8 +45,9 @@ RULE = (
 class Design:
     """A way to forget. name, title: as in the tables. stored: what must be kept to answer and to forget, in words.
 
-    kind: `exact`: drops rows, and is then its oracle to the bit; `rows`: drops rows, trained weights stay; `weights`:
-    changes weights; `anew`: an oracle, which is the reference and no rival.
+    kind: `exact`: drops rows, and is then its oracle to the bit; `rows`: drops rows, trained
+    weights stay; `weights`: changes weights; `anew`: an oracle, which is the reference and no
+    rival.
     """
 
     name: str
@@ -60,10 +61,11 @@ def points(
 ) -> pd.DataFrame:
     """A line for each design of one data set, at its largest forget rate: the least that may be left first.
 
-    summary: of that data set; audit: rows of `munkey.audits.family_audit`, None without an audit. Columns beside those
-    of the summary: share_text (as printed), bound (percent: the most that the share may be, in either direction;
-    infinite if no bound holds), share, share_low, share_high, seconds (an oracle's: of training), front (whether
-    nothing more accurate has as small a bound; all of those that are equal).
+    summary: of that data set; audit: rows of `munkey.audits.family_audit`, None without an audit.
+    Columns beside those of the summary: share_text (as printed), bound (percent: the most that the
+    share may be, in either direction; infinite if no bound holds), share, share_low, share_high,
+    seconds (an oracle's: of training), front (whether nothing more accurate has as small a bound;
+    all of those that are equal).
     """
     largest = summary[summary["rate"] == summary["rate"].max()].set_index("method")
     audited = {}
@@ -114,9 +116,9 @@ def _share(design: Design, audited: pd.Series | None) -> dict[str, object]:
 def advice(points: pd.DataFrame) -> str:
     """Which design to deploy, and why, in one sentence.
 
-    It is the most accurate of those that are shown to leave little, with all that are not told apart from it. A design
-    that is shown to be more accurate, but not to leave so little, is named with the difference. points: as the function
-    of that name makes them.
+    It is the most accurate of those that are shown to leave little, with all that are not told
+    apart from it. A design that is shown to be more accurate, but not to leave so little, is named
+    with the difference. points: as the function of that name makes them.
     """
     points = points.dropna(subset="TA_mean")
     rivals = points[points["kind"] != "anew"]
@@ -193,8 +195,8 @@ def _no_advice(rivals: pd.DataFrame, anew: pd.DataFrame) -> str:
 def sentence(points: pd.DataFrame) -> str:
     """Sentences on the most accurate design, of those that leave little and of all.
 
-    They also say which designs are not told apart from it, and which are unknown. points: as the function of that name
-    makes them.
+    They also say which designs are not told apart from it, and which are unknown. points: as the
+    function of that name makes them.
     """
     has_diverged = points["TA_mean"].isna() | (points["share_text"] == DIVERGED)
     diverged = list(points.loc[has_diverged, "title"])

@@ -134,11 +134,12 @@ def _lines(
     for rate in rates:
         at_rate = part[part["rate"] == rate].set_index("method")
         best = lowest(at_rate[at_rate.index.isin(ranked)])
+        line_of = dict(at_rate.iterrows())
         for name, cells in lines.items():
-            if name not in at_rate.index:
+            if name not in line_of:
                 cells.extend(absent)
                 continue
-            numbers = at_rate.loc[name]
+            numbers = line_of[name]
             for metric in GAP_METRICS:
                 cells.append(cell(numbers, metric, markup))
             gap = cell(numbers, "gap", markup)

@@ -1,7 +1,8 @@
 """The numbers printed in the paper beside ours, and how many agree.
 
-`paper.csv` holds the paper's numbers. Its column `slip` describes the error in a number, if there is one. Where
-`comparable` is `no`, the number does not belong to the system that its row names, and ours is not compared with it.
+`paper.csv` holds the paper's numbers. Its column `slip` describes the error in a number, if there
+is one. Where `comparable` is `no`, the number does not belong to the system that its row names, and
+ours is not compared with it.
 """
 
 import math
@@ -40,9 +41,9 @@ def within(both: pd.DataFrame) -> "pd.Series[bool]":
 def compare(main: pd.DataFrame, ablations: pd.DataFrame | None = None) -> pd.DataFrame:
     """Our numbers (ours_mean, ours_sd) beside the paper's (mean, sd), wherever both exist, and their difference.
 
-    The difference is NaN where the paper's number is not comparable. within: whether ours is within the paper's ±.
-    main, ablations: a summary of the main experiment and one of the cases. Data sets that are not in the paper are left
-    out.
+    The difference is NaN where the paper's number is not comparable. within: whether ours is within
+    the paper's ±. main, ablations: a summary of the main experiment and one of the cases. Data sets
+    that are not in the paper are left out.
     """
     main_lines = main.assign(case="")
     ours = [_long(main_lines, "main"), _long(main_lines, "runtime")]
@@ -70,7 +71,8 @@ def read(path: str | Path) -> pd.DataFrame:
 def statements(settings: Mapping[str, Settings], seeds: int) -> list[str]:
     """Whether the numbers of each data set may be compared with the paper's, a sentence each.
 
-    settings: the parameters of every data set, as `Shown.compared` in munkey.experiment.plan.exhibits hands them over.
+    settings: the parameters of every data set, as `Shown.compared` in
+    munkey.experiment.plan.exhibits hands them over.
     """
     return [statement(dataset, parameters, seeds) for dataset, parameters in settings.items()]
 
@@ -96,8 +98,8 @@ def statement(dataset: str, settings: Settings, seeds: int) -> str:
 def expected_share(seeds: int) -> float:
     """The share that would be within if our runs, with so many seeds, and the paper's were drawn from one distribution.
 
-    Normal, as the mean of three and their standard deviation: the difference of the means over that deviation is then
-    Student's t with two degrees of freedom, times sqrt(1 / 3 + 1 / seeds).
+    Normal, as the mean of three and their standard deviation: the difference of the means over that
+    deviation is then Student's t with two degrees of freedom, times sqrt(1 / 3 + 1 / seeds).
     """
     t = 1 / math.sqrt(1 / SEEDS + 1 / seeds)
     return t / math.sqrt(t**2 + 2)
@@ -148,11 +150,12 @@ def side_by_side(both: pd.DataFrame) -> list[Titled]:
         cells.append(f"{ours} ({papers}) {_agreement(line['within'], '✓', '✗')}")
     lines = both.assign(System=_system_names(both), cell=cells)
     titled = []
-    for (table, dataset, rate), part in lines.groupby(TABLE, sort=False):
+    for (table, dataset, _), part in lines.groupby(TABLE, sort=False):
         wide = part.pivot(index="System", columns="metric", values="cell")
         ordered = wide.loc[part["System"].unique(), part["metric"].unique()]  # as in the paper
         frame = ordered.fillna(ABSENT).rename_axis(columns=None).reset_index()
-        titled.append(Titled(f"{table}, {dataset}, {percent(rate)}: ours (the paper's)", frame))
+        title = f"{table}, {dataset}, {percent(part['rate'].iloc[0])}: ours (the paper's)"
+        titled.append(Titled(title, frame))
     return titled
 
 

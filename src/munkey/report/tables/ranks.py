@@ -1,9 +1,10 @@
 """Ranks of methods by the gap of each seed, and which of them a run tells apart (Demšar 2006).
 
-At every seed and rate the methods are ranked; equal gaps share the mean of their ranks. The tests compare blocks that
-must be independent of each other. A block is a seed of a data set; its rates are not blocks of their own, because they
-start from the same trained models. So the ranks of a seed are averaged over its rates and ranked again. Friedman's test
-says whether the methods differ at all; if it does, Nemenyi's says which two do.
+At every seed and rate the methods are ranked; equal gaps share the mean of their ranks. The tests
+compare blocks that must be independent of each other. A block is a seed of a data set; its rates
+are not blocks of their own, because they start from the same trained models. So the ranks of a seed
+are averaged over its rates and ranked again. Friedman's test says whether the methods differ at
+all; if it does, Nemenyi's says which two do.
 """
 
 import math
@@ -35,9 +36,9 @@ REMARK = (
 class RankTest:
     """Methods over blocks.
 
-    mean: the mean rank of each method, the best first. blocks: how many. p: of Friedman's test that all are alike.
-    difference: of mean ranks, from which on two methods are told apart. pairs: p-values of Nemenyi's test for each two;
-    all 1 where Friedman's does not say that any differ.
+    mean: the mean rank of each method, the best first. blocks: how many. p: of Friedman's test that
+    all are alike. difference: of mean ranks, from which on two methods are told apart. pairs:
+    p-values of Nemenyi's test for each two; all 1 where Friedman's does not say that any differ.
     """
 
     mean: "pd.Series[float]"
@@ -71,8 +72,8 @@ def too_few(blocks: "pd.DataFrame") -> str:
 def ranks_of(gaps: "pd.DataFrame") -> "pd.DataFrame":
     """Ranks within each line. gaps: a line for each data set, seed and rate, a column for each method.
 
-    A method that has no gap in one of the lines is left out: it cannot be ranked there, and a line without it would
-    rank the others among fewer.
+    A method that has no gap in one of the lines is left out: it cannot be ranked there, and a line
+    without it would rank the others among fewer.
     """
     return gaps.dropna(axis="columns").round(DIGITS).rank(axis="columns")
 
@@ -80,8 +81,8 @@ def ranks_of(gaps: "pd.DataFrame") -> "pd.DataFrame":
 def ranks_by_title(tidy: "pd.DataFrame", rows: "Sequence[Row]") -> "pd.DataFrame":
     """A line of ranks for each data set, seed and rate, a column for each method, named by its title.
 
-    tidy: metrics with the gap of each seed. Originals and oracles are not ranked. Its CSV file is read with
-    `set_index(LINE)`.
+    tidy: metrics with the gap of each seed. Originals and oracles are not ranked. Its CSV file is
+    read with `set_index(LINE)`.
     """
     titles = {row.name: row.title for row in rows if row.is_ranked}
     gaps = tidy[(tidy["metric"] == "gap") & tidy["method"].isin(titles)]
@@ -132,8 +133,8 @@ def critical_difference(methods: int, blocks: int) -> float:
 def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "Titled":
     """The methods, the best first: mean ranks by seed, by seed and rate, at each rate, and what they differ from.
 
-    rows: of the main table; the remark names those that are not ranked. If there are too few seeds or methods, the
-    title says so.
+    rows: of the main table; the remark names those that are not ranked. If there are too few seeds
+    or methods, the title says so.
     """
     import pandas as pd
 
@@ -149,6 +150,7 @@ def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "Titled":
         return Titled(missing[0].upper() + missing[1:], pd.DataFrame({"Method": titles}), remark)
     test = ranking(by_seed(ranks))
     by_rate = ranks.groupby(level="rate").mean().sort_index(ascending=False)
+    rates = list(map(float, by_rate.index))
     lines = []
     for title, mean in test.mean.items():
         cells = {
@@ -156,7 +158,7 @@ def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "Titled":
             "Rank, by seed": f"{mean:.2f}",
             "by seed and rate": f"{ranks[title].mean():.2f}",
         }
-        for rate, rank in by_rate[str(title)].items():
+        for rate, rank in zip(rates, by_rate[str(title)], strict=True):
             cells[f"at {percent(rate)}"] = f"{rank:.2f}"
         p_values = test.pairs[title].reindex(test.mean.index)
         others = p_values.index[p_values < LEVEL]

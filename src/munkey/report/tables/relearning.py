@@ -20,8 +20,8 @@ DIGITS = {"FA": 1, "margin": 2}
 def curves_of(systems: Sequence[RelearnedSystem], seeds: Sequence[int]) -> pd.DataFrame:
     """All curves: family, name, title, role, seed, step, FA, TA, margin. seeds: those of each system's files.
 
-    A system that diverged has one line, with the reason in the column `diverged`; without such a system, there is no
-    such column.
+    A system that diverged has one line, with the reason in the column `diverged`; without such a
+    system, there is no such column.
     """
     parts = []
     for system in systems:
@@ -35,8 +35,8 @@ def curves_of(systems: Sequence[RelearnedSystem], seeds: Sequence[int]) -> pd.Da
 def findings(curves: pd.DataFrame) -> pd.DataFrame:
     """A line for each system: n, its mean FA and TA at the first and the last step, and how far it is above its oracle.
 
-    The latter are METRIC_before, METRIC_highest and METRIC_area with mean and sd over seeds, for FA (points) and margin
-    (sd of test).
+    The latter are METRIC_before, METRIC_highest and METRIC_area with mean and sd over seeds, for FA
+    (points) and margin (sd of test).
     """
     lines = []
     reason_at = _diverged(curves)

@@ -15,8 +15,8 @@ RUN_TIMES = {"search_s": "Search [s]", "train_epoch_s": "Train/epoch [s]", "P_s"
 class Timed(NamedTuple):
     """A line of a summary, and the time that its time to forget is compared with.
 
-    metric: the seconds that it takes to forget; for an oracle, those of its training. retrained: the mean seconds of
-    its oracle's training, NaN where it has none.
+    metric: the seconds that it takes to forget; for an oracle, those of its training. retrained:
+    the mean seconds of its oracle's training, NaN where it has none.
     """
 
     line: pd.Series
@@ -44,9 +44,10 @@ class Timed(NamedTuple):
 def timed(summary: pd.DataFrame, rows: Sequence[Row]) -> Iterator[Timed]:
     """The lines of a summary in their order, each with the time of its oracle at its data set and rate."""
     oracle_of = {row.name: row.oracle for row in rows}
-    lines = dict(summary.set_index([*Key._fields], drop=False).iterrows())
-    for index, line in lines.items():
-        key = Key(*index)
+    lines = {}
+    for _, line in summary.iterrows():
+        lines[Key(line["dataset"], line["rate"], line["method"])] = line
+    for key, line in lines.items():
         oracle = key
         metric = "train_s"
         if key.method not in oracle_of.values():
@@ -61,7 +62,8 @@ def timed(summary: pd.DataFrame, rows: Sequence[Row]) -> Iterator[Timed]:
 def runtime_table(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Titled:
     """Seconds to unlearn, and how many times faster that is than retraining; CPU seconds of the whole job.
 
-    Also seconds to search for settings (all candidates), and per training epoch of the base model; P_s.
+    Also seconds to search for settings (all candidates), and per training epoch of the base model;
+    P_s.
     """
     lines = []
     for times in timed(summary, rows):

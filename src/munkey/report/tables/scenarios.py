@@ -27,10 +27,10 @@ LEAST_MARK = 5.0  # of FM, between original and oracle, below which it says noth
 def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     """A summary of each scenario, one after the other, with the columns case, ToW, ToW_sd and mark.
 
-    ToW (Zhao et al. 2024): the product of 1 - |difference to the oracle| over FA, RA and TA, as shares, of means over
-    seeds; 1 is the oracle. ToW_sd: the standard deviation over seeds, each against the same seed of the oracle. mark:
-    the place of FM between the oracle's, 0, and the original's, 100; NaN if these two are so close that the place says
-    nothing.
+    ToW (Zhao et al. 2024): the product of 1 - |difference to the oracle| over FA, RA and TA, as
+    shares, of means over seeds; 1 is the oracle. ToW_sd: the standard deviation over seeds, each
+    against the same seed of the oracle. mark: the place of FM between the oracle's, 0, and the
+    original's, 100; NaN if these two are so close that the place says nothing.
     """
     parts = list[pd.DataFrame]()
     for case, part in tidy.groupby("case", sort=False):

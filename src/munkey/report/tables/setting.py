@@ -62,7 +62,8 @@ STATED_OF: Mapping[str, Settings] = {
     "dermamnist": MEDICAL | {"forget.rates": BOTH_RATES, "forget.sampling": "stratified"},
     "bloodmnist": MEDICAL | {"forget.rates": ONE_RATE, "forget.sampling": "stratified"},
 }
-# Of methods, by METHOD.KEY. The learning rates of all that are tuned are searched between two factors.
+# Of methods, by METHOD.KEY. The learning rates of all that are tuned are searched between two
+# factors.
 STATED_OF_METHODS: Settings = {
     "l1-sparse.lam": 0.01,
     "neggrad-plus.alpha": 0.95,
@@ -78,7 +79,8 @@ PAIR = ("munkey.p_image", "munkey.p_token")
 def differences(dataset: str, settings: Settings, seeds: int) -> list[str]:
     """How a run differs from the paper's statement on one of its data sets, a phrase each.
 
-    settings: sections as in params.yaml; `unlearn` lists every value that is tried of each setting of each method.
+    settings: sections as in params.yaml; `unlearn` lists every value that is tried of each setting
+    of each method.
     """
     phrases = []
     if seeds != SEEDS:

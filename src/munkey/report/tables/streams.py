@@ -33,9 +33,9 @@ class StreamedSystem(TypedDict):
 class StreamFindings(NamedTuple):
     """The findings of all systems.
 
-    curves: name, title, seed, done, seconds, RA, TA. shares: name, title, done, request (EVERY: all so far), and the
-    residual share in percent with its interval over pairs: share, share_low, share_high. diverged: by name, the seeds
-    that diverged and why.
+    curves: name, title, seed, done, seconds, RA, TA. shares: name, title, done, request (EVERY: all
+    so far), and the residual share in percent with its interval over pairs: share, share_low,
+    share_high. diverged: by name, the seeds that diverged and why.
     """
 
     curves: pd.DataFrame
@@ -76,8 +76,8 @@ def findings(systems: Sequence[StreamedSystem]) -> StreamFindings:
 def shares_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str, object]]:
     """The residual share of each request, a line for it and for each later request.
 
-    models: arrays of `munkey.jobs.relearn.stream`, seeds 2p and 2p + 1 a pair. The partner has had as many requests,
-    so their effects on everything else cancel.
+    models: arrays of `munkey.jobs.relearn.stream`, seeds 2p and 2p + 1 a pair. The partner has had
+    as many requests, so their effects on everything else cancel.
     """
     requests = np.stack([arrays["request"] for arrays in models])  # (2P, N); 0: not deleted
     deleted = requests > 0

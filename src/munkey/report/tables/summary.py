@@ -1,7 +1,7 @@
 """From metrics of single runs to summaries: means and standard deviations over seeds, and the gap to the oracle.
 
-Metrics are tidy: one line per value, with the columns dataset, rate, seed, method, metric and value. A summary has one
-line per data set, forget rate and system.
+Metrics are tidy: one line per value, with the columns dataset, rate, seed, method, metric and
+value. A summary has one line per data set, forget rate and system.
 """
 
 import math
@@ -40,8 +40,8 @@ BETWEEN = " | "  # the reasons of several seeds
 class Row:
     """A system in the tables.
 
-    oracle: the name of the system that its gap is measured against; None for an oracle itself. context: shown but not
-    ranked, as originals before unlearning are.
+    oracle: the name of the system that its gap is measured against; None for an oracle itself.
+    context: shown but not ranked, as originals before unlearning are.
     """
 
     name: str
@@ -75,8 +75,9 @@ def read_metrics(paths: Iterable[str | Path]) -> pd.DataFrame:
 def with_seed_gaps(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     """Tidy metrics plus the gap of each seed on its own, as the metric `gap`.
 
-    The paper's gap compares means over seeds and so hides a seed that failed; this one does not. What diverged, or is
-    compared with an oracle that did, has none. Raises KeyError where an oracle is missing.
+    The paper's gap compares means over seeds and so hides a seed that failed; this one does not.
+    What diverged, or is compared with an oracle that did, has none. Raises KeyError where an oracle
+    is missing.
     """
     wide = tidy.pivot(index=["dataset", "rate", "seed", "method"], columns="metric", values="value")
     parts = [tidy]
@@ -90,12 +91,13 @@ def with_seed_gaps(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
 def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     """One line per data set, rate and row: the number of seeds n, METRIC_mean and METRIC_sd (ddof = 1), and Avg Gap.
 
-    Avg Gap is the mean over TA, RA, FA, MIA of |mean of the system - mean of its oracle|, its standard deviation
-    1/4 * sqrt(sum of both variances) (sec. 4). Larger rates come first. Raises KeyError where a system or its oracle is
-    missing.
+    Avg Gap is the mean over TA, RA, FA, MIA of |mean of the system - mean of its oracle|, its
+    standard deviation 1/4 * sqrt(sum of both variances) (sec. 4). Larger rates come first. Raises
+    KeyError where a system or its oracle is missing.
 
-    A system of which a seed diverged has no means: those of the other seeds alone would be of the lucky ones. Its
-    column `diverged`, which is there only where there is one, says which seeds, why, and in which log.
+    A system of which a seed diverged has no means: those of the other seeds alone would be of the
+    lucky ones. Its column `diverged`, which is there only where there is one, says which seeds,
+    why, and in which log.
     """
     grouped = tidy[tidy["metric"] != "gap"].groupby([*Key._fields, "metric"], sort=False)["value"]
     mean = grouped.mean().unstack("metric")
@@ -114,7 +116,8 @@ def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     table["n"] = tidy.groupby(list(Key._fields))["seed"].nunique()
     if len(reasons):
         table[DIVERGED] = reasons
-    for dataset, rate in table.index.droplevel("method").unique():
+    datasets_and_rates = table.reset_index()[["dataset", "rate"]].drop_duplicates()
+    for dataset, rate in datasets_and_rates.itertuples(index=False):
         for row in rows:
             if row.oracle is None:
                 continue
@@ -127,7 +130,9 @@ def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
             difference = cast(
                 "pd.Series[float]", mean.loc[system, columns] - mean.loc[oracle, columns]
             )
-            variance = sd.loc[system, columns] ** 2 + sd.loc[oracle, columns] ** 2
+            variance = cast(
+                "pd.Series[float]", sd.loc[system, columns] ** 2 + sd.loc[oracle, columns] ** 2
+            )
             table.loc[system, "gap_mean"] = difference.abs().mean()
             table.loc[system, "gap_sd"] = math.sqrt(variance.sum(skipna=False)) / len(columns)
     table = table.reset_index()
@@ -160,8 +165,8 @@ def diverged(part: pd.DataFrame) -> str:
 def underfit(part: pd.DataFrame) -> str:
     """A sentence if trained MUNKEY is no more accurate than the best classifier fitted to the same keys; else empty.
 
-    Both are compared after deletion, so on the same rows, and at the smallest rate, which keeps nearly all of them.
-    part: lines of a summary, one data set.
+    Both are compared after deletion, so on the same rows, and at the smallest rate, which keeps
+    nearly all of them. part: lines of a summary, one data set.
     """
     lines = part[part["rate"] == part["rate"].min()].set_index("method", drop=False)
     fitted = lines.reindex(FITTED).dropna(subset="TA_mean")
@@ -191,8 +196,9 @@ def underfit(part: pd.DataFrame) -> str:
 def damaged(part: pd.DataFrame, rows: Sequence[Row]) -> str:
     """Sentences that name methods that lost much test accuracy, or whose attack falls below chance.
 
-    part: as `underfit`. A loss is counted from the original, beside the oracle's own. An attack counts as below 50 %
-    if its whole interval over seeds is; with one seed there is no interval, and the sentence says so.
+    part: as `underfit`. A loss is counted from the original, beside the oracle's own. An attack
+    counts as below 50 % if its whole interval over seeds is; with one seed there is no interval,
+    and the sentence says so.
     """
     originals = {row.oracle: row.name for row in rows if row.context}
     losses = list[str]()
