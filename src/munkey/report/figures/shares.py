@@ -112,11 +112,11 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
                 )
         share = np.clip(line["share"], *ends)
         axes.plot(share, place, marker=style.marker, color=style.color, markersize=5, zorder=3)
-    apart = ends[1] - ends[0] > CROWDED
-    for (value, words), side in zip(MARKS.items(), ("right", "left"), strict=True):
+    sides = ["center", "center"]
+    if ends[1] - ends[0] > CROWDED:
+        sides = ["right", "left"]
+    for (value, words), side in zip(MARKS.items(), sides, strict=True):
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
-        if not apart:
-            side = "center"
         beside: Any = {"ha": side, "va": "bottom", "annotation_clip": False}
         axes.annotate(theme.fitted(words, width, 8), (value, -0.7), **beside)
     theme.name_lines(axes, [_name(line, width) for _, line in rows.iterrows()])

@@ -182,13 +182,14 @@ def underfit(part: pd.DataFrame) -> str:
     verdict = "Training MUNKEY is not shown to pay off here"
     if is_worse:
         verdict = "Training MUNKEY does not pay off here"
+    has_learned = "MUNKEY has learned its training set"
     was_learned = ORIGINAL in lines.index and lines.loc[ORIGINAL].get("RA_mean", 0) >= LEARNED
     if not was_learned:
         advice = "It may be underfitted: try more train.epochs or another train.lr (docs/data.md#underfitting)."
     elif is_worse:
-        advice = f"MUNKEY has learned its training set, so {best['title']}, which deletes exactly, is the better choice."
+        advice = f"{has_learned}, so {best['title']}, which deletes exactly, is the better choice."
     else:
-        advice = f"MUNKEY has learned its training set, and {best['title']} deletes exactly."
+        advice = f"{has_learned}, and {best['title']} deletes exactly."
     comparison = accuracies_compared(best, trained)
     return f"{verdict}. After deletion, on the same keys, {comparison}. {advice}"
 
