@@ -1,4 +1,4 @@
-"""What an audit trains, unlearns and asks: systems in pairs, which swap halves of a pool (docs/audits.md).
+"""The systems that an audit trains, unlearns and asks, in pairs, which swap halves of a pool (docs/audits.md).
 
 Seeds 2p and 2p + 1 are pair p: each is trained on the half of the pool that the other never sees, and forgets it.
 """
@@ -25,7 +25,7 @@ PATHS = (DEPLOYED, "softmax", "image", "token")  # of a family with pathways
 
 
 def attacks(need: Need) -> list[Callable[..., Finding]]:
-    """What an audit's script finds through the registry, whose code counts for its result."""
+    """The attacks that an audit's script finds through the registry: their code counts for its result."""
     return [audit.run for audit in AUDITS.values() if audit.needs == need]
 
 
@@ -45,20 +45,22 @@ class AuditPlan:
     @property
     def in_paper(self) -> list[str]:
         """The data sets whose audits the report shows; none if no method can forget half of a pool."""
-        return self.params.datasets if self.settings.in_paper and self._methods else []
+        if self.settings.in_paper and self._methods:
+            return self.params.datasets
+        return []
 
     @property
     def _methods(self) -> list[Method]:
-        """Those that can forget a half of the pool."""
-        methods = [self.params.method(name) for name in self.params.methods]
-        return [
-            each for each in methods if self.settings.pool_of == "class" or not each.whole_classes
-        ]
+        """The methods that can forget a half of the pool."""
+        methods = list(map(self.params.method, self.params.methods))
+        if self.settings.pool_of == "class":
+            return methods
+        return [method for method in methods if not method.whole_classes]
 
     def systems_of(self, dataset: str) -> list[PlannedSystem]:
-        """All that is audited, with the controls of the ablated family where it is.
+        """All systems of an audit, with the controls of the ablated family if it is audited.
 
-        Raises ValueError where no method can be audited.
+        Raises ValueError if no method can be audited.
         """
         methods = self._methods
         if not methods:
@@ -66,25 +68,21 @@ class AuditPlan:
                 f"nothing to audit: each method ({', '.join(self.params.methods)}) forgets whole classes alone, and"
                 f" audit.pool_of is {self.settings.pool_of}; make it class, or add to `methods`"
             )
-        families = list({method.original.name: method.original for method in methods}.values())
+        methods_of: dict[str, list[Method]] = {}
+        for method in methods:
+            methods_of.setdefault(method.original.name, []).append(method)
         systems = []
-        for family in families:
+        for name, of_family in methods_of.items():
+            family = FAMILIES[name]
             systems.append(self._system(dataset, "nothing", family, family.original))
-            systems += [
-                self._system(dataset, "method", family, method.name)
-                for method in methods
-                if method.original.name == family.name
-            ]
+            for method in of_family:
+                systems.append(self._system(dataset, "method", family, method.name))
             systems.append(self._system(dataset, "oracle", family, family.oracle))
-        if memory_family() in families and self.settings.control_pairs:
-            systems.append(
-                self._system(
-                    dataset, "control nothing", memory_family(), str(memory_family().original)
-                )
-            )
-            systems.append(
-                self._system(dataset, "control", memory_family(), self.plan.ablated_method.name)
-            )
+        ablated = memory_family()
+        if ablated.name in methods_of and self.settings.control_pairs:
+            systems.append(self._system(dataset, "control nothing", ablated, ablated.original))
+            deleted = self.plan.ablated_method.name
+            systems.append(self._system(dataset, "control", ablated, deleted))
         return systems
 
     def runs_of(self, dataset: str) -> list[Evaluation]:
@@ -95,12 +93,13 @@ class AuditPlan:
         for system in self.systems_of(dataset):
             change = _case_of(system["role"])
             family = FAMILIES[system["family"]]
-            subset = "full" if system["name"] in self.plan.originals else self.subset
+            subset = self._subset_of(system["name"])
             for seed, logits in enumerate(system["logits"]):
                 place = {"case": f"{dataset}/{change}", "seed": seed}
                 record = fill(layout.record, **place, subset=subset, system=system["name"])
-                trained = fill(layout.record, **place, subset="full", system=family.original)
-                training = trained if system["name"] in METHODS else record
+                training = record
+                if system["name"] in METHODS:
+                    training = fill(layout.record, **place, subset="full", system=family.original)
                 half = self.plan.half(dataset, seed)
                 runs.append(
                     Evaluation(
@@ -110,66 +109,74 @@ class AuditPlan:
         return runs
 
     def grid_of(self, dataset: str) -> list[Setting]:
-        """The ablated family before and after deletion, for each point of the grid. What holds in the pool is there."""
+        """The ablated family before and after deletion, for each point of the grid.
+
+        A point whose parameters are those of the pool has the pool's models.
+        """
+        ablated = memory_family()
+        pairs = self.settings.grid_pairs
+        pool = f"{dataset}/{AUDIT}pool"
         settings = []
         for name in self.params.audit_grid:
             case = f"{dataset}/{AUDIT}{name}"
-            pool = f"{dataset}/{AUDIT}pool"
             if self.params.for_case(case) == self.params.for_case(pool):
                 case = pool
-            systems = (memory_family().original, self.plan.ablated_method.name)
-            before, after = (
-                self._logits(case, system, self.settings.grid_pairs) for system in systems
-            )
-            borrowed = memory_family().borrows(
-                self.params.for_case(case).of_family(memory_family())
-            )
-            heads = [
-                method
-                for method in self.params.methods
-                if self.params.method(method).family in borrowed
-            ]
-            alone = [
-                path
-                for head in heads
-                for path in self._logits(case, head, self.settings.grid_pairs)
-            ]
+            # the family may add the logits of another one, its head, which is then asked alone, too
+            heads = ablated.borrows(self.params.for_case(case).of_family(ablated))
+            alone: list[str] = []
+            for method in self.params.methods:
+                if self.params.method(method).family in heads:
+                    alone += self._logits(case, method, pairs)
             settings.append(
-                Setting(name=name, knobs=self._knobs(case), before=before, after=after, alone=alone)
+                Setting(
+                    name=name,
+                    knobs=self._knobs(case),
+                    before=self._logits(case, ablated.original, pairs),
+                    after=self._logits(case, self.plan.ablated_method.name, pairs),
+                    alone=alone,
+                )
             )
         return settings
 
     def _knobs(self, case: str) -> dict[str, object]:
         """The values of all knobs that the grid changes anywhere, as they hold in a case."""
         sections = self.params.for_case(case).model_dump()
-        knobs = dict.fromkeys(knob for each in self.params.audit_grid.values() for knob in each)
-        return {knob: reduce(getitem, knob.split("."), sections) for knob in knobs}
+        values: dict[str, object] = {}
+        for point in self.params.audit_grid.values():
+            for knob in point:
+                values[knob] = reduce(getitem, knob.split("."), sections)
+        return values
 
     def _logits(self, case: str, system: str, pairs: int) -> list[str]:
-        subset = "full" if system in self.plan.originals else self.subset
-        return [
-            fill(self.plan.layout.logits, case=case, seed=s, subset=subset, system=system)
-            for s in range(2 * pairs)
-        ]
+        subset = self._subset_of(system)
+        logits = fill(self.plan.layout.logits, case=case, subset=subset, system=system)
+        return [fill(logits, seed=seed) for seed in range(2 * pairs)]
+
+    def _subset_of(self, system: str) -> str:
+        if system in self.plan.originals:
+            return "full"
+        return self.subset
 
     def _system(self, dataset: str, role: Role, family: Family, name: str) -> PlannedSystem:
         case = f"{dataset}/{_case_of(role)}"
         pairs = {"oracle": self.settings.oracles, "control": self.settings.control_pairs}
-        paths = self._logits(case, name, pairs.get(role.split()[0], self.settings.pairs))
+        logits = self._logits(case, name, pairs.get(role.split()[0], self.settings.pairs))
         title = title_of(family, name)
         if role.startswith("control"):
-            changed = self.settings.control
-            names = short_names(changed)
-            title = ", ".join(
-                [family.title, *(f"{names[knob]} {knob_text(changed[knob])}" for knob in changed)]
-            )
+            title = family.title
+            names = short_names(self.settings.control)
+            for knob, value in self.settings.control.items():
+                title += f", {names[knob]} {knob_text(value)}"
+        asked_paths = [DEPLOYED]
+        if family.has_pathways:
+            asked_paths = list(PATHS)
         return {
             "name": name,
             "title": title,
             "role": role,
             "family": family.name,
-            "paths": list(PATHS) if family.has_pathways else list(PATHS[:1]),
-            "logits": paths,
+            "paths": asked_paths,
+            "logits": logits,
         }
 
     def memories_of(self, dataset: str) -> list[MemoryFiles]:
@@ -193,7 +200,7 @@ class AuditPlan:
         return memories
 
     def files_of_memories(self, dataset: str) -> list[str]:
-        """All that is read of them."""
+        """All files of these memories."""
         paths: set[str] = set()
         for memory in self.memories_of(dataset):
             paths.update(memory["files"])
@@ -224,4 +231,6 @@ def title_of(family: Family, system: str) -> str:
 
 
 def _case_of(role: Role) -> str:
-    return f"{AUDIT}{'control' if role.startswith('control') else 'pool'}"
+    if role.startswith("control"):
+        return f"{AUDIT}control"
+    return f"{AUDIT}pool"

@@ -21,16 +21,16 @@ from munkey.settings import (
     WeightsOrigin,
 )
 
-AUDIT = "audit/"  # how the place of an audit's cases begins, and of what its memories find
-
-
-AS_NAMED = 0.0  # the rate of a forget set of what is named, however large
+AUDIT = "audit/"  # how the place of an audit's cases begins, and that of its memories' neighbors
+AS_NAMED = 0.0  # the rate of a forget set of named classes or units, however large
 SCENARIO = "scenario/"  # how the place of a case with another forget set begins
 
 
 def asked(forget: ForgetSettings) -> list[float]:
     """The rates of the forget sets that are drawn."""
-    return [AS_NAMED] if forget.names and forget.sampling != "known" else forget.rates
+    if forget.names and forget.sampling != "known":
+        return [AS_NAMED]
+    return forget.rates
 
 
 def is_scenario(case: str) -> bool:
@@ -54,31 +54,23 @@ class Cases:
     def __init__(self, params: Params) -> None:
         self.params = params
         self.layout = Layout(params.name)
-        self.rates = {
-            name: [rate_name(rate) for rate in asked(params.for_case(name).forget)]
-            for name in params.datasets
-        }
-        self.cases = {
-            name: [
-                name,
-                *(
-                    f"{name}/{change}"
-                    for change in params.changes_of(name)
-                    if not change.startswith((AUDIT, SCENARIO))
-                ),
-            ]
-            for name in params.datasets
-        }
+        self.rates: dict[str, list[str]] = {}
+        self.cases: dict[str, list[str]] = {}
+        for dataset in params.datasets:
+            self.rates[dataset] = list(map(rate_name, asked(params.for_case(dataset).forget)))
+            self.cases[dataset] = [dataset]
+            for change in params.changes_of(dataset):
+                if not change.startswith((AUDIT, SCENARIO)):
+                    self.cases[dataset].append(f"{dataset}/{change}")
         self.sections = cache(self._sections)
         self.first_alike = cache(self._first_alike)
 
     @cached_property
     def families(self) -> list[Family]:
-        """What is trained, each as original and as oracle: always some, others where a method starts from them."""
-        used = {
-            self.params.network,
-            *(self.params.method(name).family for name in self.params.methods),
-        }
+        """The families that are trained, as original and as oracle: some always, others if a method starts from them."""
+        used = {self.params.network}
+        for name in self.params.methods:
+            used.add(self.params.method(name).family)
         families = [
             family for family in FAMILIES.values() if family.in_every_run or family.name in used
         ]
@@ -98,12 +90,10 @@ class Cases:
     def searched(self) -> list[str]:
         """The methods whose settings are searched; the others run with those of their section."""
         params = self.params
+        if not params.search:
+            return []
         dataset = params.datasets[0]
-        return [
-            name
-            for name in params.methods
-            if params.search and params.candidate_count(dataset, name) > 1
-        ]
+        return [name for name in params.methods if params.candidate_count(dataset, name) > 1]
 
     def family_of(self, system: str) -> Family:
         """The family of an original, an oracle or an unlearned system."""
@@ -119,11 +109,11 @@ class Cases:
         for family in FAMILIES.values():
             if family.name in names:
                 section_names.update(family.borrows(params.of_family(family)))
-        return {
-            name: getattr(params, name)
-            for name in type(params).model_fields
-            if name in section_names
-        }
+        sections = {}
+        for name in type(params).model_fields:
+            if name in section_names:
+                sections[name] = getattr(params, name)
+        return sections
 
     def _first_alike(self, case: str, *names: str) -> str:
         """The first case of a data set that agrees in these sections: the one that does the work for all of them.
@@ -138,11 +128,11 @@ class Cases:
 
     @cached_property
     def training_sections(self) -> list[str]:
-        """What the training of an ablated model depends on. Cases that agree in it share one model."""
+        """The sections that the training of an ablated model depends on. Cases that agree in them share one model."""
         return ["source", "keys", *memory_family().sections]
 
     def train_settings(self, case: str, letter: str) -> Sections:
-        """What a training depends on: sections, and what tells the weights that it starts from."""
+        """The sections that a training depends on, and the state of the weights that it starts from."""
         family = self.family_of_letter(letter)
         weights = self.backbone_weights(case, family)
         sections = dict(self.sections(case, *family.sections))
@@ -151,17 +141,16 @@ class Cases:
         return sections
 
     def backbone_weights(self, case: str, family: Family) -> str | None:
-        """What tells the weights that a training starts from from others; None: it starts from fresh ones."""
+        """A mark of the weights that a training starts from; None if it starts from fresh ones."""
         return family.weights(self.params.for_case(case).of_family(family))
 
     def unlearn_settings(self, case: str, name: str, candidate: int | None = None) -> Sections:
         """The method's section, or a candidate of its search; how the original was trained, and how to fine-tune."""
         method = self.params.method(name)
-        sections = dict(
-            self.sections(
-                case, *method.original.sections, *(["finetune"] if method.finetunes else [])
-            )
-        )
+        names = list(method.original.sections)
+        if method.finetunes:
+            names.append("finetune")
+        sections = dict(self.sections(case, *names))
         if method.original.is_network:
             sections["network"] = NetworkName(name=method.family)
         if candidate is None:
@@ -174,39 +163,38 @@ class Cases:
         """Every value that is tried of each setting of each method: several where its settings are searched."""
         tried: dict[str, dict[str, list[object]]] = {}
         for name in self.params.methods:
-            section = self.params.for_case(dataset).unlearn[name]
-            candidates = (
-                self.params.candidates(dataset, name) if name in self.searched else [section]
-            )
-            tried[name] = {key: [] for key in type(section).model_fields}
+            candidates = [self.params.for_case(dataset).unlearn[name]]
+            if name in self.searched:
+                candidates = self.params.candidates(dataset, name)
+            tried[name] = {}
             for candidate in candidates:
                 for key, value in candidate:
-                    # which may be a list
-                    tried[name][key] += [value] * (value not in tried[name][key])
+                    values = tried[name].setdefault(key, [])
+                    if value not in values:
+                        values.append(value)
         return tried
 
     def half(self, dataset: str, seed: int) -> str:
         """The half of an audit's pool that the models of a seed are trained on and then forget."""
-        hardest = self.params.audit.pool_of == "hardest"
-        return fill(
-            self.layout.hardest_half if hardest else self.layout.half, dataset=dataset, seed=seed
-        )
+        path = self.layout.half
+        if self.params.audit.pool_of == "hardest":
+            path = self.layout.hardest_half
+        return fill(path, dataset=dataset, seed=seed)
 
     def evaluate_settings(self, case: str, system: str) -> Sections:
-        """What a system's answers depend on. `inference` is empty for a family that does not read it."""
+        """The sections that a system's answers depend on. `inference` is empty if the family does not read it."""
         params = self.params.for_case(case)
         family = self.family_of(system)
-        sections = {
-            "data": params.data,
-            "inference": params.inference if family.reads_inference else Section(),
-        }
+        sections = {"data": params.data, "inference": Section()}
+        if family.reads_inference:
+            sections["inference"] = params.inference
         if is_audit(case) and family.has_pathways:
             k = min(self.params.audit.k, params.keys.depth)
             sections["audit"] = AuditInference(k=k, fusion="softmax")
         return sections
 
     def export_settings(self, case: str) -> Sections:
-        """All that an exported model depends on: how it was trained and asked."""
+        """The sections that an exported model depends on: how it was trained and is asked."""
         return self.sections(case, *self.training_sections, "inference")
 
     def encoder_settings(self, dataset: str, encoder: str) -> EncoderSettings:
@@ -219,7 +207,7 @@ class Cases:
         raise KeyError(f"no case of {dataset} has keys of {encoder}")
 
     def _encoder(self, case: str) -> EncoderSettings:
-        """Without the depth, which is the neighbors'."""
+        """The encoder of a case: `keys` without the depth, which belongs to the neighbors."""
         keys = self.params.for_case(case).keys
         return EncoderSettings(**keys.model_dump(exclude={"depth"}))
 
@@ -231,15 +219,15 @@ class Cases:
         return [fill(self.layout.keys, dataset=dataset, encoder=cache_name(part)) for part in parts]
 
     def encoder_builders(self, dataset: str, encoder: str) -> list[Builder]:
-        """What builds the encoders that a folder of keys is named for."""
+        """The functions that build the encoders that a folder of keys is named for."""
         return [entry.build for entry in entries_of(self.encoder_settings(dataset, encoder))]
 
     def encoder_weights(self, dataset: str, encoder: str) -> str | None:
-        """What tells the weights of these encoders from others of their names."""
+        """A mark of the weights of these encoders, which tells them from others of their names."""
         return weights_of(self.encoder_settings(dataset, encoder))
 
     def method_code(self, name: str) -> list[object]:
-        """What unlearning finds through registries: the method, its settings, and the family of its original."""
+        """The code that unlearning finds through registries: method, settings, and the family of the original."""
         method = self.params.method(name)
         return [method.run, method.settings, method.original]
 

@@ -32,17 +32,20 @@ class Plan(Cases):
     """Inputs of jobs and the evaluations that tables are made from."""
 
     def prepared(self, case: str) -> Files:
-        """A prepared data set, as named input. All of an audit reads the wrong labels of its pool, if it has them."""
+        """A prepared data set, as named input. Every job of an audit reads the wrong labels of its pool, if it has them."""
+        dataset = dataset_of(case)
         if is_audit(case) and self.params.audit.pool_of == "mislabeled":
-            parts = {"images": "images.npy", "samples": "samples.csv", "classes": "classes.json"}
-            files = {name: fill(self.layout.mislabeled, part=part) for name, part in parts.items()}
-        else:
-            files = {
-                "images": self.layout.images,
-                "samples": self.layout.samples,
-                "classes": self.layout.classes,
+            folder = fill(self.layout.mislabeled, dataset=dataset)
+            return {
+                "images": fill(folder, part="images.npy"),
+                "samples": fill(folder, part="samples.csv"),
+                "classes": fill(folder, part="classes.json"),
             }
-        return {name: fill(path, dataset=dataset_of(case)) for name, path in files.items()}
+        return {
+            "images": fill(self.layout.images, dataset=dataset),
+            "samples": fill(self.layout.samples, dataset=dataset),
+            "classes": fill(self.layout.classes, dataset=dataset),
+        }
 
     def keys(self, case: str) -> str:
         return fill(self.layout.keys, dataset=dataset_of(case), encoder=self.encoder_of(case))
@@ -60,12 +63,14 @@ class Plan(Cases):
             return {"forget": self.half(dataset, int(seed)), "absent": other_half}
         if subset == "full":
             return {}
-        place = case if is_scenario(case) else dataset_of(case)
+        place = dataset_of(case)
+        if is_scenario(case):
+            place = case
         rate = subset.removeprefix("rate")
         return {"forget": fill(self.layout.forget, case=place, seed=seed, rate=rate)}
 
     def drawn_from(self, case: str, seed: int) -> Files:
-        """What a forget set is drawn from, besides the data set."""
+        """The files that a forget set is drawn from, besides the data set."""
         forget = self.params.for_case(case).forget
         sampling = forget.sampling
         list_file = forget_draws.list_file(forget)
@@ -73,11 +78,15 @@ class Plan(Cases):
             return {"listed": str(forget_draws.list_of_seed(list_file, seed))}
         if sampling in BY_NEIGHBORS:
             return {"neighbors": self.neighbors(dataset_of(case), 0, "full")}
-        return {"keyfile": self.keys(case)} if sampling == "cluster" else {}
+        if sampling == "cluster":
+            return {"keyfile": self.keys(case)}
+        return {}
 
     def owner(self, case: str, subset: str, *names: str) -> str:
         """The case whose systems or answers of a subset a case shares: its own after a forget set of its own."""
-        return case if is_scenario(case) and subset != "full" else self.first_alike(case, *names)
+        if is_scenario(case) and subset != "full":
+            return case
+        return self.first_alike(case, *names)
 
     def forget_of_scope(self, dataset: str, scope: str) -> Files:
         """The forget set that a memory is searched without."""
@@ -85,21 +94,29 @@ class Plan(Cases):
         if scope.startswith(AUDIT):
             _, seed, subset = scope.split("/")
             return self.forget_set(f"{dataset}/{AUDIT}pool", seed.removeprefix("seed"), subset)
-        *scenario, scope = scope.split("/", maxsplit=2) if scope.startswith(SCENARIO) else [scope]
+        case = dataset
+        if scope.startswith(SCENARIO):
+            _, name, scope = scope.split("/", maxsplit=2)
+            case = f"{dataset}/{SCENARIO}{name}"
         seed, _, subset = scope.removeprefix("seed").partition("/")
-        return self.forget_set("/".join([dataset, *scenario]), seed, subset or "full")
+        return self.forget_set(case, seed, subset or "full")
 
     def neighbors(self, case: str, seed: str | int, subset: str, count: int | None = None) -> str:
         """Neighbors of every sample in the memory that a model of this subset holds.
 
-        count: how many of them are read, by default keys.depth. Who reads more than NEAR has a file of its own, so that
-        a larger keys.depth concerns no other job.
+        count: how many of them are read, by default keys.depth. A job that reads more than NEAR has a file of its own,
+        so that a larger keys.depth concerns no other job.
         """
-        place = f"{case.partition('/')[2]}/" if is_scenario(case) else ""
-        scope = "full" if subset == "full" else f"{place}seed{seed}/{subset}"
-        scope = f"{AUDIT}seed{seed}/{subset}" if is_audit(case) else scope
+        scope = f"seed{seed}/{subset}"
+        if is_audit(case):
+            scope = f"{AUDIT}{scope}"
+        elif subset == "full":
+            scope = "full"
+        elif is_scenario(case):
+            scope = f"{case.partition('/')[2]}/{scope}"
         depth = self._depth(dataset_of(case), count)
-        scope = f"depth{depth}/{scope}" if depth > NEAR else scope
+        if depth > NEAR:
+            scope = f"depth{depth}/{scope}"
         return fill(
             self.layout.neighbors,
             dataset=dataset_of(case),
@@ -110,33 +127,39 @@ class Plan(Cases):
     def _depth(self, dataset: str, count: int | None) -> int:
         """The search depth that covers `count` neighbors: 33, 65, 129, …, at most keys.depth."""
         most = self.params.for_case(dataset).keys.depth
+        if count is None:
+            count = most
         depth = NEAR
-        while depth < (most if count is None else count):
+        while depth < count:
             depth = 2 * depth - 1
         return min(depth, most)
 
     def depth_of(self, dataset: str, scope: str) -> int:
         """How deep the search in a memory is."""
         deeper = re.match(r"depth(\d+)/", scope)
-        return int(deeper[1]) if deeper else self._depth(dataset, 0)
+        if deeper:
+            return int(deeper[1])
+        return self._depth(dataset, 0)
 
     def _neighbors_read(self, case: str, family: Family) -> int | None:
-        """How many neighbors a family's section says that it reads, the sample itself among them; None: none."""
+        """How many neighbors a family reads by its section, the sample itself among them; None if it reads none."""
         section = self.params.for_case(case).of_family(family)
-        counts = family.neighbors_read(section).values() if section else ()
-        return max(counts) + 1 if counts else None
+        if not section:
+            return None
+        counts = family.neighbors_read(section).values()
+        if not counts:
+            return None
+        return max(counts) + 1
 
     def selected(self, case: str) -> Files:
-        """What the selection chose, for a case that takes its p_image and p_token from there."""
+        """The choice of the selection, for a case that takes its p_image and p_token from there."""
         section = self.params.for_case(case).of_family(memory_family())
-        return (
-            {}
-            if section.p_drop == "fixed"
-            else {"selected": fill(self.layout.selection_chosen, dataset=dataset_of(case))}
-        )
+        if section.p_drop == "fixed":
+            return {}
+        return {"selected": fill(self.layout.selection_chosen, dataset=dataset_of(case))}
 
     def train_input(self, case: str, seed: str, subset: str, letter: str) -> Files:
-        """What a training reads besides the data set."""
+        """The files that a training reads besides the data set."""
         family = self.family_of_letter(letter)
         files = self.forget_set(case, seed, subset)
         if family.has_pathways:
@@ -166,18 +189,16 @@ class Plan(Cases):
 
     def candidates(self, case: str, seed: str, rate: str, method: str) -> dict[str, list[str]]:
         """Systems and records of every candidate of a method's search, in the order of the grid."""
-        numbers = range(self.params.candidate_count(case, method))
-        paths = {"systems": self.layout.candidate_system, "records": self.layout.candidate_record}
-        return {
-            kind: [
-                fill(path, case=case, seed=seed, rate=rate, method=method, candidate=n)
-                for n in numbers
-            ]
-            for kind, path in paths.items()
-        }
+        systems = []
+        records = []
+        for number in range(self.params.candidate_count(case, method)):
+            place: dict[str, object] = {"case": case, "seed": seed, "rate": rate, "method": method}
+            systems.append(fill(self.layout.candidate_system, **place, candidate=number))
+            records.append(fill(self.layout.candidate_record, **place, candidate=number))
+        return {"systems": systems, "records": records}
 
     def evaluate_input(self, case: str, seed: str, subset: str, system: str) -> Files:
-        """The system to evaluate, which cases that differ in inference alone share; what its memory finds."""
+        """The system to evaluate, which cases that differ only in inference share, and the neighbors it is asked with."""
         owner = self.owner(case, subset, *self.training_sections)
         files = {
             "system": fill(self.layout.system, case=owner, seed=seed, subset=subset, system=system)
@@ -185,46 +206,50 @@ class Plan(Cases):
         return files | self.found(case, seed, subset, system)
 
     def found(self, case: str, seed: str, subset: str, system: str) -> Files:
-        """What a system with a memory is asked with."""
+        """The keys and neighbors that a system with a memory is asked with."""
         family = self.family_of(system)
         section = self.params.for_case(case).of_family(family)
-        files = {"keyfile": self.keys(case)} if family.asks_keys or family.borrows(section) else {}
+        files = {}
+        if family.asks_keys or family.borrows(section):
+            files["keyfile"] = self.keys(case)
+        if not family.has_memory or family.asks_keys:
+            return files
         counts = [self._neighbors_read(case, family) or 0]
         for asked_with in self.evaluate_settings(case, system).values():
             if isinstance(asked_with, InferenceSettings | AuditInference):
                 counts.append(asked_with.k)
-        near = {"neighbors": self.neighbors(case, seed, subset, max(counts) or None)}
-        return files | (near if family.has_memory and not family.asks_keys else {})
+        files["neighbors"] = self.neighbors(case, seed, subset, max(counts) or None)
+        return files
 
     def pool(self, case: str, seed: str) -> dict[str, list[str]]:
-        """The halves of an audit's pool: of the training set, its models are asked about nothing else."""
-        halves = [self.half(dataset_of(case), each) for each in (int(seed), int(seed) ^ 1)]
-        return {"pool": halves} if is_audit(case) else {}
+        """The halves of an audit's pool: the only training samples that its models are asked about."""
+        if not is_audit(case):
+            return {}
+        dataset = dataset_of(case)
+        partner = int(seed) ^ 1
+        return {"pool": [self.half(dataset, int(seed)), self.half(dataset, partner)]}
 
     def disk_state(self, dataset: str) -> str | None:
         """The state of the files of a data set that no checksum fixes, so that changing them prepares it anew."""
         files = self.params.reader(dataset).files(self.params.for_case(dataset).source)
-        return state_of(*files) if files else None
+        if not files:
+            return None
+        return state_of(*files)
 
     @property
     def external_state(self) -> dict[str, dict[str, object]]:
-        """The state of all that the experiment takes from outside of the project, by data set: files, and weights."""
-        encoders = {
-            name: sorted({self.encoder_of(case) for case in cases})
-            for name, cases in self.cases.items()
-        }
-        return {
-            name: {
-                "files": self.disk_state(name),
-                "weights": {each: self.encoder_weights(name, each) for each in folders}
-                | {
-                    kind.name: state
-                    for kind in self.families
-                    if (state := self.backbone_weights(name, kind))
-                },
-            }
-            for name, folders in encoders.items()
-        }
+        """The state of all files and weights that the experiment takes from outside the project, by data set."""
+        states: dict[str, dict[str, object]] = {}
+        for dataset, cases in self.cases.items():
+            weights: dict[str, str | None] = {}
+            for encoder in sorted(set(map(self.encoder_of, cases))):
+                weights[encoder] = self.encoder_weights(dataset, encoder)
+            for family in self.families:
+                state = self.backbone_weights(dataset, family)
+                if state:
+                    weights[family.name] = state
+            states[dataset] = {"files": self.disk_state(dataset), "weights": weights}
+        return states
 
     def evaluations(
         self, case: str, systems: Iterable[str], rates: Sequence[str]
@@ -236,14 +261,20 @@ class Plan(Cases):
         sampling = self.params.for_case(case).forget.sampling
         evaluations = []
         for rate, seed, system in product(rates, self.params.seeds, list(systems)):
-            subset = "full" if system in self.originals else f"rate{rate}"
+            subset = self._subset(system, rate)
             family = self.family_of(system)
             models = self.owner(case, subset, *self.training_sections)
             answers = self.owner(case, subset, *self.training_sections, "inference")
             record = fill(self.layout.record, case=models, seed=seed, subset=subset, system=system)
-            trained = fill(
-                self.layout.record, case=originals, seed=seed, subset="full", system=family.original
-            )
+            training = record
+            if system in METHODS:
+                training = fill(
+                    self.layout.record,
+                    case=originals,
+                    seed=seed,
+                    subset="full",
+                    system=family.original,
+                )
             evaluations.append(
                 Evaluation(
                     dataset=dataset,
@@ -255,17 +286,26 @@ class Plan(Cases):
                         self.layout.logits, case=answers, seed=seed, subset=subset, system=system
                     ),
                     record=record,
-                    training=trained if system in METHODS else record,
+                    training=training,
                     forget=self.forget_set(case, seed, f"rate{rate}")["forget"],
                     sampling=sampling,
                 )
             )
         return evaluations
 
+    def _subset(self, system: str, rate: str) -> str:
+        """The subset whose files a system has: originals are trained on everything."""
+        if system in self.originals:
+            return "full"
+        return f"rate{rate}"
+
     @cached_property
     def main(self) -> list[Evaluation]:
-        """All that the main tables show."""
-        return [run for dataset in self.params.datasets for run in self.main_of(dataset)]
+        """The evaluations of the main tables."""
+        runs: list[Evaluation] = []
+        for dataset in self.params.datasets:
+            runs += self.main_of(dataset)
+        return runs
 
     def asked(self, dataset: str) -> dict[str, Sections]:
         """By system, how its memory is asked: for which keys, and with which knobs of `inference`."""
@@ -286,7 +326,7 @@ class Plan(Cases):
         )
 
     def scenarios_of(self, dataset: str) -> list[Evaluation]:
-        """All that the scenarios of a data set show: the same systems as the main tables, after other requests."""
+        """The evaluations of a data set's scenarios: the systems of the main tables, after other requests."""
         systems = [*self.originals, *self.oracles, *self.params.methods]
         runs: list[Evaluation] = []
         for name in self.params.for_case(dataset).scenarios:
@@ -307,11 +347,11 @@ class Plan(Cases):
     @property
     def ablated_datasets(self) -> list[str]:
         """The data sets that have ablations."""
-        return [
-            name
-            for name in self.params.datasets
-            if any(self.params.for_case(name).ablations.values())
-        ]
+        datasets = []
+        for name in self.params.datasets:
+            if any(self.params.for_case(name).ablations.values()):
+                datasets.append(name)
+        return datasets
 
     @property
     def scenario_datasets(self) -> list[str]:
@@ -319,7 +359,7 @@ class Plan(Cases):
         return [name for name in self.params.datasets if self.params.for_case(name).scenarios]
 
     def selection_of(self, dataset: str) -> list[Evaluation]:
-        """The family with pathways before and after deletion, for each (p_image, p_token); oracles have no say."""
+        """The family with pathways before and after deletion, for each (p_image, p_token), without oracles."""
         return self._changed(
             dataset, ("p_drop/",), [memory_family().original, self.ablated_method.name]
         )
@@ -327,38 +367,29 @@ class Plan(Cases):
     def _changed(
         self, dataset: str, places: tuple[str, ...], systems: list[str]
     ) -> list[Evaluation]:
-        cases = [
-            f"{dataset}/{change}"
-            for change in self.params.changes_of(dataset)
-            if change.startswith(places)
-        ]
-        return [
-            run
-            for case in cases
-            for run in self.evaluations(case, systems, [self.largest_rate(dataset)])
-        ]
+        rate = self.largest_rate(dataset)
+        runs: list[Evaluation] = []
+        for change in self.params.changes_of(dataset):
+            if change.startswith(places):
+                runs += self.evaluations(f"{dataset}/{change}", systems, [rate])
+        return runs
 
     @cached_property
     def ablated_method(self) -> Method:
         """The method that unlearns from the ablated family: the one with its name, or the first."""
-        methods = [method for method in METHODS.values() if method.family == memory_family().name]
-        return next(
-            (method for method in methods if method.name == memory_family().name), methods[0]
-        )
+        name = memory_family().name
+        if name in METHODS:
+            return METHODS[name]
+        return next(method for method in METHODS.values() if method.family == name)
 
     def searches_of(self, runs: Iterable[Evaluation]) -> list[str]:
         """The file of each search that chose the settings of one of these systems."""
-        return [
-            fill(
-                self.layout.search,
-                case=run.dataset,
-                seed=run.seed,
-                rate=run.rate,
-                method=run.method,
-            )
-            for run in runs
-            if run.method in self.searched
-        ]
+        files = []
+        for run in runs:
+            if run.method in self.searched:
+                place = {"case": run.dataset, "seed": run.seed, "rate": run.rate}
+                files.append(fill(self.layout.search, **place, method=run.method))
+        return files
 
     def largest_rate(self, dataset: str) -> str:
         return max(self.rates[dataset], key=float)
@@ -366,11 +397,12 @@ class Plan(Cases):
 
 def files_of(runs: Iterable[Evaluation]) -> list[str]:
     """All files that evaluations are measured from."""
-    return sorted(
-        {path for run in runs for path in (run.logits, run.record, run.training, run.forget)}
-    )
+    files = set()
+    for run in runs:
+        files.update((run.logits, run.record, run.training, run.forget))
+    return sorted(files)
 
 
 def one_of(names: Iterable[str]) -> str:
-    """A pattern of exactly these names; one that nothing matches where there are none."""
+    """A pattern that matches these names only; nothing if there are none."""
     return "|".join(names) or r"(?!)"

@@ -85,7 +85,7 @@ def shares_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict
     absent = deleted.reshape(-1, 2, deleted.shape[1])[:, ::-1].reshape(deleted.shape)
     halves = Halves(deleted, absent, models[0]["splits"] == "test")
     first = halves.first
-    in_pool = requests[:, halves.pool]
+    in_pool = np.stack([arrays["request"][halves.pool] for arrays in models])
     request = np.where(first, in_pool[::2], in_pool[1::2])  # (P, n)
     apart_after = []
     for done in models[0]["done"]:
