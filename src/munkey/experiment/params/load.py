@@ -41,7 +41,8 @@ class StrictLoader(yaml.SafeLoader):  # the one in C crashes where lists are nes
     ) -> dict[Hashable, object]:
         lines: dict[str, int] = {}
         for key, _ in node.value:
-            name, line = str(key.value), key.start_mark.line + 1
+            name = str(key.value)
+            line = key.start_mark.line + 1
             if name in lines:
                 raise yaml.YAMLError(
                     f"the key {name!r} stands on line {lines[name]} and again on line {line}"
@@ -51,7 +52,7 @@ class StrictLoader(yaml.SafeLoader):  # the one in C crashes where lists are nes
 
 
 def read_file(path: Path) -> dict[str, object]:
-    """A file of parameters. Raises ParamsError that says what is wrong with it, and where."""
+    """A file of parameters. Raises ParamsError that names the fault and its place."""
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), StrictLoader)
     except OSError as error:
@@ -63,7 +64,7 @@ def read_file(path: Path) -> dict[str, object]:
         ) from None
     except RecursionError:
         raise ParamsError(f"{path}: is nested too deeply") from None
-    except (yaml.YAMLError, ValueError) as error:  # what is no date is a ValueError
+    except (yaml.YAMLError, ValueError) as error:  # an impossible date is a ValueError
         raise ParamsError(f"{path}: is not valid: {' '.join(str(error).split())}") from None
     if content is None:
         raise ParamsError(f"{path}: is empty")
@@ -83,8 +84,8 @@ def read_params(overlays: Sequence[Path], params: Path = PARAMS) -> Values:
 def from_command_line(config: Values, arguments: Sequence[str]) -> Values:
     """A configuration whose values from `--config` have their types, also in lists and mappings.
 
-    There Snakemake reads each number as text. arguments: as they were given, `KEY=VALUE`. Raises ParamsError for what
-    is no YAML.
+    There Snakemake reads each number as text. arguments: as they were given, `KEY=VALUE`. Raises ParamsError for
+    text that is not YAML.
     """
     for argument in arguments:
         key, _, text = argument.partition("=")
@@ -110,59 +111,70 @@ def load(config: Values) -> Params:
         others = [name for name in params.overrides if name not in DATASETS.refused]
         for dataset in dict.fromkeys([*params.datasets, *others]):
             faults += _dataset_faults(params, dataset)
-        faults += _number_faults(config) if not faults else []
+        if not faults:
+            faults += _number_faults(config)
         if not faults:
             return params
-    raise ParamsError(
-        "the parameters are not valid:\n"
-        + "\n".join(f"  - {fault}" for fault in dict.fromkeys(faults))
-    )
+    listed = "\n  - ".join(["the parameters are not valid:", *dict.fromkeys(faults)])
+    raise ParamsError(listed)
 
 
 def refusals() -> list[str]:
     """The files and plug-ins that cannot be imported, and why."""
-    registries = (METHODS, FAMILIES, DATASETS, ENCODERS, AUDITS)
-    return [refusal for registry in registries for refusal in registry.refused.values()]
+    reasons: list[str] = []
+    for registry in (METHODS, FAMILIES, DATASETS, ENCODERS, AUDITS):
+        reasons += registry.refused.values()
+    return reasons
 
 
 def _number_faults(config: Values) -> list[str]:
-    """Whole numbers beyond 64 bits, also where no section is checked that holds them."""
+    """Whole numbers beyond 64 bits, also in sections that are not checked."""
     faults: list[str] = []
-    left: list[tuple[str, object]] = [("", config)]
-    seen: set[int] = set()  # aliases (*NAME) may repeat what they are part of
-    while left:
-        where, value = left.pop()
+    pending: list[tuple[str, object]] = [("", config)]
+    visited: set[int] = set()  # an alias (*NAME) may repeat the section that it is part of
+    while pending:
+        where, value = pending.pop()
         if isinstance(value, int) and abs(value) > MOST:
             faults.append(f"{where} = {shortened(value)}: must be between -{MOST} and {MOST}")
-        elif isinstance(value, Mapping | list) and id(value) not in seen:
-            seen.add(id(value))
-            below = value.items() if isinstance(value, Mapping) else enumerate(value)
-            left += [(f"{where}.{key}" if where else str(key), each) for key, each in below]
+        elif isinstance(value, Mapping | list) and id(value) not in visited:
+            visited.add(id(value))
+            keys = value.keys() if isinstance(value, Mapping) else range(len(value))
+            for key in keys:
+                pending.append((f"{where}.{key}".removeprefix("."), value[key]))
     return faults
 
 
 def _dataset_faults(params: Params, dataset: str) -> list[str]:
-    """What is wrong with the parameters as they hold for a data set, for its ablations, audit and search."""
+    """The faults of the parameters as they hold for a data set, for its ablations, audit and search."""
     if not re.fullmatch(r"[\w-]{1,100}", dataset):
         return [
             f"datasets: {dataset!r}: a name may hold letters, digits, - and _ only, as it stands in paths"
         ]
     faults: list[str] = []
     override = params.overrides.get(dataset, {})
-    prefix = f"overrides.{dataset}." if override else ""
+    prefix = ""
+    if override:
+        prefix = f"overrides.{dataset}."
     with noted(faults, models().dataset, prefix):
-        resolved, source = params.for_case(dataset), override.get("source")
-        listed = dataset in params.datasets
-        own = listed or (isinstance(source, Mapping) and source.get("reader") is not None)
-        # One that is not listed must name its reader itself: it may be a misspelled name.
-        reader = resolved.source if own else resolved.source.model_copy(update={"reader": None})
+        resolved = params.for_case(dataset)
+        source = override.get("source")
+        is_listed = dataset in params.datasets
+        names_reader = isinstance(source, Mapping) and source.get("reader") is not None
+        reader = resolved.source
+        # A data set that is not listed must name its reader itself: it may be a misspelled name.
+        if not is_listed and not names_reader:
+            reader = resolved.source.model_copy(update={"reader": None})
         faults += reader_faults(dataset, reader, prefix)
-        if listed and not faults:
+        if is_listed and not faults:
             faults += source_faults(dataset, resolved.source, resolved.least_samples, prefix)
             faults += list_faults(resolved.forget, params.seeds, prefix)
-    faults += _case_faults(params, dataset) if not faults else []
-    for method in params.methods if not faults else ():
-        if (count := params.candidate_count(dataset, method)) > MOST_CANDIDATES:
+    if not faults:
+        faults += _case_faults(params, dataset)
+    if faults:
+        return faults
+    for method in params.methods:
+        count = params.candidate_count(dataset, method)
+        if count > MOST_CANDIDATES:
             faults.append(
                 f"search_grid: {method}: {count:,} combinations; at most {MOST_CANDIDATES:,}"
             )
@@ -179,58 +191,89 @@ def _dataset_faults(params: Params, dataset: str) -> list[str]:
 
 
 def _case_faults(params: Params, dataset: str) -> list[str]:
-    """What is wrong with the values of a data set's ablations and audit, each checked as if it stood in its section."""
-    family, ablations = memory_family(), params.for_case(dataset).ablations
-    own = ("data", "model", "train", family.name, "inference")
-    knobs = {f"ablations.{knob}": (knob, values) for knob, values in ablations.items()}
-    knobs["audit.control"] = ("audit.control", [params.audit.control])
-    knobs["audit.grid"] = ("audit.grid", list(params.audit_grid.values()))
-    faults = []
-    for where, (knob, values) in knobs.items():
-        allowed = own if where.startswith("audit.") else ("keys", *own)  # an audit has one encoder
-        faults += [
-            f"{where}: {key} is not a knob of {family.title} that may change here; sections: {', '.join(allowed)}"
-            for key in dict.fromkeys(key for value in values for key in knobs_of(knob, value))
-            if key.split(".", maxsplit=1)[0] not in allowed
-            or key in ("keys.depth", f"{family.name}.p_drop")
-        ]
-    faults += [
-        f"ablations: {place}: this names a folder; use letters, digits, _ and . only, and not p_drop, audit or scenario"
-        for place in (
-            f"{knob}/{name_of(value)}" for knob, values in ablations.items() for value in values
-        )
-        if not re.fullmatch(r"(?!p_drop/|audit/|scenario/)[\w.]+/[\w.-]+", place)
-    ]
-    faults += [
-        f"scenarios: {name!r}: this names a folder; use letters, digits, _, - and . only"
-        for name in params.for_case(dataset).scenarios
-        if not re.fullmatch(r"[\w.-]+", name)
-    ]
-    faults += _class_faults(params, dataset) if not faults else []
-    for place in params.changes_of(dataset) if not faults else ():
-        audited = "audit.control" if place == "audit/control" else "audit.grid"
-        where = audited if place.startswith("audit/") else f"ablations: {place}"
-        where = f"scenarios.{place.partition('/')[2]}" if place.startswith("scenario/") else where
+    """The faults of a data set's ablations, audit and scenarios, each value checked as if it stood in its section."""
+    faults = [*_knob_faults(params, dataset), *_folder_faults(params, dataset)]
+    if not faults:
+        faults += _class_faults(params, dataset)
+    if faults:
+        return faults
+    for place in params.changes_of(dataset):
+        kind, _, name = place.partition("/")
+        if place == "audit/control":
+            where = "audit.control"
+        elif kind == "audit":
+            where = "audit.grid"
+        elif kind == "scenario":
+            where = f"scenarios.{name}"
+        else:
+            where = f"ablations: {place}"
         with noted(faults, models().dataset, f"{where}: "):
             forget = params.for_case(f"{dataset}/{place}").forget
-            faults += (
-                list_faults(forget, params.seeds, f"{where}: ")
-                if place.startswith("scenario/")
-                else []
+            if kind == "scenario":
+                faults += list_faults(forget, params.seeds, f"{where}: ")
+    return faults
+
+
+def _folder_faults(params: Params, dataset: str) -> list[str]:
+    """The ablations and scenarios of a data set whose names cannot be those of folders."""
+    faults = []
+    for knob, values in params.for_case(dataset).ablations.items():
+        for value in values:
+            place = f"{knob}/{name_of(value)}"
+            if not re.fullmatch(r"(?!p_drop/|audit/|scenario/)[\w.]+/[\w.-]+", place):
+                faults.append(
+                    f"ablations: {place}: this names a folder; use letters, digits, _ and . only, and not p_drop, audit"
+                    " or scenario"
+                )
+    for name in params.for_case(dataset).scenarios:
+        if not re.fullmatch(r"[\w.-]+", name):
+            faults.append(
+                f"scenarios: {name!r}: this names a folder; use letters, digits, _, - and . only"
             )
     return faults
 
 
+def _knob_faults(params: Params, dataset: str) -> list[str]:
+    """The knobs that an ablation or the audit of a data set may not change."""
+    family = memory_family()
+    sections = ("data", "model", "train", family.name, "inference")
+    knobs_at: dict[str, dict[str, object]] = {"audit.control": {}, "audit.grid": {}}
+    for knob, values in params.for_case(dataset).ablations.items():
+        knobs_at[f"ablations.{knob}"] = {}
+        for value in values:
+            knobs_at[f"ablations.{knob}"] |= knobs_of(knob, value)
+    knobs_at["audit.control"] = knobs_of("audit.control", params.audit.control)
+    for point in params.audit_grid.values():
+        knobs_at["audit.grid"] |= knobs_of("audit.grid", point)
+    faults = []
+    for where, knobs in knobs_at.items():
+        allowed: tuple[str, ...] = sections
+        if where.startswith("ablations."):  # an audit has one encoder
+            allowed = ("keys", *sections)
+        for knob in knobs:
+            is_allowed = knob.split(".", maxsplit=1)[0] in allowed
+            if not is_allowed or knob in ("keys.depth", f"{family.name}.p_drop"):
+                faults.append(
+                    f"{where}: {knob} is not a knob of {family.title} that may change here; sections:"
+                    f" {', '.join(allowed)}"
+                )
+    return faults
+
+
 def _class_faults(params: Params, dataset: str) -> list[str]:
-    """Methods that forget whole classes alone, where something else is asked of them."""
-    forget, scenarios = params.for_case(dataset).forget.sampling, params.for_case(dataset).scenarios
-    asked = {"forget": str(forget)} | {
-        f"scenarios.{name}": each.get("sampling", forget) for name, each in scenarios.items()
-    }
-    return [
-        f"methods: {name} forgets whole classes alone, but {where}.sampling is {sampling}; make it class or omit it"
-        for name in params.methods
-        if METHODS[name].whole_classes
-        for where, sampling in asked.items()
-        if sampling != "class"
-    ]
+    """The methods that forget whole classes alone, but are asked for something else."""
+    forget = params.for_case(dataset).forget.sampling
+    samplings: dict[str, object] = {"forget": forget}
+    for name, changes in params.for_case(dataset).scenarios.items():
+        samplings[f"scenarios.{name}"] = changes.get("sampling", forget)
+    faults = []
+    for name in params.methods:
+        if not METHODS[name].whole_classes:
+            continue
+        for where, sampling in samplings.items():
+            if sampling != "class":
+                faults.append(
+                    f"methods: {name} forgets whole classes alone, but {where}.sampling is {sampling}; make it class or"
+                    " omit it"
+                )
+    return faults

@@ -1,4 +1,4 @@
-"""One value of an ablation: which knobs it sets, how they change the parameters, and its name in paths.
+"""One value of an ablation: the knobs that it sets, how they change the parameters, and its name in paths.
 
 A value is one of the knob that it is listed under, as 8 of inference.k; or a mapping of keys of a section, as
 {p_image: 0.1, p_token: 0.3} of munkey; or a mapping that names knobs of any sections itself.
@@ -11,15 +11,16 @@ Values = Mapping[str, object]
 
 
 def knobs_of(listed_under: str, value: object) -> dict[str, object]:
-    """What a value sets, by dotted keys."""
+    """The knobs that a value sets, by dotted keys."""
     if not isinstance(value, Mapping):
         return {listed_under: value}
-    section = "" if _names_knobs(value) else f"{listed_under}."
-    return {f"{section}{key}": each for key, each in value.items()}
+    if _names_knobs(value):
+        return dict(value)
+    return {f"{listed_under}.{key}": each for key, each in value.items()}
 
 
 def sections_of(listed_under: str, value: object) -> dict[str, object]:
-    """What a value sets, as sections of the parameters."""
+    """The knobs that a value sets, as sections of the parameters."""
     sections: dict[str, object] = {}
     for key, each in knobs_of(listed_under, value).items():
         sections = merge(sections, _nested(key, each))
@@ -31,13 +32,13 @@ def name_of(value: object) -> str:
 
     Knobs that share a value share its name: rank for {munkey.aggregation: rank, inference.fusion: rank}.
     """
-    parts = (
-        [part for part in value.values() if part is not None]
-        if isinstance(value, Mapping)
-        else [value]
-    )
+    parts = [value]
+    if isinstance(value, Mapping):
+        parts = [part for part in value.values() if part is not None]
     names = [re.sub(r"[^\w.-]+", "-", str(part)) for part in parts]
-    return "_".join(dict.fromkeys(names) if _names_knobs(value) else names)
+    if _names_knobs(value):
+        names = list(dict.fromkeys(names))
+    return "_".join(names)
 
 
 def name_of_knobs(knobs: Values, names: Mapping[str, str]) -> str:
@@ -49,8 +50,12 @@ def values_to_try(
     settings: Values, grid: Mapping[str, list[object]], method: str
 ) -> dict[str, list[object]]:
     """The values in a search grid of each setting of a method: those of METHOD.KEY, or else of KEY."""
-    values = {key: grid.get(f"{method}.{key}") or grid.get(key) for key in settings}
-    return {key: each for key, each in values.items() if each}
+    values_of = {}
+    for key in settings:
+        values = grid.get(f"{method}.{key}") or grid.get(key)
+        if values:
+            values_of[key] = values
+    return values_of
 
 
 def merge(base: Values, override: Values) -> dict[str, object]:
@@ -58,11 +63,10 @@ def merge(base: Values, override: Values) -> dict[str, object]:
     merged = dict(base)
     for key, value in override.items():
         below = merged.get(key)
-        merged[key] = (
-            merge(below, value)
-            if isinstance(value, Mapping) and isinstance(below, Mapping)
-            else value
-        )
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            merged[key] = merge(below, value)
+        else:
+            merged[key] = value
     return merged
 
 
@@ -73,5 +77,7 @@ def _names_knobs(value: object) -> bool:
 
 def _nested(knob: str, value: object) -> dict[str, object]:
     """inference.k, 8 -> {"inference": {"k": 8}}."""
-    first, *rest = knob.split(".", maxsplit=1)
-    return {first: _nested(rest[0], value) if rest else value}
+    section, _, key = knob.partition(".")
+    if not key:
+        return {section: value}
+    return {section: _nested(key, value)}

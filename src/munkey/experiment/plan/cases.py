@@ -67,7 +67,7 @@ class Cases:
 
     @cached_property
     def families(self) -> list[Family]:
-        """The families that are trained, as original and as oracle: some always, others if a method starts from them."""
+        """The families that are trained, as original and as oracle: some always, others for methods that need them."""
         used = {self.params.network}
         for name in self.params.methods:
             used.add(self.params.method(name).family)

@@ -15,10 +15,9 @@ from munkey.models.family import Family
 from munkey.report.figures.charts import CHARTS
 from munkey.report.tables.ranks import enough
 from munkey.settings import values_of
-from munkey.unlearn.contract import METHODS, Method
+from munkey.unlearn.contract import Method
 
 ABLATION_TABLES = ["ablations", "aggregation", "strategies", "fusion", "encoders"]
-
 
 TableRow = dict[str, Any]  # the fields of munkey.report.tables.summary.Row
 
@@ -33,41 +32,35 @@ class Exhibits:
     @cached_property
     def rows(self) -> list[TableRow]:
         """Rows of the tables in order: originals as context, oracles, methods as listed in the parameters."""
-        families = self.plan.families
-        trained = [_original_row(family) for family in families] + [
-            _oracle_row(family) for family in families
-        ]
-        return trained + [_method_row(self.params.method(name)) for name in self.params.methods]
+        originals = list(map(_original_row, self.plan.families))
+        oracles = list(map(_oracle_row, self.plan.families))
+        methods = list(map(_method_row, map(self.params.method, self.params.methods)))
+        return originals + oracles + methods
 
     @cached_property
     def designs(self) -> list[TableRow]:
-        """All that forgets, the fields of munkey.report.tables.frontier.Design; for reference, oracles.
+        """The designs that forget, and oracles for reference: the fields of munkey.report.tables.frontier.Design.
 
         An exact system after deletion is its oracle, which is left out.
         """
-        made = [
-            (_oracle_row(family), "anew", "training set")
-            for family in self.plan.families
-            if not family.exact
-        ]
+        designs = []
+        for family in self.plan.families:
+            if not family.exact:
+                designs.append(_design(_oracle_row(family), "anew", "training set"))
         for method in map(self.params.method, self.params.methods):
             family = method.original
-            kind = (
-                "exact"
-                if family.exact
-                else "rows"
-                if family.has_memory and family.learns
-                else "weights"
-            )
-            made.append((_method_row(method), kind, method.stored))
-        return [
-            {"name": row["name"], "title": row["title"], "kind": kind, "stored": stored}
-            for row, kind, stored in made
-        ]
+            if family.exact:
+                kind = "exact"
+            elif family.has_memory and family.learns:
+                kind = "rows"
+            else:
+                kind = "weights"
+            designs.append(_design(_method_row(method), kind, method.stored))
+        return designs
 
     @property
     def titles(self) -> dict[str, str]:
-        """What each system is called."""
+        """The title of each system."""
         return {row["name"]: row["title"] for row in self.rows}
 
     @cached_property
@@ -94,11 +87,7 @@ class Exhibits:
         """Figures that are drawn from tables or a trace: KIND, or KIND-DATASET for each data set."""
         charts: list[str] = []
         for kind, described in CHARTS.items():
-            varied = any(
-                self.params.for_case(dataset).ablations.get("inference.k")
-                for dataset in self.params.datasets
-            )
-            if kind == "neighbors" and not varied:
+            if kind == "neighbors" and not self._varies_neighbors:
                 continue
             if "{dataset}" in "".join(described.inputs(self.plan.layout).values()):
                 charts += [f"{kind}-{dataset}" for dataset in self.params.datasets]
@@ -107,26 +96,35 @@ class Exhibits:
         return charts
 
     @property
+    def _varies_neighbors(self) -> bool:
+        """Whether any data set has an ablation of K."""
+        every = map(self.params.for_case, self.params.datasets)
+        return any(params.ablations.get("inference.k") for params in every)
+
+    @property
     def ranked(self) -> bool:
-        """Whether there are seeds and methods enough to rank."""
+        """Whether there are enough seeds and methods to rank."""
         methods = [row for row in self.rows if row["oracle"] and not row.get("context")]
         return enough(len(self.params.datasets) * len(self.params.seeds), len(methods))
 
     @property
     def figures(self) -> list[str]:
-        retrievals = [
-            f"retrieval-{dataset}-rate{self.plan.largest_rate(dataset)}"
-            for dataset in self.params.datasets
-        ]
-        return [*self.charts, *(["ranks"] if self.ranked else []), *retrievals]
+        figures = list(self.charts)
+        if self.ranked:
+            figures.append("ranks")
+        for dataset in self.params.datasets:
+            figures.append(f"retrieval-{dataset}-rate{self.plan.largest_rate(dataset)}")
+        return figures
 
     def chart_input(self, name: str) -> Mapping[str, str | list[str]]:
-        """What a chart is drawn from: files, and traces of all seeds."""
+        """The files that a chart is drawn from, and the traces of all seeds."""
         kind, _, dataset = name.partition("-")
-        inputs = {}
+        inputs: dict[str, str | list[str]] = {}
         for role, path in CHARTS[kind].inputs(self.plan.layout).items():
             files = [fill(path, dataset=dataset, seed=seed) for seed in self.params.seeds]
-            inputs[role] = files if role == "traces" else files[0]
+            inputs[role] = files[0]
+            if role == "traces":
+                inputs[role] = files
         return inputs
 
     @property
@@ -135,7 +133,10 @@ class Exhibits:
         return {dataset: self._compared(dataset) for dataset in self.params.datasets}
 
     def _compared(self, dataset: str) -> dict[str, object]:
-        """An encoder in a folder is named for what it is a copy of; `unlearn` holds every value that is tried."""
+        """The parameters of a data set. `unlearn` holds every value that is tried.
+
+        An encoder in a folder has the name of the published model that it is a copy of.
+        """
         names = ("source", "forget", "inference", "finetune", *memory_family().sections)
         keys = self.params.for_case(dataset).keys
         return {
@@ -149,38 +150,41 @@ class Exhibits:
 
     @property
     def scenario_rows(self) -> list[TableRow]:
-        """Rows of the tables of scenarios: those of the main tables; of what deletes rows also with outputs off."""
-        deleting = [METHODS[name] for name in self.params.methods if not METHODS[name].needs]
-        off = [_method_row(method) for method in deleting if method.original.learns]
-        switched = [
-            row | {"name": f"{row['name']}-off", "title": f"{row['title']}, output off"}
-            for row in off
-        ]
-        return self.rows + switched
+        """Rows of the tables of scenarios: those of the main tables, and some methods again with an output off.
+
+        These are the methods of trained systems that delete without data.
+        """
+        rows = list(self.rows)
+        for method in map(self.params.method, self.params.methods):
+            if method.original.learns and not method.needs:
+                row = _method_row(method)
+                switched = {"name": f"{row['name']}-off", "title": f"{row['title']}, output off"}
+                rows.append(row | switched)
+        return rows
 
     def requests(self, dataset: str) -> dict[str, str]:
-        """What each scenario of a data set forgets, in words, by its case."""
+        """The request of each scenario of a data set, in words, by its case."""
         words = {}
         for name in self.params.for_case(dataset).scenarios:
             forget = self.params.for_case(f"{dataset}/{SCENARIO}{name}").forget
-            words[f"{SCENARIO}{name}"] = " ".join(
-                [
-                    forget.sampling,
-                    ", ".join(forget.names or []) or forget_draws.list_file(forget) or "",
-                ]
-            ).rstrip()
+            listed = ", ".join(forget.names or []) or forget_draws.list_file(forget) or ""
+            words[f"{SCENARIO}{name}"] = f"{forget.sampling} {listed}".rstrip()
         return words
 
     @property
     def grid_in_words(self) -> str:
-        shares = {
-            name: [f"{100 * float(rate):g} %" for rate in rates]
-            for name, rates in self.plan.rates.items()
-        }
-        rates = "; ".join(f"{name} {', '.join(each)}" for name, each in shares.items())
+        phrases = []
+        for dataset, names in self.plan.rates.items():
+            percents = ", ".join(f"{100 * float(name):g} %" for name in names)
+            phrases.append(f"{dataset} {percents}")
+        rates = "; ".join(phrases)
         seeds = ", ".join(map(str, self.params.seeds))
         methods = ", ".join(self.params.methods)
         return f"Seeds: {seeds}. Forget rates: {rates}. Methods: {methods}."
+
+
+def _design(row: TableRow, kind: str, stored: str) -> TableRow:
+    return {"name": row["name"], "title": row["title"], "kind": kind, "stored": stored}
 
 
 def _original_row(family: Family) -> TableRow:

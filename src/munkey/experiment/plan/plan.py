@@ -32,7 +32,7 @@ class Plan(Cases):
     """Inputs of jobs and the evaluations that tables are made from."""
 
     def prepared(self, case: str) -> Files:
-        """A prepared data set, as named input. Every job of an audit reads the wrong labels of its pool, if it has them."""
+        """A prepared data set, as named input. An audit with wrong labels has a copy of its own."""
         dataset = dataset_of(case)
         if is_audit(case) and self.params.audit.pool_of == "mislabeled":
             folder = fill(self.layout.mislabeled, dataset=dataset)
@@ -198,7 +198,7 @@ class Plan(Cases):
         return {"systems": systems, "records": records}
 
     def evaluate_input(self, case: str, seed: str, subset: str, system: str) -> Files:
-        """The system to evaluate, which cases that differ only in inference share, and the neighbors it is asked with."""
+        """The system to evaluate, shared by cases that differ only in inference, and its keys and neighbors."""
         owner = self.owner(case, subset, *self.training_sections)
         files = {
             "system": fill(self.layout.system, case=owner, seed=seed, subset=subset, system=system)
@@ -397,7 +397,7 @@ class Plan(Cases):
 
 def files_of(runs: Iterable[Evaluation]) -> list[str]:
     """All files that evaluations are measured from."""
-    files = set()
+    files: set[str] = set()
     for run in runs:
         files.update((run.logits, run.record, run.training, run.forget))
     return sorted(files)

@@ -1,10 +1,10 @@
-"""What relearning trains further: the systems of the main run at the largest rate, on the retain set of each seed."""
+"""The systems that relearning trains further on retain sets: those of the main run at the largest rate."""
 
 from munkey.audits.attacks.relearning import RelearnedSystem, Role
 from munkey.core.paths import fill
 from munkey.experiment.plan.audits import title_of
 from munkey.experiment.plan.plan import Files, Plan
-from munkey.models.family import Family
+from munkey.models.family import FAMILIES, Family
 from munkey.settings import Sections
 
 
@@ -16,24 +16,25 @@ class RelearnPlan:
         self.params = plan.params
 
     def systems_of(self, dataset: str) -> list[RelearnedSystem]:
-        """Each family's original, its oracle, and what its methods left. A family that does not learn is left out.
+        """Each family's original, its oracle, and its unlearned systems. Families that do not learn are left out.
 
-        Raises ValueError where none learns.
+        Raises ValueError if none learns.
         """
-        methods = [
-            each for each in map(self.params.method, self.params.methods) if each.original.learns
-        ]
-        if not methods:
+        methods_of: dict[str, list[str]] = {}
+        for method in map(self.params.method, self.params.methods):
+            if method.original.learns:
+                methods_of.setdefault(method.original.name, []).append(method.name)
+        if not methods_of:
             named = ", ".join(self.params.methods)
             raise ValueError(
                 f"nothing to relearn: no weights are trained for {named}; add to `methods`, e.g. munkey"
             )
         systems = []
-        for family in {method.original.name: method.original for method in methods}.values():
+        for family_name, methods in methods_of.items():
+            family = FAMILIES[family_name]
             systems.append(self._system(dataset, "nothing", family, family.original))
             systems.append(self._system(dataset, "oracle", family, family.oracle))
-            names = [method.name for method in methods if method.original.name == family.name]
-            systems += [self._system(dataset, "method", family, name) for name in names]
+            systems += [self._system(dataset, "method", family, name) for name in methods]
         return systems
 
     def _system(self, dataset: str, role: Role, family: Family, name: str) -> RelearnedSystem:
@@ -47,14 +48,17 @@ class RelearnPlan:
         return f"rate{self.plan.largest_rate(dataset)}"
 
     def inputs(self, dataset: str, seed: str, system: str) -> Files:
-        """What the training of a system's family on the retain set reads; the system; what its memory finds."""
+        """The files of a training of the family on the retain set, the system, and the neighbors it is asked with."""
         family = self.plan.family_of(system)
         files = self.plan.train_input(dataset, seed, self.subset(dataset), family.letter)
-        subset = "full" if system in self.plan.originals else self.subset(dataset)
+        subset = self.subset(dataset)
+        if system in self.plan.originals:
+            subset = "full"
         evaluated = self.plan.evaluate_input(dataset, seed, subset, system)
-        return files | {
-            "retrieved" if name == "neighbors" else name: path for name, path in evaluated.items()
-        }
+        # `neighbors` are those of the training
+        if "neighbors" in evaluated:
+            evaluated["retrieved"] = evaluated.pop("neighbors")
+        return files | evaluated
 
     def settings(self, dataset: str, system: str) -> Sections:
         """How the family is trained and answers, and how it is trained further."""

@@ -18,41 +18,37 @@ class StreamPlan:
     def systems_of(self, dataset: str) -> list[StreamedSystem]:
         """Every method, and the oracle of each family that has one of them.
 
-        Raises ValueError where no method can forget single samples.
+        Raises ValueError if no method can forget single samples.
         """
-        methods = [self.params.method(name) for name in self.params.methods]
-        methods = [each for each in methods if not each.whole_classes]
+        every = map(self.params.method, self.params.methods)
+        methods = [method for method in every if not method.whole_classes]
         if not methods:
             named = ", ".join(self.params.methods)
             raise ValueError(
                 f"no stream: each method ({named}) forgets whole classes alone; add another to `methods`"
             )
-        families = {
-            one.original.name: one.original for one in methods if not one.original.exact
-        }.values()
-        oracles = [
-            self._system(dataset, each.oracle, each.title, "training set") for each in families
-        ]
-        return oracles + [
-            self._system(dataset, each.name, each.title, each.stored) for each in methods
-        ]
+        oracle_of: dict[str, StreamedSystem] = {}
+        systems = []
+        for method in methods:
+            family = method.original
+            if not family.exact and family.name not in oracle_of:
+                title = f"Retrain ({family.letter.upper()})"
+                oracle = self._system(dataset, family.oracle, title, "training set")
+                oracle_of[family.name] = oracle
+            systems.append(self._system(dataset, method.name, method.title, method.stored))
+        return [*oracle_of.values(), *systems]
 
     def _system(self, dataset: str, name: str, title: str, stored: str) -> StreamedSystem:
         layout = self.plan.layout
         seeds = range(2 * self.params.stream.pairs)
-        logits, records = (
-            [fill(path, dataset=dataset, seed=seed, system=name) for seed in seeds]
-            for path in (layout.stream_logits, layout.stream_record)
-        )
-        title = (
-            title if name in METHODS else f"Retrain ({self.plan.family_of(name).letter.upper()})"
-        )
+        logits = fill(layout.stream_logits, dataset=dataset, system=name)
+        record = fill(layout.stream_record, dataset=dataset, system=name)
         return {
             "name": name,
             "title": title,
             "stored": stored,
-            "logits": logits,
-            "records": records,
+            "logits": [fill(logits, seed=seed) for seed in seeds],
+            "records": [fill(record, seed=seed) for seed in seeds],
         }
 
     def inputs(self, dataset: str, seed: str, system: str) -> Files:
@@ -62,7 +58,9 @@ class StreamPlan:
         files = self.plan.forget_set(case, seed, "half")
         if system in METHODS:
             files |= self.plan.original(case, seed, system)
-        return files | ({"keyfile": self.plan.keys(case)} if family.has_memory else {})
+        if family.has_memory:
+            files["keyfile"] = self.plan.keys(case)
+        return files
 
     def settings(self, dataset: str, system: str) -> Sections:
         """How a system is trained, unlearned and asked."""
