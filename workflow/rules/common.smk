@@ -75,7 +75,7 @@ def planned_jobs():
 
 
 def lost_files(only_ahead):
-    """Results that an earlier run made and that are not there any more; of the jobs that are to run only, or of all."""
+    """Results that an earlier run made and that are missing now; of the jobs that are to run only, or of all."""
     return outcome.lost((job.log, job.output) for job, reason in planned_jobs() if reason or not only_ahead)
 
 
@@ -141,7 +141,7 @@ def planned_job(job, reason):
         before=sorted(reason.params_changed.only_old),
         files=sorted(reason.updated_input - reason.updated_input_run),
         other=[words for words, holds in other.items() if holds],
-        made=min(made, default=0),
+        made_at=min(made, default=0),
     )
 
 

@@ -160,17 +160,17 @@ def test_a_page_that_is_newer_than_the_metrics_is_named_alone(said):
         (
             ["a.npz"],
             True,
-            ["a.npz is not there any more", "made again, and so is all", "gpu=1 -- a.npz`"],
+            ["a.npz is missing", "it is made again, with all that", "gpu=1 -- a.npz`"],
         ),
         (
             ["a.npz", "b.npz"],
             True,
-            ["2 files, e.g. a.npz, are not there any more", "all that was made from it"],
+            ["2 files, e.g. a.npz, are missing", "all that depends on it"],
         ),
         (
             ["a.npz"],
             False,
-            ["a.npz is not there any more", "nothing that is left to make", "gpu=1 -- a.npz`"],
+            ["a.npz is missing", "no remaining job reads it", "gpu=1 -- a.npz`"],
         ),
     ],
 )

@@ -5,10 +5,17 @@ from munkey.experiment.run.reasons import PlannedJob, lines
 
 
 def planned(
-    what="train vit", changed=None, before=(), files=(), other=(), made=1.0, method="", rule="train"
+    what="train vit",
+    changed=None,
+    before=(),
+    files=(),
+    other=(),
+    made_at=1.0,
+    method="",
+    rule="train",
 ):
     return PlannedJob(
-        rule, what, method, changed or {}, [repr(each) for each in before], files, other, made
+        rule, what, method, changed or {}, [repr(each) for each in before], files, other, made_at
     )
 
 
@@ -45,12 +52,16 @@ def test_code_is_named_by_function_and_by_the_files_that_are_newer_than_the_resu
     (line,) = said(job)
     assert line.startswith("measure: the code of metrics.metrics: ") and line.endswith(" more")
     later = 1e12
-    (line,) = said(planned("measure", job.changed, ["metrics.metrics 0123"], made=later))
+    (line,) = said(planned("measure", job.changed, ["metrics.metrics 0123"], made_at=later))
     assert line == "measure: the code of metrics.metrics: another version than that of the results"
 
 
 def test_jobs_that_are_new_or_follow_are_counted_by_rule():
-    jobs = [planned(made=0.0), planned(made=0.0, files=["keys.npz"]), planned(rule="evaluate")]
+    jobs = [
+        planned(made_at=0.0),
+        planned(made_at=0.0, files=["keys.npz"]),
+        planned(rule="evaluate"),
+    ]
     assert said(*jobs) == ["not made yet: train (2)", "made from what is made anew: evaluate (1)"]
 
 

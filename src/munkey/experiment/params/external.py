@@ -1,9 +1,10 @@
-"""What parameters name outside of themselves, checked before any job: files of data sets, encoders, tracking stores."""
+"""Checks, before any job, of the outside things that parameters name: files of data sets, encoders, tracking stores."""
 
 import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,7 +24,7 @@ NO_NAMES = {"na", "null", "none", "nan", "inf", "infinity", "true", "false"}
 
 
 def reader_faults(dataset: str, source: SourceSettings, prefix: str) -> list[str]:
-    """What is wrong with the name of a data set or with what is to read it."""
+    """The faults of a data set's name, or of its reader."""
     readers = [entry.name for entry in DATASETS.values() if entry.needs_path]
     listed = ", ".join(readers)
     if source.reader not in (None, *readers):
@@ -53,7 +54,7 @@ def reader_faults(dataset: str, source: SourceSettings, prefix: str) -> list[str
 
 
 def source_faults(dataset: str, source: SourceSettings, least: int, prefix: str) -> list[str]:
-    """What is wrong with the files of a data set that has a reader, or with its size. least: of the training set."""
+    """The faults of the files or the size of a data set that has a reader. least: number of training samples needed."""
     reader = reader_of(dataset, source)
     if reader.train is not None and reader.train < least:
         needs = f"keys.depth and forget.rates need at least {least:,}"
@@ -72,7 +73,7 @@ def source_faults(dataset: str, source: SourceSettings, least: int, prefix: str)
 
 
 def list_faults(forget: ForgetSettings, seeds: Sequence[int], prefix: str) -> list[str]:
-    """What is wrong with the files of a forget set by list, before it is known which samples there are."""
+    """The faults of the files of a listed forget set, before it is known which samples there are."""
     list_file = forget_draws.list_file(forget)
     if list_file is None:
         return []
@@ -86,20 +87,20 @@ def list_faults(forget: ForgetSettings, seeds: Sequence[int], prefix: str) -> li
 
 
 def _kind(path: str) -> str | None:
-    """Folder or file, or None where there is neither or it cannot be looked at."""
-    try:
-        return "folder" if Path(path).is_dir() else "file" if Path(path).exists() else None
-    except OSError:  # a name that is too long, a folder that may not be entered
-        return None
+    """Folder or file; None if it is neither or cannot be looked at."""
+    with suppress(OSError):  # a name that is too long, a folder that may not be entered
+        if Path(path).is_dir():
+            return "folder"
+        if Path(path).exists():
+            return "file"
+    return None
 
 
 def check_uri(uri: str) -> None:
     """Raise ValueError for an address that MLflow has no store for, or one whose database driver is not installed."""
-    # without its password
-    scheme, where = (
-        uri.partition(":")[0],
-        f"tracking.uri = {re.sub('//.*@', '//', uri)!r}",
-    )
+    scheme = uri.partition(":")[0]
+    without_password = re.sub("//.*@", "//", uri)
+    where = f"tracking.uri = {without_password!r}"
     if re.fullmatch(r"sqlite:///[^/].*|sqlite:////[^/].*", uri):
         return
     if scheme in ("http", "https"):
@@ -113,10 +114,11 @@ def check_uri(uri: str) -> None:
 
 
 def _host(uri: str) -> str | None:
-    try:
-        return urlsplit(uri).hostname if urlsplit(uri).port != 0 else None
-    except ValueError:
-        return None
+    with suppress(ValueError):
+        parts = urlsplit(uri)
+        if parts.port != 0:
+            return parts.hostname
+    return None
 
 
 def _check_driver(uri: str) -> None:
@@ -133,7 +135,7 @@ def _check_driver(uri: str) -> None:
 
 
 def check_encoder(keys: KeySettings) -> None:
-    """Raise ValueError if there is no such encoder, or if it takes no such size or revision."""
+    """Raise ValueError for an unknown encoder, or for a size or revision that it does not take."""
     try:
         parts = parts_of(keys)
     except KeyError as error:
@@ -169,18 +171,16 @@ def _check_part(keys: EncoderSettings) -> None:
             " 'munkey[keys]'"
         )
     if (entry.size == "free") != (keys.image_size is not None):
-        allowed = (
-            "a number of pixels"
-            if entry.size == "free"
-            else "null: its own preprocessing fixes the size"
-        )
+        allowed = "null: its own preprocessing fixes the size"
+        if entry.size == "free":
+            allowed = "a number of pixels"
         raise ValueError(
             f"keys.image_size = {keys.image_size}: with encoder {keys.encoder} it must be {allowed}"
         )
     if (entry.revision is None) != (keys.revision is None):
-        allowed = (
-            f"a commit of its hub repository, e.g. {entry.revision}" if entry.revision else "null"
-        )
+        allowed = "null"
+        if entry.revision:
+            allowed = f"a commit of its hub repository, e.g. {entry.revision}"
         raise ValueError(
             f"keys.revision = {keys.revision}: with encoder {keys.encoder} it must be {allowed}"
         )
@@ -202,7 +202,8 @@ def _check_folder(
     folder: str, setting: str = "keys.encoder", types: Mapping[str, object] = MODEL_TYPES
 ) -> None:
     """Raise ValueError for a folder without a saved model that can be loaded. types: of transformers."""
-    where, path = f"{setting} = {folder!r}", Path(folder)
+    path = Path(folder)
+    where = f"{setting} = {folder!r}"
     if _kind(folder) != "folder":
         raise ValueError(f"{where}: there is no such folder")
     try:
@@ -212,16 +213,20 @@ def _check_folder(
     except ValueError:
         raise ValueError(f"{where}: config.json is not JSON") from None
     has_processor = (path / "preprocessor_config.json").exists()
-    kind = str(config.get("model_type", "")) if isinstance(config, dict) else ""
+    if not isinstance(config, dict):
+        config = {}
+    kind = str(config.get("model_type", ""))
     if kind in types and not has_processor:
         raise ValueError(
             f"{where}: preprocessor_config.json is missing; save the model's image processor there too"
         )
     # Whether a vision model of another type has pooled features is known once it is loaded.
     is_other = bool(types and kind and has_processor)
-    is_timm = isinstance(config, dict) and "architecture" in config
+    is_timm = "architecture" in config
     if kind not in types and not is_other and not is_timm:
-        supported = SUPPORTED if types else "the folder must hold a model that timm saved"
+        supported = "the folder must hold a model that timm saved"
+        if types:
+            supported = SUPPORTED
         raise ValueError(
             f"{where}: config.json is not that of a model that works here; {supported}"
         )
@@ -232,18 +237,19 @@ def _check_timm(name: str, setting: str = "keys.encoder") -> None:
     model = name.partition(".")[0]
     if ":" not in name and timm_models() and model not in timm_models():
         close = difflib.get_close_matches(model, timm_models(), n=3, cutoff=0.5)
-        hint = f"; similar names: {', '.join(close)}" if close else ""
+        hint = ""
+        if close:
+            hint = f"; similar names: {', '.join(close)}"
         raise ValueError(f"{setting} = 'timm:{name}': timm has no such model{hint}")
 
 
 @cache
 def timm_models() -> frozenset[str]:
-    """The names of timm's models, read from its files, because importing it takes torch; empty where it is not here."""
+    """The names of timm's models, read from its files, as importing it takes torch; empty if timm is not installed."""
     spec = find_spec("timm")
-    folders = spec.submodule_search_locations if spec and spec.submodule_search_locations else []
-    files = [file for folder in folders for file in Path(folder).glob("models/*.py")]
-    return frozenset(
-        name
-        for file in files
-        for name in re.findall(r"@register_model\ndef (\w+)", file.read_text())
-    )
+    names: set[str] = set()
+    if spec is None or spec.origin is None:
+        return frozenset()
+    for file in (Path(spec.origin).parent / "models").glob("*.py"):
+        names.update(re.findall(r"@register_model\ndef (\w+)", file.read_text()))
+    return frozenset(names)

@@ -1,4 +1,4 @@
-"""What is wrong with parameters, in words: key, value, what is allowed."""
+"""Faults of parameters in words: the key, its value, and the allowed values."""
 
 import reprlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -15,11 +15,15 @@ QUOTES = (
 )
 Entry = TypeVar("Entry")
 BRIEF = reprlib.Repr()
-BRIEF.maxlevel, BRIEF.maxlist, BRIEF.maxdict, BRIEF.maxstring, BRIEF.maxother = 4, 10, 10, 120, 120
+BRIEF.maxlevel = 4
+BRIEF.maxlist = 10
+BRIEF.maxdict = 10
+BRIEF.maxstring = 120
+BRIEF.maxother = 120
 
 
 class ParamsError(ValueError):
-    """The parameters are not valid; the message names each key, its value and what is allowed."""
+    """The parameters are not valid; the message names each key, its value and the allowed values."""
 
 
 def shortened(value: object) -> str:
@@ -29,7 +33,7 @@ def shortened(value: object) -> str:
 
 @contextmanager
 def noted(faults: list[str], model: type[BaseModel], prefix: str = "") -> Iterator[None]:
-    """Add to `faults` what a model refuses, instead of raising ValidationError. prefix: of its keys."""
+    """Add a model's refusals to `faults` instead of raising ValidationError. prefix: of its keys."""
     try:
         yield
     except ValidationError as error:
@@ -37,8 +41,10 @@ def noted(faults: list[str], model: type[BaseModel], prefix: str = "") -> Iterat
 
 
 def _explain(model: type[BaseModel], fault: Mapping[str, object], prefix: str) -> str:
-    """One pydantic error in words: key, value, what is allowed."""
-    loc, kind, value = fault["loc"], fault["type"], fault["input"]
+    """One pydantic error in words: the key, its value, and the allowed values."""
+    loc = fault["loc"]
+    kind = fault["type"]
+    value = fault["input"]
     assert isinstance(loc, tuple)
     where = prefix + ".".join(str(part) for part in loc)
     if kind == "extra_forbidden":
@@ -74,8 +80,9 @@ def _keys_at(model: object, loc: Sequence[object]) -> Mapping[str, object]:
 
 
 def unknown(where: str, value: object, name: str, allowed: Collection[str]) -> str:
-    """What to say of an unknown key."""
-    return f"{where} = {shortened(value)}: unknown key{meant(name, allowed)} Allowed: {', '.join(allowed) or 'nothing'}"
+    """The message on an unknown key."""
+    listed = ", ".join(allowed) or "nothing"
+    return f"{where} = {shortened(value)}: unknown key{meant(name, allowed)} Allowed: {listed}"
 
 
 def require_registered(key: str, name: str, registry: Registry[Entry]) -> Entry:
@@ -90,6 +97,6 @@ def require_registered(key: str, name: str, registry: Registry[Entry]) -> Entry:
 
 
 def require_unique(key: str, values: Sequence[object]) -> None:
-    """Raise ValueError for what is listed twice."""
+    """Raise ValueError if a value is listed twice."""
     if len(set(values)) != len(values):
         raise ValueError(f"{key} = {shortened(values)}: each may be listed only once")

@@ -56,10 +56,10 @@ from munkey.unlearn.contract import METHODS, Method
 
 
 def _without_null(scenarios: object) -> object:
-    """Those that are not switched off."""
+    """The scenarios that are not switched off."""
     if not isinstance(scenarios, Mapping):
         return scenarios
-    return {name: each for name, each in scenarios.items() if each is not None}
+    return {name: changes for name, changes in scenarios.items() if changes is not None}
 
 
 class DatasetParams(Section):
@@ -83,13 +83,18 @@ class DatasetParams(Section):
 
     def of_family(self, family: Family[Settings]) -> Settings:
         """The section of a family; None for one that has none."""
-        return cast("Settings", getattr(self, family.name) if family.settings else None)
+        section = None
+        if family.settings:
+            section = getattr(self, family.name)
+        return cast("Settings", section)
 
     @property
     def least_samples(self) -> int:
-        """Training samples needed, so that every rate forgets one and enough neighbors are left after forgetting."""
+        """The training samples needed for every rate to forget one, and for enough neighbors to remain."""
         rates = self.forget.rates
-        return max(math.ceil(self.keys.depth / (1 - max(rates))), math.floor(0.5 / min(rates)) + 1)
+        for_neighbors = math.ceil(self.keys.depth / (1 - max(rates)))
+        for_smallest_rate = math.floor(0.5 / min(rates)) + 1
+        return max(for_neighbors, for_smallest_rate)
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
@@ -101,7 +106,7 @@ class DatasetParams(Section):
             )
         self._check_limit()
         for knob, values in self.ablations.items():
-            require_unique(f"ablations.{knob}", [name_of(value) for value in values])
+            require_unique(f"ablations.{knob}", list(map(name_of, values)))
         depth = self.keys.depth
         if self.inference.k > depth:
             raise ValueError(
@@ -109,20 +114,21 @@ class DatasetParams(Section):
             )
         for family in FAMILIES.values():
             section = self.of_family(family)
-            for key, value in family.neighbors_read(section).items() if section else ():
-                if value >= depth:  # of which one is the sample itself
+            if not section:
+                continue
+            for key, value in family.neighbors_read(section).items():
+                if value >= depth:  # the sample itself is one of the `depth` nearest
                     raise ValueError(f"{key} = {value} must be less than keys.depth = {depth}")
         return self
 
     def _check_limit(self) -> None:
         """Raise ValueError if so few images of a class are taken that forgetting leaves a class with none."""
-        limit, rate = self.source.limit_per_class, max(self.forget.rates)
-        most = math.ceil(rate * (limit or 0)) if self.forget.sampling == "stratified" else 1
-        if (
-            limit is not None
-            and most >= limit
-            and self.forget.sampling in ("stratified", "uniform")
-        ):
+        limit = self.source.limit_per_class
+        if limit is None:
+            return
+        rate = max(self.forget.rates)
+        most_forgotten = {"stratified": math.ceil(rate * limit), "uniform": 1}
+        if most_forgotten.get(self.forget.sampling, 0) >= limit:
             raise ValueError(
                 f"source.limit_per_class = {limit}: forgetting {rate} of the training samples would leave a class"
                 " empty; raise it"
@@ -172,16 +178,7 @@ class Params(DatasetParams):
             check_pretrained(self.of_family(FAMILIES[self.network]).model)
         for key in ("datasets", "seeds", "methods"):
             require_unique(key, getattr(self, key))
-        known = {
-            f"{method.name}.{key}"
-            for method in METHODS.values()
-            for key in method.settings.model_fields
-        }
-        if others := sorted(self.search_grid.keys() - known - {"lr_factor"}):
-            hint = meant(others[0], known)
-            raise ValueError(
-                f"search_grid: unknown key {others[0]!r}{hint} There are: lr_factor, {', '.join(sorted(known))}"
-            )
+        self._check_search_grid()
         for name in self.methods:
             method = require_registered("methods", name, METHODS)
             require_registered(f"the method {name}", method.family, FAMILIES)
@@ -201,12 +198,25 @@ class Params(DatasetParams):
                 )
         return self
 
+    def _check_search_grid(self) -> None:
+        """Raise ValueError for a key of the search grid that no method has."""
+        known_keys = set[str]()
+        for method in METHODS.values():
+            known_keys.update(f"{method.name}.{key}" for key in method.settings.model_fields)
+        unknown_keys = sorted(self.search_grid.keys() - known_keys - {"lr_factor"})
+        if unknown_keys:
+            hint = meant(unknown_keys[0], known_keys)
+            listed = ", ".join(sorted(known_keys))
+            raise ValueError(
+                f"search_grid: unknown key {unknown_keys[0]!r}{hint} There are: lr_factor, {listed}"
+            )
+
     def method(self, name: str) -> Method:
         """A method of the registry; of a post-hoc one, as it starts from `network`."""
         return METHODS[name].on(self.network)
 
     def reader(self, dataset: str) -> DatasetEntry:
-        """What reads a data set."""
+        """The reader of a data set."""
         return reader_of(dataset, self.for_case(dataset).source)
 
     def candidate_count(self, dataset: str, method: str) -> int:
@@ -215,13 +225,13 @@ class Params(DatasetParams):
         return math.prod(map(len, values_to_try(settings, self.search_grid, method).values()))
 
     def candidate_values(self, dataset: str, method: str) -> list[dict[str, object]]:
-        """What the search tries for a method: the values of its section where there is no grid for them."""
+        """The values that the search tries for a method; keys without a grid keep the values of its section."""
         settings = dict(self.for_case(dataset).unlearn[method])
         values = values_to_try(settings, self.search_grid, method)
-        return [
-            settings | dict(zip(values, chosen, strict=True))
-            for chosen in product(*values.values())
-        ]
+        candidates = []
+        for combination in product(*values.values()):
+            candidates.append(settings | dict(zip(values, combination, strict=True)))
+        return candidates
 
     def candidates(self, dataset: str, method: str) -> list[Section]:
         """The settings that the search tries for a method."""
@@ -231,14 +241,15 @@ class Params(DatasetParams):
     def for_case(self, case: str) -> DatasetParams:
         """The parameters as they hold for a data set, its overrides applied, or for one of its cases.
 
-        Raises ValidationError for values that do not fit together, KeyError for a case that there is not.
+        Raises ValidationError for values that do not fit together, KeyError for an unknown case.
         """
         if case not in self._cases:
             dataset, _, change = case.partition("/")
-            override = (
-                self.changes_of(dataset)[change] if change else self.overrides.get(dataset, {})
-            )
-            below = self.for_case(dataset) if change else self
+            below: DatasetParams = self
+            override = self.overrides.get(dataset, {})
+            if change:
+                below = self.for_case(dataset)
+                override = self.changes_of(dataset)[change]
             kind = models().dataset
             sections = {name: getattr(below, name) for name in kind.model_fields}
             # Only what is overridden is written out and checked again; all else is handed on as it is.
@@ -247,59 +258,58 @@ class Params(DatasetParams):
         return self._cases[case]
 
     def changes_of(self, dataset: str) -> dict[str, dict[str, object]]:
-        """What the ablations and the selection of a data set change, by the place below it: KNOB/VALUE."""
+        """The changes of a data set's ablations, scenarios, selection and audit, by the place below it: KNOB/VALUE."""
         if dataset not in self._changes:
-            ablations = self.for_case(dataset).ablations.items()
-            changes = {
-                f"{knob}/{name_of(each)}": sections_of(knob, each)
-                for knob, values in ablations
-                for each in values
-            }
-            changes |= {
-                f"scenario/{name}": {"forget": each}
-                for name, each in self.for_case(dataset).scenarios.items()
-            }
+            params = self.for_case(dataset)
+            changes: dict[str, dict[str, object]] = {}
+            for knob, values in params.ablations.items():
+                for value in values:
+                    changes[f"{knob}/{name_of(value)}"] = sections_of(knob, value)
+            for name, forget in params.scenarios.items():
+                changes[f"scenario/{name}"] = {"forget": forget}
             self._changes[dataset] = changes | self.pairs | self.audited
         return self._changes[dataset]
 
     @cached_property
     def pairs(self) -> dict[str, dict[str, object]]:
-        """What the selection changes on every data set, by the place below it: p_drop/PAIR."""
+        """The changes of the selection on every data set, by the place below it: p_drop/PAIR."""
         name = memory_family().name
-        return {f"p_drop/{name_of(pair)}": {name: {"p_drop": "fixed"} | pair} for pair in self.grid}
+        changes: dict[str, dict[str, object]] = {}
+        for pair in self.grid:
+            changes[f"p_drop/{name_of(pair)}"] = {name: {"p_drop": "fixed"} | pair}
+        return changes
 
     @cached_property
     def audited(self) -> dict[str, dict[str, object]]:
-        """What the cases of an audit change, by the place below each data set: audit/WHICH."""
+        """The changes of an audit's cases, by the place below each data set: audit/WHICH."""
         fixed = {memory_family().name: {"p_drop": "fixed"}}
-        changes = {"control": self.audit.control, **self.audit_grid}
-        changed = {
-            name: merge(fixed, sections_of(f"audit.{name}", knobs))
-            for name, knobs in changes.items()
-        }
-        return {"audit/pool": {}} | {
-            f"audit/{name}": sections for name, sections in changed.items()
-        }
+        changes: dict[str, dict[str, object]] = {"audit/pool": {}}
+        for name, knobs in {"control": self.audit.control, **self.audit_grid}.items():
+            changes[f"audit/{name}"] = merge(fixed, sections_of(f"audit.{name}", knobs))
+        return changes
 
     @cached_property
     def audit_grid(self) -> dict[str, dict[str, object]]:
         """The knobs that the audit's grid sets, by the name of each of its cases; no combination twice."""
-        combinations = [
-            dict(zip(block, values, strict=True))
-            for block in self.audit.grid
-            for values in product(*block.values())
-        ]
-        names = short_names(knob for block in self.audit.grid for knob in block)
-        return {name_of_knobs(each, names): each for each in combinations}
+        knobs: list[str] = []
+        for block in self.audit.grid:
+            knobs += block
+        names = short_names(knobs)
+        points: dict[str, dict[str, object]] = {}
+        for block in self.audit.grid:
+            for values in product(*block.values()):
+                point = dict(zip(block, values, strict=True))
+                points[name_of_knobs(point, names)] = point
+        return points
 
     @property
     def grid(self) -> list[dict[str, float]]:
         """The pairs that the selection compares, and the corner (0, 0) that it shows for reference."""
         grid = product(self.selection.p_image, self.selection.p_token)
-        return [
-            {"p_image": image, "p_token": token}
-            for image, token in dict.fromkeys([(0.0, 0.0), *grid])
-        ]
+        pairs = []
+        for image, token in dict.fromkeys([(0.0, 0.0), *grid]):
+            pairs.append({"p_image": image, "p_token": token})
+        return pairs
 
 
 def memory_family() -> Family:
@@ -322,13 +332,13 @@ def models() -> Models:
 
     A section of a plug-in is needed only where it is used; one of a file that was refused is not looked at.
     """
-    families = tuple(
-        (one.name, one.settings, one.name in FAMILIES.origins)
-        for one in FAMILIES.values()
-        if one.settings
-    )
-    methods = tuple((method.name, method.settings) for method in METHODS.values())
-    return _models(families, methods, tuple(FAMILIES.refused), tuple(METHODS.refused))
+    families = []
+    for family in FAMILIES.values():
+        if family.settings:
+            families.append((family.name, family.settings, family.name in FAMILIES.origins))
+    methods = [(method.name, method.settings) for method in METHODS.values()]
+    refused = (tuple(FAMILIES.refused), tuple(METHODS.refused))
+    return _models(tuple(families), tuple(methods), *refused)
 
 
 @cache
@@ -338,9 +348,10 @@ def _models(
     *refused: list[str],
 ) -> Models:
     sections: dict[str, object] = dict.fromkeys(refused[0], (object, None))
-    sections |= {
-        name: (kind | None, None) if plugin else (kind, ...) for name, kind, plugin in families
-    }
+    for name, kind, is_plugin in families:
+        sections[name] = (kind, ...)
+        if is_plugin:
+            sections[name] = (kind | None, None)
     kinds = dict.fromkeys(refused[1], object) | dict(methods)
     unlearn = with_config(ConfigDict(extra="forbid"))(TypedDict("unlearn", kinds, total=False))  # type: ignore[operator]
     sections["unlearn"] = (unlearn, ...)

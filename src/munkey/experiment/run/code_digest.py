@@ -2,7 +2,7 @@
 
 Snakemake compares scripts, but not what they import. Each rule's params therefore hold a digest of the
 modules of this package that its job imports, directly or not, inside functions too; and of those of
-plug-ins, with the versions of their distributions, which stand for what is not Python there. Comments,
+plug-ins, with the versions of their distributions, which stand for their files other than Python. Comments,
 docstrings, formatting and what only type checkers import do not count.
 
 Nothing is imported: grimp reads the imports of this package. What a registry finds, or `importlib`
@@ -57,19 +57,24 @@ def digest(*roots: Root) -> str:
 def newer(name: str, moment: float) -> list[str]:
     """The files behind a digest of this process that were changed after a moment, shown as below the package."""
     code = _code()
-    files = [code.files[module] for module in code.closure(_ROOTS.get(name, ()))]
-    return sorted(
-        str(file.relative_to(PACKAGE) if file.is_relative_to(PACKAGE) else file)
-        for file in files
-        if file.stat().st_mtime > moment
-    )
+    changed = []
+    for module in code.closure(_ROOTS.get(name, ())):
+        file = code.files[module]
+        if file.stat().st_mtime <= moment:
+            continue
+        if file.is_relative_to(PACKAGE):
+            file = file.relative_to(PACKAGE)
+        changed.append(str(file))
+    return sorted(changed)
 
 
 def module_of(root: Root) -> str:
     """The name of the module of a root; of an object and of its method, that of the object's class."""
     if isinstance(root, str):
         return root
-    owner = root.__self__ if isinstance(root, MethodType) else root
+    owner = root
+    if isinstance(root, MethodType):
+        owner = root.__self__
     return str(getattr(owner, "__module__", type(owner).__module__))
 
 
@@ -157,8 +162,10 @@ def _files(name: str, place: Path) -> dict[str, Path]:
 
 
 def _imports(module: str, file: Path) -> Iterator[str]:
-    """Names of modules that a file imports, among names of what it takes from them; none if it does not parse."""
-    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    """Names of modules that a file imports, and of objects that it takes from them; none if it does not parse."""
+    package = module
+    if file.name != "__init__.py":
+        package = module.rpartition(".")[0]
     with suppress(SyntaxError, ValueError, ImportError):
         nodes: list[ast.AST] = [ast.parse(file.read_bytes())]
         for node in nodes:
@@ -200,10 +207,9 @@ def _without_docstrings(content: bytes) -> ast.Module:
 def _known_hashes() -> dict[str, dict[str, str]]:
     """The hashes of KNOWN, by file. New ones are written there when the process ends."""
     try:
-        hashes = {
-            file: {"state": each["state"], "code": each["code"]}
-            for file, each in read_json(KNOWN).items()
-        }
+        hashes = {}
+        for file, known_hash in read_json(KNOWN).items():
+            hashes[file] = {"state": known_hash["state"], "code": known_hash["code"]}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # not there yet, or damaged
         hashes = {}
     before = dict(hashes)

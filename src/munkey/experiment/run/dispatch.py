@@ -4,6 +4,7 @@ import dataclasses
 import importlib
 import inspect
 import pkgutil
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,19 +19,19 @@ CLASS = "@class"  # of a dumped section: no setting and no case can have this na
 
 
 def dumped(value: object) -> object:
-    """What a rule hands to a job, with each section of the parameters as plain values, and its class.
+    """A value that a rule hands to a job, with each section of the parameters as plain values, and its class.
 
     Snakemake keeps a rule's params in text, to tell whether they changed; of objects it would see no change.
     """
     if isinstance(value, Section):
         return {CLASS: f"{type(value).__module__}:{type(value).__qualname__}"} | value.model_dump()
     if isinstance(value, Mapping):
-        return {name: dumped(one) for name, one in value.items()}
+        return {name: dumped(each) for name, each in value.items()}
     return value
 
 
 def restored(value: object) -> object:
-    """What was dumped, in the process of the job.
+    """The value that was dumped, in the process of the job.
 
     Raises ValidationError for a section that is not valid, TypeError for one that was not dumped.
     """
@@ -41,7 +42,7 @@ def restored(value: object) -> object:
         )
     if not isinstance(value, Mapping):
         return value
-    values = {name: restored(one) for name, one in value.items()}
+    values = {name: restored(each) for name, each in value.items()}
     if CLASS not in values:
         return values
     kind = pkgutil.resolve_name(str(values.pop(CLASS)))
@@ -50,7 +51,7 @@ def restored(value: object) -> object:
 
 @dataclass(frozen=True)
 class Task:
-    """What a rule names of a job. `code` of params: MODULE.FUNCTION, a space, and a digest of the code."""
+    """A job as its rule describes it. `code` of params: MODULE.FUNCTION, a space, and a digest of the code."""
 
     rule: str
     wildcards: Named
@@ -61,51 +62,57 @@ class Task:
 
 def run(task: Task, log: str, threads: int, gpus: int, config: Named) -> None:
     """Run a job: its function in its surroundings. gpus: how many it may use; config: all parameters."""
-    outputs = [
-        path
-        for each in task.outputs.values()
-        for path in ([each] if isinstance(each, str) else each)
-    ]
+    outputs: list[str] = []
+    for paths in task.outputs.values():
+        if isinstance(paths, str):
+            outputs.append(paths)
+        else:
+            outputs += paths
     with job(log, threads, outputs):
-        # they change no result
-        settings = {name: config[name] for name in ("resident_share", "checkpoint_s")}
         module, _, name = str(task.params["code"]).partition(" ")[0].partition(".")
         function = getattr(importlib.import_module(f"munkey.jobs.{module}"), name)
-        files = {"inputs": task.inputs, "outputs": task.outputs}
-        call(
-            function,
-            task,
-            {"device": device_of(gpus), "config": config, "log": log, **files, **settings},
-        )
+        surroundings = {
+            "device": device_of(gpus),
+            "config": config,
+            "log": log,
+            "inputs": task.inputs,
+            "outputs": task.outputs,
+            # these two change no result
+            "resident_share": config["resident_share"],
+            "checkpoint_s": config["checkpoint_s"],
+        }
+        call(function, task, surroundings)
 
 
 def call(function: Function, task: Task, surroundings: Named) -> None:
-    """Call a job's function with what its rule names like the function's parameters, converted to their types.
+    """Call a job's function with the values that its rule names like the function's parameters.
 
-    surroundings: what else a function may ask for. Of the same name, a file or a parameter goes before a wildcard. What
-    the function has no parameter for is left out. A parameter that is a record gets what its fields name. Sections of
-    the parameters, which a rule hands over `dumped`, are restored. Raises
-    TypeError for a name that is missing or stands twice, and pydantic's ValidationError for a value that does not fit.
+    Values are converted to the types of the parameters; sections, which a rule hands over `dumped`, are restored. A
+    parameter that is a record gets the values that its fields name. Values without a parameter are left out. If a
+    wildcard has the name of a file or a parameter, it gives way. surroundings: further values that a function may have
+    a parameter for. Raises TypeError for a name that is missing or stands twice, and pydantic's ValidationError for a
+    value that does not fit.
     """
     from pydantic import validate_call
 
-    named = [*task.inputs, *task.outputs, *task.params]
-    if twice := sorted({name for name in named if named.count(name) > 1}):
+    counts = Counter([*task.inputs, *task.outputs, *task.params])
+    twice = sorted(name for name, count in counts.items() if count > 1)
+    if twice:
         raise TypeError(
             f"rule {task.rule}: {', '.join(twice)} names two of its inputs, outputs and params"
         )
     params = {name: restored(value) for name, value in task.params.items()}
-    given = {**surroundings, **task.wildcards, **task.inputs, **task.outputs, **params}
-    arguments, missing = _arguments(function, given)
+    values = {**surroundings, **task.wildcards, **task.inputs, **task.outputs, **params}
+    arguments, missing = _arguments(function, values)
     if missing:
         raise TypeError(
             f"rule {task.rule}: {function.__module__}.{function.__name__} needs {', '.join(missing)}; name it among the"
-            f" rule's input, output or params. The rule gives {', '.join(sorted(given))}"
+            f" rule's input, output or params. The rule gives {', '.join(sorted(values))}"
         )
     validate_call(function)(**arguments)
 
 
-def _arguments(function: Callable[..., Any], given: Named) -> tuple[dict[str, Any], list[str]]:
+def _arguments(function: Callable[..., Any], values: Named) -> tuple[dict[str, Any], list[str]]:
     """Values for the parameters of a function or for the fields of a record, by name; and the names that are missing.
 
     A parameter whose type is a dataclass is such a record.
@@ -114,10 +121,10 @@ def _arguments(function: Callable[..., Any], given: Named) -> tuple[dict[str, An
     missing: list[str] = []
     for name, parameter in inspect.signature(function).parameters.items():
         record = parameter.annotation
-        if name in given:
-            arguments[name] = given[name]
+        if name in values:
+            arguments[name] = values[name]
         elif isinstance(record, type) and dataclasses.is_dataclass(record):
-            arguments[name], missing_fields = _arguments(record, given)
+            arguments[name], missing_fields = _arguments(record, values)
             missing += missing_fields
         elif parameter.default is parameter.empty:
             missing.append(name)

@@ -1,14 +1,15 @@
 """Fast start for short jobs: they are forked from one process that has already imported the slow libraries.
 
-A grid has hundreds of jobs that take seconds, and importing torch takes as long as many of them. Snakemake launches one
-server per run, which imports libraries but nothing of this package, so that edited code always takes effect. Each job
-asks the server for a fork of itself. The fork takes over the job's arguments, environment, folder and output, and runs
-the job's script. What libraries and the loader read when they are loaded, e.g. LD_LIBRARY_PATH, is that of the run. If
-there is no server, or it ends before the job has begun, the job runs in its own process. MUNKEY_FORK_SERVER=0 turns the
-server off. On a cluster there is none.
+A grid has hundreds of jobs that take seconds, and importing torch takes as long as many of them.
+Snakemake launches one server per run, which imports libraries but nothing of this package, so that
+edited code always takes effect. Each job asks the server for a fork of itself. The fork takes over
+the job's arguments, environment, folder and output, and runs the job's script. Variables that
+libraries and the loader read when they are loaded, e.g. LD_LIBRARY_PATH, are those of the run.
+Without a server, or if it ends before the job has begun, the job runs in its own process.
+MUNKEY_FORK_SERVER=0 turns the server off. On a cluster there is none.
 
-Every job of a run, forked or not, ends when Snakemake does, even if that is killed: otherwise a second run would write
-the same files as the jobs left over from the first.
+Every job of a run, forked or not, ends when Snakemake does, even if that is killed: otherwise a
+second run would write the same files as the jobs left over from the first.
 """
 
 import atexit
@@ -41,7 +42,8 @@ KILLED = (
     "this job was killed; if nobody killed it, the machine ran out of memory: see its system log"
 )
 INTERRUPTED = 128 + signal.SIGINT  # exit status
-# The server imports with one thread, since threads do not survive a fork. Each job sets its own number.
+# The server imports with one thread, since threads do not survive a fork. Each job sets its own
+# number.
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
@@ -93,7 +95,8 @@ def _launch(path: Path) -> None:
 def start() -> None:
     """Run the current script from its beginning in a fork of the server, and exit with the fork's status.
 
-    Returns only inside such a fork, or if the server cannot be used; the script then continues in its own process.
+    Returns only inside such a fork, or if the server cannot be used; the script then continues in
+    its own process.
     """
     if not os.environ.get(RUN) or FORKED in os.environ:
         return
@@ -127,7 +130,8 @@ def _die_with_run(folder: Path) -> None:
 def _fork_at(path: Path) -> socket.socket:
     """A connection to a fork that has begun to run this job. Raises OSError if there is none: it never begins then.
 
-    The fork sends b"b" when it has taken over. On a busy machine, the server's imports take minutes.
+    The fork sends b"b" when it has taken over. On a busy machine, the server's imports take
+    minutes.
     """
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(str(path))
@@ -208,19 +212,21 @@ def _take_over(connection: socket.socket) -> None:
 
 def _obey_client(connection: socket.socket) -> None:
     """Raise the signals that the client passes on, and end when it has ended, e.g. because it was killed."""
-    while number := connection.recv(1):
+    for number in iter(lambda: connection.recv(1), b""):
         os.kill(os.getpid(), number[0])
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _status_of_script() -> int:
-    """Run the job's script. Returns the status with which Python would have ended, and prints what it would print."""
+    """Run the job's script. Returns the status that Python would have ended with, and prints its message."""
     try:
         runpy.run_path(sys.argv[0], run_name="__main__")
     except SystemExit as end:
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)
-        return end.code & 255 if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, int):
+            return end.code & 255
+        return int(end.code is not None)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BaseException:

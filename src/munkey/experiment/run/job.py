@@ -1,4 +1,4 @@
-"""What surrounds the work of a job: its log, its threads, its record. Nothing here can change a result."""
+"""The surroundings of a job's work: its log, its threads, its record. Nothing here can change a result."""
 
 import bdb
 import contextlib
@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+from munkey.core.console import counted
 
 IN_TERMINAL = "MUNKEY_JOB"  # set by `munkey job`: the file whose job runs in the terminal
 POST_MORTEM = "MUNKEY_PDB"  # set by `munkey job --pdb`: a debugger starts where that job fails
@@ -43,10 +45,10 @@ def job(log: str, threads: int, outputs: Sequence[str] = ()) -> Iterator[None]:
     """Limit the block to a number of CPU threads and write everything that it prints to a log file.
 
     An exception ends the process with status 1. Its traceback and the reason are the end of the log; the run shows the
-    reason at its own end (`last_words`). The last line of a job that succeeds says what it took (`seconds_of`).
+    reason at its own end (`last_words`). The last line of a job that succeeds has its time (`seconds_of`).
 
-    outputs: the files that the job makes. Where `munkey job` asks for one of them, the block runs in the terminal
-    instead, and a debugger works there. In all other jobs a breakpoint raises, since nobody could answer.
+    outputs: the files that the job makes. If `munkey job` asks for one of them, the block runs in the terminal
+    instead, and a debugger works there. In all other jobs a breakpoint raises: there is no terminal to answer from.
     """
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[variable] = str(threads)
@@ -55,22 +57,21 @@ def job(log: str, threads: int, outputs: Sequence[str] = ()) -> Iterator[None]:
     keep_freed_memory()
     from threadpoolctl import threadpool_limits
 
-    surroundings = (
-        _in_terminal() if os.environ.get(IN_TERMINAL) in outputs else _in_log(log, outputs)
-    )
-    with surroundings, threadpool_limits(threads):
+    place = _in_log(log, outputs)
+    if os.environ.get(IN_TERMINAL) in outputs:
+        place = _in_terminal()
+    with place, threadpool_limits(threads):
         started = time.monotonic()
         yield
         used = usage()
-        wall = f"{time.monotonic() - started:.2f}"
-        print(
-            f"{TOOK}{wall} s, {used['cpu_s']} s of CPU, {used['max_rss_mb']} MiB of memory at most"
-        )
+        memory = f"{used['max_rss_mb']} MiB of memory at most"
+        print(f"{TOOK}{time.monotonic() - started:.2f} s, {used['cpu_s']} s of CPU, {memory}")
 
 
 @contextlib.contextmanager
 def _in_log(log: str, outputs: Sequence[str]) -> Iterator[None]:
-    before = sys.breakpointhook, sys.stdin
+    hook = sys.breakpointhook
+    standard_input = sys.stdin
 
     def refuse(*_: object, **__: object) -> None:
         raise RuntimeError(
@@ -83,8 +84,8 @@ def _in_log(log: str, outputs: Sequence[str]) -> Iterator[None]:
         contextlib.redirect_stdout(file),
         contextlib.redirect_stderr(file),
     ):
-        # the latter for pdb.set_trace(), which asks no hook
-        sys.breakpointhook, sys.stdin = refuse, nothing
+        sys.breakpointhook = refuse
+        sys.stdin = nothing  # for pdb.set_trace(), which asks no hook
         try:
             yield
         except Exception as error:
@@ -92,7 +93,8 @@ def _in_log(log: str, outputs: Sequence[str]) -> Iterator[None]:
             print(f"{FAILED}{type(error).__name__}: {error}")
             raise SystemExit(1) from None
         finally:
-            sys.breakpointhook, sys.stdin = before
+            sys.breakpointhook = hook
+            sys.stdin = standard_input
 
 
 @contextlib.contextmanager
@@ -109,41 +111,47 @@ def _in_terminal() -> Iterator[None]:
 
 
 def seconds_of(log: Path) -> float | None:
-    """The wall seconds of the job that wrote a log; None where it did not succeed."""
-    last = log.read_text().rstrip().rpartition("\n")[2]
-    return float(last.removeprefix(TOOK).partition(" ")[0]) if last.startswith(TOOK) else None
+    """The wall seconds of the job that wrote a log; None if it did not succeed."""
+    last_line = log.read_text().rstrip().rpartition("\n")[2]
+    if not last_line.startswith(TOOK):
+        return None
+    return float(last_line.removeprefix(TOOK).partition(" ")[0])
 
 
 def last_words(failed: Mapping[str, str], stopped: bool = False) -> str:
-    """What a run that did not succeed says at its end, at most 30 lines: what failed and why, and what to do.
+    """The end of a run that did not succeed, at most 30 lines: what failed and why, and what to do.
 
-    failed: the failed jobs by the paths of their logs. stopped: by the user; then those without a reason did not fail.
+    failed: the failed jobs by the paths of their logs. stopped: by the user; then jobs without a reason did not fail.
     """
     again = "run the same command again: finished work is kept."
-    reasons = {log: _reason(Path(log)) for log in failed}
-    failed = {log: name for log, name in failed.items() if reasons[log] or not stopped}
-    if not failed:
+    reasons: dict[str, str] = {}
+    for log in failed:
+        reason = _reason(Path(log))
+        if reason or not stopped:
+            reasons[log] = reason or KILLED
+    if not reasons:
         return f"The run was stopped; to go on, {again}"
-    first_failed = list(failed.items())[:3]
-    paragraphs = []
-    most = 24 // len(first_failed) - 2
-    for log, name in first_failed:
-        lines = (reasons[log] or KILLED).splitlines()
-        rest = [f"... {len(lines) - most} more lines in its log"] * (len(lines) > most)
-        paragraphs += [
-            name,
-            textwrap.indent("\n".join([*lines[:most], *rest, f"log: {log}"]), "  "),
-        ]
-    others = [f"... and {len(failed) - len(first_failed)} more, see above"] * (
-        len(failed) > len(first_failed)
-    )
-    count = "1 job" if len(failed) == 1 else f"{len(failed)} jobs"
-    return "\n".join([f"{count} failed:", *paragraphs, *others, f"Fix the above, then {again}"])
+    listed = list(reasons)[:3]
+    paragraphs = [f"{counted(len(reasons), 'job')} failed:"]
+    most = 24 // len(listed) - 2
+    for log in listed:
+        lines = reasons[log].splitlines()
+        shortened = lines[:most]
+        if len(lines) > most:
+            shortened.append(f"... {len(lines) - most} more lines in its log")
+        paragraphs.append(failed[log])
+        paragraphs.append(textwrap.indent("\n".join([*shortened, f"log: {log}"]), "  "))
+    if len(reasons) > len(listed):
+        paragraphs.append(f"... and {len(reasons) - len(listed)} more, see above")
+    paragraphs.append(f"Fix the above, then {again}")
+    return "\n".join(paragraphs)
 
 
 def _reason(log: Path) -> str:
-    """Why a job failed; nothing where its log does not say."""
-    return (log.read_text(errors="replace") if log.exists() else "").partition(FAILED)[2].rstrip()
+    """Why a job failed; empty if its log does not say."""
+    if not log.exists():
+        return ""
+    return log.read_text(errors="replace").partition(FAILED)[2].rstrip()
 
 
 def keep_freed_memory() -> None:
@@ -171,11 +179,14 @@ def usage() -> dict[str, float]:
     """
     import resource
 
-    status, peak = Path("/proc/self/status"), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    if status.exists() and (
-        high := re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), flags=re.MULTILINE)
-    ):
-        # ru_maxrss includes what the process was before `exec`: a copy of Snakemake
-        peak = int(high[1])
-    megabyte = 2**20 if sys.platform == "darwin" else 2**10
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    megabyte = 2**10
+    if sys.platform == "darwin":  # counts bytes
+        megabyte = 2**20
+    status = Path("/proc/self/status")
+    if status.exists():
+        # ru_maxrss includes the process before `exec`, a copy of Snakemake; this line does not
+        high_water = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), flags=re.MULTILINE)
+        if high_water:
+            peak = int(high_water[1])
     return {"max_rss_mb": round(peak / megabyte, 1), "cpu_s": round(sum(os.times()[:4]), 2)}

@@ -1,4 +1,4 @@
-"""What a run says at its end: what it was asked for, and whether the user stopped it."""
+"""The last words of a run: the files that it was asked for, or that the user stopped it."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ class FailedJob(NamedTuple):
 
 @dataclass
 class Seen:
-    """What the logger plug-in saw of the run of this process.
+    """The observations of the logger plug-in on the run of this process.
 
     failed: jobs by their numbers; has_jobs: whether any are to run, in a dry run too; has_nothing_to_do: whether a run
     that is not dry found everything made.
@@ -48,7 +48,7 @@ SEEN = Seen()
 
 
 def notice_ctrl_c() -> None:
-    """From now on, Ctrl-C sets STOPPED before it does what it did so far. To be called in the main thread."""
+    """From now on, Ctrl-C sets STOPPED before its earlier handler runs. To be called in the main thread."""
     before = signal.getsignal(signal.SIGINT)
     if callable(before):  # a run in the background may ignore it
         signal.signal(signal.SIGINT, lambda *call: STOPPED.set() or before(*call))  # type: ignore[func-returns-value]
@@ -62,20 +62,25 @@ def lost(jobs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list[str]:
     lost_files = []
     for logs, outputs in jobs:
         missing = [path for path in outputs if not Path(path).exists()]
-        log = Path(logs[0]) if logs else None
-        if missing and log and log.exists() and seconds_of(log) is not None:
+        if not missing or not logs:
+            continue
+        log = Path(logs[0])
+        if log.exists() and seconds_of(log) is not None:
             lost_files += missing
     return sorted(lost_files)
 
 
 def loss(files: Sequence[str], again: bool) -> str:
-    """What to say of files that an earlier run made and that are gone. again: whether this run makes them."""
-    what = f"{files[0]} is" if len(files) == 1 else f"{len(files)} files, e.g. {files[0]}, are"
-    made = (
-        "made again, and so is all that was made from it. To make it alone, stop this run and use"
-    )
-    then = made if again else "nothing that is left to make reads it. To have it again, use"
-    return f"{what} not there any more (removed since): {then} `{command_to_make(files[0])}`"
+    """A message on files that an earlier run made and that are gone. again: whether this run makes them."""
+    subject = f"{files[0]} is"
+    if len(files) > 1:
+        subject = f"{len(files)} files, e.g. {files[0]}, are"
+    consequence = "no remaining job reads it. To have it again, use"
+    if again:
+        consequence = (
+            "it is made again, with all that depends on it. To make it alone, stop this run and use"
+        )
+    return f"{subject} missing (deleted since): {consequence} `{command_to_make(files[0])}`"
 
 
 def figures_ahead(
@@ -85,26 +90,28 @@ def figures_ahead(
     at_once: int,
     ready: Sequence[str],
 ) -> str:
-    """What to say before figures are made for which models must be trained.
+    """The message before figures for which models must be trained.
 
     jobs, known: by rule, the logs of jobs that are to run, and of jobs that have run; at_once: how many run in
-    parallel; ready: the figures that need nothing but what is there.
+    parallel; ready: the figures whose inputs exist.
     """
     seconds = 0.0
     for rule, logs in jobs.items():
-        past = [seconds_of(Path(log)) or 0.0 for log in known.get(rule, ()) if Path(log).exists()]
-        seconds += len(logs) * fmean(past or [0.0])
-    about = (
-        f", about {duration(seconds / at_once)} by what such jobs took here before"
-        if seconds
-        else ""
-    )
+        past_seconds = []
+        for log in map(Path, known.get(rule, ())):
+            if log.exists():
+                past_seconds.append(seconds_of(log) or 0.0)
+        if past_seconds:
+            seconds += len(logs) * fmean(past_seconds)
+    about = ""
+    if seconds:
+        about = f", about {duration(seconds / at_once)} as such jobs went here before"
     words = (
         f"These figures need {sum(map(len, jobs.values()))} jobs, {trainings} of which train a model{about}: some show"
-        " ablations, the selection of p_image and p_token, or a training that is watched."
+        " ablations, the selection of p_image and p_token, or the course of a training."
     )
     if ready:
-        words += f' Those of what is there already: `make run TARGET="{" ".join(ready)}"`.'
+        words += f' Those whose inputs exist: `make run TARGET="{" ".join(ready)}"`.'
     return words
 
 
@@ -121,50 +128,65 @@ def advice(layout: Layout, designs: Iterable[Mapping[str, Any]]) -> list[str]:
     sentences = []
     for dataset, part in main.groupby("dataset", sort=False):
         path = Path(fill(layout.audit, dataset=str(dataset), part="table.csv"))
-        audit = read_table(path) if path.exists() and path.stat().st_mtime >= measured else None
+        audit = None
+        if path.exists() and path.stat().st_mtime >= measured:
+            audit = read_table(path)
         sentences.append(f"{dataset}: {frontier.advice(frontier.points(part, audit, every))}")
     return sentences
+
+
+def _diverged_lines(tables: Iterable[str]) -> Iterator[str]:
+    """The lines of tables that name what diverged, each once."""
+    lines: dict[str, None] = {}
+    for path in tables:
+        lines |= dict.fromkeys(Path(path).read_text().splitlines())
+    for line in lines:
+        if line.startswith("Diverged: "):
+            yield f"{line}\n"
 
 
 def outcome(
     asked: Iterable[str], layout: Layout, mlflow: str, designs: Iterable[Mapping[str, Any]] = ()
 ) -> Iterator[str]:
-    """Lines: a table and where everything lies, of the files that were asked for alone.
+    """Lines at the end of a run: a table, and the places of the files that were asked for.
 
-    Where these are the main run's, a page that an earlier run made is named too, marked where it is older than its
-    metrics, and the table is followed by what to deploy. mlflow: where the runs can be seen; designs: as for `advice`.
+    After the main table comes the advice which design to deploy, and a page that an earlier run made, marked if it is
+    older than the metrics. mlflow: where the runs can be seen; designs: as for `advice`.
     """
-    # folder by folder
-    results, left = Path(layout.all_metrics).parent, sorted(asked, key=os.path.split)
+    results = Path(layout.all_metrics).parent
+    files = sorted(asked, key=os.path.split)  # folder by folder
     main, audited, runtime = (fill(layout.table, table=name, ending="md") for name in TABLES)
-    tables = [path for path in left if path.endswith(".md") and Path(path).is_file()]
-    if table := next((path for path in (audited, main, *tables) if path in tables), None):
+    tables = [path for path in files if path.endswith(".md") and Path(path).is_file()]
+    by_rank = [path for path in (audited, main) if path in tables] or tables
+    table = ""
+    if by_rank:
+        table = by_rank[0]
         yield plain(Path(table).read_text())
     if table in (main, audited) and designs:
         try:
-            yield from (f"{textwrap.fill(said, WIDTH)}\n" for said in advice(layout, designs))
-        except DamagedFileError as error:  # what it is of can be seen all the same
+            for sentence in advice(layout, designs):
+                yield f"{textwrap.fill(sentence, WIDTH)}\n"
+        except DamagedFileError as error:  # the results can be seen all the same
             yield f"{error}\n"
-    others = [path for path in tables if path != table]
-    said = dict.fromkeys(line for path in others for line in Path(path).read_text().splitlines())
-    yield from (f"{line}\n" for line in said if line.startswith("Diverged: "))
-    if main in left:
+    yield from _diverged_lines(path for path in tables if path != table)
+    if main in files:
         yield f"tables    {results}/tables/main.{{csv,md,tex}}, {runtime}"
         yield f"metrics   {layout.all_metrics}: every (data set, rate, seed, method, metric)"
         yield f"logits    {results}/logits: every model on every sample; models in {results}/models"
         yield f"MLflow    {mlflow}"
-        left = [
-            path for path in left if path not in (main, runtime, layout.tracking, layout.settings)
-        ]
-    if layout.report in left:
+        named = (main, runtime, layout.tracking, layout.settings)
+        files = [path for path in files if path not in named]
+    if layout.report in files:
         yield f"page      {layout.report}: open it in a browser"
     elif main in tables and Path(layout.report).exists():
-        older = Path(layout.report).stat().st_mtime < Path(layout.all_metrics).stat().st_mtime
-        remark = ": older than these metrics; `make run TARGET=page` makes it anew" if older else ""
+        remark = ""
+        if Path(layout.report).stat().st_mtime < Path(layout.all_metrics).stat().st_mtime:
+            remark = ": older than these metrics; `make run TARGET=page` makes it anew"
         yield f"page      {layout.report}{remark}"
-    for folder, paths in groupby(
-        (path for path in left if not path.endswith(".html")), key=os.path.dirname
-    ):
+    files = [path for path in files if not path.endswith(".html")]
+    for folder, paths in groupby(files, key=os.path.dirname):
         names = [Path(path).name for path in paths]
-        listed, more = ", ".join(names), f"{len(names)} files, from {names[0]} to {names[-1]}"
-        yield f"made      {folder}: {listed if len(listed) < WIDTH else more}"
+        listed = ", ".join(names)
+        if len(listed) >= WIDTH:
+            listed = f"{len(names)} files, from {names[0]} to {names[-1]}"
+        yield f"made      {folder}: {listed}"

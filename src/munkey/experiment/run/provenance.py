@@ -15,7 +15,7 @@ LIBRARIES = ("torch", "timm", "faiss-cpu", "numpy", "pandas", "scikit-learn", "s
 
 
 class Provenance(TypedDict):
-    """As it stands in a record. commit: ends in "+changes" where the code is not what is committed (`_changed`)."""
+    """As it stands in a record. commit: ends in "+changes" if the code differs from the commit (`_changed`)."""
 
     commit: str
     params_digest: str
@@ -32,40 +32,43 @@ def provenance(params: Mapping[str, object], device: str) -> Provenance:
     else:
         name = _cpu_name()
     commit = _git("rev-parse", "HEAD") or "not a git checkout"
+    if _changed():
+        commit += "+changes"
+    versions = {"python": platform.python_version()}
+    for library in LIBRARIES:
+        versions[library] = _version(library)
     return {
-        "commit": commit + "+changes" * _changed(),
+        "commit": commit,
         "params_digest": params_digest(params),
-        "versions": {"python": platform.python_version()}
-        | {name: _version(name) for name in LIBRARIES},
+        "versions": versions,
         "device": name,
     }
 
 
 def _changed() -> bool:
-    """Whether a tracked file was modified, or one of code is neither tracked nor ignored; of plug-ins, too.
+    """Whether a tracked file was modified, or a file of code or of a plug-in is neither tracked nor ignored.
 
-    Of a plug-in that was copied into site-packages, its version stands for its code.
+    The version of a plug-in that was copied into site-packages stands for its code.
     """
-    places = [
-        package.place
-        for package in plugin_packages().values()
-        if "site-packages" not in package.place.parts
-    ]
-    code = [(".", "src", "workflow"), *((str(place.parent), place.name) for place in places)]
-    changes = [
+    if _git("status", "--porcelain", "--untracked-files=no"):
+        return True
+    code: list[tuple[str, ...]] = [(".", "src", "workflow")]
+    for package in plugin_packages().values():
+        if "site-packages" not in package.place.parts:
+            code.append((str(package.place.parent), package.place.name))
+    return any(
         _git("-C", folder, "status", "--porcelain", "--untracked-files=normal", *names)
         for folder, *names in code
-    ]
-    return any([_git("status", "--porcelain", "--untracked-files=no"), *changes])
+    )
 
 
 def params_digest(params: Mapping[str, object]) -> str:
-    """What tells these parameters from others."""
+    """A hash of these parameters."""
     return hashlib.sha256(json.dumps(params, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _git(*args: str) -> str:
-    """What git prints; nothing where it fails, e.g. outside of a checkout, or is not installed."""
+    """The output of git; empty if it fails, e.g. outside of a checkout, or is not installed."""
     try:
         return subprocess.run(
             ["git", *args], capture_output=True, text=True, check=False
@@ -83,6 +86,8 @@ def _version(library: str) -> str:
 
 def _cpu_name() -> str:
     cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return f"{names[0] if names else platform.processor() or platform.machine()}, CPU"
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return f"{line.partition(':')[2].strip()}, CPU"
+    return f"{platform.processor() or platform.machine()}, CPU"

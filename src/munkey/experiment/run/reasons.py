@@ -1,4 +1,4 @@
-"""Why a dry run would run each job again, in words: which knobs changed, or which code (`snakemake -n`)."""
+"""Why a dry run would run each job again, in words: changed knobs, or changed code (`snakemake -n`)."""
 
 import ast
 from collections import Counter
@@ -28,9 +28,9 @@ SHOWN = 4  # changes of a job that are listed, and changed files of its code
 class PlannedJob:
     """A job that is to run. what: its message; method: that it is about, if any.
 
-    changed: those of its params that differ from the last time, by name; before: what differing params were then, as
-    `repr` writes them, without names. files: changed inputs; other: further reasons, in words. made: when its results
-    were made, 0 where they were not.
+    changed: those of its params that differ from the last time, by name; before: the values of differing params then,
+    as `repr` writes them, without names. files: changed inputs; other: further reasons, in words. made_at: when its
+    results were made, 0 if they were not.
     """
 
     rule: str
@@ -40,7 +40,7 @@ class PlannedJob:
     before: Sequence[str]
     files: Sequence[str]
     other: Sequence[str]
-    made: float
+    made_at: float
 
 
 def lines(jobs: Iterable[PlannedJob]) -> Iterator[str]:
@@ -49,10 +49,12 @@ def lines(jobs: Iterable[PlannedJob]) -> Iterator[str]:
     following: Counter[str] = Counter()
     for job in jobs:
         reasons = [*_changes(job), *(f"{path} changed" for path in job.files), *job.other]
-        if reasons and job.made:
-            more = [f"{len(reasons) - SHOWN} more"] if len(reasons) > SHOWN else []
-            yield f"  {job.what}: {'; '.join(reasons[:SHOWN] + more)}"
-        elif job.made:
+        if reasons and job.made_at:
+            listed = reasons[:SHOWN]
+            if len(reasons) > SHOWN:
+                listed.append(f"{len(reasons) - SHOWN} more")
+            yield f"  {job.what}: {'; '.join(listed)}"
+        elif job.made_at:
             following[job.rule] += 1
         else:
             new[job.rule] += 1
@@ -63,20 +65,18 @@ def lines(jobs: Iterable[PlannedJob]) -> Iterator[str]:
 
 def _changes(job: PlannedJob) -> Iterator[str]:
     """In words, how the params of a job differ from the last time."""
-    before = [_value(text) for text in job.before]
+    before = list(map(_value, job.before))
     for name, value in job.changed.items():
         old = next((each for each in before if _may_have_been(each, value)), None)
         if name == "code":
             function, _, digest = str(value).partition(" ")
-            yield f"the code of {function}: {_files(digest, job.made)}"
+            yield f"the code of {function}: {_files(digest, job.made_at)}"
         elif isinstance(value, Mapping) and isinstance(old, Mapping):
-            knobs, knobs_before = _flat(value), _flat(old)
+            knobs = _flat(value, job.method)
+            knobs_before = _flat(old, job.method)
             for knob in sorted(knobs | knobs_before):
                 if knobs.get(knob) != knobs_before.get(knob):
-                    named = (
-                        knob.replace("method.", f"unlearn.{job.method}.") if job.method else knob
-                    )
-                    yield f"{named} {knobs_before.get(knob, 'none')} → {knobs.get(knob, 'none')}"
+                    yield f"{knob} {knobs_before.get(knob, 'none')} → {knobs.get(knob, 'none')}"
         elif isinstance(value, (str, int, float)) and old is not None:
             yield f"{KNOBS.get(name, name)} {old} → {value}"
         else:
@@ -86,7 +86,7 @@ def _changes(job: PlannedJob) -> Iterator[str]:
 
 
 def _value(text: str) -> object:
-    """What `repr` wrote; the text where it is no literal."""
+    """The value that `repr` wrote; the text itself if it is not a literal."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -100,20 +100,27 @@ def _may_have_been(old: object, value: object) -> bool:
     return type(old) is type(value)
 
 
-def _flat(section: Mapping[Any, Any], prefix: str = "") -> dict[str, object]:
-    """Nested settings by dotted names."""
-    flat: dict[str, object] = {}
+def _flat(section: Mapping[Any, Any], method: str) -> dict[str, object]:
+    """Nested settings by dotted names. The section of a job's method has its name in params.yaml."""
+    values: dict[str, object] = {}
     for name, value in section.items():
-        flat |= (
-            _flat(value, f"{prefix}{name}.")
-            if isinstance(value, Mapping)
-            else {f"{prefix}{name}": value}
-        )
-    return flat
+        if not isinstance(value, Mapping):
+            values[str(name)] = value
+            continue
+        prefix = str(name)
+        if name == "method" and method:
+            prefix = f"unlearn.{method}"
+        for key, below in _flat(value, "").items():
+            values[f"{prefix}.{key}"] = below
+    return values
 
 
-def _files(digest: str, made: float) -> str:
+def _files(digest: str, made_at: float) -> str:
     """The files behind a digest that are newer than the results."""
-    files = code_digest.newer(digest, made)
-    more = f" and {len(files) - SHOWN} more" if len(files) > SHOWN else ""
-    return ", ".join(files[:SHOWN]) + more or "another version than that of the results"
+    files = code_digest.newer(digest, made_at)
+    if not files:
+        return "another version than that of the results"
+    listed = ", ".join(files[:SHOWN])
+    if len(files) > SHOWN:
+        listed += f" and {len(files) - SHOWN} more"
+    return listed

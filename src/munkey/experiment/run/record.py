@@ -1,4 +1,4 @@
-"""The record of a job: with which settings it ran, when, on what, and what it used."""
+"""The record of a job: its settings, when and where it ran, and the time and memory that it took."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ def write_record(
     history: Sequence[Mapping[str, float]],
     facts: Mapping[str, object],
 ) -> None:
-    """Write what a job that has just ended did to a JSON file, along with what it used and its provenance.
+    """Write the record of a job that has just ended, with its usage and its provenance, to a JSON file.
 
     settings: the sections of the parameters that it was given; device: cpu or cuda; started: from `now`; history: one
     entry per epoch; facts: further entries of the record, e.g. run times in seconds.
