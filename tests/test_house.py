@@ -216,6 +216,7 @@ PLAIN_ROOMS = (
     "data",
     "deploy",
     "evaluation",
+    "experiment",
     "memory",
     "models/networks",
     "report",

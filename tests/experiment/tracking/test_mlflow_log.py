@@ -365,12 +365,12 @@ def test_an_address_compares_the_configurations_of_a_store(checkout):
         (
             {"runs": 2, "changes": ["no setting: code, data or versions", "k: 1 → 2"]},
             0,
-            "2 runs of before (k: 1 → 2).",
+            "2 earlier runs (k: 1 → 2).",
         ),
         (
             {"runs": 1, "changes": ["no setting: code, data or versions"]},
             0,
-            "1 run of before (no setting: code",
+            "1 earlier run (no setting: code",
         ),
         ({"runs": 5, "changes": [f"k{n}: 1 → 2" for n in range(5)]}, 0, "k2: 1 → 2 and 2 more)."),
         ({"runs": 0, "changes": []}, 0, ""),

@@ -1,6 +1,7 @@
-"""What a configuration will cost, before its first job: trainings, steps, operations, hours, disk.
+"""The cost of a configuration before its first job: trainings, steps, operations, hours, disk.
 
-`munkey plan` prints it, from torch's count of the networks' operations and a machine's benchmark file.
+`munkey plan` prints it, from torch's count of the networks' operations and a machine's benchmark
+file.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ Target = Literal["run", "audits", "scenarios", "paper"]
 
 
 class CostEstimate(NamedTuple):
-    """What a configuration costs on a machine.
+    """The cost of a configuration on a machine.
 
     seconds: of each kind of work; hours: by number of GPUs, or of machines. Both are empty if the
     machine's speed is unknown. disk: bytes. uncounted: why data sets of unknown size are left out.
@@ -58,7 +59,7 @@ def estimate(
 
 
 def runs_of(plan: Plan, target: Target) -> Iterator[Evaluation]:
-    """The evaluations behind a target: those of `make run`, and those of what it makes besides."""
+    """The evaluations behind a target: those of `make run`, and those that it adds."""
     yield from plan.main
     audits = AuditPlan(plan)
     for dataset in plan.params.datasets:
@@ -91,11 +92,10 @@ def elapsed(work: Sequence[Work], seconds: Sequence[float], gpus: int) -> float:
     """A lower bound in seconds: all of it shared out evenly, or the longest chain of single jobs."""
     longest_chain = 0.0
     for step in ("train", "unlearn", "evaluate"):
-        per_job = [
-            total / kind.jobs
-            for kind, total in zip(work, seconds, strict=True)
-            if kind.step == step
-        ]
+        per_job = []
+        for kind, total in zip(work, seconds, strict=True):
+            if kind.step == step:
+                per_job.append(total / kind.jobs)
         longest_chain += max(per_job, default=0.0)
     return max(sum(seconds) / gpus, longest_chain)
 
@@ -108,7 +108,9 @@ def lines(costs: CostEstimate, machine: Machine, name: str) -> Iterator[str]:
     """The costs as a table and in words."""
     yield heading(machine, name)
     columns = f"{'step':9}{'what':15}{'data set':14}{'jobs':>6}{'steps':>12}{'PFLOP':>11}"
-    yield columns + (f"{'minutes':>10}" if costs.seconds else "")
+    if costs.seconds:
+        columns += f"{'minutes':>10}"
+    yield columns
     for index, kind in enumerate(costs.work):
         cells = f"{kind.step:9}{kind.what:15}{kind.dataset:14}{kind.jobs:6,}{kind.steps:12,}"
         cells += f"{kind.operations / 1e15:11,.3g}"

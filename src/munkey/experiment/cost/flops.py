@@ -1,4 +1,4 @@
-"""What one image costs a network, counted by torch on its meta device: shapes alone, no numbers."""
+"""The cost of one image for a network, counted by torch on its meta device: shapes alone, no numbers."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

@@ -17,8 +17,8 @@ RESULTS = Path("benchmarks/results")
 @dataclass(frozen=True)
 class Machine:
     """speeds: operations per second of whole training steps, as pairs with the forward operations of
-    the network that was timed; empty if unknown. gpu: whether jobs compute on GPUs. measured: whether
-    the speeds were measured on this very machine.
+    the network that was timed; empty if unknown. gpu: whether jobs compute on GPUs. measured:
+    whether the speeds were measured on this very machine.
     """
 
     name: str
@@ -72,7 +72,7 @@ def machine(
     Raises
     ------
     ValueError
-        If there is no such file; the message lists those that exist.
+        If the file does not exist; the message lists those that do.
     """
     if tflops:
         return Machine(f"{tflops:g} TFLOP/s", [(1, tflops * 1e12)], gpu=True, measured=False)

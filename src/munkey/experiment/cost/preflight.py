@@ -1,4 +1,4 @@
-"""What keeps the paper's experiment from running on this machine (GPU, downloads, disk), and what to do about it."""
+"""The obstacles to the paper's experiment on this machine (GPU, downloads, disk), and what to do about them."""
 
 import shutil
 from collections.abc import Iterator
@@ -22,14 +22,16 @@ NO_GPU = (
 
 
 def missing(plan: Plan, costs: CostEstimate) -> Iterator[str]:
-    """What keeps the paper's experiment from running here, a sentence each."""
+    """The obstacles to the paper's experiment on this machine, a sentence each."""
     if not rehearsal(plan):
         yield from gpu_faults(plan)
     downloads = 0
     for dataset in plan.params.datasets:
         archive = plan.params.reader(dataset).archive
+        if archive is None:
+            continue
         try:
-            downloads += archive().bytes_to_download() if archive else 0
+            downloads += archive().bytes_to_download()
         except MissingDataError as error:
             yield f"{dataset}: {error}"
     yield from encoder_faults(plan)
@@ -46,7 +48,7 @@ def rehearsal(plan: Plan) -> bool:
 
 
 def gpu_faults(plan: Plan) -> Iterator[str]:
-    """What is wrong with the device that the jobs would compute on."""
+    """The faults of the device that the jobs would compute on."""
     if plan.params.device == "cpu":
         yield (
             "device = 'cpu', but the paper's experiment needs an NVIDIA GPU: set it to auto or cuda in params.yaml, or"
@@ -63,13 +65,17 @@ def gpu_faults(plan: Plan) -> Iterator[str]:
 
 def encoder_faults(plan: Plan) -> Iterator[str]:
     """The encoders that are neither here nor can be downloaded."""
-    keys = {plan.params.for_case(case).keys for cases in plan.cases.values() for case in cases}
-    parts = {(part.encoder, part.revision) for each in keys for part in parts_of(each)}
-    for encoder, revision in sorted(parts, key=str):
+    encoders = set()
+    for cases in plan.cases.values():
+        for case in cases:
+            for part in parts_of(plan.params.for_case(case).keys):
+                encoders.add((part.encoder, part.revision))
+    for encoder, revision in sorted(encoders, key=str):
+        hub = find(encoder).hub
+        if not hub:
+            continue
         try:
-            hub = find(encoder).hub
-            if hub:
-                look_up(hub, revision)
+            look_up(hub, revision)
         except MissingEncoderError as error:
             yield str(error)
 
@@ -77,7 +83,10 @@ def encoder_faults(plan: Plan) -> Iterator[str]:
 def disk_faults(name: str, needed: float) -> Iterator[str]:
     """Whether the disk has too little room. needed: bytes in all, those that earlier runs have written included."""
     written = sum(path.lstat().st_size for path in (RESULTS / name).rglob("*"))
-    free = shutil.disk_usage(RESULTS if RESULTS.exists() else ".").free
+    folder = Path()
+    if RESULTS.exists():
+        folder = RESULTS
+    free = shutil.disk_usage(folder).free
     if needed - written > free:
         yield (
             f"disk: about {gigabytes(needed)} are needed, {gigabytes(written)} of that is already written, and"

@@ -1,7 +1,8 @@
-"""What the jobs of a configuration do: images, steps, operations, and the bytes that they keep."""
+"""The work of a configuration's jobs: images, steps, operations, and the bytes that they keep."""
 
 import contextlib
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -53,26 +54,28 @@ def size_of(plan: Plan, dataset: str) -> Size:
     """The size of a data set, as published or as prepared. Raises ParamsError if neither is known."""
     source = plan.params.for_case(dataset).source
     files = plan.prepared(dataset)
-    known = SIZES.get(source.reader or dataset)
-    if known is None:
+    published = SIZES.get(source.reader or dataset)
+    if published is None:
         try:
-            splits = [sample["split"] for sample in read_csv(files["samples"])]
+            samples = read_csv(files["samples"])
         except FileNotFoundError:
             command = command_to_make(files["samples"])
             raise ParamsError(
                 f"the size of {dataset} is not known yet; prepare it first: `{command}`"
             ) from None
-        train, val, test = (splits.count(split) for split in ("train", "val", "test"))
-        return Size(
-            train, val, test, map_npy(files["images"]).shape[1], len(read_json(files["classes"]))
-        )
-    classes = len(source.only or ()) or known.classes
-    limit = source.limit_per_class * classes if source.limit_per_class else max(known)
-    shares = (
-        round(split * classes / known.classes) for split in (known.train, known.val, known.test)
-    )
-    train, val, test = (min(split, limit) for split in shares)
-    return Size(train, val, test, source.storage_size or known.side, classes)
+        counts = Counter(sample["split"] for sample in samples)
+        side = map_npy(files["images"]).shape[1]
+        classes = len(read_json(files["classes"]))
+        return Size(counts["train"], counts["val"], counts["test"], side, classes)
+    classes = len(source.only or ()) or published.classes
+    splits = []
+    for split in (published.train, published.val, published.test):
+        count_of_split = round(split * classes / published.classes)
+        if source.limit_per_class:
+            count_of_split = min(count_of_split, source.limit_per_class * classes)
+        splits.append(count_of_split)
+    train, val, test = splits
+    return Size(train, val, test, source.storage_size or published.side, classes)
 
 
 def counted(plan: Plan, dataset: str) -> Size:
@@ -101,7 +104,7 @@ _NETWORK_COSTS: dict[tuple[Family, str, int], NetworkCost] = {}
 
 
 def network_cost(family: Family, architecture: Architecture, image_size: int) -> NetworkCost:
-    """What one image costs a network of a family; counted once in a process."""
+    """The cost of one image for a network of a family; counted once in a process."""
     import torch
 
     key = (family, str(architecture), image_size)
@@ -114,7 +117,7 @@ def network_cost(family: Family, architecture: Architecture, image_size: int) ->
 
 
 class RunSetting(NamedTuple):
-    """What a system is made with.
+    """The parameters, family and network of a system, and the size of its data set.
 
     network: None for a family that learns no weights in epochs. models: networks that answer
     together, each trained on its share of the samples (SISA's shards).
@@ -129,7 +132,7 @@ class RunSetting(NamedTuple):
 
 
 class Workload:
-    """The work of the evaluations in `runs`: what is trained, unlearned and evaluated, each once.
+    """The work of the evaluations in `runs`: each system is trained, unlearned and evaluated once.
 
     sizes: of their data sets.
     """
@@ -160,11 +163,14 @@ class Workload:
         kinds: dict[tuple[str, str, str], Work] = {}
         for work in works:
             kind = (work.step, work.what, work.dataset)
-            kinds[kind] = work.with_(kinds[kind]) if kind in kinds else work
+            if kind in kinds:
+                kinds[kind] = work.with_(kinds[kind])
+            else:
+                kinds[kind] = work
         return list(kinds.values())
 
     def setting(self, run: Evaluation) -> RunSetting:
-        """What a system is made with."""
+        """The setting of a system, determined once."""
         family = self.plan.family_of(run.method)
         key = (run.dataset, run.case, family.name)
         if key not in self.settings:
@@ -172,7 +178,7 @@ class Workload:
         return self.settings[key]
 
     def _setting(self, run: Evaluation, family: Family) -> RunSetting:
-        case = f"{run.dataset}/{run.case}" if run.case else run.dataset
+        case = f"{run.dataset}/{run.case}".removesuffix("/")
         params = self.plan.params.for_case(case)
         size = self.sizes[run.dataset]
         if not family.learns:
@@ -207,10 +213,12 @@ class Workload:
         tuning = params.finetune if method.finetunes else params.train
         images = Images(size.train - forget, forget, size.val, tuning.epochs, tuning.batch_size)
         # A step counts as three passes: one forward and, as twice as much, one backward.
-        seen = method.passes(images, params.unlearn[method.name]) / 3
+        step_images = method.passes(images, params.unlearn[method.name]) / 3
         jobs = self.candidates(run) or 1
-        steps = jobs * math.ceil(seen / images.batch)
-        operations = jobs * seen * network.step / models if network else 0.0
+        steps = jobs * math.ceil(step_images / images.batch)
+        operations = 0.0
+        if network:
+            operations = jobs * step_images * network.step / models
         return Work("unlearn", method.name, run.dataset, jobs, steps, operations, network)
 
     def _evaluated(self, run: Evaluation) -> Work:
@@ -248,21 +256,21 @@ class Workload:
             numbers += stored * (1 + self.candidates(run))
         for run in self.evaluated:
             size = self.sizes[run.dataset]
-            asked = self._asked(run)
+            answers = self._asked(run)
             if self.plan.family_of(run.method).has_pathways:
-                asked += 3 * size.train
-            numbers += size.classes * asked
+                answers += 3 * size.train
+            numbers += size.classes * answers
         shared = sum(self._shared_bytes(dataset, size) for dataset, size in self.sizes.items())
         return FLOAT * numbers + shared
 
     def _shared_bytes(self, dataset: str, size: Size) -> float:
         """Pictures; keys and neighbors for every encoder."""
         plan = self.plan
-        encoders = {plan.encoder_of(case) for case in plan.cases[dataset]}
-        keys = 0  # of each part, and joined
+        encoders = set(map(plan.encoder_of, plan.cases[dataset]))
+        keys = 0  # of encoders, and of the parts of several
         for encoder in encoders:
             parts = plan.key_parts(dataset, encoder)
-            keys += 2 * len(parts) if parts else 1
+            keys += 1 + len(parts)
         scopes = 1 + len(plan.params.seeds) * len(plan.rates[dataset])
         neighbor_bytes = NEIGHBOR * plan.params.for_case(dataset).keys.depth * scopes
         key_bytes = FLOAT * KEY * keys + neighbor_bytes * len(encoders)

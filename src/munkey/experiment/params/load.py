@@ -84,8 +84,8 @@ def read_params(overlays: Sequence[Path], params: Path = PARAMS) -> Values:
 def from_command_line(config: Values, arguments: Sequence[str]) -> Values:
     """A configuration whose values from `--config` have their types, also in lists and mappings.
 
-    There Snakemake reads each number as text. arguments: as they were given, `KEY=VALUE`. Raises ParamsError for
-    text that is not YAML.
+    There Snakemake reads each number as text. arguments: as they were given, `KEY=VALUE`. Raises
+    ParamsError for text that is not YAML.
     """
     for argument in arguments:
         key, _, text = argument.partition("=")
@@ -103,7 +103,7 @@ def from_command_line(config: Values, arguments: Sequence[str]) -> Values:
 def load(config: Values) -> Params:
     """Check a configuration as read from YAML.
 
-    Raises ParamsError that lists every fault at once: key, value, what is allowed.
+    Raises ParamsError that lists every fault at once: the key, its value, and the allowed values.
     """
     faults: list[str] = []
     with noted(faults, models().whole):

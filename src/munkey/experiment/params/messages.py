@@ -37,7 +37,8 @@ def noted(faults: list[str], model: type[BaseModel], prefix: str = "") -> Iterat
     try:
         yield
     except ValidationError as error:
-        faults.extend(_explain(model, dict(fault), prefix) for fault in error.errors())
+        for fault in error.errors():
+            faults.append(_explain(model, dict(fault), prefix))
 
 
 def _explain(model: type[BaseModel], fault: Mapping[str, object], prefix: str) -> str:
@@ -46,7 +47,7 @@ def _explain(model: type[BaseModel], fault: Mapping[str, object], prefix: str) -
     kind = fault["type"]
     value = fault["input"]
     assert isinstance(loc, tuple)
-    where = prefix + ".".join(str(part) for part in loc)
+    where = prefix + ".".join(map(str, loc))
     if kind == "extra_forbidden":
         return unknown(where, value, str(loc[-1]), _keys_at(model, loc[:-1]))
     if kind == "missing":

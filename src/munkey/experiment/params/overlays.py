@@ -1,7 +1,8 @@
 """One value of an ablation: the knobs that it sets, how they change the parameters, and its name in paths.
 
-A value is one of the knob that it is listed under, as 8 of inference.k; or a mapping of keys of a section, as
-{p_image: 0.1, p_token: 0.3} of munkey; or a mapping that names knobs of any sections itself.
+A value is one of the knob that it is listed under, as 8 of inference.k; or a mapping of keys of a
+section, as {p_image: 0.1, p_token: 0.3} of munkey; or a mapping that names knobs of any sections
+itself.
 """
 
 import re
@@ -30,7 +31,8 @@ def sections_of(listed_under: str, value: object) -> dict[str, object]:
 def name_of(value: object) -> str:
     """A value as it stands in paths: 8, or 0.1_0.3 for {p_image: 0.1, p_token: 0.3}, without a mapping's nulls.
 
-    Knobs that share a value share its name: rank for {munkey.aggregation: rank, inference.fusion: rank}.
+    Knobs that share a value share its name: rank for {munkey.aggregation: rank, inference.fusion:
+    rank}.
     """
     parts = [value]
     if isinstance(value, Mapping):

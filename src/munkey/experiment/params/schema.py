@@ -1,7 +1,8 @@
 """The strict form of `params.yaml`: whatever is not described here or in a section is refused before any job starts.
 
-Nothing has a default: every value stands in `params.yaml` or in an overlay given with `--configfile`. Families of
-models that have settings add a section under their name; unlearning methods have theirs under `unlearn`.
+Nothing has a default: every value stands in `params.yaml` or in an overlay given with
+`--configfile`. Families of models that have settings add a section under their name; unlearning
+methods have theirs under `unlearn`.
 """
 
 import math
@@ -252,7 +253,8 @@ class Params(DatasetParams):
                 override = self.changes_of(dataset)[change]
             kind = models().dataset
             sections = {name: getattr(below, name) for name in kind.model_fields}
-            # Only what is overridden is written out and checked again; all else is handed on as it is.
+            # Only what is overridden is written out and checked again; all else is handed on as it
+            # is.
             sections |= merge(below.model_dump(include=set(override)), override)
             self._cases[case] = kind.model_validate(sections)
         return self._cases[case]
@@ -330,7 +332,8 @@ class Models(NamedTuple):
 def models() -> Models:
     """The models that check parameters, with the sections of all families and methods.
 
-    A section of a plug-in is needed only where it is used; one of a file that was refused is not looked at.
+    A section of a plug-in is needed only where it is used; one of a file that was refused is not
+    looked at.
     """
     families = []
     for family in FAMILIES.values():

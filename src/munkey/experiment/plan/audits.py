@@ -1,6 +1,7 @@
 """The systems that an audit trains, unlearns and asks, in pairs, which swap halves of a pool (docs/audits.md).
 
-Seeds 2p and 2p + 1 are pair p: each is trained on the half of the pool that the other never sees, and forgets it.
+Seeds 2p and 2p + 1 are pair p: each is trained on the half of the pool that the other never sees,
+and forgets it.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """The cases of the experiment, with the families and the parameters of each.
 
-A case is a data set, or DATASET/KNOB/VALUE: the same experiment with one thing changed, for an ablation or for the
-selection of p_image and p_token.
+A case is a data set, or DATASET/KNOB/VALUE: the same experiment with one thing changed, for an
+ablation or for the selection of p_image and p_token.
 """
 
 from functools import cache, cached_property

@@ -53,7 +53,8 @@ class Plan(Cases):
     def forget_set(self, case: str, seed: str | int, subset: str) -> Files:
         """The forget set that a model or a memory must not hold; none for `full`.
 
-        In an audit: half of the pool, and as `absent` the other half, which this seed's models never see.
+        In an audit: half of the pool, and as `absent` the other half, which this seed's models
+        never see.
         """
         if is_audit(case):
             dataset = dataset_of(case)
@@ -104,8 +105,8 @@ class Plan(Cases):
     def neighbors(self, case: str, seed: str | int, subset: str, count: int | None = None) -> str:
         """Neighbors of every sample in the memory that a model of this subset holds.
 
-        count: how many of them are read, by default keys.depth. A job that reads more than NEAR has a file of its own,
-        so that a larger keys.depth concerns no other job.
+        count: how many of them are read, by default keys.depth. A job that reads more than NEAR has
+        a file of its own, so that a larger keys.depth concerns no other job.
         """
         scope = f"seed{seed}/{subset}"
         if is_audit(case):
@@ -331,7 +332,7 @@ class Plan(Cases):
         runs: list[Evaluation] = []
         for name in self.params.for_case(dataset).scenarios:
             case = f"{dataset}/{SCENARIO}{name}"
-            rates = [rate_name(rate) for rate in asked(self.params.for_case(case).forget)]
+            rates = list(map(rate_name, asked(self.params.for_case(case).forget)))
             runs += self.evaluations(case, systems, rates)
         return runs
 

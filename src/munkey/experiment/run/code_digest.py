@@ -1,9 +1,9 @@
 """Digests of the code that a result depends on: an edit re-runs the jobs whose results it can change.
 
-Snakemake compares scripts, but not what they import. Each rule's params therefore hold a digest of the
-modules of this package that its job imports, directly or not, inside functions too; and of those of
-plug-ins, with the versions of their distributions, which stand for their files other than Python. Comments,
-docstrings, formatting and what only type checkers import do not count.
+Snakemake compares scripts, but not what they import. Each rule's params therefore hold a digest of
+the modules of this package that its job imports, directly or not, inside functions too; and of
+those of plug-ins, with the versions of their distributions, which stand for their files other than
+Python. Comments, docstrings, formatting and what only type checkers import do not count.
 
 Nothing is imported: grimp reads the imports of this package. What a registry finds, or `importlib`
 imports by a name, must be passed as a root. Hashes of files are kept in Snakemake's folder, since
@@ -48,7 +48,7 @@ Root = object  # a module's name, or what is defined in it: a function, class, m
 
 def digest(*roots: Root) -> str:
     """16 hex digits for the code of modules and all that they import. LookupError if not in munkey or a plug-in."""
-    modules = sorted({module_of(root) for root in roots})
+    modules = sorted(set(map(module_of, roots)))
     name = _digest(tuple(modules))
     _ROOTS[name] = modules
     return name
@@ -170,11 +170,13 @@ def _imports(module: str, file: Path) -> Iterator[str]:
         nodes: list[ast.AST] = [ast.parse(file.read_bytes())]
         for node in nodes:
             if isinstance(node, ast.Import):
-                yield from (alias.name for alias in node.names)
+                for alias in node.names:
+                    yield alias.name
             elif isinstance(node, ast.ImportFrom):
                 source = resolve_name("." * node.level + (node.module or ""), package)
                 yield source
-                yield from (f"{source}.{alias.name}" for alias in node.names)
+                for alias in node.names:
+                    yield f"{source}.{alias.name}"
             elif isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
                 nodes += node.orelse
             else:

@@ -21,7 +21,8 @@ CLASS = "@class"  # of a dumped section: no setting and no case can have this na
 def dumped(value: object) -> object:
     """A value that a rule hands to a job, with each section of the parameters as plain values, and its class.
 
-    Snakemake keeps a rule's params in text, to tell whether they changed; of objects it would see no change.
+    Snakemake keeps a rule's params in text, to tell whether they changed; of objects it would see
+    no change.
     """
     if isinstance(value, Section):
         return {CLASS: f"{type(value).__module__}:{type(value).__qualname__}"} | value.model_dump()
@@ -87,11 +88,12 @@ def run(task: Task, log: str, threads: int, gpus: int, config: Named) -> None:
 def call(function: Function, task: Task, surroundings: Named) -> None:
     """Call a job's function with the values that its rule names like the function's parameters.
 
-    Values are converted to the types of the parameters; sections, which a rule hands over `dumped`, are restored. A
-    parameter that is a record gets the values that its fields name. Values without a parameter are left out. If a
-    wildcard has the name of a file or a parameter, it gives way. surroundings: further values that a function may have
-    a parameter for. Raises TypeError for a name that is missing or stands twice, and pydantic's ValidationError for a
-    value that does not fit.
+    Values are converted to the types of the parameters; sections, which a rule hands over `dumped`,
+    are restored. A parameter that is a record gets the values that its fields name. Values without
+    a parameter are left out. If a wildcard has the name of a file or a parameter, it gives way.
+    surroundings: further values that a function may have a parameter for. Raises TypeError for a
+    name that is missing or stands twice, and pydantic's ValidationError for a value that does not
+    fit.
     """
     from pydantic import validate_call
 

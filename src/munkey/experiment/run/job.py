@@ -31,7 +31,8 @@ KILLED = (
 class Surroundings:
     """Where a job computes, and its log.
 
-    resident_share: how much of a GPU's free memory images may take; checkpoint_s: seconds between two checkpoints.
+    resident_share: how much of a GPU's free memory images may take; checkpoint_s: seconds between
+    two checkpoints.
     """
 
     device: str
@@ -44,11 +45,13 @@ class Surroundings:
 def job(log: str, threads: int, outputs: Sequence[str] = ()) -> Iterator[None]:
     """Limit the block to a number of CPU threads and write everything that it prints to a log file.
 
-    An exception ends the process with status 1. Its traceback and the reason are the end of the log; the run shows the
-    reason at its own end (`last_words`). The last line of a job that succeeds has its time (`seconds_of`).
+    An exception ends the process with status 1. Its traceback and the reason are the end of the
+    log; the run shows the reason at its own end (`last_words`). The last line of a job that
+    succeeds has its time (`seconds_of`).
 
-    outputs: the files that the job makes. If `munkey job` asks for one of them, the block runs in the terminal
-    instead, and a debugger works there. In all other jobs a breakpoint raises: there is no terminal to answer from.
+    outputs: the files that the job makes. If `munkey job` asks for one of them, the block runs in
+    the terminal instead, and a debugger works there. In all other jobs a breakpoint raises: there
+    is no terminal to answer from.
     """
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[variable] = str(threads)
@@ -121,7 +124,8 @@ def seconds_of(log: Path) -> float | None:
 def last_words(failed: Mapping[str, str], stopped: bool = False) -> str:
     """The end of a run that did not succeed, at most 30 lines: what failed and why, and what to do.
 
-    failed: the failed jobs by the paths of their logs. stopped: by the user; then jobs without a reason did not fail.
+    failed: the failed jobs by the paths of their logs. stopped: by the user; then jobs without a
+    reason did not fail.
     """
     again = "run the same command again: finished work is kept."
     reasons: dict[str, str] = {}
@@ -157,7 +161,8 @@ def _reason(log: Path) -> str:
 def keep_freed_memory() -> None:
     """Have the C library keep freed memory for the next tensor instead of returning it to the kernel (glibc only).
 
-    By default it returns large blocks at once, and the kernel clears their pages again in every training step.
+    By default it returns large blocks at once, and the kernel clears their pages again in every
+    training step.
     """
     trim_threshold = -1  # M_TRIM_THRESHOLD of <malloc.h>
     mmap_max = -4  # M_MMAP_MAX
@@ -174,8 +179,8 @@ def now() -> str:
 def usage() -> dict[str, float]:
     """The peak of this process's resident memory [MiB] and its CPU time with that of its ended children [s].
 
-    They are the job's own. A fork's memory includes the libraries that it shares with its server, its CPU time does not
-    include their import.
+    They are the job's own. A fork's memory includes the libraries that it shares with its server,
+    its CPU time does not include their import.
     """
     import resource
 

@@ -34,8 +34,8 @@ class FailedJob(NamedTuple):
 class Seen:
     """The observations of the logger plug-in on the run of this process.
 
-    failed: jobs by their numbers; has_jobs: whether any are to run, in a dry run too; has_nothing_to_do: whether a run
-    that is not dry found everything made.
+    failed: jobs by their numbers; has_jobs: whether any are to run, in a dry run too;
+    has_nothing_to_do: whether a run that is not dry found everything made.
     """
 
     failed: dict[int, FailedJob] = field(default_factory=dict)
@@ -92,8 +92,8 @@ def figures_ahead(
 ) -> str:
     """The message before figures for which models must be trained.
 
-    jobs, known: by rule, the logs of jobs that are to run, and of jobs that have run; at_once: how many run in
-    parallel; ready: the figures whose inputs exist.
+    jobs, known: by rule, the logs of jobs that are to run, and of jobs that have run; at_once: how
+    many run in parallel; ready: the figures whose inputs exist.
     """
     seconds = 0.0
     for rule, logs in jobs.items():
@@ -150,8 +150,9 @@ def outcome(
 ) -> Iterator[str]:
     """Lines at the end of a run: a table, and the places of the files that were asked for.
 
-    After the main table comes the advice which design to deploy, and a page that an earlier run made, marked if it is
-    older than the metrics. mlflow: where the runs can be seen; designs: as for `advice`.
+    After the main table comes the advice which design to deploy, and a page that an earlier run
+    made, marked if it is older than the metrics. mlflow: where the runs can be seen; designs: as
+    for `advice`.
     """
     results = Path(layout.all_metrics).parent
     files = sorted(asked, key=os.path.split)  # folder by folder

@@ -28,9 +28,9 @@ SHOWN = 4  # changes of a job that are listed, and changed files of its code
 class PlannedJob:
     """A job that is to run. what: its message; method: that it is about, if any.
 
-    changed: those of its params that differ from the last time, by name; before: the values of differing params then,
-    as `repr` writes them, without names. files: changed inputs; other: further reasons, in words. made_at: when its
-    results were made, 0 if they were not.
+    changed: those of its params that differ from the last time, by name; before: the values of
+    differing params then, as `repr` writes them, without names. files: changed inputs; other:
+    further reasons, in words. made_at: when its results were made, 0 if they were not.
     """
 
     rule: str
@@ -48,7 +48,10 @@ def lines(jobs: Iterable[PlannedJob]) -> Iterator[str]:
     new: Counter[str] = Counter()
     following: Counter[str] = Counter()
     for job in jobs:
-        reasons = [*_changes(job), *(f"{path} changed" for path in job.files), *job.other]
+        reasons = list(_changes(job))
+        for path in job.files:
+            reasons.append(f"{path} changed")
+        reasons += job.other
         if reasons and job.made_at:
             listed = reasons[:SHOWN]
             if len(reasons) > SHOWN:

@@ -52,7 +52,8 @@ TABLE = "main.json"  # artifact that MLflow shows as a table
 class Logged(NamedTuple):
     """unchanged, added: counts of runs; pages: the address of each run; comparisons: addresses by name.
 
-    replaced: how many runs showed the results until now; changes: how their settings differ from those of now.
+    replaced: how many runs showed the results until now; changes: how their settings differ from
+    those of now.
     """
 
     unchanged: int
@@ -69,8 +70,8 @@ class Logged(NamedTuple):
 def record(uri: str, configuration: str, runs: "Sequence[Run]", attempt: int) -> dict[str, object]:
     """Log the runs, and print what came of it. Returns the content of the file that stands for it.
 
-    In that file, `failure` says why the store cannot be used, or is None; then each run has its page. attempt: from
-    `next_attempt`.
+    In that file, `failure` says why the store cannot be used, or is None; then each run has its
+    page. attempt: from `next_attempt`.
     """
     failure = None
     pages = [""] * len(runs)
@@ -99,9 +100,10 @@ def record(uri: str, configuration: str, runs: "Sequence[Run]", attempt: int) ->
 
 
 def next_attempt(path: str) -> int:
-    """The number of the next attempt to log, by what the last one left at `path`.
+    """The number of the next attempt to log, from the file that the last one wrote at `path`.
 
-    As a parameter of the job, it makes the next run repeat a failed attempt, and leave a successful one alone.
+    As a parameter of the job, it makes the next run repeat a failed attempt, and leave a successful
+    one alone.
     """
     if not Path(path).exists():
         return 0
@@ -113,8 +115,10 @@ def next_attempt(path: str) -> int:
 
 
 def outcome(path: str) -> str:
-    """What the end of a run says of MLflow, by what it left at `path`: where to look, or why it failed."""
-    last = read_json(path) if Path(path).exists() else {}
+    """The words on MLflow at the end of a run, from its file at `path`: where to look, or why it failed."""
+    if not Path(path).exists():
+        return "make ui"
+    last = read_json(path)
     if last.get("failure"):
         return str(last["failure"])
     uri = public(last.get("uri", ""))
@@ -124,9 +128,10 @@ def outcome(path: str) -> str:
 
 
 def replaced(path: str, since: float) -> str:
-    """What the end of a run says of an earlier one whose results it took the place of; empty where there was none.
+    """The words at the end of a run on earlier runs whose results it replaced; empty if there were none.
 
-    path: as for `outcome`; since: when this run began, as what an earlier one replaced is no news.
+    path: as for `outcome`; since: when this run began. Replacements by earlier runs are old news
+    and left out.
     """
     if not Path(path).exists() or Path(path).stat().st_mtime < since:
         return ""
@@ -134,11 +139,13 @@ def replaced(path: str, since: float) -> str:
     if not earlier["runs"]:
         return ""
     changes = [change for change in earlier["changes"] if change != NO_SETTING] or [NO_SETTING]
-    more = f" and {len(changes) - SHOWN_CHANGES} more" if len(changes) > SHOWN_CHANGES else ""
+    listed = "; ".join(changes[:SHOWN_CHANGES])
+    if len(changes) > SHOWN_CHANGES:
+        listed += f" and {len(changes) - SHOWN_CHANGES} more"
     words = (
-        f"{counted(earlier['runs'], 'run')} of before ({'; '.join(changes[:SHOWN_CHANGES])}{more}). MLflow still has"
-        " them; tables and files on disk are those of now. To keep both on disk: a `name` of its own, `ablations`, or"
-        " `dvc exp run -S` (docs/running.md#change-a-knob-compare)"
+        f"{counted(earlier['runs'], 'earlier run')} ({listed}). MLflow still has them; tables and files on disk are"
+        " the present ones. To keep both on disk: a `name` of its own, `ablations`, or `dvc exp run -S`"
+        " (docs/running.md#change-a-knob-compare)"
     )
     return textwrap.fill(words, WIDTH, initial_indent="replaced  ", subsequent_indent=" " * 10)
 
@@ -146,8 +153,9 @@ def replaced(path: str, since: float) -> str:
 def log(uri: str, configuration: str, runs: "Sequence[Run]") -> Logged:
     """Log those of the runs that the store at `uri` does not have yet, and tag all as present.
 
-    runs: each after the one that it is nested under. Waits while another process logs. Raises StoreError if the store
-    cannot be used: what was there before is still there, and the next call goes on from there.
+    runs: each after the one that it is nested under. Waits while another process logs. Raises
+    StoreError if the store cannot be used: runs logged before are still there, and the next call
+    goes on from there.
     """
     # before the store is opened: our own files are not its fault
     digests = [run.digest() for run in runs]
@@ -155,12 +163,18 @@ def log(uri: str, configuration: str, runs: "Sequence[Run]") -> Logged:
     database = database_of(uri)
     with open_store(uri) as client:
         experiments = {}
-        for name in dict.fromkeys(run.experiment for run in runs):
-            experiments[name] = experiment_id(client, name, database)
-        earlier = _earlier(client, owner)
-        by_digest = {(run.info.experiment_id, run.data.tags[DIGEST]): run for run in earlier}
-        present = [run for run in earlier if run.data.tags.get(PRESENT) == "true"]
-        replaced = {(run.info.experiment_id, run.info.run_name): run for run in present}
+        for run in runs:
+            name = run.experiment
+            if name not in experiments:
+                experiments[name] = experiment_id(client, name, database)
+        by_digest: dict[tuple[str, str], MlflowRun] = {}
+        replaced: dict[tuple[str, str], MlflowRun] = {}
+        present = []
+        for earlier in _earlier(client, owner):
+            by_digest[earlier.info.experiment_id, earlier.data.tags[DIGEST]] = earlier
+            if earlier.data.tags.get(PRESENT) == "true":
+                present.append(earlier)
+                replaced[earlier.info.experiment_id, earlier.info.run_name] = earlier
         ids: dict[tuple[str, str], str] = {}
         changes: dict[str, None] = {}
         added = 0
@@ -169,25 +183,23 @@ def log(uri: str, configuration: str, runs: "Sequence[Run]") -> Logged:
             tags = {RESULTS: owner, DIGEST: digest, PRESENT: "true"}
             if run.parent:
                 tags[PARENT] = ids[experiment, run.parent]
-            known = by_digest.get((experiment, digest))
+            logged = by_digest.get((experiment, digest))
             before = replaced.get((experiment, run.name))
-            # Also where an edit was taken back: then the earlier run replaces the later one.
-            if before and (known is None or known.data.tags.get(PRESENT) != "true"):
+            # Also if an edit was taken back: then the earlier run replaces the later one.
+            if before and (logged is None or logged.data.tags.get(PRESENT) != "true"):
                 tags[REPLACED] = before.info.run_id
                 tags[CHANGED] = _changes(before, run)
                 changes[tags[CHANGED]] = None
-            if known:
-                run_id = known.info.run_id
-                for name, value in tags.items():
-                    if known.data.tags.get(name) != value:
-                        client.set_tag(run_id, name, value)
+            if logged:
+                run_id = logged.info.run_id
+                _set_tags(client, logged, tags)
             else:
                 run_id = _add(client, run, experiment, tags)
                 added += 1
             ids[experiment, run.name] = run_id
-        gone = [run for run in present if run.info.run_id not in ids.values()]
-        for run_before in gone:
-            client.set_tag(run_before.info.run_id, PRESENT, "false")
+        gone = [earlier for earlier in present if earlier.info.run_id not in ids.values()]
+        for earlier in gone:
+            client.set_tag(earlier.info.run_id, PRESENT, "false")
         site = site_of(uri)
         addresses = comparisons(client, site, owner)
     pages = []
@@ -200,49 +212,54 @@ def log(uri: str, configuration: str, runs: "Sequence[Run]") -> Logged:
 def owner_of(configuration: str, uri: str) -> str:
     """Whose the runs of a configuration are: its folder of results, as no other checkout names it in this store.
 
-    In an SQLite file, the path from the file to the folder; elsewhere machine and path, or MUNKEY_OWNER if it is set.
+    In an SQLite file, the path from the file to the folder; elsewhere machine and path, or
+    MUNKEY_OWNER if it is set.
     """
     results = Path("results", configuration).absolute()
     database = database_of(uri)
     if database:
         return os.path.relpath(results, database.parent)
     owner = os.environ.get(OWNER)
-    return f"{owner}/{configuration}" if owner else f"{socket.gethostname()}:{results}"
+    if owner:
+        return f"{owner}/{configuration}"
+    return f"{socket.gethostname()}:{results}"
 
 
 def site_of(uri: str, port: int = UI_PORT) -> str:
     """The address that the pages of a store's runs begin with."""
-    return public(uri).rstrip("/") if uri.startswith("http") else UI.format(port=port)
+    if uri.startswith("http"):
+        return public(uri).rstrip("/")
+    return UI.format(port=port)
 
 
 def comparisons(client: "MlflowClient", site: str, owner: str | None = None) -> dict[str, str]:
     """Addresses of MLflow's page that compares runs: the present methods of each data set and rate, by name.
 
-    Two more kinds: these methods beside the runs that they replaced, where any did; and the methods of all folders of
-    results that have that data set and rate, where there are several. owner: whose; None: everybody's.
+    Two more kinds: these methods beside the runs that they replaced, where any did; and the methods
+    of all folders of results that have that data set and rate, where there are several. owner:
+    whose; None: everybody's.
     """
     experiments = {each.experiment_id: each.name for each in every(client.search_experiments)}
     condition = "tags.kind = 'method'"
     if owner:
         condition += f' and tags.`{RESULTS}` = "{owner}"'
-    known = {
-        run.info.run_id: run for run in every(client.search_runs, list(experiments), condition)
-    }
-    present = [run for run in known.values() if run.data.tags.get(PRESENT) == "true"]
+    by_id: dict[str, MlflowRun] = {}
     groups: dict[tuple[str, str, str], list[MlflowRun]] = {}
-    for run in present:
+    for run in every(client.search_runs, list(experiments), condition):
+        by_id[run.info.run_id] = run
         tags = run.data.tags
-        key = (tags[RESULTS], run.info.experiment_id, tags["rate"])
-        groups.setdefault(key, []).append(run)
+        if tags.get(PRESENT) == "true":
+            key = (tags[RESULTS], run.info.experiment_id, tags["rate"])
+            groups.setdefault(key, []).append(run)
     addresses = {}
     folders: dict[tuple[str, str], list[str]] = {}
     together: dict[tuple[str, str], list[MlflowRun]] = {}
     for (folder, experiment, rate), runs in sorted(groups.items()):
         name = f"{experiments[experiment]}, {100 * float(rate):g} % forgotten"
         addresses[f"{folder}: {name}"] = _comparison(site, experiment, runs)
-        pairs = [run for run in runs if run.data.tags.get(REPLACED) in known]
+        pairs = [run for run in runs if run.data.tags.get(REPLACED) in by_id]
         if pairs:
-            pairs += [known[run.data.tags[REPLACED]] for run in pairs]
+            pairs += [by_id[run.data.tags[REPLACED]] for run in pairs]
             addresses[f"{folder}: {name}, before and after the last change"] = _comparison(
                 site, experiment, pairs
             )
@@ -258,10 +275,12 @@ def comparisons(client: "MlflowClient", site: str, owner: str | None = None) -> 
 
 
 def _comparison(site: str, experiment: str, runs: "Sequence[MlflowRun]") -> str:
-    """The address that compares runs: the smallest gap first, and what has none, oracles and originals, last."""
-    ordered = sorted(
-        runs, key=lambda run: (run.data.metrics.get("gap", float("inf")), run.info.run_name)
-    )
+    """The address that compares runs: the smallest gap first; oracles and originals, which have none, last."""
+
+    def gap_and_name(run: "MlflowRun") -> tuple[float, str]:
+        return run.data.metrics.get("gap", float("inf")), run.info.run_name
+
+    ordered = sorted(runs, key=gap_and_name)
     ids = quote(json.dumps([run.info.run_id for run in ordered], separators=(",", ":")))
     return f"{site}/#/compare-runs?runs={ids}&experiments={quote(json.dumps([experiment]))}"
 
@@ -279,6 +298,13 @@ def _earlier(client: "MlflowClient", owner: str) -> "list[MlflowRun]":
     return finished
 
 
+def _set_tags(client: "MlflowClient", run: "MlflowRun", tags: Mapping[str, str]) -> None:
+    """Set those tags of a run that differ."""
+    for name, value in tags.items():
+        if run.data.tags.get(name) != value:
+            client.set_tag(run.info.run_id, name, value)
+
+
 def _changes(before: "MlflowRun", run: "Run") -> str:
     """How the params of a run differ from those of the one that it replaces, in words."""
     params = {name: str(value) for name, value in run.params.items()}
@@ -289,7 +315,9 @@ def _changes(before: "MlflowRun", run: "Run") -> str:
         if old != new:
             changes.append(f"{name}: {old} → {new}")
     text = "; ".join(changes) or NO_SETTING
-    return text if len(text) <= CHANGED_LENGTH else text[: CHANGED_LENGTH - 1] + "…"
+    if len(text) > CHANGED_LENGTH:
+        text = text[: CHANGED_LENGTH - 1] + "…"
+    return text
 
 
 def _add(client: "MlflowClient", run: "Run", experiment: str, tags: Mapping[str, str]) -> str:
@@ -320,4 +348,6 @@ def _add(client: "MlflowClient", run: "Run", experiment: str, tags: Mapping[str,
 
 
 def _milliseconds(moment: str | None) -> int | None:
-    return round(datetime.fromisoformat(moment).timestamp() * 1000) if moment else None
+    if not moment:
+        return None
+    return round(datetime.fromisoformat(moment).timestamp() * 1000)

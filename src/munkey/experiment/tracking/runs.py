@@ -1,6 +1,7 @@
-"""What MLflow shows: a run for each method and rate, its seeds nested below it, and one for the tables.
+"""The runs in MLflow: one for each method and rate, its seeds nested below it, and one for the tables.
 
-A method's run has means and standard deviations over its seeds. The files on disk are the truth: MLflow is a log.
+A method's run has means and standard deviations over its seeds. The files on disk are the truth:
+MLflow is a log.
 """
 
 import hashlib
@@ -9,7 +10,7 @@ import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_bytes, read_json, read_table, sum_file
@@ -18,6 +19,7 @@ from munkey.evaluation.records import Evaluation
 from munkey.report.tables.summary import Key, short
 from munkey.settings import Sections, values_of
 
+Value = TypeVar("Value")
 CURVES = ("loss", "accuracy", "lr")
 SEED_GAP = "seed_gap"  # of one seed alone; `gap` is that of the means over seeds, as in the tables
 NOTE = "mlflow.note.content"  # a tag that MLflow shows as the description
@@ -36,8 +38,8 @@ NOTES = {
 class Run:
     """One MLflow run. curves: a value per epoch, from epoch 1; artifacts: files; started, ended: ISO 8601.
 
-    table: a CSV file that MLflow shows as a table, or empty. parent: the name of the run that it is nested under, or
-    empty.
+    table: a CSV file that MLflow shows as a table, or empty. parent: the name of the run that it is
+    nested under, or empty.
     """
 
     experiment: str
@@ -61,7 +63,9 @@ class Run:
 
 @dataclass(frozen=True)
 class Results:
-    """What there is to log. titles: by system; inference: by data set and system, the sections of params.yaml that its
+    """The results to log.
+
+    titles: by system; inference: by data set and system, the sections of params.yaml that its
     answers depend on.
     """
 
@@ -78,8 +82,10 @@ def runs_of(results: Results) -> list[Run]:
 
 def _methods(results: Results) -> Iterator[Run]:
     """The run of each method at each rate, followed by those of its seeds."""
-    table = read_table(fill(results.layout.table, table="main", ending="csv")).to_dict("records")
-    table_rows = {Key(row["dataset"], float(row["rate"]), row["method"]): row for row in table}
+    table = read_table(fill(results.layout.table, table="main", ending="csv"))
+    table_rows = {}
+    for row in table.to_dict("records"):
+        table_rows[Key(row["dataset"], float(row["rate"]), row["method"])] = row
     seeds: dict[Key, list[Run]] = {}
     for evaluation, run in zip(results.evaluations, _seeds(results), strict=True):
         key = Key(evaluation.dataset, float(evaluation.rate), evaluation.method)
@@ -90,18 +96,10 @@ def _methods(results: Results) -> Iterator[Run]:
 
 
 def _method(seeds: Sequence[Run], table_row: Mapping[Hashable, Any]) -> Run:
-    """The run over seeds: what they have in common, with means and standard deviations from the table."""
+    """The run over seeds: their common params and tags, with means and standard deviations from the table."""
     first = seeds[0]
-    params = {
-        name: value
-        for name, value in first.params.items()
-        if all(run.params.get(name) == value for run in seeds)
-    }
-    tags = {
-        name: value
-        for name, value in first.tags.items()
-        if all(run.tags.get(name) == value for run in seeds)
-    }
+    params = _common([run.params for run in seeds])
+    tags = _common([run.tags for run in seeds])
     params["seeds"] = ", ".join(str(run.params["seed"]) for run in seeds)
     params.pop("seed", None)
     tags.pop("seed", None)
@@ -121,14 +119,24 @@ def _method(seeds: Sequence[Run], table_row: Mapping[Hashable, Any]) -> Run:
     )
 
 
+def _common(records: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
+    """The entries that all records share."""
+    common = dict(records[0])
+    for record in records[1:]:
+        for name in list(common):
+            if record.get(name) != common[name]:
+                del common[name]
+    return common
+
+
 def _seeds(results: Results) -> Iterator[Run]:
     """The run of each evaluation."""
     metrics = read_table(results.layout.all_metrics).astype({"rate": str, "seed": str})
     groups = metrics.groupby(["dataset", "rate", "seed", "method"])
-    data_digests = {
-        run.dataset: _data_digest(run.dataset, results.layout) for run in results.evaluations
-    }
+    data_digests: dict[str, str] = {}
     for run in results.evaluations:
+        if run.dataset not in data_digests:
+            data_digests[run.dataset] = _data_digest(run.dataset, results.layout)
         names = {name: str(getattr(run, name)) for name in ("dataset", "rate", "seed", "method")}
         measured = groups.get_group(tuple(names.values())).replace({"metric": {"gap": SEED_GAP}})
         record = read_json(run.record)
@@ -143,15 +151,15 @@ def _seeds(results: Results) -> Iterator[Run]:
             "forget_digest": _digest(read_bytes(run.forget)),
         }
         provenance = {name: str(value) for name, value in flat(record["provenance"]).items()}
+        values = {}
+        for name, value in zip(measured["metric"], measured["value"], strict=True):
+            values[name] = short(value)
         method_title = f"{results.titles[run.method]} @{run.rate}"
         yield Run(
             experiment=run.dataset,
             name=f"{method_title} seed {run.seed}",
             params=names | settings | flat({"facts": record.get("facts", {})}) | digests,
-            metrics={
-                name: short(value)
-                for name, value in zip(measured["metric"], measured["value"], strict=True)
-            },
+            metrics=values,
             tags=names
             | {"kind": "run", NOTE: NOTES["run"]}
             | provenance
@@ -196,21 +204,25 @@ def flat(settings: Mapping[str, object], prefix: str = "") -> dict[str, object]:
 
 def _diverged(record: Mapping[str, Any]) -> dict[str, str]:
     """A tag that says why something diverged, if it did."""
-    return {DIVERGED: record[DIVERGED]} if DIVERGED in record else {}
+    if DIVERGED not in record:
+        return {}
+    return {DIVERGED: record[DIVERGED]}
 
 
 def _curves(
     stage: str, record: Mapping[str, Sequence[Mapping[str, float]]]
 ) -> dict[str, list[float]]:
-    return {
-        f"{stage}/{curve}": [short(epoch[curve]) for epoch in record["history"]] for curve in CURVES
-    }
+    curves = {}
+    for name in CURVES:
+        curves[f"{stage}/{name}"] = [short(epoch[name]) for epoch in record["history"]]
+    return curves
 
 
 def _data_digest(dataset: str, layout: Layout) -> str:
-    """Of the checksums of a data set's images and samples."""
-    paths = [Path(fill(path, dataset=dataset)) for path in (layout.images, layout.samples)]
-    return _digest(b"".join(sum_file(path).read_bytes() for path in paths))
+    """A hash of the checksums of a data set's images and samples."""
+    images = Path(fill(layout.images, dataset=dataset))
+    samples = Path(fill(layout.samples, dataset=dataset))
+    return _digest(sum_file(images).read_bytes() + sum_file(samples).read_bytes())
 
 
 def _digest(content: bytes) -> str:

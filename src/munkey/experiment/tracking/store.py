@@ -36,7 +36,7 @@ def open_store(uri: str) -> "Iterator[MlflowClient]":
     Raises
     ------
     StoreError
-        If the store refuses, does not answer, is locked or is no store, also inside the block.
+        If the store refuses, does not answer, is locked or is not a store, also inside the block.
     """
     for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
@@ -47,7 +47,11 @@ def open_store(uri: str) -> "Iterator[MlflowClient]":
     from sqlalchemy.exc import SQLAlchemyError
 
     database = database_of(uri)
-    lock = database.with_name(f"{database.name}.lock") if database else LOCK
+    address = uri
+    lock = LOCK
+    if database:
+        lock = database.with_name(f"{database.name}.lock")
+        address = f"sqlite:///{database}"
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(lock, timeout=TURN_S):
@@ -57,7 +61,7 @@ def open_store(uri: str) -> "Iterator[MlflowClient]":
                     sqlite3.connect(database, timeout=WAIT_S, isolation_level=None)
                 ) as connection:
                     connection.execute("BEGIN IMMEDIATE")
-            yield MlflowClient(f"sqlite:///{database}" if database else uri)
+            yield MlflowClient(address)
     except StoreError:
         raise
     except (MlflowException, SQLAlchemyError, CommandError, sqlite3.Error, OSError) as error:
@@ -77,32 +81,32 @@ def database_of(uri: str) -> Path | None:
 def experiment_id(client: "MlflowClient", name: str, database: Path | None) -> str:
     """The id of an experiment, which is created if it is missing.
 
-    MLflow keeps the absolute path of an experiment's artifacts. If an SQLite file was moved or copied, that path leads
-    to where it came from, and nothing is logged there: raises StoreError.
+    MLflow keeps the absolute path of an experiment's artifacts. If an SQLite file was moved or
+    copied, that path leads to where it came from, and nothing is logged there: raises StoreError.
     """
     from mlflow.exceptions import MlflowException
 
     location = None
     if database:
         location = f"{(database.parent / ARTIFACTS).as_uri()}/{name}"
-    known = client.get_experiment_by_name(name)
-    if known is None:
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
         try:
             return client.create_experiment(name, artifact_location=location)
         except MlflowException:
-            known = client.get_experiment_by_name(name)  # another process created it just now
-            if known is None:
+            experiment = client.get_experiment_by_name(name)  # another process created it just now
+            if experiment is None:
                 raise
-    if known.lifecycle_stage == "deleted":
-        restore = f"mlflow experiments restore --experiment-id {known.experiment_id}"
+    if experiment.lifecycle_stage == "deleted":
+        restore = f"mlflow experiments restore --experiment-id {experiment.experiment_id}"
         raise MlflowException(f"its experiment {name} was deleted: `{restore}` brings it back")
-    if location and known.artifact_location != location:
+    if location and experiment.artifact_location != location:
         raise StoreError(
             f"The MLflow store {database} was moved or copied: its experiment {name} keeps artifacts in"
-            f" {known.artifact_location}. All results are on disk; name a new store in params.yaml, e.g. tracking.uri:"
-            " sqlite:///mlflow-2.db, and `munkey mlflow sync` fills it"
+            f" {experiment.artifact_location}. All results are on disk; name a new store in params.yaml, e.g."
+            " tracking.uri: sqlite:///mlflow-2.db, and `munkey mlflow sync` fills it"
         )
-    return known.experiment_id
+    return experiment.experiment_id
 
 
 def public(uri: str) -> str:
@@ -122,7 +126,7 @@ def every(search: "Callable[..., PagedList[Item]]", *arguments: object) -> Itera
 
 
 def _reason(error: BaseException) -> str:
-    """Why a store cannot be used, in one line: what the system or SQLite said, which libraries wrap several times."""
+    """Why a store cannot be used, in one line: the error of the system or of SQLite, which libraries wrap."""
     cause: BaseException | None = error
     while cause:
         if isinstance(cause, OSError | sqlite3.Error):
