@@ -217,6 +217,7 @@ PLAIN_ROOMS = (
     "deploy",
     "evaluation",
     "experiment",
+    "jobs",
     "memory",
     "models/networks",
     "report",

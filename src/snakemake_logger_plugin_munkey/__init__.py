@@ -1,8 +1,8 @@
-"""What a run says on the terminal: a line for each job that ends, and below them the time left.
+"""The output of a run on the terminal: a line for each job that ends, and below them the time left.
 
-Snakemake finds it by the name of this package (`logger` in profiles/default). Snakemake's own log has everything.
-For a dry run or `--verbose`, Snakemake says what it always does. What Snakemake's hooks do not tell the end of a run is
-noted in `munkey.experiment.run.outcome.SEEN`.
+Snakemake finds it by the name of this package (`logger` in profiles/default). Snakemake's own log
+has everything. In a dry run, or with `--verbose`, Snakemake prints its usual lines. Facts that
+Snakemake's hooks do not pass to the end of a run are noted in `munkey.experiment.run.outcome.SEEN`.
 """
 
 import os
@@ -18,7 +18,7 @@ from snakemake.logging import ColorizingTextHandler
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from munkey.core.console import duration
+from munkey.core.console import counted, duration
 from munkey.experiment.run.job import IN_TERMINAL
 from munkey.experiment.run.outcome import SEEN, STOPPED, FailedJob
 
@@ -85,7 +85,7 @@ class LogHandler(LogHandlerBase):
             self.handleError(record)
 
     def note(self, record: LogRecord) -> None:
-        """Note what the run's last words depend on."""
+        """Note the facts that the run's last words depend on."""
         fields = vars(record)
         event = fields.get("event")
         if event == LogEvent.RUN_INFO:
@@ -101,7 +101,7 @@ class LogHandler(LogHandlerBase):
             SEEN.failed[fields["jobid"]] = FailedJob(message, fields["log"][0])
 
     def handle_event(self, record: LogRecord) -> None:
-        """Count jobs, and pass on what a person who waits wants to know."""
+        """Count jobs, and pass on the news for the person who waits."""
         fields = vars(record)
         event = fields.get("event")
         if event == LogEvent.RUN_INFO:
@@ -121,10 +121,11 @@ class LogHandler(LogHandlerBase):
             self.pass_on(record)
 
     def begin(self, stats: dict[str, int]) -> None:
-        self.job_counts = Counter({rule: count for rule, count in stats.items() if rule != "total"})
+        self.job_counts = Counter(stats)
+        del self.job_counts["total"]
         self.start = time.monotonic()
         total = self.job_counts.total()
-        self.say("1 job" if total == 1 else f"{total} jobs")
+        self.say(counted(total, "job"))
         if self.is_live:
             Thread(target=self.tick, daemon=True).start()
 
@@ -143,10 +144,13 @@ class LogHandler(LogHandlerBase):
     def time_left(self) -> str:
         """About how long the rest takes; empty before a tenth of the jobs ended, and at the end.
 
-        A job is expected to take as long as those of its rule on average, or as all that ended if none of its rule did.
+        A job is expected to take as long as those of its rule on average, or as all that ended if
+        none of its rule did.
         """
         now = time.monotonic()
-        ended = [seconds for times in self.seconds.values() for seconds in times]
+        ended: list[float] = []
+        for times in self.seconds.values():
+            ended += times
         if not ended or 10 * len(ended) < self.job_counts.total():
             return ""
         typical = {}

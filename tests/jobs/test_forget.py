@@ -6,7 +6,7 @@ import pytest
 from munkey.core.files import read_csv
 from munkey.data import forget_draws, forget_sets
 from munkey.encoders import keys
-from munkey.jobs.forget import forget
+from munkey.jobs.forget import Sampling, forget
 from munkey.jobs.pools import half, hardest_half, mislabel
 from munkey.memory import neighbors
 from tests.jobs.inputs import CLASSES, LABELS, UNITS, keyed, prepared
@@ -30,7 +30,14 @@ def drawn(made, tmp_path, capsys):
         files = {"keyfile": keyfile} if sampling == "cluster" else {}
         if sampling in ("hard", "medium", "easy", "relied-on"):
             files = {"neighbors": near, "depth": DEPTH}
-        forget(images, tmp_path / "forget.csv", "digits", seed, rate, sampling, **files, **more)
+        forget(
+            images,
+            tmp_path / "forget.csv",
+            "digits",
+            seed,
+            rate,
+            Sampling(sampling, **files, **more),
+        )
         return forget_sets.read(tmp_path / "forget.csv"), capsys.readouterr().out
 
     return draw

@@ -1,4 +1,4 @@
-"""Audits (docs/audits.md): how much systems remember of deleted samples, and what the weights keep."""
+"""Audits (docs/audits.md): how much systems, and their weights alone, remember of deleted samples."""
 
 from pathlib import Path
 

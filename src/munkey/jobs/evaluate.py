@@ -30,9 +30,9 @@ def evaluate(
 ) -> None:
     """Write the logits of a system on every split; where it has pathways, also with either of them cut.
 
-    settings: `data`, `inference`, and `audit` where it is asked in a second way for an audit. pool: the two halves of
-    an audit's pool; of the training set, these samples alone are asked about. A system that diverged answers NaN, with
-    the reason.
+    settings: `data`, `inference`, and `audit` where it is asked in a second way for an audit. pool:
+    the two halves of an audit's pool; of the training set, these samples alone are asked about. A
+    system that diverged answers NaN, with the reason.
     """
     try:
         loaded = systems.load(system, device=around.device)

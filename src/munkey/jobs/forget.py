@@ -1,6 +1,7 @@
 """Forget sets (sec. 4), drawn before any training."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,65 +20,67 @@ CLUSTER = 20  # samples in a cluster, about
 def groups_of(prepared: Dataset, sampling: str, stage: Stage, keyfile: Path | None) -> Groups:
     """The training samples by class, unit, or cluster of their keys."""
     if sampling != "cluster":
-        return forget_draws.groups_of(prepared, "class" if sampling == "class" else "unit")
+        kind = "class" if sampling == "class" else "unit"
+        return forget_draws.groups_of(prepared, kind)
     assert keyfile
     members = keys.read(keyfile, prepared.ids_of("train"))
     return forget_draws.clusters(members.ids, members.keys, CLUSTER, stage)
 
 
-def forget(
-    images: Path,
-    forget: Path,
-    dataset: str,
-    seed: int,
-    rate: str,
-    sampling: str,
-    names: Sequence[str] | None = None,
-    depth: int = 0,
-    k: int = 1,
-    keyfile: Path | None = None,
-    neighbors: Path | None = None,
-    listed: Path | None = None,
-) -> None:
-    """Draw the forget set of a data set, seed and rate. rate: as it stands in paths.
+@dataclass(frozen=True)
+class Sampling:
+    """How a forget set is drawn, and the files that it is drawn from.
 
-    keyfile: of the sampling `cluster`; neighbors: of those by votes, where all but one of `depth` vote, and of
-    `relied-on`, where the `k` nearest of each test sample of the units `names` are forgotten; listed: the list of the
-    sampling `listed`.
+    keyfile: of the sampling `cluster`; neighbors: of samplings by votes, where all but one of
+    `depth` vote, and of `relied-on`, which forgets the `k` nearest of each test sample of the units
+    `names`; listed: the list of the sampling `listed`.
     """
+
+    sampling: str
+    names: Sequence[str] | None = None
+    depth: int = 0
+    k: int = 1
+    keyfile: Path | None = None
+    neighbors: Path | None = None
+    listed: Path | None = None
+
+
+def forget(images: Path, forget: Path, dataset: str, seed: int, rate: str, draw: Sampling) -> None:
+    """Draw the forget set of a data set, seed and rate. rate: as it stands in paths."""
+    sampling = draw.sampling
+    names = draw.names or ()
     prepared = load(images.parent)
     members = prepared.ids_of("train")
     labels = prepared.labels[prepared.rows(members)]
     stage = Stage(seed, dataset, "forget", rate)
     generator = stage.numpy_generator()
-    if listed:
+    if draw.listed:
+        listed = draw.listed
         entries = forget_draws.read_list(listed)
-        forget_ids = forget_draws.listed_ids(
-            entries, read_csv(images.parent / "samples.csv"), listed
-        )
+        samples = read_csv(images.parent / "samples.csv")
+        forget_ids = forget_draws.listed_ids(entries, samples, listed)
         forget_draws.require_listed_share(listed, len(forget_ids), len(members), float(rate))
         if len(set(labels[~np.isin(members, forget_ids)].tolist())) < 2:
             raise ValueError(
                 f"{listed}: forgetting all that it lists leaves fewer than two classes; list less"
             )
     elif sampling in ("class", "unit", "one-of-unit", "cluster"):
-        groups = groups_of(prepared, sampling, stage / "clusters", keyfile)
-        forget_ids = forget_draws.draw_groups(groups, labels, float(rate), names, generator)
+        groups = groups_of(prepared, sampling, stage / "clusters", draw.keyfile)
+        forget_ids = forget_draws.draw_groups(groups, labels, float(rate), draw.names, generator)
         if sampling == "one-of-unit":
             forget_ids = forget_draws.first_of_each(groups, forget_ids)
     elif sampling == "known":
-        groups = groups_of(prepared, sampling, stage, keyfile)
-        forget_ids = forget_draws.known_share(groups, names or (), float(rate), generator)
-    elif neighbors and sampling == "relied-on":
+        groups = groups_of(prepared, sampling, stage, draw.keyfile)
+        forget_ids = forget_draws.known_share(groups, names, float(rate), generator)
+    elif draw.neighbors and sampling == "relied-on":
         test_units = forget_draws.groups_of(prepared, "unit", "test")
-        forget_draws.existing(test_units, names or ())
-        queries = test_units.ids[np.isin(test_units.of, list(names or ()))]
-        near = read(neighbors, queries)
-        forget_ids = np.unique(near.first(k).ids)
-    elif neighbors:
-        votes = vote_shares(
-            Members(members, labels), read_others(neighbors, members, depth - 1).ids
-        )
+        forget_draws.existing(test_units, names)
+        queries = test_units.ids[np.isin(test_units.of, list(names))]
+        near = read(draw.neighbors, queries)
+        forget_ids = np.unique(near.first(draw.k).ids)
+    elif draw.neighbors:
+        voters = read_others(draw.neighbors, members, draw.depth - 1).ids
+        votes = vote_shares(Members(members, labels), voters)
         forget_ids = forget_draws.ranked(members, votes, float(rate), sampling, generator)
     else:
         forget_ids = forget_draws.draw(members, labels, float(rate), sampling, generator)

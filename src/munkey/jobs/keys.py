@@ -36,9 +36,10 @@ def keys(
 ) -> None:
     """Extract the key of every sample with the frozen encoder. An interrupted job resumes after its finished blocks.
 
-    code, weights: what tells the code and the encoder's weights from others. Keys of another configuration that were
-    made from all the same are taken from there; not with weights None, of which nothing can tell whether they changed.
-    parts: the keys of several encoders, to be joined; nothing is extracted then.
+    code, weights: marks of the code and of the encoder's weights. If another configuration made
+    keys from the same code, weights and data, they are taken from there; not with weights None, as
+    they may have changed unnoticed. parts: the keys of several encoders, which are joined; nothing
+    is extracted then.
     """
     dataset = prepared.load(images.parent)
     if parts:
@@ -46,20 +47,18 @@ def keys(
         return
     size = settings.batch_size
     origin = _origin(images, dataset.ids, settings, device) | {"code": code, "weights": weights}
-    same_keys = _same_elsewhere(keyfile, origin) if weights is not None else None
+    same_keys = None
+    if weights is not None:
+        same_keys = _same_elsewhere(keyfile, origin)
     if same_keys:
         write(keyfile, *same_keys)
     else:
         encode = build(settings, device)
         show_progress = partial(progress, what="batch", unit="images", each=size)
-        blocks = (
-            Path("cache") / "keys" / hashlib.sha256(f"{origin} {keyfile}".encode()).hexdigest()[:16]
-        )
-        write(
-            keyfile,
-            dataset.ids,
-            extract(encode, dataset.images, size, device, show_progress, blocks),
-        )
+        name = hashlib.sha256(f"{origin} {keyfile}".encode()).hexdigest()[:16]
+        blocks = Path("cache") / "keys" / name
+        vectors = extract(encode, dataset.images, size, device, show_progress, blocks)
+        write(keyfile, dataset.ids, vectors)
         shutil.rmtree(blocks)
     write_json(keyfile.with_name(ORIGIN), origin | {"keys": _sum(keyfile)})
 
@@ -67,7 +66,7 @@ def keys(
 def _origin(
     images: Path, ids: np.ndarray, settings: EncoderSettings, device: str
 ) -> dict[str, Any]:
-    """What keys are made from, besides code and weights: down to the last bit, also libraries and the processor."""
+    """The origin of keys besides code and weights; their last bits depend on libraries and processor, too."""
     import torch
 
     from munkey.core import gpu

@@ -10,12 +10,17 @@ from munkey.evaluation.records import Evaluation
 
 def metrics(runs: list[Evaluation], metrics: Path) -> None:
     """Measure every system of a data set: one tidy CSV, which rules use for the main run, ablations and selection."""
-    trained = {(run.case, run.record): run.logits for run in runs if run.record == run.training}
+    logits_of = {}  # of trained systems, by their records
+    for run in runs:
+        if run.record == run.training:
+            logits_of[run.case, run.record] = run.logits
     lines: list[dict[str, object]] = []
     for run in progress(runs, "system", "systems"):
-        lines += measured(
-            run, None if run.record == run.training else trained.get((run.case, run.training))
-        )
-    if any("why" in line for line in lines):  # a column that is there only where something diverged
-        lines = [{**line, "why": line.get("why", "")} for line in lines]
+        original = None
+        if run.record != run.training:
+            original = logits_of.get((run.case, run.training))
+        lines += measured(run, original)
+    if any("why" in line for line in lines):  # only then is there such a column
+        for line in lines:
+            line.setdefault("why", "")
     write_csv(metrics, lines)

@@ -1,6 +1,7 @@
 """After deletion: training further on the retain set, originals trained while they are watched, more requests."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -40,10 +41,11 @@ def relearn(
     around: Surroundings,
     retrieved: Path | None = None,
 ) -> None:
-    """Train a system further on the retain set, and note what it answers about the forget set on the way.
+    """Train a system further on the retain set, and note its answers about the forget set on the way.
 
-    files.neighbors: in the memory of the retain set, for training; retrieved: in the system's own memory, for answers.
-    The curve of a system that diverged, now or before, is a single line with the reason.
+    files.neighbors: in the memory of the retain set, for training; retrieved: in the system's own
+    memory, for answers. The curve of a system that diverged, now or before, is a single line with
+    the reason.
     """
     data = prepared.load(files.images.parent)
     device = around.device
@@ -63,7 +65,9 @@ def relearn(
     queries = image_set(data, np.union1d(split.forget, data.ids_of("test")))
     retrieval = None
     if family.has_memory and retrieved:
-        query_keys = keys.read(files.keyfile, queries.ids).keys if files.keyfile else None
+        query_keys = None
+        if files.keyfile:
+            query_keys = keys.read(files.keyfile, queries.ids).keys
         near = neighbor_files.read(retrieved, queries.ids)
         retrieval = family.retrieval(near, settings["inference"], query_keys)
     is_forgotten = np.isin(queries.ids, split.forget)
@@ -114,6 +118,19 @@ def trace(
         write_npz(trace, watched.arrays())
 
 
+@dataclass(frozen=True)
+class RequestSeries:
+    """Requests one after another, and additions in between.
+
+    requests: how many; additions: requests after which samples of the validation set come with
+    their labels; depth: neighbors of each sample that are looked up.
+    """
+
+    requests: int
+    additions: list[int]
+    depth: int
+
+
 def stream(
     files: SampleFiles,
     logits: Path,
@@ -122,18 +139,16 @@ def stream(
     dataset: str,
     seed: int,
     settings: Sections,
-    requests: int,
-    additions: list[int],
-    depth: int,
+    series: RequestSeries,
     around: Surroundings,
     original: Path | None = None,
 ) -> None:
-    """Forget one half of an audit's pool in `requests` requests, one after another, and ask after each.
+    """Forget one half of an audit's pool in several requests, one after another, and ask after each.
 
-    method: of unlearning, which starts from `original`, or an oracle, which is retrained for the first, the middle and
-    the last request. logits: those of test samples and of the pool after each, and `request`, the number of that which
-    forgets a sample, 0 for all others; record: seconds, RA and TA. additions: requests after which samples of the
-    validation set come with their labels. Of what diverges on the way, the reason alone is written.
+    method: of unlearning, which starts from `original`, or an oracle, which is retrained for the
+    first, the middle and the last request. logits: those of test samples and of the pool after each
+    request, and `request`, the number of the request that forgets a sample, 0 for all others.
+    record: seconds, RA and TA. If a model diverges, both files hold the reason alone.
     """
     assert files.forget and files.absent, (
         "a stream forgets one half of a pool and never sees the other"
@@ -143,9 +158,11 @@ def stream(
     device = around.device
     stage = Stage(dataset, "stream", seed // 2)  # one for both models of a pair
     split = forget_sets.split(data, files.forget, files.absent)
-    order = stream_of(split, data.ids_of("val"), requests, additions, stage / seed)
-    all_keys = keys.read(files.keyfile, data.ids) if files.keyfile else None
-    ask = Asker(data, all_keys, settings, depth, device)
+    order = stream_of(split, data.ids_of("val"), series.requests, series.additions, stage / seed)
+    all_keys = None
+    if files.keyfile:
+        all_keys = keys.read(files.keyfile, data.ids)
+    ask = Asker(data, all_keys, settings, series.depth, device)
     try:
         if method in METHODS:
             assert original

@@ -50,15 +50,16 @@ def retrieval(
     full, left: neighbors in the whole memory and in the remaining rows; before, after: logits.
     """
     dataset = prepared.load(images.parent)
-    answers = [read_npz(path) for path in (before, after)]
-    why = why_diverged(answers[0]) or why_diverged(answers[1])
+    original_answers = read_npz(before)
+    unlearned_answers = read_npz(after)
+    why = why_diverged(original_answers) or why_diverged(unlearned_answers)
     if why:
         theme.save(
             theme.words_alone(f"Nothing to retrieve: {DIVERGED}, {why}"), svg.with_suffix("")
         )
         return
-    original = Snapshot(neighbors.read(full, dataset.ids), answers[0]["logits"])
-    unlearned = Snapshot(neighbors.read(left, dataset.ids), answers[1]["logits"])
+    original = Snapshot(neighbors.read(full, dataset.ids), original_answers["logits"])
+    unlearned = Snapshot(neighbors.read(left, dataset.ids), unlearned_answers["logits"])
     drawn_examples = examples(dataset, forget_sets.read(forget), original, unlearned, inference)
     theme.save(retrieval_plot(drawn_examples), svg.with_suffix(""))
 
@@ -72,7 +73,7 @@ def frontier(
     markdown: Path,
     svg: Path,
 ) -> None:
-    """Which design leaves how little at which accuracy, in which time: a sentence, a table, a figure."""
+    """Compare the designs by residual share, accuracy and time: a sentence, a table, a figure."""
     main = read_table(main_table)
     points = frontiers.points(main[main["dataset"] == dataset], read_table(audit_table), designs)
     write_text(csv, points.to_csv(index=False))
@@ -86,8 +87,9 @@ def frontier(
 class PageFiles:
     """The files that the report shows.
 
-    ablations, comparison, ranks: their table, if it was made; scenarios, selections, audits: a table for each data set
-    that has any, in a folder of its name; metrics: of the main run, of which attacks need MIA.
+    ablations, comparison, ranks: their table, if it was made; scenarios, selections, audits: a
+    table for each data set that has any, in a folder of its name; metrics: of the main run, of
+    which attacks need MIA.
     """
 
     main_table: Path
@@ -107,8 +109,8 @@ class PageFiles:
 class Shown:
     """The experiment as the report describes it, and the rows of its tables.
 
-    grid: seeds, rates and methods in words; requests: of scenarios, by data set; settings: what is compared with the
-    paper's, by data set; config: all parameters.
+    grid: seeds, rates and methods in words; requests: of scenarios, by data set; settings: those
+    that are compared with the paper's, by data set; config: all parameters.
     """
 
     name: str
@@ -124,7 +126,7 @@ class Shown:
 
 
 def page(page: Path, template: Path, files: PageFiles, shown: Shown) -> None:
-    """Make the report: tables, figures and what they came from, on one page."""
+    """Make the report: tables, figures and their origin, on one page."""
     main = read(files.main_table)
     tidy = read_metrics([files.metrics])
     audits = {path.parent: read_table(path) for path in files.audits}
@@ -134,38 +136,45 @@ def page(page: Path, template: Path, files: PageFiles, shown: Shown) -> None:
         scenarios += scenario_tables(read_table(path), shown.scenario_rows, requests, "html")
     results = pages.PageResults(
         main,
-        cases=[read(path) for path in files.ablations],
+        cases=list(map(read, files.ablations)),
         rows=shown.rows,
         case_rows=shown.ablation_rows,
-        grids=[read(path) for path in files.selections],
+        grids=list(map(read, files.selections)),
         statements=paper.statements(shown.settings, shown.seeds),
         residue=residue_of(audits),
-        ranks=[read(path) for path in files.ranks],
-        compared=[paper.read(path) for path in files.comparison],
+        ranks=list(map(read, files.ranks)),
+        compared=list(map(paper.read, files.comparison)),
         scenarios=scenarios,
     )
-    by_dataset = {folder.name: audit for folder, audit in audits.items()}
-    points = {
-        str(dataset): frontiers.points(part, by_dataset.get(str(dataset)), shown.designs)
-        for dataset, part in main.groupby("dataset", sort=False)
-    }
+    audit_of = {folder.name: audit for folder, audit in audits.items()}
+    points = {}
+    advice = []
+    sentences = []
+    for name, part in main.groupby("dataset", sort=False):
+        dataset = str(name)
+        points[dataset] = frontiers.points(part, audit_of.get(dataset), shown.designs)
+        advice.append(f"{dataset}: {frontiers.advice(points[dataset])}")
+        sentences.append(f"{dataset}: {frontiers.sentence(points[dataset])}")
+    frontier_figures = []
+    audit_chapters = []
+    for folder, audit in audits.items():
+        frontier_figures.append(pages.frontier(folder, points[folder.name]))
+        audit_chapters.append(pages.audit_chapter(folder, audit, tidy, shown.rows))
+    tracked_runs = read_json(files.tracking)["runs"]
     text = pages.rendered(
         template,
         name=shown.name,
         datasets=list(shown.settings),
         grid=shown.grid,
-        advice=[f"{dataset}: {frontiers.advice(part)}" for dataset, part in points.items()],
-        said=[f"{dataset}: {frontiers.sentence(part)}" for dataset, part in points.items()],
+        advice=advice,
+        said=sentences,
         story=pages.story(points, main),
-        frontiers=[pages.frontier(folder, points[folder.name]) for folder in audits],
-        audits=[
-            pages.audit_chapter(folder, audit, tidy, shown.rows) for folder, audit in audits.items()
-        ],
+        frontiers=frontier_figures,
+        audits=audit_chapters,
         chapters=pages.chapters(results),
         figures=[pages.figure(path, main) for path in files.figures],
-        origin=pages.origin([read_json(path) for path in files.records], now()),
-        # those that MLflow has
-        runs=[run for run in read_json(files.tracking)["runs"] if run["page"]],
+        origin=pages.origin(list(map(read_json, files.records)), now()),
+        runs=[run for run in tracked_runs if run["page"]],  # a store that failed has no pages
         params=yaml.safe_dump(dict(shown.config), sort_keys=False),
     )
     write_text(page, text)

@@ -1,6 +1,7 @@
 """Choices made on validation: a method's settings (app. B.2), and p_image and p_token (app. E)."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from munkey.core.console import progress
@@ -13,12 +14,19 @@ from munkey.evaluation.search import choose, scorer, search_result
 from munkey.settings import DataSettings, SelectionSettings
 
 
+@dataclass(frozen=True)
+class CandidateFiles:
+    """The systems and records of all candidates of a method, in the order of the grid."""
+
+    systems: list[Path]
+    records: list[Path]
+
+
 def search(
     images: Path,
     forget: Path,
     original: Path,
-    systems: list[Path],
-    records: list[Path],
+    candidates: CandidateFiles,
     system: Path,
     record: Path,
     found: Path,
@@ -26,26 +34,32 @@ def search(
     drop: float | None,
     device: str,
 ) -> None:
-    """Choose among the candidates of a method. The chosen one becomes the method's result, `system` and `record`.
+    """Choose among the candidates of a method. The best becomes the method's result, `system` and `record`.
 
-    systems, records: of every candidate; drop: points of validation accuracy that a candidate may lose. A candidate
-    that diverged is not chosen; where all did, the first becomes the result, and has diverged.
+    drop: points of validation accuracy that a candidate may lose. A candidate that diverged is not
+    chosen; if all did, the first becomes the result, and has diverged.
     """
-    candidate_records = [read_json(path) for path in records]
-    finite = [number for number, each in enumerate(candidate_records) if DIVERGED not in each]
+    candidate_records = list(map(read_json, candidates.records))
+    finite = []
+    for number, candidate_record in enumerate(candidate_records):
+        if DIVERGED not in candidate_record:
+            finite.append(number)
     score = scorer(prepared.load(images.parent), forget, data, device)
+    finite_scores = []
     with Stopwatch(device) as watch:
-        candidates = [
-            score(systems[number]) for number in progress(finite, "candidate", "candidates")
-        ]
-    before = score(original).val_accuracy if finite else None
-    best = finite[choose(candidates, before, drop)] if before is not None else 0
-    scores_by_number = dict(zip(finite, candidates, strict=True))
-    scores = [scores_by_number.get(number) for number in range(len(candidate_records))]
+        for number in progress(finite, "candidate", "candidates"):
+            finite_scores.append(score(candidates.systems[number]))
+    before = None
+    best = 0
+    if finite:
+        before = score(original).val_accuracy
+        best = finite[choose(finite_scores, before, drop)]
+    score_of = dict(zip(finite, finite_scores, strict=True))
+    scores = list(map(score_of.get, range(len(candidate_records))))
     outcome = search_result(scores, candidate_records, best, before, watch.seconds)
     write_json(found, outcome)
     with sealed(system) as temporary:
-        temporary.write_bytes(read_bytes(systems[best]))
+        temporary.write_bytes(read_bytes(candidates.systems[best]))
     write_json(record, candidate_records[best] | {"search_s": outcome["search_s"]})
 
 
@@ -61,7 +75,8 @@ def select(
 ) -> None:
     """Choose p_image and p_token for a data set, and say why each pair was chosen or not.
 
-    pairs: the grid by case; required: whether a training waits for the choice, so that there must be one.
+    pairs: the grid by case; required: whether a training waits for the choice, so that there must
+    be one.
     """
     tidy = read_table(metrics)
     verdicts = selection.select(selection.pairs_of(tidy, pairs, systems), settings, required)

@@ -31,7 +31,7 @@ def tables(metrics: list[Path], rows: list[Row], outputs: Mapping[str, Path]) ->
 def main_audited(
     main_table: Path, audit_tables: list[Path], rows: list[Row], outputs: Mapping[str, Path]
 ) -> None:
-    """Make the main table once more, with what the audits found. audit_tables: in the audits' folders."""
+    """Make the main table once more, with the audits' residual shares. audit_tables: in the audits' folders."""
     residue = residue_of({path.parent: read_table(path) for path in audit_tables})
     for path in outputs.values():
         write_text(path, main.main_table(read_table(main_table), rows, markup_of(path), residue))
@@ -45,9 +45,8 @@ def ablation_tables(
     write_text(summary, cases.to_csv(index=False))
     for path in tables:
         markup = markup_of(path)
-        write_text(
-            path, render_or_say(list(of_ablations.TABLES[path.stem](cases, rows, markup)), markup)
-        )
+        titled = list(of_ablations.TABLES[path.stem](cases, rows, markup))
+        write_text(path, render_or_say(titled, markup))
 
 
 def scenario_tables(
@@ -86,12 +85,8 @@ def stream_tables(
 def selection_tables(table: Path, dataset: str, markdown: Path) -> None:
     """Make the table of why each (p_image, p_token) was chosen or not. table: as `select` wrote it."""
     grid = read_table(table)
-    titled = [
-        main.selection_table(
-            grid, f"{dataset}: means over {seeds_in_words(int(grid['n'].iloc[0]))}"
-        )
-    ]
-    write_text(markdown, render(titled, "markdown"))
+    title = f"{dataset}: means over {seeds_in_words(int(grid['n'].iloc[0]))}"
+    write_text(markdown, render([main.selection_table(grid, title)], "markdown"))
 
 
 def ranks(metrics: Path, rows: list[Row], csv: Path, markdown: Path, svg: Path) -> None:

@@ -35,8 +35,8 @@ def train(
 ) -> None:
     """Train a family: the same code from the same fresh start for an original (subset `full`) and an oracle (`rateR`).
 
-    system, record: what is written; settings: the sections of the parameters that the family reads; code: a checkpoint
-    of other code is not resumed.
+    system, record: the output; settings: the sections of the parameters that the family reads;
+    code: a checkpoint of other code is not resumed.
 
     A training that diverges does not fail: its row of the tables says so, and names its log.
     """
@@ -70,7 +70,9 @@ def train(
     training = Training(
         samples, len(data.classes), recipe, device, members=members, checkpoint=checkpoint
     )
-    facts: dict[str, object] = {"selected": selected} if selected else {}
+    facts: dict[str, object] = {}
+    if selected:
+        facts["selected"] = selected
     try:
         trained = model_family.train(training)
         systems.require_finite(trained.system)
