@@ -215,6 +215,7 @@ PLAIN_ROOMS = (
     "core",
     "data",
     "deploy",
+    "encoders",
     "evaluation",
     "experiment",
     "jobs",

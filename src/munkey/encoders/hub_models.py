@@ -181,19 +181,24 @@ def from_processor(saved: Mapping[str, Any]) -> Preprocess:
         Resampling.BILINEAR: "bilinear",
         Resampling.BICUBIC: "bicubic",
     }
-    size, crop = saved.get("size") or {}, saved.get("crop_size") or {}
+    size = saved.get("size") or {}
+    crop = saved.get("crop_size") or {}
     resize = (
         PixelSize(size["height"], size["width"])
         if size.get("height")
         else size.get("shortest_edge")
     )
-    normalized = saved.get("do_normalize", True)
+    mean = [0.0] * 3
+    std = [1.0] * 3
+    if saved.get("do_normalize", True):
+        mean = list(saved["image_mean"])
+        std = list(saved["image_std"])
     return Preprocess(
         resize=resize if saved.get("do_resize", True) else None,
         crop=PixelSize(crop["height"], crop["width"])
         if saved.get("do_center_crop") and crop
         else None,
-        mean=list(saved["image_mean"]) if normalized else [0.0] * 3,
-        std=list(saved["image_std"]) if normalized else [1.0] * 3,
+        mean=mean,
+        std=std,
         interpolation=names[Resampling(saved.get("resample", Resampling.BILINEAR))],
     )

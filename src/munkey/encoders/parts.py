@@ -62,7 +62,9 @@ def _part(name: str, settings: EncoderSettings, is_single: bool) -> EncoderSetti
             f"keys.encoder = {settings.encoder!r}: the side of {encoder} is fixed by its own"
             f" preprocessing; write {encoder} without {side[0]}"
         )
-    image_size = int(side[1]) if side else settings.image_size
+    image_size = settings.image_size
+    if side:
+        image_size = int(side[1])
     if image_size and image_size > LARGEST_SIDE:
         raise ValueError(
             f"keys.encoder = {settings.encoder!r}: a side has at most {LARGEST_SIDE} pixels"
@@ -90,8 +92,10 @@ def weights_of(settings: EncoderSettings) -> str | None:
     weights = [find(part.encoder).weights(part) for part in parts_of(settings)]
     if len(weights) == 1:
         return weights[0]
-    known = [one for one in weights if one is not None]
-    return " + ".join(known) if len(known) == len(weights) else None
+    marks = [mark for mark in weights if mark is not None]
+    if len(marks) < len(weights):
+        return None
+    return " + ".join(marks)
 
 
 def build(settings: EncoderSettings, device: str) -> Encoder:
@@ -132,15 +136,15 @@ def _unit(features: "Tensor") -> "Tensor":
 def portable(settings: EncoderSettings) -> EncoderSettings:
     """Settings that mean the same anywhere: absolute folders, and sides in the names of parts."""
     parts = []
+    names = []
     for part in parts_of(settings):
-        is_folder = "/" in part.encoder and not part.encoder.startswith("timm:")
-        name = str(Path(part.encoder).absolute()) if is_folder else part.encoder
+        name = part.encoder
+        if "/" in name and not name.startswith("timm:"):
+            name = str(Path(name).absolute())
         parts.append(part.model_copy(update={"encoder": name}))
+        names.append(f"{name}@{part.image_size}" if part.image_size else name)
     if len(parts) == 1:
         return parts[0]
-    names = [
-        f"{part.encoder}@{part.image_size}" if part.image_size else part.encoder for part in parts
-    ]
     return settings.model_copy(update={"encoder": "+".join(names), "image_size": None})
 
 

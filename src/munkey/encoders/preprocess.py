@@ -33,7 +33,9 @@ class Preprocess:
         from torchvision.transforms.v2 import functional as F
 
         if self.resize:
-            size = [self.resize] if isinstance(self.resize, int) else list(self.resize)
+            size = [self.resize]
+            if isinstance(self.resize, PixelSize):
+                size = list(self.resize)
             mode = InterpolationMode(self.interpolation)
             images = F.resize(images, size, interpolation=mode, antialias=True).clamp(0, 1)
         if self.crop:
