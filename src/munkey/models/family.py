@@ -570,13 +570,11 @@ class FittedFamily(Family[Settings]):
     def extended(
         self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None
     ) -> System:
-        """As a fit on all of them."""
+        """The system of a fit to all rows."""
         import torch
 
-        keys, tokens = (
-            torch.from_numpy(self.stored(added.keys)),
-            torch.from_numpy(labels).float()[:, None],
-        )
+        keys = torch.from_numpy(self.stored(added.keys))
+        tokens = torch.from_numpy(labels).float()[:, None]
         memory = system.rows().extended(added.ids, keys, tokens)
         return replace(system, memory=memory, model=self.head(self.shape(system), memory))
 

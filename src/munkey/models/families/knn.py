@@ -61,21 +61,22 @@ class KnnFamily(FittedFamily[KnnSettings]):
         device: str,
         retrieval: Retrieval | None,
     ) -> np.ndarray:
-        """Raises KeyError where a neighbor is not a row of the system's own memory: nothing deleted can answer."""
+        """Raises KeyError if a neighbor is not a row of the memory, so no deleted row can answer."""
         import torch
 
         assert retrieval is not None and retrieval.neighbors is not None
-        memory, settings = system.rows(), self.settings_of(system)
+        memory = system.rows()
+        settings = self.settings_of(system)
         near = retrieval.neighbors.first(settings.k)
         rows = memory.rows(near.ids)
-        present = rows != NOBODY  # (B, K)
-        weights = self.vote_weights(
-            settings, present, to_device(torch.from_numpy(near.cosines), device)
-        )
-        held = memory.tokens if len(memory) else memory.tokens.new_zeros(1, 1)
-        votes = (
-            held[rows.clamp(min=0)] == torch.arange(system.architecture.classes, device=device)
-        ).float()
+        is_present = rows != NOBODY  # (B, K)
+        cosines = to_device(torch.from_numpy(near.cosines), device)
+        weights = self.vote_weights(settings, is_present, cosines)
+        labels = memory.tokens  # (N, 1)
+        if not len(memory):
+            labels = labels.new_zeros(1, 1)
+        classes = torch.arange(system.architecture.classes, device=device)
+        votes = (labels[rows.clamp(min=0)] == classes).float()  # (B, K, C)
         return to_host(vote_logits(votes * weights[:, :, None])).numpy()
 
 

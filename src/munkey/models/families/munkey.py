@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 class MunkeySettings(Section):
     """The exemplar memory in training (sec. 3.2).
 
-    token_dim: m; p_*: probabilities; neighbors: range of K'; aggregation: Agg of eq. 1, of the tokens of K' neighbors;
-    head: whose logits on the memory's keys are added to the network's.
+    token_dim: m. p_*: probabilities. neighbors: range of K'. aggregation: Agg of eq. 1, over the
+    tokens of K' neighbors. head: a model of the memory's keys that adds its logits to the network's.
     """
 
     architecture: Literal["input-level", "deep-prompt", "cross-attention", "direct-key"]
@@ -109,14 +109,15 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         return replace(recipe, alpha=FAMILIES["lda"].section(sections).alpha)
 
     def shape(self, system: System) -> MunkeyArchitecture:
-        """A system's architecture, which is always of this kind."""
+        """A system's architecture, as the type that all of this family have."""
         return cast("MunkeyArchitecture", system.architecture)
 
     def head(self, system: System) -> nn.Module | None:
-        """LDA on the rows that are left in the memory, on the CPU; nothing else has a say in it but its constants."""
+        """LDA on the memory's present rows, on the CPU. It depends on these and its constants alone."""
         from munkey.memory.exemplars import ExemplarMemory
 
-        constants, memory = self.shape(system).head, system.memory
+        constants = self.shape(system).head
+        memory = system.memory
         if constants is None or memory is None:
             return None
         assert memory.labels is not None
@@ -127,10 +128,11 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         return cast(FittedFamily, FAMILIES["lda"]).head(architecture, rows)
 
     def _with_head(self, system: System, keys: np.ndarray | None, logits: np.ndarray) -> np.ndarray:
-        """The network's logits (..., S, C) of samples with these keys (S, d) and the head's, if there is one."""
+        """Add the head's logits, if there is a head, to the network's (..., S, C). keys: (S, d)."""
         import torch
 
-        if (head := self.head(system)) is None:
+        head = self.head(system)
+        if head is None:
             return logits
         assert keys is not None
         return cast(np.ndarray, logits + head(torch.from_numpy(keys)).numpy())
@@ -138,7 +140,10 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
     def network(self) -> tuple[type[MunkeyArchitecture], Callable[..., nn.Module]]:
         from munkey.models.networks.munkey import NETWORKS, MunkeyArchitecture
 
-        return MunkeyArchitecture, lambda wanted: NETWORKS[wanted.architecture](wanted)
+        def build(architecture: MunkeyArchitecture) -> nn.Module:
+            return NETWORKS[architecture.architecture](architecture)
+
+        return MunkeyArchitecture, build
 
     def architecture(
         self, recipe: Recipe[MunkeySettings], classes: int, key_dim: int | None = None
@@ -147,11 +152,14 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
 
         settings = recipe.family
         assert recipe.model is not None
+        token_dim: int | None = settings.token_dim
+        if settings.architecture == "direct-key":
+            token_dim = key_dim  # a key is its own token
         return MunkeyArchitecture(
             classes=classes,
             image_size=recipe.data.image_size,
             architecture=settings.architecture,
-            token_dim=key_dim if settings.architecture == "direct-key" else settings.token_dim,
+            token_dim=token_dim,
             **recipe.model.model_dump(),
         )
 
@@ -159,25 +167,23 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         from munkey.models.forward import compiled, supervise
         from munkey.models.networks.closed_form import best_temperature
 
-        recipe, members = training.recipe, training.members
+        recipe = training.recipe
+        members = training.members
         if members is None:
             raise ValueError(
                 "MUNKEY trains on the keys and neighbors of its samples: Training.members"
             )
         architecture = self.architecture(recipe, training.classes, members.keys.shape[1])
         if recipe.alpha is not None:
-            temperature = best_temperature(_left_out(training), training.samples.labels)
+            logits = _leave_one_out_logits(training)
+            temperature = best_temperature(logits, training.samples.labels)
             architecture = replace(
                 architecture, head={"alpha": recipe.alpha, "temperature": temperature}
             )
-        model = (
-            self.build(architecture, (recipe.stage / "weights").torch_generator())
-            .to(training.device)
-            .train()
-        )
-        learner = _learner(
-            System(self.name, architecture, model), compiled(model, recipe.train), training
-        )
+        model = self.build(architecture, (recipe.stage / "weights").torch_generator())
+        model.to(training.device).train()
+        system = System(self.name, architecture, model)
+        learner = _learner(system, compiled(model, recipe.train), training)
         return supervise(learner, training)
 
     def resumed(self, system: System, training: Training[MunkeySettings]) -> Learner:
@@ -189,8 +195,9 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
     def extended(
         self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None
     ) -> System:
-        """Their tokens are averages of those of their nearest neighbors in the memory; or their keys, where tokens are
-        keys.
+        """Add samples whose tokens are averages over their nearest neighbors in the memory.
+
+        If tokens are keys, a sample's token is its key.
         """
         import torch
 
@@ -199,22 +206,19 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         from munkey.memory.neighbors import nearest
 
         assert inference is not None
-        memory, keys = system.rows(), torch.from_numpy(added.keys)
+        memory = system.rows()
+        keys = torch.from_numpy(added.keys)
         tokens = keys
         if self.shape(system).architecture != "direct-key":
-            near = nearest(
-                added, Keys(memory.ids.numpy(), to_host(memory.keys).numpy()), inference.k
-            )
-            present, lent = (
-                torch.from_numpy(near.ids != NOBODY),
-                to_host(memory.tokens.detach())[memory.rows(near.ids)],
-            )
+            memory_keys = Keys(memory.ids.numpy(), to_host(memory.keys).numpy())
+            near = nearest(added, memory_keys, inference.k)
+            is_present = torch.from_numpy(near.ids != NOBODY)  # (S, K)
             cosines = torch.from_numpy(near.cosines)
-            weights = fusion_weights(cosines, present, inference.fusion, inference.temperature)
-            tokens = (weights[:, :, None] * lent).sum(dim=1)
-        return replace(
-            system, memory=memory.extended(added.ids, keys, tokens, torch.from_numpy(labels))
-        )
+            weights = fusion_weights(cosines, is_present, inference.fusion, inference.temperature)
+            neighbor_tokens = to_host(memory.tokens.detach())[memory.rows(near.ids)]
+            tokens = (weights[:, :, None] * neighbor_tokens).sum(dim=1)
+        extended = memory.extended(added.ids, keys, tokens, torch.from_numpy(labels))
+        return replace(system, memory=extended)
 
     def logits(
         self,
@@ -224,11 +228,11 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         device: str,
         retrieval: Retrieval | None,
     ) -> np.ndarray:
-        """Raises KeyError where a neighbor is not a row of the system's own memory: nothing deleted can answer."""
+        """Raises KeyError if a neighbor is not a row of the memory, so no deleted row can answer."""
         assert retrieval is not None
-        return self._asked(system, samples, data, device, retrieval)
+        return self._answer(system, samples, data, device, retrieval)
 
-    def _asked(
+    def _answer(
         self,
         system: System,
         samples: ImageSet,
@@ -245,13 +249,12 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         from munkey.models.networks.munkey import Nearest, ask
 
         assert retrieval.neighbors is not None and retrieval.settings is not None
-        memory, settings, model = (
-            system.rows(),
-            retrieval.settings,
-            cast("Munkey", system.weights()),
-        )
+        memory = system.rows()
+        settings = retrieval.settings
+        model = cast("Munkey", system.weights())
         neighbors = retrieval.neighbors.first(settings.k)
-        rows, cosines = memory.rows(neighbors.ids), torch.from_numpy(neighbors.cosines).to(device)
+        rows = memory.rows(neighbors.ids)
+        cosines = torch.from_numpy(neighbors.cosines).to(device)
 
         def answer(block: ImageBlock) -> Tensor:
             near = Nearest(rows[block.where], cosines[block.where])
@@ -268,44 +271,48 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         device: str,
         retrieval: Retrieval,
     ) -> dict[str, np.ndarray]:
-        """`softmax`: one pass with the neighbors' average token; `image`: own image, null token; `token`: null image
-        and the neighbors' tokens. retrieval: its settings are those of `softmax`, and of `token` its K.
+        """Logits (S, C) with both pathways, and with one of them cut.
+
+        `softmax`: one pass with the neighbors' average token. `image`: own image, null token.
+        `token`: null image, the neighbors' tokens. retrieval: with the settings of `softmax`.
         """
         return {
-            "softmax": self._asked(system, samples, data, device, retrieval),
-            "image": self._asked(system, samples, data, device, retrieval, "token"),
-            "token": self._asked(system, samples, data, device, retrieval, "image"),
+            "softmax": self._answer(system, samples, data, device, retrieval),
+            "image": self._answer(system, samples, data, device, retrieval, "token"),
+            "token": self._answer(system, samples, data, device, retrieval, "image"),
         }
 
     def cut_logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> dict[str, np.ndarray]:
-        """Of members of the memory (sec. 3.2, P_s). `image`: own image, null token; `token`: null image, own token;
-        `both`: own image and own token. Nothing is retrieved.
+        """Logits (N, C) of members of the memory, for the pathway sensitivity P_s (sec. 3.2).
+
+        `image`: own image, null token. `token`: null image, own token. `both`: own image, own
+        token. Nothing is retrieved.
         """
         import torch
 
         from munkey.models.forward import answers, blocks
 
-        memory, model = system.rows(), system.weights()
+        memory = system.rows()
+        model = system.weights()
         tokens = memory.tokens_of(samples.ids)
-        own = memory.keys[memory.rows(samples.ids)]
-        keys = to_host(own).numpy() if self.head(system) else None
+        keys = None
+        if self.head(system):
+            keys = to_host(memory.keys[memory.rows(samples.ids)]).numpy()
 
         def cut(block: ImageBlock) -> Tensor:
-            drop, keep = (
-                torch.full((len(block.images),), value, device=device) for value in (True, False)
-            )
-            # of image and token, for image, token and both
-            masks = ((keep, drop), (drop, keep), (keep, keep))
-            return torch.stack(
-                [model(block.images, tokens[block.where], *pair) for pair in masks], dim=1
-            )
+            """Logits (B, 3, C)."""
+            drop = torch.full((len(block.images),), True, device=device)
+            keep = torch.full((len(block.images),), False, device=device)
+            own_tokens = tokens[block.where]
+            image = model(block.images, own_tokens, keep, drop)
+            token = model(block.images, own_tokens, drop, keep)
+            both = model(block.images, own_tokens, keep, keep)
+            return torch.stack([image, token, both], dim=1)
 
-        # (3, N, C)
-        logits = self._with_head(
-            system, keys, answers(blocks(samples, data, device), cut).swapaxes(0, 1)
-        )
+        network_logits = answers(blocks(samples, data, device), cut).swapaxes(0, 1)
+        logits = self._with_head(system, keys, network_logits)  # (3, N, C)
         return dict(zip(("image", "token", "both"), np.ascontiguousarray(logits), strict=True))
 
     def features(
@@ -316,19 +323,20 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
 
         from munkey.models.forward import answers, blocks
 
-        tokens, model = system.rows().tokens_of(samples.ids), cast("Munkey", system.weights())
-        inputs: list[Tensor] = []
+        tokens = system.rows().tokens_of(samples.ids)
+        model = cast("Munkey", system.weights())
+        head_inputs: list[Tensor] = []
 
         def read(block: ImageBlock) -> Tensor:
             model(block.images, tokens[block.where])
-            return inputs.pop()
+            return head_inputs.pop()
 
         hook = model.head.register_forward_pre_hook(
-            lambda _, given: inputs.append(cast(torch.Tensor, given[0]))
+            lambda _, inputs: head_inputs.append(cast(torch.Tensor, inputs[0]))
         )
-        read_features = answers(blocks(samples, data, device), read)
+        features = answers(blocks(samples, data, device), read)
         hook.remove()
-        return read_features
+        return features
 
 
 def _learner(
@@ -337,17 +345,18 @@ def _learner(
     """The weights of a system with fresh exemplars. forward: its forward pass."""
     import torch
 
-    recipe, members = training.recipe, training.members
+    recipe = training.recipe
+    members = training.members
     assert members is not None
     exemplars = Exemplars(
         training.samples.ids, members, recipe.family, recipe.stage, training.device
     )
-    if constants := cast("MunkeyArchitecture", system.architecture).head:
-        exemplars.memory = replace(
-            exemplars.memory, labels=torch.from_numpy(training.samples.labels)
-        )
-        offsets = (_left_out(training) / constants["temperature"]).astype(np.float32)
-        exemplars.offsets = to_device(torch.from_numpy(offsets), training.device)
+    constants = cast("MunkeyArchitecture", system.architecture).head
+    if constants:
+        labels = torch.from_numpy(training.samples.labels)
+        exemplars.memory = replace(exemplars.memory, labels=labels)
+        logits = _leave_one_out_logits(training) / constants["temperature"]
+        exemplars.offsets = to_device(torch.from_numpy(logits.astype(np.float32)), training.device)
     return Learner(
         replace(system, memory=exemplars.memory),
         lambda images, index: exemplars.forward(forward, images, index),
@@ -355,11 +364,12 @@ def _learner(
     )
 
 
-def _left_out(training: Training) -> np.ndarray:
-    """Logits (N, C) of LDA on the training samples for each of them, from all others."""
+def _leave_one_out_logits(training: Training) -> np.ndarray:
+    """LDA's logits (N, C) of each training sample, fitted to all others."""
     from munkey.models.networks.closed_form import leave_one_out
 
-    members, alpha = training.members, training.recipe.alpha
+    members = training.members
+    alpha = training.recipe.alpha
     assert members is not None and alpha is not None
     return leave_one_out(members.keys, training.samples.labels, training.classes, alpha)
 
@@ -367,8 +377,8 @@ def _left_out(training: Training) -> np.ndarray:
 class Draw(NamedTuple):
     """What is drawn for each sample of a batch, (B,) each.
 
-    neighbors: K', how many are aggregated where retrieved. quantile: in [0, 1), chooses one of them where they are not
-    averaged; else 0.
+    neighbors: K', how many neighbors a retrieved token aggregates. quantile: in [0, 1), picks one
+    of them if they are not averaged, and is 0 otherwise.
     """
 
     image_dropped: Tensor
@@ -417,34 +427,29 @@ class Exemplars:
         """Logits of a batch, pathways dropped at random and exemplar tokens looked up (eq. 1). index: (B,)."""
         device = images.device.type
         draw = Draw(*(to_device(drawn, device) for drawn in self.draw(len(index))))
-        own = to_device(index, device)
-        logits = model(
-            images, self.training_tokens(own, draw), draw.image_dropped, draw.token_dropped
-        )
-        return logits if self.offsets is None else logits + self.offsets[own]
+        index = to_device(index, device)
+        tokens = self.training_tokens(index, draw)
+        logits = model(images, tokens, draw.image_dropped, draw.token_dropped)
+        if self.offsets is None:
+            return logits
+        return logits + self.offsets[index]
 
     def draw(self, count: int) -> Draw:
         """What to do with each sample of a batch of `count`, on the host."""
         import torch
 
-        s = self.settings
-        mask = torch.rand(count, generator=self.generator)
-        retrieved = torch.rand(count, generator=self.generator) < s.p_retrieve
-        neighbors = torch.randint(
-            s.neighbors[0], s.neighbors[1] + 1, (count,), generator=self.generator
-        )
-        one_of_them = s.aggregation == "ensemble"
-        quantile = (
-            torch.rand(count, generator=self.generator) if one_of_them else torch.zeros(count)
-        )
-        image_dropped = mask < s.p_image
-        return Draw(
-            image_dropped,
-            ~image_dropped & (mask < s.p_image + s.p_token),
-            retrieved,
-            neighbors,
-            quantile,
-        )
+        settings = self.settings
+        generator = self.generator
+        mask = torch.rand(count, generator=generator)
+        image_dropped = mask < settings.p_image
+        token_dropped = ~image_dropped & (mask < settings.p_image + settings.p_token)
+        retrieved = torch.rand(count, generator=generator) < settings.p_retrieve
+        low, high = settings.neighbors
+        neighbors = torch.randint(low, high + 1, (count,), generator=generator)
+        quantile = torch.zeros(count)
+        if settings.aggregation == "ensemble":  # each pass reads one neighbor
+            quantile = torch.rand(count, generator=generator)
+        return Draw(image_dropped, token_dropped, retrieved, neighbors, quantile)
 
     def training_tokens(self, index: Tensor, draw: Draw) -> Tensor:
         """(1 - r) v_i + r v_n of a batch (eq. 1): (B, m). No gradient reaches the neighbors' tokens."""
@@ -452,15 +457,16 @@ class Exemplars:
 
         from munkey.memory.exemplars import drawn_weights, fusion_weights
 
-        settings, rows = self.settings, self.neighbors[index]  # (B, K)
-        drawn = torch.arange(rows.shape[1], device=rows.device) < draw.neighbors[:, None]
-        present = drawn & (rows != NOBODY)
+        settings = self.settings
+        rows = self.neighbors[index]  # (B, K)
+        is_drawn = torch.arange(rows.shape[1], device=rows.device) < draw.neighbors[:, None]
+        is_present = is_drawn & (rows != NOBODY)
         # (B, K)
         weights = fusion_weights(
-            self.cosines[index], present, settings.aggregation, settings.temperature
+            self.cosines[index], is_present, settings.aggregation, settings.temperature
         )
-        if settings.aggregation == "ensemble":  # each of whose passes reads one neighbor
+        if settings.aggregation == "ensemble":
             weights = drawn_weights(weights, draw.quantile)
-        # (B, m)
-        aggregated = (weights[:, :, None] * self.tokens.detach()[rows.clamp(min=0)]).sum(dim=1)
+        neighbor_tokens = self.tokens.detach()[rows.clamp(min=0)]  # (B, K, m)
+        aggregated = (weights[:, :, None] * neighbor_tokens).sum(dim=1)  # (B, m)
         return torch.where(draw.retrieved[:, None], aggregated, self.tokens[index])

@@ -47,31 +47,34 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
         settings: NewtonFamilySettings,
         stage: Stage | None = None,
     ) -> System:
-        """At the optimum. stage: draws the noise, other noise for an oracle; ValueError without."""
+        """A system at the optimum. stage: draws the noise, which an oracle's stage draws anew.
+
+        Raises ValueError without a stage.
+        """
         import numpy as np
 
         from munkey.models.networks.logistic import NoisyHead
 
         if stage is None:
             raise ValueError(f"{self.title} draws noise: it needs a stage")
-        bare, shape = (
-            super().fitted(members, labels, classes, settings),
-            (classes, members.keys.shape[1]),
-        )
+        system = super().fitted(members, labels, classes, settings)
+        shape = (classes, members.keys.shape[1])
         noise = settings.sigma * (stage / "noise").numpy_generator().normal(size=shape)
-        return self._solved(replace(bare, model=NoisyHead(np.zeros(shape), noise)), bare.rows())
+        unsolved = replace(system, model=NoisyHead(np.zeros(shape), noise))
+        return self._solved(unsolved, system.rows())
 
     def extended(
         self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None
     ) -> System:
-        """As a fit on all of them with the same noise."""
+        """The system of a fit to all rows with the same noise."""
         return self._solved(system, super().extended(system, added, labels, inference).rows())
 
     def _solved(self, system: System, memory: ExemplarMemory) -> System:
-        """At the optimum of these rows."""
+        """The system at the optimum of these rows."""
         from munkey.models.networks.logistic import Objective
 
-        head, settings = cast("NoisyHead", system.weights()), self.settings_of(system)
+        head = cast("NoisyHead", system.weights())
+        settings = self.settings_of(system)
         weight = Objective.of(memory, settings.lam).solved(head.weight)
         return replace(system, memory=memory, model=head.at(weight))
 
@@ -83,7 +86,7 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
     def build(  # type: ignore[override]
         self, architecture: FittedArchitecture, generator: torch.Generator | None
     ) -> nn.Module:
-        """One whose weights are yet to be loaded."""
+        """A head without weights, which are loaded next."""
         import numpy as np
 
         from munkey.models.networks.logistic import NoisyHead

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 class PretrainedSettings(Section):
-    """model: timm:NAME, or a folder with a saved model of timm. image_size: of its input; None: as `data` has it.
+    """model: timm:NAME, or a folder with a model that timm saved. image_size: of its input; None: that of `data`.
 
-    frozen: layers, counted from the input, that do not train. epochs, lr: in place of those of `train`.
+    frozen: how many layers, from the input on, do not train. epochs, lr: replace those of `train`.
     """
 
     model: UserPath
@@ -41,9 +41,12 @@ class PretrainedSettings(Section):
 
     @property
     def of_timm(self) -> str:
-        """As timm wants to be asked for it."""
-        name = self.model.removeprefix("timm:")
-        return f"local-dir:{self.model}" if "/" in self.model and name == self.model else name
+        """Its name for `timm.create_model`."""
+        if self.model.startswith("timm:"):
+            return self.model.removeprefix("timm:")
+        if "/" in self.model:
+            return f"local-dir:{self.model}"
+        return self.model
 
 
 @family
@@ -69,27 +72,28 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
         from timm.data.config import resolve_data_config
         from timm.models import get_pretrained_cfg
 
-        settings, data = recipe.family, recipe.data
-        name, arguments = settings.of_timm, dict[str, object]()
+        settings = recipe.family
+        data = recipe.data
+        name = settings.of_timm
+        arguments: dict[str, object] = {}
         if name.startswith("local-dir:"):
             config = json.loads((Path(settings.model) / "config.json").read_text())
-            name, published = config["architecture"], config["pretrained_cfg"]
-            arguments = {
-                key: value
-                for key, value in config.get("model_args", {}).items()
-                if key != "num_classes"
-            }
+            name = config["architecture"]
+            published = config["pretrained_cfg"]
+            arguments.update(config.get("model_args", {}))
+            arguments.pop("num_classes", None)
         else:
             published = cast("PretrainedCfg", get_pretrained_cfg(name)).to_dict()
-        size, own = (
-            settings.image_size or data.image_size,
-            resolve_data_config({}, pretrained_cfg=published),
-        )
+        size = settings.image_size or data.image_size
         if published.get("fixed_input_size"):
-            arguments = arguments | {"img_size": size}
-        pairs = list(zip(own["mean"], own["std"], strict=True))
-        scale = [data.pixel_std / std for _, std in pairs]
-        shift = [(data.pixel_mean - mean) / std for mean, std in pairs]
+            arguments["img_size"] = size
+        # From the normalization of `data` to the one that the model was pretrained with.
+        normalization = resolve_data_config({}, pretrained_cfg=published)
+        scale = []
+        shift = []
+        for mean, std in zip(normalization["mean"], normalization["std"], strict=True):
+            scale.append(data.pixel_std / std)
+            shift.append((data.pixel_mean - mean) / std)
         frozen = settings.frozen
         return self.backbone(
             classes, name, arguments, size, scale=scale, shift=shift, frozen=frozen
@@ -102,8 +106,9 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
         from munkey.encoders.timm_models import published
 
         network = cast("Backbone", model)
-        given = cast("BackboneArchitecture", architecture).arguments
-        size = {name: given[name] for name in ("img_size",) if name in given}
-        network.body.load_state_dict(
-            published(recipe.family.of_timm, "pretrained.model", **size).state_dict()
-        )
+        arguments = cast("BackboneArchitecture", architecture).arguments
+        size = {}
+        if "img_size" in arguments:
+            size["img_size"] = arguments["img_size"]
+        pretrained = published(recipe.family.of_timm, "pretrained.model", **size)
+        network.body.load_state_dict(pretrained.state_dict())

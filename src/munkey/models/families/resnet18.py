@@ -34,10 +34,10 @@ class BackboneFamily(ViTFamily[Settings]):
     def backbone(
         self, classes: int, name: str, arguments: Mapping[str, object], size: int, **more: object
     ) -> BackboneArchitecture:
-        """An architecture that, but for what is said, takes pictures as they come and trains all of its layers."""
-        usual = {"small_stem": False, "scale": [1.0] * 3, "shift": [0.0] * 3, "frozen": 0}
+        """An architecture. By default, it does not rescale pixels, and trains all layers."""
+        defaults = {"small_stem": False, "scale": [1.0] * 3, "shift": [0.0] * 3, "frozen": 0}
         named = {"classes": classes, "name": name, "arguments": arguments, "image_size": size}
-        return self.stored_architecture(usual | named | more)
+        return self.stored_architecture(defaults | named | more)
 
     def stored_architecture(self, stored: Mapping[str, object]) -> BackboneArchitecture:
         from munkey.models.networks.backbone import BackboneArchitecture
@@ -61,6 +61,7 @@ class ResNet18Family(BackboneFamily[ResNet18Settings]):
     def architecture(
         self, recipe: Recipe[ResNet18Settings], classes: int, key_dim: int | None = None
     ) -> BackboneArchitecture:
-        size, width = recipe.data.image_size, recipe.family.width
+        size = recipe.data.image_size
+        width = recipe.family.width
         arguments = {"channels": [width * 2**stage for stage in range(4)], "zero_init_last": False}
         return self.backbone(classes, "resnet18", arguments, size, small_stem=size <= SMALL)

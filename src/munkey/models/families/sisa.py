@@ -87,15 +87,17 @@ def cells(ids: np.ndarray, shards: int, slices: int, stage: Stage) -> Cells:
 
 
 def epochs_per_slice(epochs: int, slices: int) -> int:
-    """Epochs for each slice, at least one, so that all together see as many samples as `epochs` over the whole shard
-    (Bourtoule et al., IV-B)."""
+    """Epochs for each slice, at least one (Bourtoule et al., IV-B).
+
+    All slices together see as many samples as `epochs` over the whole shard would.
+    """
     return max(1, round(2 * epochs / (slices + 1)))
 
 
 def retrain(
     model: Sisa, architecture: SisaArchitecture, first: Mapping[int, int], training: Training
 ) -> History:
-    """Train, in place, each shard in `first` from its slice first[shard] on, starting from the weights before it."""
+    """Train shards in place, each from its slice first[shard] on, starting with the weights before that slice."""
     from munkey.models.networks.vit import ViT, built
 
     stage = training.recipe.stage
@@ -120,7 +122,7 @@ def retrain(
 def train_slice(
     model: Sisa, shard: int, part: int, members: np.ndarray, training: Training
 ) -> History:
-    """One slice's epochs on the samples at positions `members`. The learning rate falls over all slices as over one."""
+    """Train one slice on the samples at positions `members`. The learning rate falls once over all slices."""
     import torch
 
     from munkey.data.augment import Augmentation
@@ -131,9 +133,13 @@ def train_slice(
 
     if not len(members):
         return []
-    settings, stage, state = training.recipe.train, training.recipe.stage, model.state(shard, part)
-    order, crops = ((stage / name / shard / part).torch_generator() for name in ("order", "crops"))
-    epochs, positions = epochs_per_slice(settings.epochs, model.slices), torch.from_numpy(members)
+    settings = training.recipe.train
+    stage = training.recipe.stage
+    state = model.state(shard, part)
+    order = (stage / "order" / shard / part).torch_generator()
+    crops = (stage / "crops" / shard / part).torch_generator()
+    epochs = epochs_per_slice(settings.epochs, model.slices)
+    positions = torch.from_numpy(members)
     augment = Augmentation.of(training.recipe.data, settings)
     rate = cosine(settings.lr, epochs * model.slices, settings.warmup_epochs)
 
@@ -144,7 +150,10 @@ def train_slice(
         drawn = [positions[index] for index in shuffled(len(positions), settings.batch_size, order)]
         return Loader(training.samples, drawn, training.device)
 
-    file = training.checkpoint.part(shard, part) if training.checkpoint else None
+    checkpoint = None
+    if training.checkpoint:
+        file = training.checkpoint.part(shard, part)
+        checkpoint = Checkpoint(file, [order, crops], always_after=epochs)
     state.train()
     history = Fit(
         epochs=epochs,
@@ -154,7 +163,7 @@ def train_slice(
         rate=lambda done: rate(part * epochs + done),
         report=training.report,
         precision=Precision(settings.precision, training.device),
-        checkpoint=Checkpoint(file, [order, crops], always_after=epochs) if file else None,
+        checkpoint=checkpoint,
     ).run()
     state.eval().zero_grad(set_to_none=True)
     return history
