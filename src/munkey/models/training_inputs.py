@@ -1,4 +1,4 @@
-"""What jobs read from files about samples: pictures, forget sets, keys, and what the selection chose."""
+"""The files that jobs read about samples: pictures, forget sets, keys, and the choice of the selection."""
 
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -15,9 +15,9 @@ from munkey.models.family import Family, MemberKeys, Recipe
 class SampleFiles:
     """The files that a job reads about the samples of a data set.
 
-    images: the pictures; the other files of the data set lie beside them. forget: the forget set; absent: what an
-    audit's models never see. keyfile, neighbors: of a family with a memory. selected: the p_image and p_token that the
-    selection chose.
+    images: the pictures; the other files of the data set lie beside them. forget: the forget set;
+    absent: samples that an audit's models never see. keyfile, neighbors: of a family with a memory.
+    selected: the p_image and p_token that the selection chose.
     """
 
     images: Path
@@ -28,7 +28,7 @@ class SampleFiles:
     selected: Path | None = None
 
     def there(self) -> list[Path]:
-        """All that are named."""
+        """The files that have a name."""
         return [file for file in astuple(self) if file]
 
 

@@ -46,8 +46,9 @@ class ExampleTiedFamily(ViTFamily[ExampleTiedSettings]):
     ) -> Learner:
         import torch
 
-        held = cast("ExampleTiedArchitecture", system.architecture).held(training.samples.ids)
-        rows = torch.from_numpy(held).to(training.device)
+        architecture = cast("ExampleTiedArchitecture", system.architecture)
+        channels = architecture.held(training.samples.ids)
+        rows = torch.from_numpy(channels).to(training.device)
         return Learner(
             system,
             lambda images, index: forward(images, rows[to_device(index, images.device.type)]),

@@ -51,7 +51,7 @@ class SisaFamily(ViTFamily[SisaSettings]):
     holds = "weights after each slice"
 
     def stage(self, seed: object, dataset: str, subset: str) -> Stage:
-        """The same for every subset: what a shard has not seen must not change its randomness."""
+        """The same for every subset: samples of other shards must not change a shard's randomness."""
         return Stage(seed, dataset, self.name)
 
     def epoch_seconds(self, history: History, recipe: Recipe[SisaSettings]) -> float:
