@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from munkey.estimators.exact import ForgettingKNN, ForgettingLDA, ForgettingNCM
     from munkey.estimators.munkey import MunkeyClassifier
     from munkey.estimators.pictures import PictureKeys, readable_pictures
+    from munkey.estimators.ridge import ForgettingKRR, ForgettingRanPAC
 
 __all__ = [
     "ForgettingKNN",
+    "ForgettingKRR",
     "ForgettingLDA",
     "ForgettingNCM",
+    "ForgettingRanPAC",
     "InvalidRequestError",
     "MunkeyClassifier",
     "PictureKeys",
@@ -38,7 +41,7 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'munkey' has no attribute {name!r}")
     try:
-        from munkey.estimators import errors, exact, munkey, pictures
+        from munkey.estimators import errors, exact, munkey, pictures, ridge
     except ModuleNotFoundError as error:
         raise ImportError(
             f"munkey.{name} needs {error.name}: pip install 'munkey[estimators]'"
@@ -46,6 +49,8 @@ def __getattr__(name: str) -> object:
     if name.endswith("Error"):
         return getattr(errors, name)
     modules = {
+        "ForgettingKRR": ridge,
+        "ForgettingRanPAC": ridge,
         "MunkeyClassifier": munkey,
         "PictureKeys": pictures,
         "readable_pictures": pictures,

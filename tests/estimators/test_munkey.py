@@ -146,7 +146,7 @@ def test_it_learns_forgets_and_is_a_deployed_directory(fitted, tmp_path):
         loaded.forget()
 
 
-@pytest.mark.parametrize("family", ["lda", "ncm", "knn"])
+@pytest.mark.parametrize("family", ["lda", "ncm", "knn", "ranpac", "krr"])
 def test_an_exact_family_forgets_pictures_to_the_bit_and_is_deployed_with_its_encoder(
     family, tmp_path
 ):

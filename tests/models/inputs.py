@@ -22,6 +22,8 @@ SECTIONS = {
     "knn": {"k": 4, "vote": "equal", "temperature": 0.07},
     "lda": {"alpha": 0.2, "temperature": 5.0},
     "ncm": {"temperature": 0.05},
+    "ranpac": {"features": 24, "seed": 1, "lam": 0.1, "temperature": 0.2},
+    "krr": {"lam": 0.1, "temperature": 0.2, "pixels": 0, "sigma": 0.4, "share": 0.5},
     "newton": {"lam": 0.01, "sigma": 0.1},
 }
 

@@ -1,4 +1,4 @@
-"""LDA and nearest class mean: what they answer, and that a deletion leaves what a fit on the rest gives, to the bit."""
+"""Heads in closed form: what they answer, and that a deletion leaves what a fit on the rest gives, to the bit."""
 
 from itertools import pairwise, product
 
@@ -7,21 +7,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
+from sklearn.linear_model import Ridge
 
 from munkey.encoders.keys import Keys
 from munkey.memory import sums
-from munkey.memory.sums import Sums, rounded
+from munkey.memory.sums import RandomFeatures, Sums, rounded
+from munkey.models.families.lda import ALPHAS
+from munkey.models.families.ranpac import PENALTIES
 from munkey.models.family import FAMILIES, Retrieval, forgotten
-from munkey.models.networks import calibration
+from munkey.models.networks import calibration, kernel_ridge
+from munkey.models.networks.calibration import scored
+from munkey.models.networks.closed_form import best_penalty, leave_one_out, ridge_left_out
+from munkey.models.networks.kernel_ridge import Kernel
 from tests.conftest import unit_rows
-from tests.models.inputs import answered, fitted
+from tests.models.inputs import SECTIONS, answered, fitted
 
 WIDTH, CLASSES = 6, 4
 IDS = 3 + 2 * np.arange(40)
 MEMBERS = Keys(IDS, unit_rows(40, WIDTH, seed=1))
 LABELS = np.random.default_rng(2).integers(0, CLASSES, 40)
 QUERIES = unit_rows(5, WIDTH, seed=3)
-exact = pytest.mark.parametrize("family", ["lda", "ncm"])
+KNOWN_FEATURES = [[3776, 1552, 704], [0, 0, 0]]
+exact = pytest.mark.parametrize("family", ["lda", "ncm", "ranpac", "krr"])
 
 
 def system(family, kept=slice(None), **changes):
@@ -35,7 +42,7 @@ def answers(made, queries=QUERIES):
 def bits(made):
     """Rows, weights and answers."""
     memory, head = made.memory, made.model
-    parts = [memory.ids, memory.keys, memory.tokens, head.weight, head.bias]
+    parts = [memory.ids, memory.keys, memory.tokens, *head.buffers()]
     return [part.numpy().tobytes() for part in parts] + [answers(made).tobytes()]
 
 
@@ -51,22 +58,80 @@ def test_any_deletions_in_any_order_leave_the_bytes_of_a_fit_on_the_rest(family,
     assert bits(left) == bits(system(family, np.sort(order[cuts[-1] :]).astype(int)))
 
 
-@exact
+# settings of which nothing was chosen while the deleted rows were there
+FOLLOWING = [
+    ("lda", {"temperature": "auto"}),
+    ("lda", {"alpha": "auto"}),
+    ("lda", {"alpha": "auto", "temperature": "auto"}),
+    ("ncm", {"temperature": "auto"}),
+    ("ranpac", {"lam": "auto"}),
+    ("ranpac", {"lam": "auto", "temperature": "auto"}),
+    ("krr", {"lam": "auto"}),
+    ("krr", {"lam": "auto", "temperature": "auto"}),
+]
+
+
+@pytest.mark.parametrize(("family", "constants"), FOLLOWING)
 @settings(max_examples=20, deadline=None)
 @given(
     st.permutations(range(40)), st.lists(st.integers(0, 40), max_size=3), st.sampled_from([7, 4096])
 )
-def test_a_temperature_by_rows_left_out_follows_the_rows_that_are_left(family, order, ends, most):
+def test_constants_that_follow_the_rows_are_those_of_a_fit_on_the_rest(
+    family, constants, order, ends, most
+):
     """To the bit, also where only some of the rows are left out."""
     cuts = sorted({0, *ends})
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(calibration, "LEFT_OUT", most)
-        remaining = system(family, temperature="auto")
+        patched.setattr(kernel_ridge, "LEFT_OUT", most)
+        remaining = system(family, **constants)
         for start, end in pairwise(cuts):
             remaining = forgotten(remaining, IDS[order[start:end]])
-        never = system(family, np.sort(order[cuts[-1] :]).astype(int), temperature="auto")
+        never = system(family, np.sort(order[cuts[-1] :]).astype(int), **constants)
     assert remaining.model.temperature == never.model.temperature
+    assert remaining.model.constant == never.model.constant
     assert bits(remaining) == bits(never)
+
+
+def unit(vectors):
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("family", ["ranpac", "krr"])
+def test_a_penalty_that_follows_the_rows_is_larger_where_classes_do_not_differ(family):
+    generator = np.random.default_rng(4)
+    labels = np.arange(400) % CLASSES
+    noise = generator.normal(size=(400, WIDTH)) * np.array([0.1, 0.1, 1, 1, 1, 1])
+    apart = noise.copy()
+    apart[:, 0] += labels % 2
+    apart[:, 1] += labels // 2
+    penalty_of = []
+    for keys in (apart, noise):
+        members = Keys(np.arange(400), unit(keys))
+        made = fitted(family, members, labels, CLASSES, lam="auto", temperature="auto")
+        penalty_of.append(made.model.constant)
+    assert penalty_of[0] < penalty_of[1]
+
+
+def test_an_alpha_that_follows_the_rows_has_the_least_loss_of_rows_left_out():
+    """Small where classes differ in directions of little variance, large where they do not differ."""
+    generator = np.random.default_rng(5)
+    labels = np.arange(400) % CLASSES
+    noise = generator.normal(size=(400, WIDTH)) * np.array([0.1, 0.1, 1, 1, 1, 1])
+    apart = noise.copy()
+    apart[:, 0] += 0.3 * (labels % 2)
+    apart[:, 1] += 0.3 * (labels // 2)
+    alphas = []
+    for keys in (apart, noise):
+        members = Keys(np.arange(400), unit(keys).astype(np.float32))
+        losses = []
+        for alpha in ALPHAS:
+            logits = leave_one_out(members.keys, labels, CLASSES, alpha)
+            losses.append(scored(logits, labels)[0])
+        made = fitted("lda", members, labels, CLASSES, alpha="auto", temperature="auto").model
+        assert made.constant == ALPHAS[int(np.argmin(losses))]
+        alphas.append(made.constant)
+    assert alphas[0] < alphas[1]
 
 
 @exact
@@ -154,6 +219,149 @@ def test_ncm_answers_with_the_nearest_mean():
     distances = ((QUERIES[:, None] - means) ** 2).sum(axis=2)
     logits = answers(system("ncm", temperature=0.5))
     np.testing.assert_allclose(logits - logits[:, :1], distances[:, :1] - distances, atol=1e-5)
+
+
+def test_random_features_are_the_same_in_any_batch_and_no_data_is_in_them():
+    features = RandomFeatures(50, seed=3)
+    keys = rounded(MEMBERS.keys)
+    together = features.of(keys)
+    alone = np.concatenate([features.of(keys[row : row + 1]) for row in range(40)])
+    assert together.tobytes() == alone.tobytes()
+    assert together.tobytes() == rounded(together).tobytes() and 0 <= together.max() < 1
+    assert 0.3 < (together == 0).mean() < 0.7  # ReLU
+    assert not np.array_equal(RandomFeatures(50, seed=4).of(keys), together)
+    # known bytes: another machine or version of NumPy must not draw others
+    assert (RandomFeatures(3, 0).of(np.eye(2)) * 2**15).astype(int).tolist() == KNOWN_FEATURES
+
+
+def test_ranpac_is_ridge_regression_on_its_features():
+    settings = SECTIONS["ranpac"]
+    features = RandomFeatures(settings["features"], settings["seed"])
+    vectors = features.of(MEMBERS.keys).astype(np.float64)
+    centered = vectors - vectors.mean(axis=0)
+    penalty = 0.1 * (centered**2).sum() / vectors.shape[1]
+    truth = Ridge(alpha=penalty).fit(vectors, np.eye(CLASSES)[LABELS])
+    expected = truth.predict(features.of(QUERIES)) / settings["temperature"]
+    np.testing.assert_allclose(answers(system("ranpac")), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_rows_left_out_of_a_ridge_are_answered_as_by_a_fit_without_them():
+    sums = Sums.empty(CLASSES, WIDTH, seconds=True)
+    sums.add(MEMBERS.keys, LABELS)
+    vectors = rounded(MEMBERS.keys).astype(np.float64)
+    penalty = 0.2 * ((vectors - vectors.mean(axis=0)) ** 2).sum() / WIDTH
+    targets = np.eye(CLASSES)[LABELS]
+    expected = []
+    for row in range(40):
+        others = np.arange(40) != row
+        truth = Ridge(alpha=penalty).fit(vectors[others], targets[others])
+        expected.append(truth.predict(vectors[[row]])[0])
+    left_out = ridge_left_out(sums, MEMBERS.keys, LABELS, 0.2)
+    np.testing.assert_allclose(left_out, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_the_penalty_with_the_least_error_of_generalized_cross_validation_is_taken():
+    sums = Sums.empty(CLASSES, WIDTH, seconds=True)
+    sums.add(MEMBERS.keys, LABELS)
+    vectors = rounded(MEMBERS.keys).astype(np.float64)
+    centered = vectors - vectors.mean(axis=0)
+    targets = np.eye(CLASSES)[LABELS] - np.bincount(LABELS) / 40
+    errors = []
+    for penalty in PENALTIES:
+        ridged = centered.T @ centered + penalty * (centered**2).sum() / WIDTH * np.eye(WIDTH)
+        hat = np.full((40, 40), 1 / 40) + centered @ np.linalg.solve(ridged, centered.T)
+        residual = targets - (hat - 1 / 40) @ targets
+        errors.append(40 * (residual**2).sum() / (40 - np.trace(hat)) ** 2)
+    assert best_penalty(sums, PENALTIES) == PENALTIES[int(np.argmin(errors))]
+
+
+def test_krr_solves_for_the_arc_cosine_kernel():
+    keys = rounded(MEMBERS.keys).astype(np.float64)
+    queries = rounded(QUERIES).astype(np.float64)
+
+    def kernel(first, second):
+        lengths = np.outer(np.linalg.norm(first, axis=1), np.linalg.norm(second, axis=1))
+        angles = np.arccos(np.clip(first @ second.T / lengths, -1, 1))
+        return (np.sin(angles) + (np.pi - angles) * np.cos(angles)) / np.pi
+
+    gram = kernel(keys, keys)
+    shares = np.bincount(LABELS) / 40
+    ridged = gram + 0.1 * np.eye(40)
+    dual = np.linalg.solve(ridged, np.eye(CLASSES)[LABELS] - shares)
+    expected = (kernel(queries, keys) @ dual + shares) / SECTIONS["krr"]["temperature"]
+    np.testing.assert_allclose(answers(system("krr")), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_pixels_at_the_end_of_a_key_have_a_gaussian_kernel():
+    rows = rounded(MEMBERS.keys).astype(np.float64) * 2**15
+    pixels = unit(rows[:, 4:])
+    distances = ((pixels[:, None] - pixels) ** 2).sum(axis=2)
+    gaussian = np.exp(-distances / (2 * 0.3**2))
+    arc_cosine = Kernel(share=1.0, pixels=0, sigma=1.0).between(rows[:, :4], rows[:, :4])
+    mixed = Kernel(share=0.7, pixels=2, sigma=0.3).between(rows, rows)
+    np.testing.assert_allclose(mixed, 0.7 * arc_cosine + 0.3 * gaussian, atol=1e-8)
+    alone = Kernel(share=0.7, pixels=2, sigma=0.3).between(rows[:, 4:], rows[:, 4:])
+    np.testing.assert_allclose(alone, gaussian, atol=1e-8)
+
+
+@pytest.mark.parametrize("pixels", [2, WIDTH])
+def test_a_kernel_with_pixels_forgets_to_the_bit(pixels):
+    remaining = system("krr", pixels=pixels)
+    for row in (7, 3, 30):
+        remaining = forgotten(remaining, IDS[[row]])
+    assert bits(remaining) == bits(
+        system("krr", np.delete(np.arange(40), [3, 7, 30]), pixels=pixels)
+    )
+
+
+def test_more_pixels_than_a_key_has_entries_are_refused():
+    with pytest.raises(ValueError, match=r"krr\.pixels = 7: a key has 6 entries"):
+        system("krr", pixels=7)
+
+
+def test_its_kernel_is_that_of_infinitely_many_random_features():
+    features = RandomFeatures(20_000, seed=0).of(MEMBERS.keys).astype(np.float64)
+    lengths = np.linalg.norm(features, axis=1)
+    products = features @ features.T / np.outer(lengths, lengths)
+    keys = rounded(MEMBERS.keys).astype(np.float64) * 2**15
+    kernel = Kernel(share=1.0, pixels=0, sigma=1.0).between(keys, keys)
+    np.testing.assert_allclose(products, kernel, atol=0.03)
+
+
+def test_the_kernel_of_two_rows_is_the_same_in_any_block(monkeypatch):
+    whole = bits(system("krr"))
+    monkeypatch.setattr(kernel_ridge, "BLOCK", 7)
+    assert bits(system("krr")) == whole
+
+
+def test_rows_left_out_of_krr_are_answered_as_by_a_fit_without_them(monkeypatch):
+    """Shares of the classes are held."""
+    answered = []
+
+    def noted(logits, classes, temperature):
+        answered.append(logits)
+        return scored(logits, classes, temperature)
+
+    monkeypatch.setattr(kernel_ridge, "scored", noted)
+    system("krr", temperature="auto")
+    multiples = rounded(MEMBERS.keys).astype(np.float64) * 2**15
+    gram = Kernel(share=1.0, pixels=0, sigma=1.0).between(multiples, multiples)
+    targets = np.eye(CLASSES)[LABELS] - np.bincount(LABELS) / 40
+    for row in range(40):
+        others = np.arange(40) != row
+        ridged = gram[np.ix_(others, others)] + 0.1 * np.eye(39)
+        dual = np.linalg.solve(ridged, targets[others])
+        expected = gram[row, others] @ dual + np.bincount(LABELS) / 40
+        np.testing.assert_allclose(answered[0][row], expected, rtol=1e-8, atol=1e-8)
+
+
+def test_krr_refuses_more_rows_than_it_can_be_fitted_to(monkeypatch):
+    monkeypatch.setattr(type(FAMILIES["krr"]), "most_rows", 39)
+    with pytest.raises(
+        ValueError, match="at most 39 samples, and these are 40: take lda or ranpac"
+    ):
+        system("krr")
+    assert len(system("krr", slice(1, None)).rows()) == 39
 
 
 @exact

@@ -89,6 +89,15 @@ def test_a_class_with_one_row_is_refused():
         leave_one_out(KEYS, np.array([0, 1] * 5 + [0, 2]), 3, 0.2)
 
 
+def test_a_head_whose_alpha_would_change_with_a_deletion_is_refused(params):
+    sections = params.model_dump(include={"data", "model", "train", "munkey", "lda"})
+    sections["munkey"]["head"] = "lda"
+    assert MUNKEY.recipe(sections, STAGE).alpha == sections["lda"]["alpha"]
+    sections["lda"]["alpha"] = "auto"
+    with pytest.raises(ValueError, match=r"munkey\.head: lda needs a number for lda\.alpha"):
+        MUNKEY.recipe(sections, STAGE)
+
+
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 7.0])
 def test_the_temperature_is_that_of_the_labels(temperature):
     random = np.random.default_rng(0)

@@ -186,7 +186,17 @@ def test_images_can_be_read_without_their_labels() -> None:
 
 
 def test_a_method_that_declares_no_needs_cannot_fine_tune() -> None:
-    by_design = {"example-tied-dropout", "knn", "lda", "munkey", "ncm", "newton", "sisa"}
+    by_design = {
+        "example-tied-dropout",
+        "knn",
+        "krr",
+        "lda",
+        "munkey",
+        "ncm",
+        "newton",
+        "ranpac",
+        "sisa",
+    }
     assert {name for name in METHODS if not METHODS[name].finetunes} == by_design
     with pytest.raises(PermissionError, match="fine-tunes, but does not declare"):
         _ = request("munkey").tuning

@@ -16,7 +16,15 @@ DELETING = [
 
 
 def test_what_deletes_rows_or_parts_needs_no_data():
-    assert set(DELETING) == {"knn", "munkey", "lda", "ncm", "example-tied-dropout"}
+    assert set(DELETING) == {
+        "knn",
+        "munkey",
+        "lda",
+        "ncm",
+        "ranpac",
+        "krr",
+        "example-tied-dropout",
+    }
 
 
 @pytest.mark.parametrize("name", DELETING)

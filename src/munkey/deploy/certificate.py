@@ -11,7 +11,7 @@ import importlib.metadata
 import os
 import platform
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -44,10 +44,13 @@ WEIGHTS = (
     "That the weights of the model forgot: deletion does not change them. The audits of this"
     " project measure what can be left of a sample in weights that were trained with it."
 )
-SETTINGS = (
-    "That settings and encoder are what they would be without the samples, or that nobody can tell"
-    " who went: with the rows that are left and the weights or digests of before, a guess can be"
-    " tested."
+ENCODER = (
+    "That the encoder is what it would be without the samples, or that nobody can tell who went:"
+    " with the rows that are left and the weights or digests of before, a guess can be tested."
+)
+CONSTANTS = (
+    "That {} would have been chosen without the samples: a deletion recomputes only constants that"
+    " say `auto`."
 )
 GIVEN_LATER = (
     "That the ids behind `ids_sha256` are those of the deletion: they were given later, to who"
@@ -157,11 +160,13 @@ def certify(
     live: int | None = None,
     purged: bool = False,
     exact: dict[str, str] | None = None,
+    constants: Sequence[str] = (),
 ) -> Certificate:
     """Certify a deletion.
 
     live: rows after it. purged: whether there was a purge since. The chain tells neither of them.
-    exact: `Predictor.digests`. Raises CertificateError if nothing was deleted.
+    exact: `Predictor.digests`. constants: `Predictor.constants`. Raises CertificateError if nothing
+    was deleted.
     """
     identical = None
     if live is not None and receipt.identical is not None:
@@ -188,8 +193,17 @@ def certify(
             "sqlite": sqlite3.sqlite_version,
         },
         exact=exact,
-        not_claimed=(SETTINGS if exact else WEIGHTS, *NOT_CLAIMED),
+        not_claimed=(*_not_claimed(exact, constants), *NOT_CLAIMED),
     ).sealed()
+
+
+def _not_claimed(exact: dict[str, str] | None, constants: Sequence[str]) -> list[str]:
+    """The limits of a certificate that depend on the model."""
+    if not exact:
+        return [WEIGHTS]
+    if not constants:
+        return [ENCODER]
+    return [CONSTANTS.format(" and ".join(constants)), ENCODER]
 
 
 def receipt_of(store: Store, sequence: int | None = None, request: str | None = None) -> Receipt:

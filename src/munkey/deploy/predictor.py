@@ -569,6 +569,7 @@ class Predictor(AbstractContextManager["Predictor"]):
                     live=answer["left"],
                     purged=answer["purged"],
                     exact=exact,
+                    constants=self.constants,
                 )
                 salt = salts[deletion.receipt.request]
                 ids = deletion.ids.tolist()
@@ -697,6 +698,14 @@ class Predictor(AbstractContextManager["Predictor"]):
         fitted = self._model.fitted
         return fitted.digests(anew=anew) if fitted else None
 
+    @property
+    def constants(self) -> list[str]:
+        """The constants of a fitted family that no deletion recomputes; empty if deletion is exact
+        without conditions, and for MUNKEY.
+        """
+        fitted = self._model.fitted
+        return fitted.family.constants(fitted.section) if fitted else []
+
     def verify(self, published: str | None = None) -> Report:
         """Check the directory: the chain of deletions, every row, and all static files.
 
@@ -771,7 +780,13 @@ class Predictor(AbstractContextManager["Predictor"]):
         purged: whether the model is known to have been purged since.
         """
         receipt = self.receipt_of(sequence, request)
-        return certificate.certify(self._store, receipt, purged=purged, exact=self.digests())
+        return certificate.certify(
+            self._store,
+            receipt,
+            purged=purged,
+            exact=self.digests(),
+            constants=self.constants,
+        )
 
     def certificate_faults(
         self,

@@ -72,9 +72,11 @@ class ForgettingLDA(ForgettingLinear):
 
     Parameters
     ----------
-    alpha : float, default=0.2
+    alpha : float or "auto", default=0.2
         Share of the covariance that is taken to be alike in all directions, from 0.0001 to 1: fewer
-        rows need more. A constant: choose it without the rows that may have to go.
+        rows need more. A constant: choose it without the rows that may have to go. "auto" takes the
+        one of 9 by which rows that are left out are answered with the least log loss, and does so
+        anew at each deletion, from the rows that remain.
     temperature : float or "auto", default="auto"
         Divides the logits. "auto" takes the one by which rows that are left out are answered with the
         least log loss, and does so anew at each deletion, from the rows that remain.
@@ -97,8 +99,8 @@ class ForgettingLDA(ForgettingLinear):
         The units of the rows, by ascending id, None where there is none.
     coef_, intercept_ : ndarray of shape (n_classes, n_features) and (n_classes,)
         The linear head on keys: rows at unit norm, or divided by `bound`.
-    temperature_ : float
-        The temperature in use.
+    alpha_, temperature_ : float
+        The constants in use.
     directory_ : Path or None
         Where it was saved to or loaded from.
 
@@ -127,7 +129,7 @@ class ForgettingLDA(ForgettingLinear):
 
     def __init__(
         self,
-        alpha: float = 0.2,
+        alpha: float | Literal["auto"] = 0.2,
         temperature: float | Literal["auto"] = "auto",
         norm: Literal["unit"] | None = "unit",
         bound: float = 64.0,
@@ -136,6 +138,11 @@ class ForgettingLDA(ForgettingLinear):
         self.temperature = temperature
         self.norm = norm
         self.bound = bound
+
+    @property
+    def alpha_(self) -> float:
+        """The share that shrinks the covariance: `alpha`, or what `auto` makes of the rows that are left."""
+        return float(self._held.head.constant)
 
 
 class ForgettingNCM(ForgettingLinear):

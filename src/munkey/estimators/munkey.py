@@ -69,6 +69,8 @@ FIXED: dict[str, dict[str, Any]] = {
     "inference": {"fusion": "ensemble", "temperature": 0.07},
     "lda": {"temperature": "auto"},
     "ncm": {"temperature": "auto"},
+    "ranpac": {"features": 2000, "seed": 0, "lam": "auto", "temperature": "auto"},
+    "krr": {"lam": 0.03, "temperature": "auto", "pixels": 0, "sigma": 0.4, "share": 0.5},
     "knn": {"k": 16, "vote": "similarity", "temperature": 0.02},
     "source": {"reader": None, "path": None, "storage_size": None, "split": [0.6, 0.15, 0.25], "limit_per_class": None,
                "classes": None, "only": None, "units": None, "alter": None},
@@ -101,7 +103,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     Parameters
     ----------
-    family : {"munkey", "lda", "ncm", "knn"}, default="munkey"
+    family : {"munkey", "lda", "ncm", "knn", "ranpac", "krr"}, default="munkey"
         "munkey" trains a transformer with a memory; the others delete exactly.
     encoder : str, default="efficientnet-lite0"
         The frozen network that makes a picture's key (docs/encoders.md).
@@ -119,8 +121,9 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Whether the logits of LDA on the keys are added.
     k : int, default=4
         Neighbors that MUNKEY asks.
-    alpha : float, default=0.2
-        Share of LDA's covariance that is taken to be alike in all directions.
+    alpha : float or "auto", default=0.2
+        Share of LDA's covariance that is taken to be alike in all directions; "auto" as for
+        `ForgettingLDA`, where `family` is "lda".
     seed : int, default=0
         Of the training.
     device : {"auto", "cpu", "cuda"}, default="auto"

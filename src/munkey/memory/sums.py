@@ -5,7 +5,8 @@ at most 2^30 times, and float64 represents whole numbers up to 2^53 exactly. So 
 2^53 / 2^30 = 2^23 rows are exact, even inside a BLAS that adds in any order.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -19,27 +20,74 @@ def rounded(keys: np.ndarray) -> np.ndarray:
     return (UNIT * np.clip(np.rint(keys / UNIT), 1 - 1 / UNIT, 1 / UNIT - 1)).astype(np.float32)
 
 
+@dataclass(frozen=True)
+class RandomFeatures:
+    """ReLU of random projections of a key (RanPAC), whole multiples of UNIT below 1.
+
+    They are the same for a key in any batch and on any machine: keys and projections are whole
+    numbers, whose products float64 sums exactly. Nothing in them depends on data.
+
+    count: how many, M; seed: of the projections.
+    """
+
+    count: int
+    seed: int
+
+    def of(self, keys: np.ndarray) -> np.ndarray:
+        """The features (N, M) float32 of keys (N, d)."""
+        multiples = rounded(keys).astype(np.float64) / UNIT
+        projected = multiples @ _projection(keys.shape[1], self.count, self.seed)
+        # A key at unit norm has projections with an sd of about 1 / 10, so none is cut off at 1.
+        return rounded(np.maximum(projected, 0) * (UNIT / PROJECTION_SCALE))
+
+
+# of a projection's entries, which have an sd of 209, so that a unit key's features lie below 1
+PROJECTION_SCALE = 2.0**11
+
+
+@lru_cache(maxsize=2)
+def _projection(key_dim: int, count: int, seed: int) -> np.ndarray:
+    """Random whole numbers (d, M), as float64, near to normally distributed.
+
+    Each is a sum of eight bytes, which is the same with any version of NumPy; a normal deviate of a
+    `Generator` need not be.
+    """
+    words = np.random.PCG64(seed).random_raw(key_dim * count)
+    entries = words.view(np.uint8).reshape(key_dim, count, 8).sum(axis=2, dtype=np.int64) - 1020
+    return entries.astype(np.float64)
+
+
 @dataclass
 class Sums:
     """Sufficient statistics of a closed-form head: whole numbers, as float64. They change in place.
 
-    counts: (C,) rows of each class; firsts: (C, d) sums of their keys / UNIT; seconds: (d, d) sum
-    of the outer products of all keys / UNIT, None for a head that does not use it.
+    counts: (C,) rows of each class; firsts: (C, w) sums of their vectors / UNIT; seconds: (w, w)
+    sum of the outer products of all vectors / UNIT, None for a head that does not use it.
+    features: the vectors are these features of keys; None: they are the rounded keys.
     """
 
     counts: np.ndarray
     firsts: np.ndarray
     seconds: np.ndarray | None
+    features: RandomFeatures | None = None
 
     @classmethod
-    def empty(cls, classes: int, key_dim: int, seconds: bool) -> "Sums":
+    def empty(
+        cls, classes: int, key_dim: int, seconds: bool, features: RandomFeatures | None = None
+    ) -> "Sums":
         """Sums of no rows. seconds: whether to keep outer products."""
-        outer_products = np.zeros((key_dim, key_dim)) if seconds else None
-        return cls(np.zeros(classes), np.zeros((classes, key_dim)), outer_products)
+        width = features.count if features else key_dim
+        outer_products = np.zeros((width, width)) if seconds else None
+        return cls(np.zeros(classes), np.zeros((classes, width)), outer_products, features)
 
     def of(self, classes: np.ndarray) -> "Sums":
         """The sums of these classes, in this order. All others must be empty."""
-        return Sums(self.counts[classes], self.firsts[classes], self.seconds)
+        return replace(self, counts=self.counts[classes], firsts=self.firsts[classes])
+
+    def vectors(self, keys: np.ndarray) -> np.ndarray:
+        """What is summed of keys (N, d): float64 (N, w), whole multiples of UNIT."""
+        vectors = rounded(keys) if self.features is None else self.features.of(keys)
+        return vectors.astype(np.float64)
 
     def add(self, keys: np.ndarray, labels: np.ndarray, sign: int = 1) -> None:
         """Add rows with keys (N, d) and classes (N,), or subtract them if `sign` is -1.
@@ -56,7 +104,7 @@ class Sums:
             raise ValueError("rows were taken out of sums that they are not in")
         self.counts = counts
         for start in range(0, len(labels), BLOCK):
-            multiples = rounded(keys[start : start + BLOCK]).astype(np.float64) / UNIT
+            multiples = self.vectors(keys[start : start + BLOCK]) / UNIT
             classes = labels[start : start + BLOCK]
             one_hot = (classes[:, None] == np.arange(len(self.counts))).astype(np.float64)
             self.firsts += sign * (one_hot.T @ multiples)

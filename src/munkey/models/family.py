@@ -523,11 +523,20 @@ class Family(ABC, Generic[Settings]):
         )
 
 
+class FittedRows(NamedTuple):
+    """Rows that a family is fitted to. ids: (N,) ascending; keys: (N, d) float32; labels: (N,)."""
+
+    ids: np.ndarray
+    keys: np.ndarray
+    labels: np.ndarray
+
+
 class FittedFamily(Family[Settings]):
     """A family that is a function of keys, labels and its section of params.yaml: no epochs, no seed if it is exact.
 
     Its memory holds the keys, and the labels as tokens (N, 1). tried: the values of its section that `munkey
-    search-fitted` combines.
+    search-fitted` combines; most_rows: that it can be fitted to, if time or memory bound them; most_rows_instead: the
+    families for more; tuned: the constants of its section that are chosen on data.
     """
 
     learns = False
@@ -535,6 +544,9 @@ class FittedFamily(Family[Settings]):
     has_memory = True
     holds = "keys, labels"
     tried: Sequence[tuple[str, Sequence[object]]] = ()
+    most_rows: int | None = None
+    most_rows_instead = ""
+    tuned: Sequence[str] = ()
 
     def fitted(
         self,
@@ -606,19 +618,25 @@ class FittedFamily(Family[Settings]):
         """Sums of no rows, from which its weights follow; None for a family without weights."""
         return None
 
+    def constants(self, settings: Settings) -> list[str]:
+        """The constants that no deletion changes: it is exact given these, and where there are none, exact."""
+        return [name for name in self.tuned if getattr(settings, name) != "auto"]
+
     def reads_rows(self, settings: Settings) -> bool:
-        """Whether one of its constants follows from the rows themselves, and not from their sums alone."""
+        """Whether its weights, or one of its constants, follow from the rows themselves, not from their sums alone."""
         return False
 
-    def calibrated(
-        self, settings: Settings, sums: Sums, keys: np.ndarray, labels: np.ndarray
-    ) -> Settings:
-        """The settings with the constants that follow from the rows: keys (N, d), labels (N,), by ascending id."""
-        return settings
-
-    def solved(self, sums: Sums, settings: Settings) -> nn.Module:
-        """The weights that follow from these sums. settings: `calibrated`."""
+    def solved(self, sums: Sums, settings: Settings, rows: FittedRows | None) -> nn.Module:
+        """The weights that follow from these sums and, where it `reads_rows`, from these rows."""
         raise TypeError(f"{self.title} has no weights")
+
+    def require_few(self, rows: int) -> None:
+        """Raise ValueError for more rows than it can be fitted to."""
+        if self.most_rows is not None and rows > self.most_rows:
+            raise ValueError(
+                f"{self.title} holds at most {self.most_rows:,} samples, and these are {rows:,}: take"
+                f" {self.most_rows_instead} for more"
+            )
 
     def vote_weights(
         self, settings: Settings, present: torch.Tensor, cosines: torch.Tensor

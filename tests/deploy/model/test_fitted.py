@@ -23,11 +23,11 @@ from munkey.settings import InferenceSettings
 from tests.deploy.inputs import CLASSES, IDS, result_in
 from tests.models.inputs import fitted
 
-LETTERS = {"knn": "k", "lda": "l", "ncm": "n"}
+LETTERS = {"knn": "k", "lda": "l", "ncm": "n", "ranpac": "a", "krr": "g"}
 INFERENCE = InferenceSettings(k=4, fusion="ensemble", temperature=1.0)
 ORDER = np.random.default_rng(1).permutation(IDS)
 every = pytest.mark.parametrize("family", LETTERS)
-summed = pytest.mark.parametrize("family", ["lda", "ncm"])
+summed = pytest.mark.parametrize("family", ["lda", "ncm", "ranpac", "krr"])
 
 
 @pytest.fixture(scope="module")
@@ -221,6 +221,15 @@ def test_no_more_rows_are_taken_than_can_be_summed(family, model, pictures, monk
         with pytest.raises(ValueError, match="holds at most 25 samples, so nothing was added"):
             used.add(pictures[1:2], [0])
         assert len(used.ids) == 25
+
+
+@pytest.mark.parametrize("family", ["krr"])
+def test_no_more_rows_are_taken_than_can_be_solved_for(family, model, pictures, monkeypatch):
+    monkeypatch.setattr(type(FAMILIES["krr"]), "most_rows", 25)
+    with Predictor.load(model, writer=True, device="cpu") as used:
+        used.add(pictures[:1], [0])
+        with pytest.raises(ValueError, match="KRR holds at most 25 samples, so nothing was added"):
+            used.add(pictures[1:2], [0])
 
 
 @summed

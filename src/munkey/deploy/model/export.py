@@ -35,7 +35,7 @@ from munkey.deploy.model.trained_system import Sections, TrainedSystem, find
 from munkey.deploy.store import disk
 from munkey.deploy.store.store import Store
 from munkey.encoders.parts import portable, weights_of
-from munkey.models.family import FittedArchitecture
+from munkey.models.family import FAMILIES, FittedArchitecture, FittedFamily
 from munkey.models.networks.munkey import MunkeyArchitecture
 from munkey.settings import EncoderSettings
 
@@ -189,8 +189,21 @@ def write_rows(folder: Path, rows: EstimatorRows) -> None:
 
 def card(manifest: Manifest, metrics: Mapping[str, Mapping[str, float]]) -> str:
     """The model card. metrics: by rate of the forget set and name, as the run measured them."""
-    values = {"manifest": manifest, "metrics": metrics, "meanings": MEANINGS}
+    values = {
+        "manifest": manifest,
+        "metrics": metrics,
+        "meanings": MEANINGS,
+        "constants": fixed_constants(manifest),
+    }
     return rendered(Path(__file__).parents[1] / "card.md.j2", values)
+
+
+def fixed_constants(manifest: Manifest) -> list[str]:
+    """The constants of a fitted family that no deletion recomputes."""
+    family = FAMILIES[manifest.family]
+    if not isinstance(family, FittedFamily) or manifest.settings is None:
+        return []
+    return family.constants(family.checked(manifest.settings))
 
 
 def _manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:

@@ -18,7 +18,14 @@ from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.ledger import Position
 from munkey.deploy.store.store import Store
 from munkey.memory.sums import BLOCK, MOST, Sums
-from munkey.models.family import FAMILIES, FittedArchitecture, FittedFamily, Retrieval, System
+from munkey.models.family import (
+    FAMILIES,
+    FittedArchitecture,
+    FittedFamily,
+    FittedRows,
+    Retrieval,
+    System,
+)
 
 if TYPE_CHECKING:
     from torch import nn
@@ -178,12 +185,13 @@ class FittedModel:
         self._present: SolvedHead | None = None
 
     def require_room(self, added: int) -> None:
-        """Raise ValueError if the memory would hold more rows than can be summed exactly."""
+        """Raise ValueError if the memory would hold more rows than the family can be fitted to."""
         if self.sums is None:
             return
-        if int(np.count_nonzero(self.store.view.live)) + added > MOST:
+        most = min(self.family.most_rows or MOST, MOST)
+        if int(np.count_nonzero(self.store.view.live)) + added > most:
             raise ValueError(
-                f"{self.family.title} holds at most {MOST:,} samples, so nothing was added"
+                f"{self.family.title} holds at most {most:,} samples, so nothing was added"
             )
 
     def digests(self, *, anew: bool = False) -> dict[str, str]:
@@ -237,19 +245,21 @@ class FittedModel:
         """
         with unsummable_as_error(self.store.folder):
             class_sums = sums.of(classes)
-            settings = self.section
-            if self.family.reads_rows(settings):
+            fitted_rows = None
+            if self.family.reads_rows(self.section):
                 with self.store.snapshot() as (_, view):
                     rows = np.flatnonzero(view.live)
                     rows = rows[np.argsort(view.ids[rows])]
+                    ids = view.ids[rows]
                     keys = view.keys[rows]
                     labels = view.labels[rows]
                 if self.store.position != position:
                     return None
                 places = np.full(len(sums.counts), NOBODY)
                 places[classes] = np.arange(len(classes))
-                settings = self.family.calibrated(settings, class_sums, keys, places[labels])
-            return SolvedHead(position, self.family.solved(class_sums, settings), classes)
+                fitted_rows = FittedRows(ids, keys, places[labels])
+            head = self.family.solved(class_sums, self.section, fitted_rows)
+            return SolvedHead(position, head, classes)
 
     def head(self) -> "nn.Module | None":
         """The weights that follow from the live rows; None for a family without weights.

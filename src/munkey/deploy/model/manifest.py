@@ -40,7 +40,7 @@ WEIGHTS: Final = "weights.safetensors"
 CARD: Final = "README.md"
 # Files that never change: the manifest has their SHA-256.
 Static: TypeAlias = Literal["weights.safetensors", "README.md"]
-Exported: TypeAlias = Literal["munkey", "knn", "lda", "ncm"]
+Exported: TypeAlias = Literal["munkey", "knn", "lda", "ncm", "ranpac", "krr"]
 # Families whose systems can be exported.
 EXPORTED: tuple[str, ...] = get_args(Exported)
 LARGEST = 64 * 2**20  # bytes of a manifest

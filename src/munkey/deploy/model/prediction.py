@@ -117,6 +117,16 @@ def basis_of(manifest: Manifest, samples: int) -> str:
                 "NCM answers with the class whose mean is nearest. The means are those of"
                 f" {all_samples}, so no neighbor decides. {LOOK_UP}"
             )
+        case "ranpac":
+            return (
+                "RanPAC answers by weights computed from sums of random features of"
+                f" {all_samples} together, so no neighbor decides. {LOOK_UP}"
+            )
+        case "krr":
+            return (
+                f"KRR answers by a weighted sum over {all_samples}. Nearer samples weigh more."
+                f" {LOOK_UP}"
+            )
         case "knn":
             return f"KNN answers by a vote of the samples nearest by cosine. {listing} in the vote."
     head = ""

@@ -35,7 +35,7 @@ from munkey.settings import (
 
 Sections = Mapping[str, Mapping[str, Any]]  # of params.yaml, by name
 
-ONLY = "only systems with a memory can be exported, those of MUNKEY, KNN, LDA and NCM"
+ONLY = "only systems with a memory can be exported, those of MUNKEY, KNN, LDA, NCM, RanPAC and KRR"
 SYSTEM = "system.safetensors"
 SETTINGS = "settings.json"
 SECTIONS = ("source", "data", "keys", "model", "train", "munkey", "inference")

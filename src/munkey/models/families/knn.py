@@ -34,6 +34,7 @@ class KnnFamily(FittedFamily[KnnSettings]):
     title = "KNN"
     letter = "k"
     settings = KnnSettings
+    tuned = ("k", "vote", "temperature")
     place = 3
     tried = (
         ("k", (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 100)),

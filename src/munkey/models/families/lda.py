@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, cast
 from pydantic import Field
 
 from munkey.core.device import to_host
-from munkey.models.family import FittedArchitecture, FittedFamily, Settings, System, family
+from munkey.models.family import (
+    FittedArchitecture,
+    FittedFamily,
+    FittedRows,
+    Settings,
+    System,
+    family,
+)
 from munkey.settings import Positive, Section
 
 if TYPE_CHECKING:
@@ -23,6 +30,8 @@ if TYPE_CHECKING:
 
 
 Temperature: TypeAlias = Positive | Literal["auto"]
+# what `alpha: auto` chooses from, and what `munkey search-fitted` tries
+ALPHAS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
 
 
 class LdaSettings(Section):
@@ -30,7 +39,7 @@ class LdaSettings(Section):
     auto: by rows that are left out, anew at each deletion.
     """
 
-    alpha: Annotated[float, Field(ge=0.0001, le=1)]
+    alpha: Annotated[float, Field(ge=0.0001, le=1)] | Literal["auto"]
     temperature: Temperature
 
 
@@ -40,8 +49,11 @@ class NcmSettings(Section):
     temperature: Temperature
 
 
-class LinearFamily(FittedFamily[Settings]):
-    """A linear head on the key, which follows from sums over the rows. seconds: whether it reads products of keys."""
+class ClosedFormFamily(FittedFamily[Settings]):
+    """A head on the key in closed form: a function of sums over the rows and, where it `reads_rows`, of these.
+
+    seconds: whether its sums hold products of keys.
+    """
 
     asks_keys = True
     holds = "keys, labels, weights"
@@ -59,39 +71,20 @@ class LinearFamily(FittedFamily[Settings]):
 
     def head(self, architecture: FittedArchitecture, memory: ExemplarMemory) -> nn.Module:
         sums = self.empty_sums(architecture)
-        keys, labels = _labeled(memory)
-        sums.add(keys, labels)
+        rows = labeled_rows(memory)
+        self.require_few(len(rows.ids))
+        sums.add(rows.keys, rows.labels)
         return self.headed(sums, architecture, memory)
 
-    def headed(self, sums: Sums, architecture: FittedArchitecture, memory: ExemplarMemory) -> Head:
+    def headed(
+        self, sums: Sums, architecture: FittedArchitecture, memory: ExemplarMemory
+    ) -> nn.Module:
         """The head that follows from these sums, which it keeps for the next deletion, beside a memory."""
         settings = self.checked(architecture.settings)
-        if self.reads_rows(settings):
-            settings = self.calibrated(settings, sums, *_labeled(memory))
-        head = cast("Head", self.solved(sums, settings).to(memory.keys.device))
+        rows = labeled_rows(memory) if self.reads_rows(settings) else None
+        head = cast("Head", self.solved(sums, settings, rows).to(memory.keys.device))
         head.sums = sums
         return head
-
-    def reads_rows(self, settings: Settings) -> bool:
-        return cast("LdaSettings | NcmSettings", settings).temperature == "auto"
-
-    def calibrated(
-        self, settings: Settings, sums: Sums, keys: np.ndarray, labels: np.ndarray
-    ) -> Settings:
-        from munkey.models.networks.calibration import calibrated_temperature
-
-        def left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
-            return self.left_out(settings, sums, keys, labels)
-
-        return settings.model_copy(
-            update={"temperature": calibrated_temperature(sums, keys, labels, left_out)}
-        )
-
-    @abstractmethod
-    def left_out(
-        self, settings: Settings, sums: Sums, keys: np.ndarray, labels: np.ndarray
-    ) -> np.ndarray:
-        """Logits (N, C) at temperature 1 of some of the rows in the sums, each from all others."""
 
     def head_without(
         self, system: System, ids: np.ndarray, remaining: ExemplarMemory
@@ -109,6 +102,43 @@ class LinearFamily(FittedFamily[Settings]):
         remaining_sums.add(to_host(memory.keys[dropped]).numpy(), labels.astype(int), sign=-1)
         return self.headed(remaining_sums, self.shape(system), remaining)
 
+
+class LinearFamily(ClosedFormFamily[Settings]):
+    """A linear head on the key, or on features of it, which follows from sums over the rows."""
+
+    def reads_rows(self, settings: Settings) -> bool:
+        return cast("LdaSettings | NcmSettings", settings).temperature == "auto"
+
+    def solved(self, sums: Sums, settings: Settings, rows: FittedRows | None) -> Head:
+        settings = self.from_sums(settings, sums)
+        if rows is not None:
+            settings = self.calibrated(settings, sums, rows)
+        return self.linear(sums, settings)
+
+    def from_sums(self, settings: Settings, sums: Sums) -> Settings:
+        """The settings with the constants that follow from sums alone in place of `auto`."""
+        return settings
+
+    @abstractmethod
+    def linear(self, sums: Sums, settings: Settings) -> Head:
+        """The head that follows from sums. settings: `calibrated`, where they are not numbers."""
+
+    def calibrated(self, settings: Settings, sums: Sums, rows: FittedRows) -> Settings:
+        """The settings with the constants that follow from rows left out in place of `auto`."""
+        from munkey.models.networks.calibration import calibrated_temperature
+
+        def left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
+            return self.left_out(settings, sums, keys, labels)
+
+        temperature = calibrated_temperature(sums, rows.keys, rows.labels, left_out)
+        return settings.model_copy(update={"temperature": temperature})
+
+    @abstractmethod
+    def left_out(
+        self, settings: Settings, sums: Sums, keys: np.ndarray, labels: np.ndarray
+    ) -> np.ndarray:
+        """Logits (N, C) at temperature 1 of some of the rows in the sums, each from all others."""
+
     def build(  # type: ignore[override]
         self, architecture: FittedArchitecture, generator: torch.Generator | None
     ) -> nn.Module:
@@ -117,14 +147,14 @@ class LinearFamily(FittedFamily[Settings]):
 
         from munkey.models.networks.closed_form import Head
 
-        return Head(
-            np.zeros((architecture.classes, architecture.key_dim)), np.zeros(architecture.classes)
-        )
+        sums = self.empty_sums(architecture)
+        return Head(np.zeros_like(sums.firsts), np.zeros_like(sums.counts), sums.features)
 
 
-def _labeled(memory: ExemplarMemory) -> tuple[np.ndarray, np.ndarray]:
-    """The keys (N, d) and labels (N,) of a memory, on the host."""
-    return to_host(memory.keys).numpy(), to_host(memory.tokens).numpy()[:, 0].astype(int)
+def labeled_rows(memory: ExemplarMemory) -> FittedRows:
+    """The rows of a memory, on the host."""
+    labels = to_host(memory.tokens).numpy()[:, 0].astype(int)
+    return FittedRows(memory.ids.numpy(), to_host(memory.keys).numpy(), labels)
 
 
 @family
@@ -133,24 +163,47 @@ class LdaFamily(LinearFamily[LdaSettings]):
     title = "LDA"
     letter = "l"
     settings = LdaSettings
+    tuned = ("alpha", "temperature")
     place = 5
     seconds = True
     tried = (
-        ("alpha", (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)),
+        ("alpha", ALPHAS),
         ("temperature", (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)),
     )
 
-    def solved(self, sums: Sums, settings: LdaSettings) -> Head:
+    def reads_rows(self, settings: LdaSettings) -> bool:
+        return "auto" in (settings.alpha, settings.temperature)
+
+    def calibrated(self, settings: LdaSettings, sums: Sums, rows: FittedRows) -> LdaSettings:
+        from munkey.models.networks.calibration import calibrated_constant
+
+        if settings.alpha == "auto":
+
+            def left_out(alpha: float, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
+                candidate = settings.model_copy(update={"alpha": alpha})
+                return self.left_out(candidate, sums, keys, labels)
+
+            given = None if settings.temperature == "auto" else settings.temperature
+            alpha = calibrated_constant(sums, rows.keys, rows.labels, ALPHAS, left_out, given)
+            settings = settings.model_copy(update={"alpha": alpha})
+        if settings.temperature != "auto":
+            return settings
+        return super().calibrated(settings, sums, rows)
+
+    def linear(self, sums: Sums, settings: LdaSettings) -> Head:
         from munkey.models.networks.closed_form import discriminant
 
-        return discriminant(sums, settings.alpha, cast(float, settings.temperature))
+        alpha = cast(float, settings.alpha)
+        head = discriminant(sums, alpha, cast(float, settings.temperature))
+        head.constant = alpha
+        return head
 
     def left_out(
         self, settings: LdaSettings, sums: Sums, keys: np.ndarray, labels: np.ndarray
     ) -> np.ndarray:
         from munkey.models.networks.closed_form import left_out
 
-        return left_out(sums, keys, labels, settings.alpha)
+        return left_out(sums, keys, labels, cast(float, settings.alpha))
 
 
 @family
@@ -159,10 +212,11 @@ class NcmFamily(LinearFamily[NcmSettings]):
     title = "NCM"
     letter = "n"
     settings = NcmSettings
+    tuned = ("temperature",)
     place = 4
     tried = (("temperature", (0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1)),)
 
-    def solved(self, sums: Sums, settings: NcmSettings) -> Head:
+    def linear(self, sums: Sums, settings: NcmSettings) -> Head:
         from munkey.models.networks.closed_form import nearest_mean
 
         return nearest_mean(sums, cast(float, settings.temperature))

@@ -106,7 +106,13 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         recipe = super().recipe(sections, stage, selected)
         if recipe.family.head == "none":
             return recipe
-        return replace(recipe, alpha=FAMILIES["lda"].section(sections).alpha)
+        alpha = FAMILIES["lda"].section(sections).alpha
+        if alpha == "auto":
+            raise ValueError(
+                "munkey.head: lda needs a number for lda.alpha: with auto it would change at each"
+                " deletion, and the network was trained on the head's logits with another"
+            )
+        return replace(recipe, alpha=alpha)
 
     def shape(self, system: System) -> MunkeyArchitecture:
         """A system's architecture, as the type that all of this family have."""

@@ -1,10 +1,10 @@
-"""The temperature of a closed-form head, by leave-one-out answers to its own rows."""
+"""The constants of a closed-form head, by leave-one-out answers to its own rows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from munkey.memory.sums import Sums, rounded
+from munkey.memory.sums import Sums
 from munkey.models.networks.closed_form import NO_ROWS, best_temperature, class_means
 
 LEFT_OUT = (
@@ -34,14 +34,56 @@ def calibrated_temperature(
     copy of the one that is right by the smallest margin, which belongs to the runner-up. Where
     some rows are wrong that margin is about 0, and the copy changes nothing.
     """
+    rows = _answered(sums, labels)
+    if not len(rows):
+        return NOT_KNOWN
+    classes = labels[rows]
+    return scored(left_out(sums, keys[rows], classes), classes)[1]
+
+
+def calibrated_constant(
+    sums: Sums,
+    keys: np.ndarray,
+    labels: np.ndarray,
+    candidates: Sequence[float],
+    left_out: Callable[[float, np.ndarray, np.ndarray], np.ndarray],
+    temperature: float | None,
+) -> float:
+    """The candidate with the smallest log loss of rows that are left out; of equal ones, the first.
+
+    Rows are answered as for `calibrated_temperature`. left_out: their logits at temperature 1 with
+    a candidate; temperature: at which the loss counts, None: at that of its own at which it is
+    least. Without rows to answer it is the last candidate.
+    """
+    rows = _answered(sums, labels)
+    if not len(rows):
+        return candidates[-1]
+    losses = []
+    for candidate in candidates:
+        logits = left_out(candidate, keys[rows], labels[rows])
+        losses.append(scored(logits, labels[rows], temperature)[0])
+    return candidates[int(np.argmin(losses))]
+
+
+def _answered(sums: Sums, labels: np.ndarray) -> np.ndarray:
+    """The rows that are left out and answered; none where no class has two rows, or all are of one."""
     together = np.flatnonzero(sums.counts[labels] > 1)
     if not len(together) or np.count_nonzero(sums.counts) < 2:
-        return NOT_KNOWN
+        return together[:0]
     most = min(LEFT_OUT, max(FEWEST, LOGITS // len(sums.counts)))
-    rows = together[:: -(-len(together) // most)]
-    classes = labels[rows]
-    logits = left_out(sums, keys[rows], classes)
-    each = np.arange(len(rows))
+    return together[:: -(-len(together) // most)]
+
+
+def scored(
+    logits: np.ndarray, classes: np.ndarray, temperature: float | None = None
+) -> tuple[float, float]:
+    """The log loss of logits (N, C) of rows that are left out, and the temperature at which it is least.
+
+    temperature: None, or one that is given: then the loss is that at it.
+    """
+    from scipy.special import log_softmax
+
+    each = np.arange(len(logits))
     others = logits.copy()
     others[each, classes] = -np.inf
     margins = logits[each, classes] - others.max(axis=1)
@@ -50,7 +92,10 @@ def calibrated_temperature(
         nearest = right[margins[right].argmin()]
         logits = np.vstack([logits, logits[nearest]])
         classes = np.append(classes, others[nearest].argmax())
-    return float(f"{best_temperature(logits, classes, BOUNDS):.{DIGITS}g}")
+    if temperature is None:
+        temperature = float(f"{best_temperature(logits, classes, BOUNDS):.{DIGITS}g}")
+    losses = log_softmax(logits / temperature, axis=1)[np.arange(len(logits)), classes]
+    return -float(losses.mean()), temperature
 
 
 def nearest_mean_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -58,7 +103,7 @@ def nearest_mean_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> n
     present, means = class_means(sums)
     place = np.cumsum(present) - 1
     classes = place[labels]
-    z = rounded(keys).astype(np.float64)
+    z = sums.vectors(keys)
     each = np.arange(len(z))
     counts = sums.counts[labels][:, None]
     own_means = (counts * means[classes] - z) / (counts - 1)

@@ -3,13 +3,15 @@
 Centering, scaling and shrinkage are computed from these sums, too; the settings are constants.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from munkey.memory.sums import BLOCK, UNIT, Sums, rounded
+from munkey.core.device import to_host
+from munkey.memory.sums import BLOCK, UNIT, RandomFeatures, Sums
 
 NO_ROWS = -1e4  # logit of a class without rows: finite, since losses and audits need that
 SPREAD = 1e-10  # scatter within classes / squared length of the rows, below which it is rounding
@@ -18,23 +20,31 @@ SPREAD = 1e-10  # scatter within classes / squared length of the rows, below whi
 class Head(nn.Module):
     """A linear head in float64. weight: (C, d); bias: (C,).
 
-    sums: those that it was solved from; temperature: the divisor of its logits. Both are None if it
-    was read from a file.
+    features: of keys, which it reads in place of the keys; sums: those that it was solved from;
+    temperature: the divisor of its logits; constant: the share or penalty that shrinks it. The last
+    three are None if it was read from a file.
     """
 
     weight: Tensor
     bias: Tensor
     sums: Sums | None = None
     temperature: float | None = None
+    constant: float | None = None
 
-    def __init__(self, weight: np.ndarray, bias: np.ndarray) -> None:
+    def __init__(
+        self, weight: np.ndarray, bias: np.ndarray, features: RandomFeatures | None = None
+    ) -> None:
         super().__init__()
+        self.features = features
         self.register_buffer("weight", torch.from_numpy(weight))
         self.register_buffer("bias", torch.from_numpy(bias))
         self.eval()
 
     def forward(self, keys: Tensor) -> Tensor:
         """Keys (B, d) to logits (B, C), both float32."""
+        if self.features is not None:
+            vectors = self.features.of(to_host(keys).numpy())
+            keys = torch.from_numpy(vectors).to(self.weight.device)
         return (keys.double() @ self.weight.T + self.bias).float()
 
 
@@ -49,7 +59,7 @@ def discriminant(sums: Sums, alpha: float, temperature: float) -> Head:
     normal = _normal(sums, alpha)
     weight = _solved(normal, normal.means)
     bias = normal.log_priors - 0.5 * (normal.means * weight).sum(axis=1)
-    return _head(normal.present, weight, bias, temperature)
+    return _head(sums, weight, bias, temperature)
 
 
 def leave_one_out(keys: np.ndarray, labels: np.ndarray, classes: int, alpha: float) -> np.ndarray:
@@ -87,7 +97,7 @@ def left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray, alpha: float) -> 
         #   s = (1 - alpha) / (N - C) * n / (n - 1).
         # With a = Sigma^-1 e and q = e^T a, the formula of Sherman and Morrison gives
         #   Sigma'^-1 = Sigma^-1 + u a a^T,   u = s / (1 - s q).
-        z = rounded(keys[start : start + BLOCK]).astype(np.float64)
+        z = sums.vectors(keys[start : start + BLOCK])
         y = position[labels[start : start + BLOCK]]
         n = counts[y]
         e = z - normal.means[y]
@@ -131,8 +141,121 @@ def best_temperature(
 
 def nearest_mean(sums: Sums, temperature: float) -> Head:
     """Logits -|z - mu_c|^2 / (2 temperature), up to a constant: the nearest class mean wins."""
-    present, means = class_means(sums)
-    return _head(present, means, -0.5 * (means**2).sum(axis=1), temperature)
+    _, means = class_means(sums)
+    return _head(sums, means, -0.5 * (means**2).sum(axis=1), temperature)
+
+
+def ridge(sums: Sums, penalty: float, temperature: float) -> Head:
+    """Ridge regression on one-hot classes, with an intercept that is not shrunk.
+
+    With vectors z and targets y centered by the means of the rows, S = sum z z^T and
+    Q = sum z y^T: W = (S + penalty tr(S) / w I)^-1 Q. Logits are predicted shares / temperature. If
+    S is 0, shares are the classes' own.
+    """
+    centered = _centered(sums)
+    weight = _ridge_weight(centered, penalty)
+    bias = centered.shares - weight @ centered.mean
+    return _head(sums, weight, bias, temperature)
+
+
+def ridge_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray, penalty: float) -> np.ndarray:
+    """Predicted shares (N, C) of some of the rows in the sums, each from a `ridge` of all others.
+
+    In closed form; tr(S) is that of all rows. A class without other rows keeps its column.
+    """
+    centered = _centered(sums)
+    weight = _ridge_weight(centered, penalty)
+    rows = sums.counts.sum()
+    factor = _ridge_factor(centered, penalty)
+    shares = np.full((len(labels), len(sums.counts)), NO_ROWS)
+    place = np.cumsum(centered.present) - 1
+    for start in range(0, len(labels), BLOCK):
+        z = sums.vectors(keys[start : start + BLOCK]) - centered.mean
+        y = place[labels[start : start + BLOCK]]
+        own_class = (np.arange(len(z)), y)
+        # The leverage h = 1 / n + z^T (S + penalty)^-1 z of a row; without it, the prediction f of
+        # its target y is (f - h y) / (1 - h).
+        solved = torch.cholesky_solve(torch.from_numpy(z.T.copy()), factor).T.numpy()
+        leverage = 1 / rows + (z * solved).sum(axis=1)
+        predicted = z @ weight.T + centered.shares
+        predicted[own_class] -= leverage
+        shares[start : start + BLOCK, centered.present] = predicted / (1 - leverage)[:, None]
+    return shares
+
+
+def best_penalty(sums: Sums, penalties: Sequence[float]) -> float:
+    """The penalty of `ridge` with the least generalized cross-validation error (Golub 1979).
+
+    n |Y - Z W|^2 / (n - tr H)^2, where H maps targets to predictions: from sums alone, by the
+    eigenvectors of S. Of equal ones, the first; where rows do not differ, the last.
+    """
+    centered = _centered(sums)
+    rows = float(sums.counts.sum())
+    if not centered.scatter.any():
+        return penalties[-1]
+    values, vectors = torch.linalg.eigh(torch.from_numpy(centered.scatter))
+    spectrum = np.maximum(values.numpy(), 0)
+    # squared lengths of the targets' correlations with each eigenvector, over all classes
+    energy = ((centered.cross @ vectors.numpy()) ** 2).sum(axis=0)
+    squared_targets = rows - float((centered.shares**2).sum()) * rows
+    errors = []
+    for penalty in penalties:
+        ridge_value = spectrum + penalty * centered.scale
+        # |Y - Z W|^2 = |Y|^2 - 2 tr(W^T Q) + tr(W^T S W)
+        fitted = energy * (2 / ridge_value - spectrum / ridge_value**2)
+        residual = squared_targets - float(fitted.sum())
+        freedom = rows - 1 - float((spectrum / ridge_value).sum())
+        errors.append(rows * residual / freedom**2)
+    return penalties[int(np.argmin(errors))]
+
+
+class _Centered(NamedTuple):
+    """Sums about the mean of all rows.
+
+    present: (C,) bool, whether a class has rows; shares: (C',) of the rows; mean: (w,); scatter:
+    (w, w), S; cross: (C', w), Q^T; scale: tr(S) / w, or 1 where that is 0.
+    """
+
+    present: np.ndarray
+    shares: np.ndarray
+    mean: np.ndarray
+    scatter: np.ndarray
+    cross: np.ndarray
+    scale: float
+
+
+def _centered(sums: Sums) -> _Centered:
+    assert sums.seconds is not None
+    present = sums.counts > 0
+    counts = sums.counts[present]
+    rows = counts.sum()
+    firsts = UNIT * sums.firsts[present]
+    mean = firsts.sum(axis=0) / max(rows, 1)
+    second_moment = UNIT**2 * sums.seconds
+    scatter = second_moment - rows * np.outer(mean, mean)
+    scale = float(np.trace(scatter)) / len(mean)
+    if not scale * len(mean) > SPREAD * np.trace(second_moment):
+        scatter = np.zeros_like(scatter)
+        scale = 1.0
+    return _Centered(
+        present,
+        counts / max(rows, 1),
+        mean,
+        scatter,
+        firsts - counts[:, None] * mean,
+        scale,
+    )
+
+
+def _ridge_factor(centered: _Centered, penalty: float) -> Tensor:
+    matrix = centered.scatter + penalty * centered.scale * np.eye(len(centered.mean))
+    return torch.linalg.cholesky(torch.from_numpy(matrix))
+
+
+def _ridge_weight(centered: _Centered, penalty: float) -> np.ndarray:
+    """(C', w)."""
+    factor = _ridge_factor(centered, penalty)
+    return torch.cholesky_solve(torch.from_numpy(centered.cross.T.copy()), factor).T.numpy()
 
 
 class _Normal(NamedTuple):
@@ -182,12 +305,13 @@ def class_means(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
     return present, cast(np.ndarray, means)
 
 
-def _head(present: np.ndarray, weight: np.ndarray, bias: np.ndarray, temperature: float) -> Head:
+def _head(sums: Sums, weight: np.ndarray, bias: np.ndarray, temperature: float) -> Head:
     """A head for all classes, from the weights and biases of those with rows."""
+    present = sums.counts > 0
     weights = np.zeros((len(present), weight.shape[1]))
     weights[present] = weight / temperature
     biases = np.full(len(present), NO_ROWS)
     biases[present] = bias / temperature
-    head = Head(weights, biases)
+    head = Head(weights, biases, sums.features)
     head.temperature = temperature
     return head

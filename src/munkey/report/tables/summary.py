@@ -28,7 +28,7 @@ from munkey.report.tables.markup import diverged_remark, percent
 GAP_METRICS = ("TA", "RA", "FA", "MIA")
 ORIGINAL = "original-m"  # MUNKEY before deletion
 DELETED = "munkey"  # and after
-FITTED = ("knn", "lda", "ncm")  # to the same keys
+FITTED = ("knn", "lda", "ncm", "ranpac", "krr")  # to the same keys
 LEARNED = 99.0  # percent of the retain set: training longer would teach nothing more
 ORACLES = "retrain-"  # how the names of all oracles begin (munkey.models.family)
 WORSE = 5.0  # points of test accuracy; a method that lost more is named below the table

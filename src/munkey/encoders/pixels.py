@@ -1,0 +1,26 @@
+"""Pixels as a key: no network, so nobody's data has trained it."""
+
+from munkey.encoders.registry import Encoder, encoder
+from munkey.settings import EncoderSettings
+
+
+@encoder(
+    "pixels",
+    "The picture itself at keys.image_size, e.g. 8 or 16: red, green and blue from 1 to 256, d = 3 side²",
+    size="free",
+    weights=lambda settings: None,
+)
+def pixels(settings: EncoderSettings, device: str) -> Encoder:
+    import torch
+    from torch.nn.functional import adaptive_avg_pool2d
+
+    side = settings.image_size
+    assert side is not None
+
+    def encode(images: torch.Tensor) -> torch.Tensor:
+        # The mean of the area of each pixel; of a smaller picture, the pixels that it has, repeated.
+        area_means = adaptive_avg_pool2d(images.float(), side)
+        # not from 0, since a black picture would have no direction
+        return (255 * area_means).round().flatten(1) + 1
+
+    return encode

@@ -1,0 +1,84 @@
+"""Kernel ridge regression on the key, in the dual: a weight for each row and class, in closed form."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from munkey.models.families.lda import ClosedFormFamily, Temperature
+from munkey.models.family import FittedArchitecture, FittedRows, family
+from munkey.settings import Positive, Probability, Section
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from munkey.memory.sums import Sums
+    from munkey.models.networks.kernel_ridge import Kernel, KernelHead
+
+# what `lam: auto` chooses from
+PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+
+
+class KrrSettings(Section):
+    """lam: penalty; temperature: divides the logits; auto: by rows that are left out, anew at each deletion.
+
+    pixels: how many of a key's last entries are pixels, for which the kernel is Gaussian, of width sigma; share:
+    weight of the arc-cosine kernel on the entries before these, 1 - share of the Gaussian one.
+    """
+
+    lam: Annotated[float, Field(ge=0.0001, le=1000)] | Literal["auto"]
+    temperature: Temperature
+    pixels: Annotated[int, Field(ge=0, le=65_536)]
+    sigma: Positive
+    share: Probability
+
+
+@family
+class KrrFamily(ClosedFormFamily[KrrSettings]):
+    name = "krr"
+    title = "KRR"
+    letter = "g"
+    settings = KrrSettings
+    tuned = ("lam", "temperature")
+    place = 6
+    most_rows = 10_000
+    most_rows_instead = "lda or ranpac"
+
+    def reads_rows(self, settings: KrrSettings) -> bool:
+        return True
+
+    def solved(self, sums: Sums, settings: KrrSettings, rows: FittedRows | None) -> KernelHead:
+        from munkey.models.networks.kernel_ridge import kernel_ridge
+
+        assert rows is not None
+        self.require_few(len(rows.ids))
+        if settings.pixels > rows.keys.shape[1]:
+            raise ValueError(
+                f"krr.pixels = {settings.pixels}: a key has {rows.keys.shape[1]} entries, of which these"
+                " must be the last"
+            )
+        penalties = PENALTIES if settings.lam == "auto" else (settings.lam,)
+        temperature = None if settings.temperature == "auto" else settings.temperature
+        return kernel_ridge(self.kernel(settings), rows, sums, penalties, temperature)
+
+    def kernel(self, settings: KrrSettings) -> Kernel:
+        from munkey.models.networks.kernel_ridge import Kernel
+
+        return Kernel(settings.share, settings.pixels, settings.sigma)
+
+    def build(  # type: ignore[override]
+        self, architecture: FittedArchitecture, generator: torch.Generator | None
+    ) -> nn.Module:
+        """One whose weights are yet to be loaded."""
+        import numpy as np
+
+        from munkey.models.networks.kernel_ridge import KernelHead
+
+        return KernelHead(
+            self.kernel(self.checked(architecture.settings)),
+            np.zeros((0, architecture.key_dim), dtype=np.float32),
+            np.zeros((0, architecture.classes)),
+            np.zeros(architecture.classes),
+        )

@@ -1,0 +1,20 @@
+"""Kernel ridge regression: to forget, delete rows and solve again for the weights of those left."""
+
+from munkey.models.family import System, forgotten
+from munkey.settings import Section
+from munkey.unlearn.contract import Request, method
+
+
+@method(
+    "krr",
+    title="KRR",
+    description="drop the forget set's rows, solve for the weights of those left again",
+    citation=(
+        "C. Saunders, A. Gammerman, V. Vovk. *Ridge Regression Learning Algorithm in Dual"
+        " Variables*. ICML 1998. Y. Cho, L. K. Saul. *Kernel Methods for Deep Learning*. NeurIPS"
+        " 2009"
+    ),
+    family="krr",
+)
+def krr(system: System, request: Request, settings: Section) -> System:
+    return forgotten(system, request.forget_ids)

@@ -1,0 +1,19 @@
+"""RanPAC: to forget, delete rows and solve again for the weights of their random features."""
+
+from munkey.models.family import System, forgotten
+from munkey.settings import Section
+from munkey.unlearn.contract import Request, method
+
+
+@method(
+    "ranpac",
+    title="RanPAC",
+    description="drop the forget set's rows, solve for the weights of their random features again",
+    citation=(
+        "M. D. McDonnell, D. Gong, A. Parvaneh, E. Abbasnejad, A. van den Hengel. *RanPAC: Random"
+        " Projections and Pre-trained Models for Continual Learning*. NeurIPS 2023"
+    ),
+    family="ranpac",
+)
+def ranpac(system: System, request: Request, settings: Section) -> System:
+    return forgotten(system, request.forget_ids)
