@@ -186,10 +186,8 @@ class Family(ABC, Generic[Settings]):
     Parameters
     ----------
     Settings : subclass of Section, optional
-        Type parameter, as in ``Family[MySettings]``: the family's section of params.yaml.
-
-    Attributes
-    ----------
+        Type parameter, as in ``Family[MySettings]``: the family's section of params.yaml. All
+        other parameters are class attributes, which a subclass sets.
     name : str
         Name of the family, and of its section in params.yaml.
     title : str
