@@ -175,7 +175,7 @@ def test_a_restored_backup_or_another_memory_does_not_bear_it_out(store, tmp_pat
 def test_a_resealed_lie_is_found_by_the_memory(lie, said, store):
     store.delete(IDS[5:7])
     made = deleted(store, IDS[:2])
-    assert said in "; ".join(certificate.faults(made.model_copy(update=lie).sealed(), store))
+    assert said in "; ".join(certificate.faults(made.model_copy(update=lie).seal(), store))
 
 
 def test_a_request_number_that_was_forged_in_the_log_is_found(store, tmp_path):

@@ -40,7 +40,7 @@ def test_digests_of_rows_that_the_memory_never_held_are_no_digests_of_another_da
     made, path, _ = certified(folder)
     path.unlink()
     path.with_suffix(".html").unlink()
-    write_certificate(made.model_copy(update={"exact": made.exact | lie}).sealed(), path)
+    write_certificate(made.model_copy(update={"exact": made.exact | lie}).seal(), path)
     code, output = checked(folder, path)
     assert code == 1 and said in output
 
@@ -104,7 +104,7 @@ def test_what_answered_is_what_a_fit_to_the_rows_left_gives(folder):
 
 
 def weight(model):
-    model._model.fitted._solved.head.weight[0, 0] += 1e-12
+    model._model.fitted_model._solved.head.weight[0, 0] += 1e-12
 
 
 def row_kept(model):
@@ -113,7 +113,7 @@ def row_kept(model):
 
     def kept(*given):
         receipt = delete(*given)
-        deleted = model._model.fitted.sums._deleted
+        deleted = model._model.fitted_model.sums._deleted
         deleted[:] = [(keys[1:], labels[1:]) for keys, labels in deleted]
         return receipt
 

@@ -63,8 +63,8 @@ class Additions:
                 " --allow-blocked (in Python, allow_blocked=True) adds them all the same"
             )
         keys = model.encoder.keys(pictures.images) if rows is None else rows
-        if model.fitted:
-            keys = model.fitted.family.stored(keys)
+        if model.fitted_model:
+            keys = model.fitted_model.family.stored(keys)
             tokens = class_numbers[:, None].astype(np.float32)
         elif model.tokens_are_keys:
             tokens = keys
@@ -86,8 +86,8 @@ class Additions:
     ) -> np.ndarray:
         """Implement `EstimatorPredictor.add_keys`."""
         model = self._model
-        assert model.fitted is not None
-        stored_keys = model.fitted.family.stored(keys)
+        assert model.fitted_model is not None
+        stored_keys = model.fitted_model.family.stored(keys)
         with self._alone():
             manifest = model.manifest
             has_pictures = manifest.encoder is not None
@@ -123,11 +123,11 @@ class Additions:
         """Add checked rows, while nothing else changes the memory."""
         model = self._model
         view = model.store.view
-        sums = model.fitted or model.head
+        sums = model.fitted_model or model.head
         if sums:
             sums.require_room(len(new.ids))
         is_trained = view.ids[view.live] < model.manifest.memory.first_new_id
-        if not model.fitted and not is_trained.any():
+        if not model.fitted_model and not is_trained.any():
             raise ValueError(
                 f"{model.directory}: holds no trained sample any more, so none can lend its token"
             )

@@ -144,7 +144,7 @@ class Certificate(BaseModel, frozen=True, extra="forbid"):
         """The sequence numbers of its rows."""
         return range(self.first, self.first + self.rows)
 
-    def sealed(self) -> "Certificate":
+    def seal(self) -> "Certificate":
         return self.model_copy(update={"sha256": self_digest(self)})
 
 
@@ -194,7 +194,7 @@ def certify(
         },
         exact=exact,
         not_claimed=(*_not_claimed(exact, constants), *NOT_CLAIMED),
-    ).sealed()
+    ).seal()
 
 
 def _not_claimed(exact: dict[str, str] | None, constants: Sequence[str]) -> list[str]:
@@ -247,7 +247,7 @@ def with_ids(
     if later:
         not_claimed.append(GIVEN_LATER)
     changes["not_claimed"] = tuple(not_claimed)
-    return certificate.model_copy(update=changes).sealed()
+    return certificate.model_copy(update=changes).seal()
 
 
 def _different_digests(

@@ -81,7 +81,7 @@ class ExportError(ValueError):
 
 
 @contextmanager
-def understood(path: Path) -> Iterator[None]:
+def unreadable_on_error(path: Path) -> Iterator[None]:
     """Turn any error of a library that reads a foreign file into an UnreadableModelError."""
     try:
         yield

@@ -20,15 +20,15 @@ class EstimatorPredictor(Predictor):
     """
 
     @property
-    def _fitted(self) -> "FittedModel":
-        fitted = self._model.fitted
+    def _fitted_model(self) -> "FittedModel":
+        fitted = self._model.fitted_model
         assert fitted is not None
         return fitted
 
     def logits_of(self, keys: np.ndarray) -> tuple[list[Any], np.ndarray]:
         """The classes that have rows, in ascending order, and logits (N, C) of keys (N, d)."""
         manifest, (class_numbers, logits) = self._model.answer_steadily(
-            lambda: self._fitted.present_logits(keys, self._model.retrieve)
+            lambda: self._fitted_model.present_logits(keys, self._model.retrieve)
         )
         return [manifest.classes[number] for number in class_numbers.tolist()], logits
 
@@ -37,7 +37,7 @@ class EstimatorPredictor(Predictor):
 
         def head() -> "SolvedHead":
             # Looked up in here: a new class replaces the fitted model.
-            return self._fitted.present_head()
+            return self._fitted_model.present_head()
 
         return self._model.answer_steadily(head)[1]
 
@@ -45,7 +45,7 @@ class EstimatorPredictor(Predictor):
         """The classes that have rows, in ascending order."""
 
         def class_numbers_now() -> np.ndarray:
-            return self._fitted.present_classes()
+            return self._fitted_model.present_classes()
 
         manifest, class_numbers = self._model.answer_steadily(class_numbers_now)
         return [manifest.classes[number] for number in class_numbers.tolist()]

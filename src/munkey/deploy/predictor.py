@@ -695,7 +695,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         None for MUNKEY.
         """
-        fitted = self._model.fitted
+        fitted = self._model.fitted_model
         return fitted.digests(anew=anew) if fitted else None
 
     @property

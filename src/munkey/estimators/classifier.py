@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from munkey.core.console import warn_user
 from munkey.data.intake.copies import copies_apart
 from munkey.data.intake.unit_names import large_units
-from munkey.deploy.errors import first_ten, understood
+from munkey.deploy.errors import first_ten, unreadable_on_error
 from munkey.deploy.model.manifest import MEMORY, read_manifest
 from munkey.deploy.store import disk
 from munkey.deploy.store.rows import checked_texts
@@ -327,7 +327,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         held = RowsInDirectory(Path(directory))
         _ = held.classes  # of a row that has none, it is said now
         kind = cast(FittedFamily, FAMILIES[cls.family])
-        with understood(held.directory / MEMORY):
+        with unreadable_on_error(held.directory / MEMORY):
             settings = kind.section({cls.family: manifest.settings})
         made.set_params(**settings.model_dump())
         made._take(manifest.estimator.params if manifest.estimator else {})

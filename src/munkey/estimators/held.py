@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self, cast
 import numpy as np
 
 from munkey.core.ids import NOBODY
-from munkey.deploy.errors import understood
+from munkey.deploy.errors import unreadable_on_error
 from munkey.deploy.estimator_predictor import EstimatorPredictor
 from munkey.deploy.model.export import EstimatorRows, write_rows
 from munkey.deploy.model.manifest import EstimatorReference
@@ -228,7 +228,7 @@ class RowsInDirectory:
         return manifest.estimator.dtype if manifest.estimator else "<U"
 
     def _named(self, classes: list[Any]) -> np.ndarray:
-        with understood(self.directory):
+        with unreadable_on_error(self.directory):
             return np.array(classes, dtype=self._dtype)
 
     def add(self, new: LabeledRows, own_ids: bool) -> None:

@@ -68,7 +68,7 @@ class LiveSums:
         """
         with self._lock:
             sums = self._sums
-            covered = self._covered(rows)
+            covered = self._covered_rows(rows)
             if sums is None or covered is None:
                 self._sums = None
                 return delete()
@@ -86,7 +86,7 @@ class LiveSums:
                 self._subtract_deleted(sums)
             return receipt
 
-    def _covered(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    def _covered_rows(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """Keys and labels of the rows that the sums cover; None without sums, or with old ones."""
         if self._sums is None:
             return None

@@ -54,7 +54,7 @@ class LiveModel:
         if stamp is not None and stamp != self._stamp:
             manifest = manifests.read_manifest(self.directory)
             if len(manifest.classes) != len(self.manifest.classes):
-                vars(self).pop("fitted", None)  # its sums have one place per class
+                vars(self).pop("fitted_model", None)  # its sums have one place per class
             self.manifest = manifest
             self._stamp = stamp
         return self.manifest
@@ -84,7 +84,7 @@ class LiveModel:
     # The parts that answer
 
     @cached_property
-    def fitted(self) -> "FittedModel | None":
+    def fitted_model(self) -> "FittedModel | None":
         """The model of a fitted family (KNN, LDA, NCM); None for MUNKEY."""
         from munkey.deploy.model.fitted import FittedModel
 
@@ -118,7 +118,7 @@ class LiveModel:
     @property
     def loaded_sums(self) -> "FittedModel | None":
         """The fitted model or head, if an answer has needed it so far."""
-        return vars(self).get("fitted") or vars(self).get("head")
+        return vars(self).get("fitted_model") or vars(self).get("head")
 
     @property
     def tokens_are_keys(self) -> bool:
@@ -145,8 +145,8 @@ class LiveModel:
 
     def content_digests(self, pictures: Pixels, rows: np.ndarray | None) -> np.ndarray:
         """Digests (N, 16) that are equal for exact copies: of pictures, or of rows as stored."""
-        if rows is not None and self.fitted:
-            return key_digests(self.fitted.family.stored(rows))
+        if rows is not None and self.fitted_model:
+            return key_digests(self.fitted_model.family.stored(rows))
         return content_digests(pictures.images, bytes.fromhex(self.manifest.memory.store))
 
     # Answering
@@ -155,7 +155,7 @@ class LiveModel:
         """Implement `Predictor.predict`."""
         _ = self.store.view  # refuses first in a forked child, where torch would wait forever
         if not self.store.view.live.any():
-            raise EmptyModelError(self.directory, self.fitted is not None)
+            raise EmptyModelError(self.directory, self.fitted_model is not None)
         pictures, keys = self.read(images, on_bad)
         if keys is None:
             keys = self.encoder.keys(pictures.images)
@@ -170,7 +170,7 @@ class LiveModel:
         if only_held_classes:
             has_samples = np.isin(range(len(names)), self.samples.ids_and_labels()[1])
             if not has_samples.any():  # the last ones were deleted meanwhile
-                raise EmptyModelError(self.directory, self.fitted is not None)
+                raise EmptyModelError(self.directory, self.fitted_model is not None)
             allowed_logits = np.where(has_samples, logits, np.float32(-np.inf))
         labels = allowed_logits.argmax(axis=1)
         return Prediction(
@@ -203,9 +203,9 @@ class LiveModel:
         """Logits (N, C) of pictures, and the neighbors that they rest on."""
         from munkey.deploy.model.retrieval import no_rows
 
-        if self.fitted:
-            retrieved = self.retrieve(keys) if self.fitted.k else no_rows(len(keys))
-            return self.fitted.logits(keys, retrieved), self._evidence(retrieved)
+        if self.fitted_model:
+            retrieved = self.retrieve(keys) if self.fitted_model.k else no_rows(len(keys))
+            return self.fitted_model.logits(keys, retrieved), self._evidence(retrieved)
         retrieved = self.retrieve(keys)
         memory = retrieved.memory(self.network.device)
         logits = self.network.logits(images, memory, retrieved.neighbors)
@@ -219,10 +219,10 @@ class LiveModel:
 
         settings = self.manifest.inference
         if settings is None:
-            k = self.fitted.k if self.fitted else 1
+            k = self.fitted_model.k if self.fitted_model else 1
             settings = InferenceSettings(k=k, fusion="ensemble", temperature=1.0)
         first_borrower: int | None = self.manifest.memory.first_new_id
-        if self.fitted is not None or self.tokens_are_keys:
+        if self.fitted_model is not None or self.tokens_are_keys:
             first_borrower = None  # every row has a token of its own
         return Retriever(self.store, settings, first_borrower).retrieve(keys)
 
@@ -235,7 +235,7 @@ class LiveModel:
         return Evidence(
             ids=neighbors.ids,
             cosines=neighbors.cosines,
-            weights=(self.fitted or self.network).weights(neighbors),
+            weights=(self.fitted_model or self.network).weights(neighbors),
             labels=retrieved.labels,
             files=tuple(tuple(map(place, files)) for files in retrieved.files),
         )

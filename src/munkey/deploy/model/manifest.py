@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from munkey.core.files import atomic
-from munkey.deploy.errors import OTHER_VERSION, UnreadableModelError, understood
+from munkey.deploy.errors import OTHER_VERSION, UnreadableModelError, unreadable_on_error
 from munkey.settings import (
     Count,
     DataSettings,
@@ -279,7 +279,7 @@ def read_manifest(directory: Path, family: str | None = None) -> Manifest:
     path = directory / NAME
     if not path.exists() and not path.is_symlink():
         raise UnreadableModelError(directory, f"is not an exported model: it has no {NAME}")
-    with understood(path):
+    with unreadable_on_error(path):
         content = json.loads(read_plain_file(path, LARGEST))
         if not isinstance(content, dict) or content.get("format") != "munkey model":
             raise UnreadableModelError(path, "is not the manifest of a model")

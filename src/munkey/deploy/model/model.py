@@ -10,7 +10,7 @@ from safetensors.torch import load as tensors_in
 
 from munkey.core import gpu
 from munkey.data.image_set import ImageSet
-from munkey.deploy.errors import UnreadableModelError, understood
+from munkey.deploy.errors import UnreadableModelError, unreadable_on_error
 from munkey.deploy.model.manifest import WEIGHTS, Manifest, read_static_file
 from munkey.deploy.store.errors import ClosedMemoryError
 from munkey.encoders.keys import LEAST, extract
@@ -114,7 +114,7 @@ class LoadedNetwork:
         self.device = device
         path = directory / WEIGHTS
         content = read_static_file(directory, manifest, WEIGHTS)
-        with understood(path):
+        with unreadable_on_error(path):
             weights = tensors_in(content)
             assert manifest.model and manifest.architecture
             blocks = {name.split(".")[1] for name in weights if name.startswith("blocks.")}

@@ -207,14 +207,14 @@ class Ledger:
 
         Raises UnreadableMemoryError if the state, or the end of the chain, was changed.
         """
-        return self._sealed()[0]
+        return self._read_sealed_state()[0]
 
     def position(self) -> Position:
         """Which rows there are, as one value. Raises as `state`."""
-        state, head, dead = self._sealed()
+        state, head, dead = self._read_sealed_state()
         return Position(state.generation, state.rows, state.rows - dead, head)
 
-    def _sealed(self) -> tuple[LedgerState, bytes, int]:
+    def _read_sealed_state(self) -> tuple[LedgerState, bytes, int]:
         """The state, the head of the chain, and how many rows are dead, all of the same moment."""
         columns = f"{', '.join(LedgerState._fields)}, seal, {LAST_HEAD}, {LAST_MARK}, {DEAD}"
         records = self._records(columns, (bytes, *[int] * 5, *[bytes] * 4, int), "state")

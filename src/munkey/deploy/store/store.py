@@ -107,7 +107,7 @@ class Store(AbstractContextManager["Store"]):
         self._matrices = recover(self.folder, self._ledger)
         self._changes = self._ledger.changes()
         self._erased = self._ledger.last().sequence
-        self._view = self._mapped()
+        self._view = self._map_rows()
         self._lookup = Lookup(self._view.ids, np.flatnonzero(self._view.live))
 
     @classmethod
@@ -339,7 +339,7 @@ class Store(AbstractContextManager["Store"]):
         state = self._ledger.state()
         if state.generation == locked_generation:
             if (state.generation, state.rows) != (self._view.generation, len(self._view.live)):
-                self._view = self._mapped()
+                self._view = self._map_rows()
             self._changes = changes
         return state.generation
 
@@ -715,7 +715,7 @@ class Store(AbstractContextManager["Store"]):
                     self._matrices = new
                     self._erased = self._ledger.last().sequence
                     self._pending.clear()
-                    self._view = self._mapped()
+                    self._view = self._map_rows()
                     self._lookup = Lookup(self._view.ids, np.flatnonzero(self._view.live))
             finally:
                 disk.unlock(lock)
@@ -777,7 +777,7 @@ class Store(AbstractContextManager["Store"]):
     ) -> None:
         self.close()
 
-    def _mapped(self) -> MemoryView:
+    def _map_rows(self) -> MemoryView:
         if self._matrices is None:
             return map_for_reading(self.folder, self._ledger)
         state = self._ledger.state()
