@@ -25,9 +25,9 @@ from munkey.deploy.store import disk
 from munkey.deploy.store.rows import checked_texts
 from munkey.encoders.keys import at_unit_norm
 from munkey.estimators.errors import InvalidRequestError, UsedIdError
-from munkey.estimators.forgotten import Forgotten, meant, told
-from munkey.estimators.held import LabeledRows, RowsInDirectory, RowsInMemory
 from munkey.estimators.names import ids_of_rows, read_request, unit_names_of
+from munkey.estimators.receipts import Forgotten, meant, told
+from munkey.estimators.rows import LabeledRows, RowsInDirectory, RowsInMemory
 from munkey.models.family import FAMILIES, FittedFamily
 
 # columns from which on equal rows are taken for copies: in narrow tables they come by chance

@@ -31,9 +31,7 @@ from munkey.deploy.store import disk
 from munkey.deploy.store.rows import checked_texts
 from munkey.encoders.keys import Keys, extract
 from munkey.estimators.classifier import plain, warn_of_copies, warn_of_earlier, warn_of_large_units
-from munkey.estimators.forgotten import Forgotten, delete, meant, named_by_file, rows_of, told
 from munkey.estimators.handle import Handle
-from munkey.estimators.held import dtype_of
 from munkey.estimators.names import ids_of_rows, read_request, unit_names_of
 from munkey.estimators.pictures import (
     encoder_of,
@@ -44,6 +42,8 @@ from munkey.estimators.pictures import (
     require_on_bad,
     shown,
 )
+from munkey.estimators.receipts import Forgotten, delete, meant, named_by_file, rows_of, told
+from munkey.estimators.rows import dtype_of
 from munkey.memory.neighbors import nearest, without_self
 from munkey.models.family import FAMILIES, FittedFamily, MemberKeys, Training
 from munkey.settings import DataSettings, EncoderSettings, OnBad

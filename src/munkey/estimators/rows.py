@@ -15,7 +15,8 @@ from munkey.deploy.estimator_predictor import EstimatorPredictor
 from munkey.deploy.model.export import EstimatorRows, write_rows
 from munkey.deploy.model.manifest import EstimatorReference
 from munkey.encoders.keys import Keys
-from munkey.estimators.forgotten import (
+from munkey.estimators.handle import Handle
+from munkey.estimators.receipts import (
     NamedByFile,
     NamedRows,
     answer_in_memory,
@@ -23,7 +24,6 @@ from munkey.estimators.forgotten import (
     named_by_file,
     rows_of,
 )
-from munkey.estimators.handle import Handle
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.memory.neighbors import nearest
 from munkey.models.family import FAMILIES, FittedFamily, Retrieval
