@@ -140,7 +140,7 @@ def test_it_learns_forgets_and_is_a_deployed_directory(fitted, tmp_path):
     assert loaded.forget(units=[9]).tolist() == [126] and loaded.forget(
         units="person 8"
     ).tolist() == [125]
-    with pytest.raises(ValueError, match="only a fit can learn a class"):
+    with pytest.raises(ValueError, match="only `fit` can learn a new class"):
         loaded.add(X[:1], [5])
     with pytest.raises(ValueError, match="name what is to be forgotten"):
         loaded.forget()
@@ -204,7 +204,7 @@ def test_scikit_learns_tools_take_it_and_files(tmp_path):
         best.__getstate__()
     with pytest.raises(PictureError, match="no such file"):
         clone(best).fit([*files[:1], tmp_path / "none.png"], [1, 2])
-    with pytest.raises(ValueError, match="2 pictures need a class each"):
+    with pytest.raises(ValueError, match="got 2 pictures but 1 labels"):
         clone(best).fit(files[:2], [1])
 
 

@@ -107,9 +107,9 @@ def test_the_index_of_a_table_gives_the_ids(kind):
 @pytest.mark.parametrize(
     ("index", "why"),
     [
-        ([f"row {number}" for number in range(N)], "no list of different whole numbers"),
-        ([0, *range(N - 1)], "no list of different whole numbers"),
-        (range(-1, N - 1), "no list of different whole numbers"),
+        ([f"row {number}" for number in range(N)], "does not consist of distinct whole numbers"),
+        ([0, *range(N - 1)], "does not consist of distinct whole numbers"),
+        (range(-1, N - 1), "does not consist of distinct whole numbers"),
     ],
 )
 def test_an_index_that_cannot_give_the_ids_is_warned_of(kind, index, why):
@@ -118,7 +118,7 @@ def test_an_index_that_cannot_give_the_ids_is_warned_of(kind, index, why):
         model = kind().fit(frame[list("abcde")], frame.label)  # where the warning points to
     assert caught[0].filename == __file__
     assert model.ids_.tolist() == list(range(N))
-    with pytest.warns(UserWarning, match="another one"):
+    with pytest.warns(UserWarning, match="differs from that of the others"):
         kind().fit(
             FRAME[list("abcde")].set_axis(range(5, N + 5)), FRAME.label.set_axis(range(6, N + 6))
         )
@@ -156,7 +156,7 @@ def test_classes_can_be_named(kind, place, tmp_path):
     assert receipt.emptied == ("1", "2")
     with pytest.raises(UnknownRowsError, match="class 1"):
         model.forget(labels=1)
-    with pytest.raises(InvalidRequestError, match="both, or either"):
+    with pytest.raises(InvalidRequestError, match="together are ambiguous"):
         model.forget(labels=0, units=3)
 
 
@@ -276,10 +276,10 @@ def test_no_id_is_used_twice(kind, place, tmp_path):
         model.forget(ids=[3, 50])
     for taken in (3, 50, 60):
         with pytest.raises(
-            UsedIdError, match=rf"may be those of rows that were forgotten.*: {taken}; take 101"
+            UsedIdError, match=rf"may have belonged to forgotten rows.*: {taken}; use 101"
         ):
             model.add(X[:1], Y[:1], ids=[taken])
-    with pytest.raises(UsedIdError, match="are here already: 4"):
+    with pytest.raises(UsedIdError, match="already has rows with these ids: 4"):
         model.add(X[:1], Y[:1], ids=[4])
     assert model.add(X[:1], Y[:1], ids=[101]).tolist() == [101]
     # an index 0, 1 says nothing
@@ -319,7 +319,9 @@ def test_a_directory_that_exists_is_refused_before_the_fit(kind, tmp_path, monke
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "mine.txt").touch()
     monkeypatch.setattr(
-        classifier.ForgettingClassifier, "_labeled", lambda *_: pytest.fail("rows were read")
+        classifier.ForgettingClassifier,
+        "_checked_rows",
+        lambda *_, **__: pytest.fail("rows were read"),
     )
     with pytest.raises(FileExistsError, match="name a folder that is not there yet"):
         kind().fit(X, Y, save_to=tmp_path / "model")

@@ -1,14 +1,15 @@
-"""What the estimators share. After `forget` they hold, to the bit, what a fit on the rows left gives.
+"""The base of the estimators: after `forget` they equal, bit for bit, a fit on the remaining rows.
 
-For that, nothing of a row may reach another but through the family's exact sums: each row is brought to unit norm, or
-divided by a constant, by itself. What is derived from the data, the temperature, is derived anew from the rows left.
+For that, rows may influence each other only through the family's exact sums. So each row is scaled
+by itself, to unit norm or by a constant, and the temperature, which depends on the data, is computed
+anew from the remaining rows.
 """
 
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,20 +26,16 @@ from munkey.deploy.store import disk
 from munkey.deploy.store.rows import checked_texts
 from munkey.encoders.keys import at_unit_norm
 from munkey.estimators.errors import InvalidRequestError, UsedIdError
-from munkey.estimators.names import ids_of_rows, read_request, unit_names_of
-from munkey.estimators.receipts import Forgotten, meant, told
-from munkey.estimators.rows import LabeledRows, RowsInDirectory, RowsInMemory
-from munkey.models.family import FAMILIES, FittedFamily
+from munkey.estimators.names import ids_of_rows, plain, read_request, unit_names_of
+from munkey.estimators.receipts import DeletionReceipt, make_receipt, match_rows
+from munkey.estimators.rows import LabeledRows, RowsInDirectory, RowsInMemory, fitted_family
 
-# columns from which on equal rows are taken for copies: in narrow tables they come by chance
-EMBEDDED = 16
+# Equal rows with at least this many columns are copies: in narrower tables, rows are equal by chance.
+COPY_COLUMNS = 16
 
 
 class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """The base. A subclass names its family and takes that family's settings.
-
-    `ids_` (N,) ascending and `units_` (N,) say which rows it holds, `classes_` (C,) the classes that have some.
-    """
+    """Base class. A subclass names its family and takes that family's settings as parameters."""
 
     family: ClassVar[str]
     _held: RowsInMemory | RowsInDirectory
@@ -52,7 +49,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         units: Any = None,
         save_to: str | Path | None = None,
     ) -> Self:
-        """Fit to rows and their classes.
+        """Fit the classifier to rows and their classes.
 
         Parameters
         ----------
@@ -61,79 +58,80 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         y : array-like of shape (n_rows,)
             The class of each row.
         ids : array-like of int of shape (n_rows,), optional
-            Different whole numbers that `forget` takes. By default the integer index of X, y or units
-            where one of them is a pandas object with another index than 0, 1, ...; else 0, 1, ...
+            Distinct whole numbers by which `forget` finds rows. By default 0, 1, ...; if X, y or
+            units is a pandas object with another index of integers, that index.
         units : array-like of shape (n_rows,), optional
-            The person (or lesion, device, ...) that each row belongs to; None, NaN or NA where there
-            is none. All rows of one can be forgotten at once.
+            The person (or lesion, device, ...) that each row belongs to; None, NaN or NA for a row
+            without one. All rows of a unit can be forgotten at once.
         save_to : str or Path, optional
-            A directory to `save` to afterwards. It is looked at before anything is computed.
+            A directory to `save` to after the fit. It is checked before the fit.
 
         Returns
         -------
         self : estimator
-            The fitted estimator. A directory that it was saved to earlier stays as it is.
+            The fitted estimator. A directory to which it was saved earlier is not changed.
 
         Raises
         ------
         FileExistsError
-            If `save_to` holds anything. Nothing is fitted then.
+            If `save_to` is not empty. Nothing is fitted then.
         ValueError
-            If the rows, classes, ids or units do not fit each other, or a parameter makes no sense.
+            If X, y, ids and units differ in length, or a parameter is invalid.
 
         Warns
         -----
         UserWarning
-            If X, y or units has an index that cannot give the ids (texts, repeated numbers, two that
-            differ): its values would then name other rows than meant.
+            If the index of X, y or units cannot serve as ids (strings, repeated numbers, two that
+            differ): passed to `forget`, its values would name other rows.
         """
         if save_to is not None:
             disk.require_new(Path(save_to))
-        kind = cast(FittedFamily, FAMILIES[self.family])
-        settings = kind.section({self.family: self._settings()})
-        own_params = self._own_params()
-        self._held = RowsInMemory(
-            self.family, settings, self._labeled(X, y, ids, units, 0), own_params
-        )
+        family = fitted_family(self.family)
+        settings = family.section({self.family: self._family_settings()})
+        params = self._estimator_params()
+        rows = self._checked_rows(X, y, ids, units, first_id=0)
+        self._held = RowsInMemory(self.family, settings, rows, params)
         if save_to is not None:
             self.save(save_to)
         return self
 
     def add(self, X: ArrayLike, y: ArrayLike, *, ids: Any = None, units: Any = None) -> np.ndarray:
-        """Add rows, also of new classes, as if they had been there from the start.
+        """Add rows, as if they had been part of the fit. They may belong to new classes.
 
         Parameters
         ----------
         X, y, ids, units : array-like
-            As for `fit`; by default, ids follow the highest one that was ever used.
+            As for `fit`. By default, ids continue after the highest that was ever used.
 
         Returns
         -------
         ids : ndarray of int64 of shape (n_rows,)
-            The ids of the new rows.
+            Ids of the new rows.
 
         Raises
         ------
         UsedIdError
-            If an id is in use, or may be that of a forgotten row: forgotten ids are not kept, so once
-            rows were forgotten, every id below the next one is refused.
+            If an id is in use, or may have belonged to a forgotten row. Forgotten ids are not stored,
+            so after a deletion every id below the next new one is refused.
         InvalidRequestError
             If ids are given for a model that `munkey export` wrote, which numbers its rows itself.
         """
         check_is_fitted(self)
-        with self._held.changing() as held:
-            next_id = held.next_id
-            new = self._labeled(X, y, ids, units, next_id)
-            own_ids = not np.array_equal(new.ids, np.arange(next_id, next_id + len(new.ids)))
-            if own_ids:
-                _require_unused(new.ids, held)
-            classes = held.classes
-            if classes.size and classes.dtype.kind != new.labels.dtype.kind:
+        with self._held.changing() as rows:
+            next_id = rows.next_id
+            new_rows = self._checked_rows(X, y, ids, units, first_id=next_id)
+            default_ids = np.arange(next_id, next_id + len(new_rows.ids))
+            has_given_ids = not np.array_equal(new_rows.ids, default_ids)
+            if has_given_ids:
+                _require_unused(new_rows.ids, rows)
+            classes = rows.classes
+            if classes.size and classes.dtype.kind != new_rows.labels.dtype.kind:
                 raise ValueError(
-                    f"classes were {classes.dtype} so far, and are {new.labels.dtype} in these rows"
+                    f"the classes of these rows are {new_rows.labels.dtype}, those of the model are"
+                    f" {classes.dtype}: pass the same type"
                 )
-            held.add(new, own_ids=own_ids)
-        return new.ids
+            rows.add(new_rows, has_given_ids)
+        return new_rows.ids
 
     def forget(
         self,
@@ -144,37 +142,39 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         files: Any = None,
         ignore_missing: bool = False,
         dry_run: bool = False,
-    ) -> Forgotten:
-        """Forget rows, durably if the estimator was saved or loaded.
+    ) -> DeletionReceipt:
+        """Forget rows; durably, if the estimator was saved or loaded.
 
         After this call the estimator equals, bit for bit, a fit on the remaining rows.
 
         Parameters
         ----------
         ids : int or array-like of int, optional
-            Ids of rows, as given to or returned by `fit` and `add`.
+            Ids of rows to forget, as given to or returned by `fit` and `add`.
         units : scalar or array-like, optional
-            Persons (or lesions, devices, ...) whose rows are forgotten, all of them. 7 and 7.0 are one.
+            Persons (or lesions, devices, ...) whose rows are forgotten, all of them. 7 and 7.0 are the
+            same unit.
         labels : scalar or array-like, optional
-            Classes whose rows are forgotten, all of them. Not together with `units`.
+            Classes whose rows are forgotten, all of them. Cannot be combined with `units`.
         files : str, Path or array-like of these, optional
-            Source files, folders or patterns, where the rows are those of an exported model's pictures.
+            Source files, folders or patterns. Only rows of an exported model have source files.
         ignore_missing : bool, default=False
-            Forget what is there, and list the rest as `missing` in the receipt.
+            Forget the rows that exist, and list the unknown names as `missing` in the receipt.
         dry_run : bool, default=False
             Change nothing; the receipt says what would be forgotten.
 
         Returns
         -------
-        receipt : Forgotten
-            It behaves as the ids of the forgotten rows, ascending, and says what `munkey forget` says.
+        receipt : DeletionReceipt
+            A sequence of the ids of the forgotten rows, in ascending order. Printed, it says what
+            `munkey forget` says.
 
         Raises
         ------
         UnknownRowsError
-            If any id, unit, class or file names no row. Nothing is forgotten then.
+            If an id, unit, class or file names no row. Nothing is forgotten then.
         InvalidRequestError
-            If nothing is named, or what is named are missing values or no whole numbers.
+            If nothing is named, or a name is a missing value, or an id is not a whole number.
         LockedMemoryError
             If the estimator was saved and another process is writing its directory.
 
@@ -185,8 +185,8 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
         Notes
         -----
-        Classes without remaining rows leave `classes_`. If the estimator was saved or loaded, no file
-        of its directory holds the rows once this method returns.
+        Classes without remaining rows are removed from `classes_`. If the estimator was saved or
+        loaded, no file in its directory contains the rows once this method returns.
 
         Examples
         --------
@@ -203,13 +203,16 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """
         check_is_fitted(self)
         request = read_request(ids, units, labels, files)
-        # A look needs no lock.
-        with self._held.changing() if not dry_run else nullcontext(self._held) as held:
-            rows = held.named_rows()
-            by_file = held.named_by_file(request.files)
-            forgotten_ids, missing = meant(request, rows, by_file, ignore_missing=ignore_missing)
-            answer = held.forget(forgotten_ids, dry_run=dry_run)
-        return told(forgotten_ids, answer, missing, dry_run=dry_run, stacklevel=2)
+        # A dry run only reads, which needs no lock.
+        with nullcontext(self._held) if dry_run else self._held.changing() as rows:
+            matches = match_rows(
+                request,
+                rows.named_rows(),
+                rows.match_files(request.files),
+                ignore_missing=ignore_missing,
+            )
+            answer = rows.forget(matches.ids, dry_run=dry_run)
+        return make_receipt(matches, answer, dry_run=dry_run, stacklevel=2)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """The probability of each class.
@@ -217,19 +220,19 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
-            Rows.
+            The rows to classify.
 
         Returns
         -------
         probabilities : ndarray of shape (n_rows, n_classes)
-            In the order of `classes_`.
+            One column per class, in the order of `classes_`.
 
         Raises
         ------
         ValueError
             If every row was forgotten.
         """
-        return self._answers(X)[1]
+        return self._class_probabilities(X)[1]
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """The class with the highest probability.
@@ -237,7 +240,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
-            Rows.
+            The rows to classify.
 
         Returns
         -------
@@ -249,48 +252,46 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         ValueError
             If every row was forgotten.
         """
-        classes, probabilities = self._answers(X)
-        return cast(np.ndarray, classes[probabilities.argmax(axis=1)])
+        classes, probabilities = self._class_probabilities(X)
+        return classes[probabilities.argmax(axis=1)]
 
-    def _answers(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    def _class_probabilities(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """The classes (C,) and their probabilities (N, C)."""
         check_is_fitted(self)
-        keys = self._keys(validate_data(self, X, dtype=np.float64, reset=False))
+        queries = self._keys_of(validate_data(self, X, dtype=np.float64, reset=False))
         if not len(self._held.classes):
-            raise ValueError(
-                "every row was forgotten, so there is nothing to predict from; add rows first"
-            )
-        classes, logits = self._held.logits(keys)
+            raise ValueError("every row was forgotten, so there is no class to predict; add rows")
+        classes, logits = self._held.logits(queries)
         logits = logits.astype(np.float64)
-        shares = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return classes, shares / shares.sum(axis=1, keepdims=True)
+        exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return classes, exponentials / exponentials.sum(axis=1, keepdims=True)
 
     def save(self, directory: str | Path) -> None:
-        """Write the model to a new directory, whole or not at all, and be a handle on it from now on.
+        """Write the model to a new directory, completely or not at all, and use it from then on.
 
         Parameters
         ----------
         directory : str or Path
-            Where to. It may be an empty directory.
+            A path that does not exist, or an empty directory.
 
         Raises
         ------
         FileExistsError
-            If the directory holds anything. Nothing is written then.
+            If the directory is not empty. Nothing is written then.
         LockedMemoryError
             If the estimator was saved before and another process is writing that directory.
 
         Warns
         -----
         UserWarning
-            If the estimator was saved before: the earlier directory is no longer changed by it.
+            If the estimator was saved before: it no longer changes the earlier directory.
 
         Notes
         -----
-        It is a deployed model (docs/serving.md): `munkey verify`, `forget`, `serve` and `Predictor`
-        take it. Whoever changes it, the estimator answers by the rows that it holds then. Saved
-        again, the rows that are there then are copied to another directory, together with the log
-        of deletions; the earlier directory stays as it is.
+        The directory is a deployed model (docs/serving.md) that `munkey verify`, `forget`, `serve`
+        and `Predictor` can open. If another process changes it, the estimator answers from the
+        changed rows. A second `save` copies the present rows and the log of deletions to another
+        directory, and leaves the first as it is.
         """
         check_is_fitted(self)
         earlier = self.directory_
@@ -304,146 +305,148 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     @classmethod
     def load(cls, directory: str | Path) -> Self:
-        """The estimator of a directory that was saved, or that `munkey export` wrote.
+        """Load a model that `save` or `munkey export` wrote.
 
         Parameters
         ----------
         directory : str or Path
-            The directory. Of an export, X are the encoder's keys from now on.
+            The directory. For an exported model, X must be keys of its encoder.
 
         Returns
         -------
         estimator : estimator
-            A handle on the directory, as after `save`.
+            It uses the directory from then on, as after `save`.
 
         Raises
         ------
         UnreadableModelError
-            If it is no model of this family, or damaged.
+            If the directory is damaged, or not a model of this family.
         """
-        # says what is wrong where there is no memory either
+        # First the manifest: its errors are clear even if the directory has no memory.
         manifest = read_manifest(Path(directory), cls.family)
-        made = cls()
-        held = RowsInDirectory(Path(directory))
-        _ = held.classes  # of a row that has none, it is said now
-        kind = cast(FittedFamily, FAMILIES[cls.family])
-        with unreadable_on_error(held.directory / MEMORY):
-            settings = kind.section({cls.family: manifest.settings})
-        made.set_params(**settings.model_dump())
-        made._take(manifest.estimator.params if manifest.estimator else {})
-        made.n_features_in_ = held.model.key_width
-        if manifest.estimator and manifest.estimator.features:
-            made.feature_names_in_ = np.array(manifest.estimator.features, dtype=object)
-        made._held = held
-        return made
+        estimator = cls()
+        rows = RowsInDirectory(Path(directory))
+        _ = rows.classes  # a row whose class is damaged is refused now, not at the first answer
+        with unreadable_on_error(rows.directory / MEMORY):
+            settings = fitted_family(cls.family).section({cls.family: manifest.settings})
+        estimator.set_params(**settings.model_dump())
+        estimator.n_features_in_ = rows.model.key_width
+        if manifest.estimator:
+            estimator._restore_params(manifest.estimator.params)
+            if manifest.estimator.features:
+                estimator.feature_names_in_ = np.array(manifest.estimator.features, dtype=object)
+        estimator._held = rows
+        return estimator
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_held")
 
     @property
     def ids_(self) -> np.ndarray:
-        """The ids of the rows, ascending: ndarray of int64 of shape (n_rows,)."""
+        """The ids of the rows, in ascending order: ndarray of int64 of shape (n_rows,)."""
         return self._held.ids
 
     @property
     def units_(self) -> np.ndarray:
-        """The units of the rows, by ascending id, None where there is none: ndarray of shape (n_rows,)."""
+        """The unit of each row, or None, in the order of `ids_`: ndarray of shape (n_rows,)."""
         return self._held.units
 
     @property
     def classes_(self) -> np.ndarray:
-        """The classes that have rows, ascending: ndarray of shape (n_classes,)."""
+        """The classes that have rows, in ascending order: ndarray of shape (n_classes,)."""
         return self._held.classes
 
     @property
     def directory_(self) -> Path | None:
-        """Where it was saved to or loaded from; None where it is in memory."""
+        """The directory of the model; None before it is saved."""
         return self._held.directory
 
-    def _settings(self) -> dict[str, Any]:
+    def _family_settings(self) -> dict[str, Any]:
         """The family's section of params.yaml."""
         return {name: plain(value) for name, value in self.get_params().items()}
 
-    def _own_params(self) -> dict[str, Any]:
-        """The parameters that a saved directory keeps, beside the family's settings."""
+    def _estimator_params(self) -> dict[str, Any]:
+        """The parameters that a directory stores in addition to the family's settings."""
         return {}
 
-    def _take(self, params: dict[str, Any]) -> None:
-        """Be set as `_own_params` of a saved directory say."""
+    def _restore_params(self, params: dict[str, Any]) -> None:
+        """Set the parameters that `_estimator_params` returned when the directory was saved."""
 
-    def _keys(self, X: np.ndarray) -> np.ndarray:
-        """What is asked with: rows (N, d) float32, each computed by itself alone."""
+    def _keys_of(self, X: np.ndarray) -> np.ndarray:
+        """Keys (N, d) float32 of rows; each depends on its own row only."""
         return at_unit_norm(X)
 
-    def _held_keys(self, X: np.ndarray) -> np.ndarray:
-        """The same of rows that are kept. Raises ValueError where one cannot be held exactly."""
-        return self._keys(X)
+    def _keys_to_keep(self, X: np.ndarray) -> np.ndarray:
+        """The same for rows to fit or add. Raises ValueError for a row that sums cannot hold exactly."""
+        return self._keys_of(X)
 
-    def _labeled(self, X: Any, y: Any, ids: Any, units: Any, start: int) -> LabeledRows:
-        """Checked rows. start: 0: the first ones, which say what the columns are; else the first id by default."""
+    def _checked_rows(self, X: Any, y: Any, ids: Any, units: Any, first_id: int) -> LabeledRows:
+        """Validated rows. first_id: the first default id; 0 for a fit, which sets the columns."""
         tables = {"X": X, "y": y, "units": units}
-        X, y = validate_data(self, X, y, reset=not start)
+        is_fit = first_id == 0
+        X, y = validate_data(self, X, y, reset=is_fit)
         check_classification_targets(y)
-        numbers = ids_of_rows(ids, tables, len(X), start, stacklevel=3)
-        if len(numbers) != len(X) or len(np.unique(numbers)) != len(X):
-            raise ValueError(f"ids must be {len(X)} different ones, one for each row")
-        checked_names = checked_texts("unit", unit_names_of(units), len(X))
-        if X.shape[1] >= EMBEDDED:
-            warn_of_copies(X, y, checked_names, numbers)
-        if not start:
-            warn_of_large_units(checked_names)
-        return LabeledRows(numbers, self._held_keys(X), y, np.array(checked_names, dtype=object))
+        row_ids = ids_of_rows(ids, tables, len(X), first_id, stacklevel=3)
+        if len(row_ids) != len(X) or len(np.unique(row_ids)) != len(X):
+            raise ValueError(
+                f"got {len(np.unique(row_ids))} distinct ids for {len(X)} rows; each row needs its own"
+            )
+        unit_names = checked_texts("unit", unit_names_of(units), len(X))
+        if X.shape[1] >= COPY_COLUMNS:
+            warn_of_copies(X, y, unit_names, row_ids)
+        if is_fit:
+            warn_of_large_units(unit_names)
+        return LabeledRows(row_ids, self._keys_to_keep(X), y, np.array(unit_names, dtype=object))
 
 
-def _require_unused(ids: np.ndarray, held: RowsInMemory | RowsInDirectory) -> None:
-    """Raises UsedIdError for ids that are in use, or may have been those of forgotten rows."""
-    if held.gives_ids:
+def _require_unused(ids: np.ndarray, rows: RowsInMemory | RowsInDirectory) -> None:
+    """Raise UsedIdError for ids that are in use, or may have belonged to forgotten rows."""
+    if rows.numbers_itself:
         raise InvalidRequestError(
-            "an exported model numbers its rows itself: leave out ids, and reset_index"
+            "an exported model numbers its rows itself: leave out ids; with pandas objects, pass"
+            " them after reset_index(drop=True)"
         )
-    taken = np.intersect1d(ids, held.ids)
-    if taken.size:
-        raise UsedIdError(f"rows with these ids are here already: {first_ten(taken.tolist())}")
-    doubtful = ids[ids < held.next_id]
-    if held.has_forgotten and doubtful.size:
-        why = "may be those of rows that were forgotten, whose ids are not kept"
+    present = np.intersect1d(ids, rows.ids)
+    if present.size:
         raise UsedIdError(
-            f"these ids {why}: {first_ten(doubtful.tolist())}; take {held.next_id} and above, or none"
+            f"the model already has rows with these ids: {first_ten(present.tolist())}"
+        )
+    doubtful = ids[ids < rows.next_id]
+    if rows.has_forgotten and doubtful.size:
+        raise UsedIdError(
+            f"these ids may have belonged to forgotten rows, whose ids are not stored:"
+            f" {first_ten(doubtful.tolist())}; use {rows.next_id} and above, or leave out ids"
         )
 
 
 def warn_of_earlier(directory: Path, stacklevel: int) -> None:
-    """Say that an earlier directory is not followed any more."""
-    to_do = f"to forget there too, load it, or use `munkey forget {directory}`"
+    """Warn that the estimator no longer changes an earlier directory."""
     warnings.warn(
-        f"{directory} is no longer changed by this estimator; {to_do}", stacklevel=stacklevel + 1
+        f"{directory} is no longer changed by this estimator; to forget there too, load it, or use"
+        f" `munkey forget {directory}`",
+        stacklevel=stacklevel + 1,
     )
 
 
 def warn_of_copies(
     rows: np.ndarray, labels: np.ndarray, units: Sequence[str | None], ids: np.ndarray
 ) -> None:
-    """Warn of equal rows (N, d) of two classes or of two units."""
-    # Rows of equal sums are few, unless they are copies: only these are compared byte by byte.
-    _, places, counts = np.unique(rows.sum(axis=1), return_inverse=True, return_counts=True)
-    candidates = np.flatnonzero(counts[places] > 1)
+    """Warn of equal rows (N, d) in two classes or of two units."""
+    # Few rows have equal sums, unless they are copies: only these are compared byte by byte.
+    _, groups, counts = np.unique(rows.sum(axis=1), return_inverse=True, return_counts=True)
+    candidates = np.flatnonzero(counts[groups] > 1).tolist()
     contents = [rows[row].tobytes() for row in candidates]
-    names = [f"id {one}" for one in ids[candidates].tolist()]
-    for words in (
-        copies_apart(contents, labels[candidates].tolist(), "class", names),
-        copies_apart(contents, [units[row] for row in candidates.tolist()], "unit", names),
-    ):
-        if words:
-            warn_user(words)
+    names = [f"id {ids[row]}" for row in candidates]
+    in_two_classes = copies_apart(contents, labels[candidates].tolist(), "class", names)
+    if in_two_classes:
+        warn_user(in_two_classes)
+    of_two_units = copies_apart(contents, [units[row] for row in candidates], "unit", names)
+    if of_two_units:
+        warn_user(of_two_units)
 
 
 def warn_of_large_units(units: Sequence[str | None]) -> None:
-    """Warn of a unit that holds more than a tenth of all rows."""
-    words = large_units(units)
-    if words:
-        warn_user(words)
-
-
-def plain(value: Any) -> Any:
-    """A number of numpy as one of Python."""
-    return value.item() if isinstance(value, np.generic) else value
+    """Warn if a unit has more than a tenth of all rows."""
+    warning = large_units(units)
+    if warning:
+        warn_user(warning)

@@ -1,10 +1,10 @@
-"""What an estimator refuses to add or to forget: one family of errors, all of them subclasses of `RequestError`."""
+"""Errors of requests to add or to forget, all of them subclasses of `RequestError`."""
 
 from munkey.deploy.errors import UnknownNamesError, first_ten
 
 
 class RequestError(Exception):
-    """A request to add or to forget was not carried out, and nothing was changed."""
+    """A request to add or to forget was refused. Nothing was changed."""
 
 
 class UnknownRowsError(RequestError, UnknownNamesError):
@@ -13,22 +13,24 @@ class UnknownRowsError(RequestError, UnknownNamesError):
     Attributes
     ----------
     missing : tuple of str
-        All names that no row has.
+        The names in the request that no row has.
     hint : str
-        Names that are near these, in a sentence, or nothing.
+        A sentence with similar names, or an empty string.
     """
 
     def __str__(self) -> str:
-        to_do = "correct them, or pass ignore_missing=True to forget the others"
-        words = (
-            f"no row has these names, so nothing was forgotten: {first_ten(self.missing)}; {to_do}"
+        message = (
+            f"no row has these names, so nothing was forgotten: {first_ten(self.missing)}; correct"
+            " them, or pass ignore_missing=True to forget the others"
         )
-        return f"{words}. {self.hint}" if self.hint else words
+        if self.hint:
+            return f"{message}. {self.hint}"
+        return message
 
 
 class InvalidRequestError(RequestError, ValueError):
-    """What was passed names no rows: nothing at all, missing values, a mask, or ids that are not whole numbers."""
+    """The arguments name no rows: nothing at all, missing values, a mask, or fractional ids."""
 
 
 class UsedIdError(RequestError, ValueError):
-    """An id is in use, or may be that of a row that was forgotten: no id is used twice."""
+    """An id is in use, or may have belonged to a forgotten row. No id is used twice."""

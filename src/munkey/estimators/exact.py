@@ -1,18 +1,22 @@
-"""The estimators, one for each family that deletes exactly. Their settings are the family's of params.yaml."""
+"""The estimators, one for each family that deletes exactly.
+
+Their parameters are the family's settings in params.yaml.
+"""
 
 from typing import Any, Literal
 
 import numpy as np
 
 from munkey.encoders.keys import at_unit_norm, within
-from munkey.estimators.classifier import ForgettingClassifier, plain
+from munkey.estimators.classifier import ForgettingClassifier
+from munkey.estimators.names import plain
 from munkey.memory.sums import UNIT
 
 
 class ForgettingLinear(ForgettingClassifier):
-    """A linear head: logits are keys · coef_ + intercept_.
+    """A classifier with a linear head on keys: logits are coef_ · key + intercept_.
 
-    A key is a row of X at unit norm or, with ``norm=None``, divided by `bound`.
+    A key is a row of X, scaled to unit norm or, with ``norm=None``, divided by `bound`.
     """
 
     norm: Literal["unit"] | None
@@ -20,55 +24,71 @@ class ForgettingLinear(ForgettingClassifier):
 
     @property
     def coef_(self) -> np.ndarray:
-        """The weights of keys, a row for each of `classes_`: ndarray of float64 of shape (n_classes, n_features)."""
+        """The weights, a row per class: ndarray of float64 of shape (n_classes, n_features)."""
         return self._held.head.weight.numpy()
 
     @property
     def intercept_(self) -> np.ndarray:
-        """What is added for each of `classes_`: ndarray of float64 of shape (n_classes,)."""
+        """The bias of each class: ndarray of float64 of shape (n_classes,)."""
         return self._held.head.bias.numpy()
 
     @property
     def temperature_(self) -> float:
-        """What the logits are divided by: `temperature`, or what `auto` makes of the rows that are left."""
+        """The divisor of the logits: `temperature`, or the one that "auto" chose from the rows."""
         return float(self._held.head.temperature)
 
-    def _settings(self) -> dict[str, Any]:
-        own = ("norm", "bound")
-        return {name: value for name, value in super()._settings().items() if name not in own}
+    def _family_settings(self) -> dict[str, Any]:
+        settings = super()._family_settings()
+        del settings["norm"]
+        del settings["bound"]
+        return settings
 
-    def _own_params(self) -> dict[str, Any]:
-        bound = plain(self.bound)
+    def _estimator_params(self) -> dict[str, Any]:
         if self.norm not in ("unit", None):
             raise ValueError(f"norm must be 'unit' or None, not {self.norm!r}")
+        bound = plain(self.bound)
         if not isinstance(bound, int | float) or isinstance(bound, bool) or not 0 < bound < np.inf:
             raise ValueError(f"bound must be a positive number, not {self.bound!r}")
-        return {} if self.norm == "unit" else {"bound": float(bound)}
+        if self.norm == "unit":
+            return {}
+        return {"bound": float(bound)}
 
-    def _take(self, params: dict[str, Any]) -> None:
+    def _restore_params(self, params: dict[str, Any]) -> None:
         if "bound" in params:
             self.set_params(norm=None, bound=params["bound"])
 
-    def _keys(self, X: np.ndarray) -> np.ndarray:
-        return at_unit_norm(X) if self.norm == "unit" else within(X, self.bound)
+    def _keys_of(self, X: np.ndarray) -> np.ndarray:
+        if self.norm == "unit":
+            return at_unit_norm(X)
+        return within(X, self.bound)
 
-    def _held_keys(self, X: np.ndarray) -> np.ndarray:
+    def _keys_to_keep(self, X: np.ndarray) -> np.ndarray:
         if self.norm is None and X.size:
-            row, column = np.unravel_index(np.abs(X).argmax(), X.shape)
-            largest = abs(float(X[row, column]))
-            if largest > self.bound:
-                names = getattr(self, "feature_names_in_", None)
-                feature = f"number {column}" if names is None else repr(str(names[column]))
-                enough = 2.0 ** np.ceil(np.log2(largest))
-                raise ValueError(
-                    f"feature {feature} reaches {largest:g}, beyond bound={self.bound:g}: scale X by fixed factors, or"
-                    f" pass bound={enough:g}, which holds values in steps of {enough * UNIT:.2g}"
-                )
-        return self._keys(X)
+            self._require_within_bound(X)
+        return self._keys_of(X)
+
+    def _require_within_bound(self, X: np.ndarray) -> None:
+        """Raise ValueError if a value is beyond `bound`: sums of such values would not be exact."""
+        row, column = np.unravel_index(np.abs(X).argmax(), X.shape)
+        largest = abs(float(X[row, column]))
+        if largest <= self.bound:
+            return
+        feature = f"number {column}"
+        if hasattr(self, "feature_names_in_"):
+            feature = repr(str(self.feature_names_in_[column]))
+        # The next power of 2: dividing by it loses no bits.
+        sufficient = 2.0 ** np.ceil(np.log2(largest))
+        raise ValueError(
+            f"feature {feature} reaches {largest:g}, beyond bound={self.bound:g}: scale X by fixed"
+            f" factors, or pass bound={sufficient:g}, which stores values in steps of"
+            f" {sufficient * UNIT:.2g}"
+        )
 
 
 class ForgettingLDA(ForgettingLinear):
-    """Linear discriminant analysis with a shrunk covariance that forgets rows exactly (docs/methods/lda.md).
+    """Linear discriminant analysis that forgets rows exactly (docs/methods/lda.md).
+
+    The covariance, one for all classes, is shrunk toward a multiple of the identity.
 
     Parameters
     ----------
@@ -81,37 +101,39 @@ class ForgettingLDA(ForgettingLinear):
         Divides the logits. "auto" takes the one by which rows that are left out are answered with the
         least log loss, and does so anew at each deletion, from the rows that remain.
     norm : "unit" or None, default="unit"
-        "unit" divides each row by its length, as embeddings want it. For tables try None, too: where the
-        length of a row tells classes apart, unit norm costs accuracy without a sign of it, on scaled iris
-        0.87 instead of 0.95, and 0.98 with ``alpha=0.01`` (docs/serving.md).
+        "unit" divides each row by its length, which suits embeddings. For tables, try None as well:
+        where the length of a row tells classes apart, unit norm silently costs accuracy. On scaled
+        iris it is 0.87 with "unit", 0.95 with None, and 0.98 with None and ``alpha=0.01``
+        (docs/serving.md).
     bound : float, default=64.0
-        Read with ``norm=None``: the largest absolute value of a feature. Values are held in steps of
-        bound / 32,768, so that sums of them are exact; a row beyond it is refused by `fit` and `add`.
-        It is a constant and not taken from the data, of which it would keep a trace.
+        The largest absolute value of a feature, if ``norm=None``. Values are stored in steps of
+        bound / 32,768, so that their sums are exact; `fit` and `add` refuse a row beyond it. It is a
+        constant: a bound computed from the data would keep a trace of deleted rows.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The classes that have rows, ascending.
+        The classes that have rows, in ascending order.
     ids_ : ndarray of int64 of shape (n_rows,)
-        The ids of the rows, ascending.
+        The ids of the rows, in ascending order.
     units_ : ndarray of shape (n_rows,)
-        The units of the rows, by ascending id, None where there is none.
+        The unit of each row, in the order of `ids_`; None for a row without a unit.
     coef_, intercept_ : ndarray of shape (n_classes, n_features) and (n_classes,)
         The linear head on keys: rows at unit norm, or divided by `bound`.
     alpha_, temperature_ : float
         The constants in use.
     directory_ : Path or None
-        Where it was saved to or loaded from.
+        The directory of the model; None before it is saved.
 
     Notes
     -----
-    After `forget`, weights, temperature and answers equal those of a fit on the remaining rows, to the
-    bit. The temperature is computed in closed form from up to 4,096 rows, fewer with more than 1,024
-    classes; rows that are alone in their class are passed over, and it is 1 where no class has two rows.
+    After `forget`, weights, temperature and answers equal those of a fit on the remaining rows, bit
+    for bit. "auto" computes the temperature in closed form from up to 4,096 rows (fewer with more
+    than 1,024 classes). It leaves out rows that are alone in their class, and is 1 if no class has
+    two rows.
 
-    A scaler that was fitted, such as `StandardScaler`, keeps what it learned of deleted rows: scale
-    features in different units by fixed factors.
+    Do not put a fitted scaler, such as `StandardScaler`, before it: its means and variances would
+    keep traces of deleted rows. Scale features by fixed factors instead.
 
     Examples
     --------
@@ -146,12 +168,17 @@ class ForgettingLDA(ForgettingLinear):
 
 
 class ForgettingNCM(ForgettingLinear):
-    """The nearest class mean, which forgets rows exactly (docs/methods/ncm.md).
+    """Nearest class mean that forgets rows exactly (docs/methods/ncm.md).
 
     Parameters
     ----------
     temperature, norm, bound
-        As those of `ForgettingLDA`.
+        As for `ForgettingLDA`.
+
+    Attributes
+    ----------
+    classes_, ids_, units_, coef_, intercept_, temperature_, directory_
+        As for `ForgettingLDA`.
 
     Examples
     --------
@@ -177,21 +204,26 @@ class ForgettingNCM(ForgettingLinear):
 
 
 class ForgettingKNN(ForgettingClassifier):
-    """The vote of the nearest rows by cosine, which forgets rows exactly (docs/methods/knn.md).
+    """Vote of the nearest rows by cosine that forgets rows exactly (docs/methods/knn.md).
 
     Parameters
     ----------
     k : int, default=16
-        How many rows vote, at most 100.
+        Number of rows that vote, at most 100.
     vote : {"similarity", "equal", "rank"}, default="similarity"
-        The weights of the votes: softmax of cosine / temperature, all equal, or 1 / (2 + rank).
+        Weights of the votes: softmax of cosine / temperature, all equal, or 1 / (2 + rank).
     temperature : float, default=0.02
-        Of the vote "similarity". A constant: to choose it by rows left out would compare all rows with
-        all others at each deletion.
+        Temperature of the vote "similarity". There is no "auto": choosing it by leaving rows out
+        would compare all pairs of rows at each deletion.
+
+    Attributes
+    ----------
+    classes_, ids_, units_, directory_
+        As for `ForgettingLDA`.
 
     Notes
     -----
-    Rows are brought to unit norm, since cosines do not depend on their length.
+    Rows are scaled to unit norm, which changes no cosine.
 
     Examples
     --------

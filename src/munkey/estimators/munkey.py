@@ -1,4 +1,4 @@
-"""Pictures of your own in scikit-learn's way, without a workflow: MUNKEY, or a family that deletes exactly."""
+"""MUNKEY, or a family that deletes exactly, as a scikit-learn classifier of your own pictures."""
 
 import atexit
 import os
@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,9 +30,9 @@ from munkey.deploy.predictor import Device
 from munkey.deploy.store import disk
 from munkey.deploy.store.rows import checked_texts
 from munkey.encoders.keys import Keys, extract
-from munkey.estimators.classifier import plain, warn_of_copies, warn_of_earlier, warn_of_large_units
+from munkey.estimators.classifier import warn_of_copies, warn_of_earlier, warn_of_large_units
 from munkey.estimators.handle import Handle
-from munkey.estimators.names import ids_of_rows, read_request, unit_names_of
+from munkey.estimators.names import ids_of_rows, plain, read_request, unit_names_of
 from munkey.estimators.pictures import (
     encoder_of,
     largest_side,
@@ -42,15 +42,22 @@ from munkey.estimators.pictures import (
     require_on_bad,
     shown,
 )
-from munkey.estimators.receipts import Forgotten, delete, meant, named_by_file, rows_of, told
+from munkey.estimators.receipts import (
+    DeletionReceipt,
+    delete_rows,
+    make_receipt,
+    match_files,
+    match_rows,
+    named_rows,
+)
 from munkey.estimators.rows import dtype_of
 from munkey.memory.neighbors import nearest, without_self
 from munkey.models.family import FAMILIES, FittedFamily, MemberKeys, Training
 from munkey.settings import DataSettings, EncoderSettings, OnBad
 
 # fmt: off
-# Where each parameter stands in params.yaml; then the rest, as it stands there, but for the temperature of heads in
-# closed form: that of params.yaml was chosen on this project's data sets.
+# The setting of params.yaml that each parameter sets; then all other settings, as in params.yaml, except the
+# temperature of closed-form heads: that of params.yaml was chosen on this project's data sets.
 PLACES = {
     "encoder": "keys.encoder", "mirror": "keys.mirror", "key_size": "keys.image_size",
     "image_size": "data.image_size", "width": "model.width",
@@ -83,55 +90,66 @@ WATCH = "import shutil, sys; sys.stdin.read(); shutil.rmtree(sys.argv[1], ignore
 
 @cache
 def watched_folder(process: int) -> str:
-    """A temporary folder, the user's alone, for what this process fits. It is gone when the process is, even if killed.
+    """A private temporary folder for the models of this process, removed at its end, even if killed.
 
-    A second process removes it: it waits for the end of a pipe that the kernel closes. process: this one.
+    A second process removes it: it waits for the end of a pipe, which the kernel closes. process: the
+    id of this process, so that a fork gets a folder of its own.
     """
     folder = tempfile.mkdtemp(prefix="munkey-")
     command = [sys.executable, "-I", "-c", WATCH, folder]
-    # Ctrl-C is not for it
-    watching = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
-    atexit.register(watching.communicate)
+    # In a session of its own, it does not get Ctrl-C.
+    watcher = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    atexit.register(watcher.communicate)
     return folder
+
+
+class _LabeledPictures(NamedTuple):
+    """Pictures by ascending id. images: (N, H, W, 3) uint8; ids, labels: (N,); file_names: by id."""
+
+    images: np.ndarray
+    ids: np.ndarray
+    labels: np.ndarray
+    unit_names: tuple[str | None, ...]
+    file_names: dict[int, str]
 
 
 @dataclass(eq=False, repr=False)
 class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """A classifier of pictures that forgets them (docs/serving.md).
+    """A classifier of pictures that can forget them (docs/serving.md).
 
-    Pictures are files, pictures of Pillow, or arrays (N, H, W, 3) of uint8.
+    Pictures are files, Pillow images, or a uint8 array of shape (n_pictures, height, width, 3).
 
     Parameters
     ----------
     family : {"munkey", "lda", "ncm", "knn", "ranpac", "krr"}, default="munkey"
         "munkey" trains a transformer with a memory; the others delete exactly.
     encoder : str, default="efficientnet-lite0"
-        The frozen network that makes a picture's key (docs/encoders.md).
+        The frozen network that turns pictures into keys (docs/encoders.md).
     key_size : int or None, default=96
-        The side in pixels at which it reads a picture; None: its own.
+        Side in pixels of the encoder's input; None for its own size.
     image_size : int, default=32
-        The side at which MUNKEY's transformer reads a picture, a multiple of 4.
+        Side in pixels of the transformer's input, a multiple of 4.
     width, depth : int, default=64 and 4
-        Of the transformer.
+        Embedding dimension and number of layers of the transformer.
     epochs, batch_size, lr : int, int, float, default=40, 64 and 0.001
-        Of its training.
+        Epochs, batch size and peak learning rate of its training.
     p_image, p_token : float, default=0.3
-        How often training drops the picture, or the tokens.
+        Probability that training drops the image, or the tokens.
     head : {"none", "lda"}, default="none"
-        Whether the logits of LDA on the keys are added.
+        "lda" adds the logits of LDA on the keys.
     k : int, default=4
         Neighbors that MUNKEY asks.
     alpha : float or "auto", default=0.2
         Share of LDA's covariance that is taken to be alike in all directions; "auto" as for
         `ForgettingLDA`, where `family` is "lda".
     seed : int, default=0
-        Of the training.
+        Seed of the training.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where it computes.
+        Device to compute on; "auto" takes a GPU if there is one.
     verbose : bool, default=True
-        Report each epoch.
+        Whether to print a line per epoch.
     on_bad : {"raise", "skip"}, default="raise"
-        "skip" leaves out pictures that cannot be read, with their classes, and warns of all.
+        "skip" leaves out pictures that cannot be read, together with their labels, and warns of them.
     white : int or None, default=None
         The brightest value of gray of 16 bits, 4095 where 12 are used; None: 65535.
     mirror : bool, default=False
@@ -140,16 +158,16 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The classes that it can answer, ascending.
+        The classes that it can predict, in ascending order.
     ids_ : ndarray of int64 of shape (n_pictures,)
-        The ids of the pictures that it holds, ascending.
+        The ids of the pictures in its memory, in ascending order.
     directory_ : Path
-        Where it lies.
+        The directory of the model, a temporary one before `save`.
 
     Notes
     -----
-    The parameters are knobs of params.yaml. A fitted one is a deployed directory, a temporary one until
-    `save`, so it cannot be pickled. LDA and NCM choose their temperature as `ForgettingLDA` does.
+    The parameters are settings of params.yaml. A fitted classifier keeps its model in a directory, so
+    it cannot be pickled. LDA and NCM choose their temperature as `ForgettingLDA` does.
 
     Examples
     --------
@@ -196,106 +214,105 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         units: Any = None,
         save_to: str | Path | None = None,
     ) -> Self:
-        """Train on pictures and their classes.
+        """Train the classifier on pictures and their classes.
 
         Parameters
         ----------
         X : sequence of str, Path or Image, or uint8 array of shape (n_pictures, height, width, 3)
             The pictures.
         y : array-like of shape (n_pictures,)
-            The class of each.
+            The class of each picture.
         ids, units, save_to
             As for `ForgettingLDA.fit`.
 
         Returns
         -------
         self : MunkeyClassifier
-            The fitted estimator.
+            The fitted classifier.
 
         Raises
         ------
         PictureError
-            If something is no picture; it is named.
+            If pictures cannot be read; the message names them all. Not with ``on_bad="skip"``.
         FileExistsError
-            If `save_to` holds anything. No picture is read then.
+            If `save_to` is not empty. No picture is read then.
         ValueError
-            If a parameter makes no sense, or classes and ids do not fit the pictures.
+            If a parameter is invalid, or X, y, ids and units differ in length.
         """
         if save_to is not None:
             disk.require_new(Path(save_to))
-        sections, labels = deepcopy(FIXED), column_or_1d(y)
-        params = {name: plain(value) for name, value in self.get_params().items()}
-        for name, place in PLACES.items():
-            sections[place.partition(".")[0]][place.partition(".")[2]] = params[name]
         if self.family not in EXPORTED:
             raise ValueError(f"family is {self.family!r}; it must be one of {', '.join(EXPORTED)}")
-        kind = FAMILIES[self.family]
-        fitted = kind.section(sections) if isinstance(kind, FittedFamily) else None
-        recipe = (
-            None if fitted else kind.recipe(sections, kind.stage(params["seed"], "own", "full"))
-        )
-        check_classification_targets(labels)
+        params = {name: plain(value) for name, value in self.get_params().items()}
+        sections = deepcopy(FIXED)
+        for name, place in PLACES.items():
+            section, _, setting = place.partition(".")
+            sections[section][setting] = params[name]
+        # Invalid settings are refused here, before any picture is read.
+        family = FAMILIES[self.family]
+        if isinstance(family, FittedFamily):
+            family_settings = family.section(sections)
+        else:
+            recipe = family.recipe(sections, family.stage(params["seed"], "own", "full"))
+        check_classification_targets(column_or_1d(y))
         settings = EncoderSettings(
             **{name: sections["keys"][name] for name in EncoderSettings.model_fields}
         )
         side = max(largest_side(settings), DataSettings(**sections["data"]).image_size)
         device = device_for(self.device)
-        pictures = list(read_in(X))
-        count = len(pictures)
-        numbers = ids_of_rows(ids, {"X": X, "y": y, "units": units}, count, 0, stacklevel=2)
-        if not len(labels) == len(numbers) == len(np.unique(numbers)) == count:
-            raise ValueError(f"{count} pictures need a class each, and different ids")
-        names = checked_texts("unit", unit_names_of(units), count)
-        stored = PictureSize(height=side, width=side, white=self.white)
-        given = pixels(progressing(pictures), stored, require_on_bad(self.on_bad), many=True)
-        taken = given.taken
-        numbers = numbers[taken]
-        labels = labels[taken]
-        names = [names[row] for row in taken]
-        count = len(taken)
-        warn_of_copies(content_digests(given.images, b""), labels, names, numbers)
-        warn_of_large_units(names)
-
-        order = np.argsort(numbers)
-        numbers, images = numbers[order], given.images[order]
-        classes, codes = np.unique(labels[order], return_inverse=True)
-        keys = Keys(
-            numbers,
-            extract(encoder_of(settings, device), images, settings.batch_size, device, shown),
-        )
-        if isinstance(kind, FittedFamily) and fitted:
-            trained = kind.fitted(keys, codes, len(classes), fitted)
-        elif recipe:
+        images, ids, labels, unit_names, file_names = self._read(X, y, ids, units, side)
+        classes, class_numbers = np.unique(labels, return_inverse=True)
+        encoder = encoder_of(settings, device)
+        keys = Keys(ids, extract(encoder, images, settings.batch_size, device, shown))
+        if isinstance(family, FittedFamily):
+            system = family.fitted(keys, class_numbers, len(classes), family_settings)
+        else:
             depth = sections["munkey"]["neighbors"][1]
-            members = MemberKeys(
-                keys.keys, without_self(nearest(keys, keys, depth + 1), numbers, depth)
-            )
-            samples = ImageSet(images, np.arange(count), numbers, codes)
+            # Each row is its own nearest neighbor: one more is looked up, and itself left out.
+            neighbors = without_self(nearest(keys, keys, depth + 1), ids, depth)
+            samples = ImageSet(images, np.arange(len(ids)), ids, class_numbers)
             report = print if self.verbose else lambda _: None
-            trained = kind.train(
-                Training(samples, len(classes), recipe, device, report, members)
-            ).system
+            members = MemberKeys(keys.keys, neighbors)
+            training = Training(samples, len(classes), recipe, device, report, members)
+            system = family.train(training).system
 
-        data = Dataset(
-            images,
-            numbers,
-            codes,
-            np.full(count, "train"),
-            classes.tolist(),
-            tuple(names[row] for row in order),
-        )
-        files = {
-            one: file
-            for one, row in zip(numbers.tolist(), order, strict=True)
-            if (file := given.files[row])
-        }
-        own = EstimatorReference(dtype=dtype_of(classes), params=params)
+        splits = np.full(len(ids), "train")
+        dataset = Dataset(images, ids, class_numbers, splits, classes.tolist(), unit_names)
+        estimator = EstimatorReference(dtype=dtype_of(classes), params=params)
         temporary = tempfile.TemporaryDirectory(dir=watched_folder(os.getpid()))
-        write(OwnSystem(trained, data, files, sections, device, own), Path(temporary.name))
-        self._at(Path(temporary.name), temporary)
+        folder = Path(temporary.name)
+        write(OwnSystem(system, dataset, file_names, sections, device, estimator), folder)
+        self._use(folder, temporary)
         if save_to is not None:
             self.save(save_to)
         return self
+
+    def _read(self, X: Any, y: ArrayLike, ids: Any, units: Any, side: int) -> _LabeledPictures:
+        """The pictures that can be read. Warns of copies with two labels or units, and of large units."""
+        pictures = list(read_in(X))
+        labels = column_or_1d(y)
+        ids = ids_of_rows(ids, {"X": X, "y": y, "units": units}, len(pictures), 0, stacklevel=3)
+        _require_aligned(len(pictures), labels, ids)
+        unit_names = checked_texts("unit", unit_names_of(units), len(pictures))
+        stored = PictureSize(height=side, width=side, white=self.white)
+        read = pixels(progressing(pictures), stored, require_on_bad(self.on_bad), many=True)
+        ids = ids[read.taken]
+        labels = labels[read.taken]
+        unit_names = [unit_names[row] for row in read.taken]
+        warn_of_copies(content_digests(read.images, b""), labels, unit_names, ids)
+        warn_of_large_units(unit_names)
+        order = np.argsort(ids)
+        file_names = {}
+        for row in order.tolist():
+            if read.files[row]:
+                file_names[int(ids[row])] = read.files[row]
+        return _LabeledPictures(
+            read.images[order],
+            ids[order],
+            labels[order],
+            tuple(unit_names[row] for row in order),
+            file_names,
+        )
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class.
@@ -308,12 +325,12 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Returns
         -------
         probabilities : ndarray of shape (n_pictures, n_classes)
-            In the order of `classes_`.
+            One column per class, in the order of `classes_`.
 
         Raises
         ------
         PictureError
-            If something is no picture.
+            If pictures cannot be read.
         EmptyModelError
             If every picture was forgotten.
         """
@@ -339,7 +356,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             As `predict_proba`.
         """
         best = self.predict_proba(X).argmax(axis=1)
-        return cast(np.ndarray, self.classes_[best])
+        return self.classes_[best]
 
     def forget(
         self,
@@ -350,109 +367,116 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         files: Any = None,
         ignore_missing: bool = False,
         dry_run: bool = False,
-    ) -> Forgotten:
+    ) -> DeletionReceipt:
         """Forget pictures, durably: no file of the directory holds their rows afterwards.
 
         Parameters
         ----------
         ids, units, labels, files, ignore_missing, dry_run
-            As for `ForgettingLDA.forget`; `files` are the pictures' own, folders or patterns.
+            As for `ForgettingLDA.forget`. `files` names the pictures' own files, folders or patterns.
 
         Returns
         -------
-        receipt : Forgotten
-            It behaves as the ids of the forgotten pictures, ascending.
+        receipt : DeletionReceipt
+            A sequence of the ids of the forgotten pictures, in ascending order.
 
         Raises
         ------
         UnknownRowsError, InvalidRequestError, LockedMemoryError
-            As `ForgettingLDA.forget`.
+            As for `ForgettingLDA.forget`.
 
         Notes
         -----
-        A class stays among `classes_` when its last picture goes: MUNKEY's network knows it.
+        A class without remaining pictures stays in `classes_`: MUNKEY's network can still predict it.
         """
         check_is_fitted(self)
         request = read_request(ids, units, labels, files)
-        # A look needs no lock.
-        with self._handle.writing() if not dry_run else nullcontext(self._handle.model) as model:
-            by_file = named_by_file(model, request.files)
-            chosen, missing = meant(request, rows_of(model), by_file, ignore_missing=ignore_missing)
-            answer = delete(model, chosen, dry_run=dry_run)
-        return told(chosen, answer, missing, dry_run=dry_run, stacklevel=2)
+        # A dry run only reads, which needs no lock.
+        with nullcontext(self._handle.model) if dry_run else self._handle.writing() as model:
+            matches = match_rows(
+                request,
+                named_rows(model),
+                match_files(model, request.files),
+                ignore_missing=ignore_missing,
+            )
+            answer = delete_rows(model, matches.ids, dry_run=dry_run)
+        return make_receipt(matches, answer, dry_run=dry_run, stacklevel=2)
 
     def add(self, X: Any, y: ArrayLike, *, units: Any = None) -> np.ndarray:
-        """Remember pictures of known classes, without training.
+        """Add pictures of known classes to the memory, without training.
 
         Parameters
         ----------
         X : sequence of str, Path or Image, or uint8 array of shape (n_pictures, height, width, 3)
             Pictures.
         y : array-like of shape (n_pictures,)
-            The class of each, one of `classes_`.
+            The class of each picture, one of `classes_`.
         units : array-like of shape (n_pictures,), optional
             As for `fit`.
 
         Returns
         -------
         ids : ndarray of int64 of shape (n_pictures,)
-            New ids: none is used twice.
+            Ids of the new pictures; no id is used twice.
 
         Raises
         ------
         ValueError
-            If a class is not in `classes_`: only a fit can learn one.
+            If a class is not in `classes_`: only `fit` can learn a new class.
         PictureError
-            If something is no picture.
+            If pictures cannot be read.
 
         Notes
         -----
-        A MUNKEY has no token of a new picture: for each answer, its neighbors lend theirs.
+        MUNKEY has learned no token for a new picture, and uses those of its neighbors.
         """
         check_is_fitted(self)
         labels = column_or_1d(y)
-        texts = unit_names_of(units)
+        unit_names = unit_names_of(units)
         with self._handle.writing() as model:
-            places = {name: number for number, name in enumerate(self.classes_.tolist())}
-            if unknown := sorted({*labels.tolist()} - {*places}):
-                raise ValueError(f"{unknown} are not in `classes_`: only a fit can learn a class")
-            numbers = [places[label] for label in labels.tolist()]
-            return model.add(pictures_in(X), numbers, units=texts).ids
+            class_numbers = {name: number for number, name in enumerate(self.classes_.tolist())}
+            unknown = sorted(set(labels.tolist()) - set(class_numbers))
+            if unknown:
+                raise ValueError(
+                    f"{unknown} are not in `classes_`: only `fit` can learn a new class"
+                )
+            numbers = [class_numbers[label] for label in labels.tolist()]
+            return model.add(pictures_in(X), numbers, units=unit_names).ids
 
     def save(self, directory: str | Path) -> None:
-        """Write it, as it is now, to a new directory, a deployed model, which `forget` and `add`
-        change from now on.
+        """Write the model to a new directory, which `forget` and `add` change from then on.
 
         Parameters
         ----------
         directory : str or Path
-            Where to. It may be an empty directory.
+            A path that does not exist, or an empty directory.
 
         Raises
         ------
         FileExistsError, LockedMemoryError
-            As `ForgettingLDA.save`.
+            As for `ForgettingLDA.save`.
 
         Warns
         -----
         UserWarning
-            If it was saved before: the earlier directory is no longer changed by it.
+            If it was saved before: it no longer changes the earlier directory.
 
         Notes
         -----
-        The log of deletions goes with it.
+        The directory is a deployed model (docs/serving.md), and includes the log of deletions.
         """
         check_is_fitted(self)
-        earlier = self.directory_ if self._temporary is None else None
+        earlier = self.directory_
+        was_saved = self._temporary is None
         with disk.new_folder(Path(directory)) as folder, self._handle.writing() as model:
             model.copy(folder)
-        self._at(Path(directory))
-        if earlier is not None:
+        self._use(Path(directory))
+        if was_saved:
             warn_of_earlier(earlier, stacklevel=2)
 
     @classmethod
     def load(cls, directory: str | Path) -> Self:
-        """The classifier of a directory that was saved, or that `munkey export` wrote.
+        """Load a model that `save` or `munkey export` wrote.
 
         Parameters
         ----------
@@ -462,31 +486,34 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Returns
         -------
         classifier : MunkeyClassifier
-            A handle on the directory, as after `save`.
+            It uses the directory from then on, as after `save`.
 
         Raises
         ------
         UnreadableModelError
-            If it is no model of pictures, or damaged.
+            If the directory is damaged, or not a model of pictures.
         """
-        made, manifest = cls(), read_manifest(Path(directory))
+        manifest = read_manifest(Path(directory))
         if manifest.stored is None:
             what_to_do = "load it with ForgettingLDA, ForgettingNCM or ForgettingKNN"
             raise UnreadableModelError(
                 Path(directory), "holds embeddings, not pictures", what_to_do
             )
-        own = manifest.estimator or EstimatorReference(dtype=np.array(manifest.names).dtype.str)
-        made.set_params(**{"family": manifest.family, **own.params})
-        made._at(Path(directory))
-        return made
+        classifier = cls()
+        classifier.set_params(family=manifest.family)
+        if manifest.estimator:
+            classifier.set_params(**manifest.estimator.params)
+        classifier._use(Path(directory))
+        return classifier
 
-    def _at(
+    def _use(
         self, folder: Path, temporary: "tempfile.TemporaryDirectory[str] | None" = None
     ) -> None:
-        """Be what lies there. What lay in a temporary directory is gone: it would keep what is forgotten from now."""
+        """Use the model in a folder. A temporary one of before is removed: `forget` cannot reach it."""
         if hasattr(self, "_handle"):
             self._handle.close()
-        if earlier := getattr(self, "_temporary", None):
+        earlier = getattr(self, "_temporary", None)
+        if earlier is not None:
             earlier.cleanup()
         self._temporary = temporary
         self._handle = Handle(folder, device=self.device)
@@ -496,29 +523,41 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     @property
     def directory_(self) -> Path:
-        """Where it lies."""
+        """The directory of the model."""
         return self._handle.directory
 
     @property
     def classes_(self) -> np.ndarray:
-        """The classes that it can answer, ascending: (C,)."""
+        """The classes that it can predict, in ascending order: (C,)."""
         manifest = self._handle.model.manifest
-        own = manifest.estimator or EstimatorReference(dtype="<U")
-        return np.array(manifest.classes, dtype=own.dtype)
+        dtype = manifest.estimator.dtype if manifest.estimator else "<U"
+        return np.array(manifest.classes, dtype=dtype)
 
     @property
     def ids_(self) -> np.ndarray:
-        """The ids of the pictures that it holds, ascending: (N,)."""
+        """The ids of the pictures in its memory, in ascending order: (N,)."""
         return self._handle.model.ids
 
     def __getstate__(self) -> dict[str, Any]:
         if hasattr(self, "_handle"):
             raise TypeError(
-                "a fitted MunkeyClassifier lies in a directory: `save` it, and `load` it elsewhere"
+                "a fitted MunkeyClassifier cannot be pickled, since its model is a directory: use"
+                " `save` and `load`"
             )
-        return cast(dict[str, Any], super().__getstate__())
+        return super().__getstate__()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         return tags
+
+
+def _require_aligned(count: int, labels: np.ndarray, ids: np.ndarray) -> None:
+    """Raise ValueError unless each picture has one label and an id of its own."""
+    if len(labels) != count:
+        raise ValueError(f"got {count} pictures but {len(labels)} labels")
+    distinct = len(np.unique(ids))
+    if len(ids) != count or distinct != count:
+        raise ValueError(
+            f"got {count} pictures but {distinct} distinct ids; each picture needs its own"
+        )

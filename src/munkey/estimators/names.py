@@ -1,4 +1,4 @@
-"""How a user names rows: by ids, units, classes and files, as lists, arrays, Series, an Index, or one value."""
+"""The names of rows as users pass them: ids, units, classes, files; as a list, an array, a pandas object, a value."""
 
 import os
 import warnings
@@ -13,7 +13,7 @@ from munkey.estimators.errors import InvalidRequestError
 
 
 class RowRequest(NamedTuple):
-    """What is to be forgotten: the rows that any of these names. ids: (N,) int64; labels: classes."""
+    """The rows to forget: all that any of these names stands for. ids: (N,) int64; labels: classes."""
 
     ids: np.ndarray
     units: list[str]
@@ -22,54 +22,64 @@ class RowRequest(NamedTuple):
 
 
 def read_request(ids: Any, units: Any, labels: Any, files: Any) -> RowRequest:
-    """A request from the arguments of `forget`. Raises InvalidRequestError that says what to pass instead."""
+    """The request that the arguments of `forget` make. Raises InvalidRequestError."""
     if ids is None and units is None and labels is None and files is None:
         raise InvalidRequestError("name what is to be forgotten: ids, units, labels or files")
     if units is not None and labels is not None:
         raise InvalidRequestError(
-            "units and labels: both, or either? Name one, or the ids of the rows"
+            "units and labels together are ambiguous (rows of both, or of either?): pass one of them,"
+            " or ids"
         )
     return RowRequest(
-        read_ids(ids, "ids"),
-        _without_gaps("units", [unit_name(unit) for unit in values_of(units)]),
-        values_of(labels),
-        [os.fspath(file) for file in values_of(files)],
+        ids=read_ids(ids, "ids"),
+        units=_require_no_gaps("units", [unit_name(unit) for unit in values_of(units)]),
+        labels=values_of(labels),
+        files=[os.fspath(file) for file in values_of(files)],
     )
 
 
-def values_of(given: Any) -> list[Any]:
-    """The values of a list, an array, a Series, an Index or a generator; of one text, path or number, itself."""
-    if given is None:
+def values_of(values: Any) -> list[Any]:
+    """The values of a list, an array, a Series, an Index or a generator; a single value in a list."""
+    if values is None:
         return []
-    if isinstance(given, str | bytes | os.PathLike) or not isinstance(given, Iterable):
-        return [given.item() if isinstance(given, np.generic) else given]
-    if hasattr(given, "tolist"):
-        listed = given.tolist()
-        return listed if isinstance(listed, list) else [listed]
-    return [value.item() if isinstance(value, np.generic) else value for value in given]
+    if isinstance(values, str | bytes | os.PathLike) or not isinstance(values, Iterable):
+        return [plain(values)]
+    if not hasattr(values, "tolist"):
+        return [plain(value) for value in values]
+    items = values.tolist()
+    if isinstance(items, list):
+        return items
+    return [items]  # of an array without dimensions
 
 
-def _without_gaps(what: str, names: list[str | None]) -> list[str]:
-    """The names. Raises InvalidRequestError where some are missing: these would name nobody, or all without one."""
+def plain(value: Any) -> Any:
+    """The value as a Python number if it is one of numpy."""
+    if isinstance(value, np.generic):
+        return value.item()
+    return value
+
+
+def _require_no_gaps(what: str, names: list[str | None]) -> list[str]:
+    """The names. Raises InvalidRequestError if some are missing values."""
     present = [name for name in names if name is not None]
     if len(present) < len(names):
         gaps = len(names) - len(present)
         raise InvalidRequestError(
-            f"{what}: {gaps} of {len(names)} are missing values, which name nobody; drop them"
+            f"{what}: {gaps} of {len(names)} are missing values, which stand for no row; drop them"
         )
     return present
 
 
-def read_ids(given: Any, what: str) -> np.ndarray:
-    """Ids as int64 (N,): also of whole floats and of texts of digits, as a table may hold them.
+def read_ids(ids: Any, what: str) -> np.ndarray:
+    """Ids as int64 (N,). Tables may have them as floats, such as 7.0, or as strings of digits.
 
-    Raises InvalidRequestError for what is no whole number.
+    Raises InvalidRequestError unless all are whole numbers.
     """
     numbers: list[Any] = []
-    for value in values_of(given):
+    for value in values_of(ids):
         if isinstance(value, bool):
             raise InvalidRequestError(
-                f"{what} must be numbers of rows, not a mask of booleans; pass `ids_[mask]`"
+                f"{what} must be ids of rows, not a boolean mask; pass `ids_[mask]`"
             )
         is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
         if not is_whole and not (isinstance(value, str) and value.strip().isdecimal()):
@@ -84,44 +94,52 @@ def read_ids(given: Any, what: str) -> np.ndarray:
 def ids_of_rows(
     ids: Any, tables: dict[str, Any], count: int, start: int, stacklevel: int
 ) -> np.ndarray:
-    """The ids that were given; else those of an index; else numbers from `start` on. As for `ids_of_index`."""
+    """The ids that the user gave; else those of an index; else `start`, `start` + 1, ...
+
+    tables, stacklevel: as for `ids_of_index`.
+    """
     if ids is not None:
         return read_ids(ids, "ids")
-    of_index = ids_of_index(tables, count, stacklevel + 1)
-    return np.arange(start, start + count) if of_index is None else of_index
+    index = ids_of_index(tables, count, stacklevel + 1)
+    if index is not None:
+        return index
+    return np.arange(start, start + count)
 
 
 def unit_names_of(units: Any) -> list[str | None] | None:
-    """The names of the units of rows; None where none were given."""
-    return None if units is None else [unit_name(unit) for unit in values_of(units)]
+    """The unit of each row, None for a row without one; None if the user gave no units."""
+    if units is None:
+        return None
+    return [unit_name(unit) for unit in values_of(units)]
 
 
 def ids_of_index(tables: dict[str, Any], count: int, stacklevel: int) -> np.ndarray | None:
-    """The ids of rows by the index of what pandas holds them in; None where no table says any.
+    """Ids from the index of a pandas object; None if no object has one other than 0, 1, ...
 
-    An index 0, 1, … says nothing. A warning says why another one gives no ids. tables: X, y and units by name;
-    stacklevel: of the user's call.
+    Warns if an index cannot serve as ids. tables: X, y and units by name; stacklevel: of the user's
+    call.
     """
-    chosen: np.ndarray | None = None
+    ids: np.ndarray | None = None
     trouble = ""
     for name, table in tables.items():
         index = getattr(table, "index", None)
-        if not hasattr(index, "dtype") or len(table) != count:  # a list has a method of this name
+        # A list has `index`, too, a method.
+        if not hasattr(index, "dtype") or len(table) != count:
             continue
         values = np.asarray(index)
         if values.dtype.kind in "iu" and np.array_equal(values, np.arange(count)):
             continue
         if values.dtype.kind not in "iu" or values.min() < 0 or len(np.unique(values)) < count:
-            trouble = f"the index of {name} is no list of different whole numbers from 0 on"
-        elif chosen is not None and not np.array_equal(chosen, values):
-            trouble = f"the index of {name} is another one than that of the others"
+            trouble = f"the index of {name} does not consist of distinct whole numbers from 0 on"
+        elif ids is not None and not np.array_equal(ids, values):
+            trouble = f"the index of {name} differs from that of the others"
         else:
-            chosen = values.astype(np.int64)
+            ids = values.astype(np.int64)
     if not trouble:
-        return chosen
+        return ids
     warnings.warn(
-        f"{trouble}, so the rows are numbered by place: do not pass its values to `forget(ids=…)`, they would name"
-        " other rows; pass ids=… here, or forget by units",
+        f"{trouble}, so rows are numbered by position: do not pass values of the index to"
+        " `forget(ids=…)`, where they would name other rows; pass ids=… here, or forget by units",
         UserWarning,
         stacklevel=stacklevel + 1,
     )

@@ -1,6 +1,7 @@
-"""What was forgotten, and how it is told: as the command `munkey forget --json` tells it."""
+"""Deletions by estimators: the rows that a request names, and the receipt of the deletion."""
 
 import warnings
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,47 +21,39 @@ from munkey.estimators.names import RowRequest
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Forgotten:
-    """The receipt of a deletion. It behaves as the ids that went: `len`, `for`, `in`, `tolist` and indexing.
+class DeletionReceipt:
+    """The receipt of a deletion: a sequence of the ids of the forgotten rows.
+
+    It supports ``len``, ``for``, ``in``, indexing, ``tolist`` and ``numpy.asarray``. ``print`` shows a
+    summary.
 
     Attributes
     ----------
     ids : ndarray of int64, shape (n_forgotten,)
-        The rows that went, ascending; after ``dry_run=True``, those that would go.
+        Ids of the forgotten rows, in ascending order; after ``dry_run=True``, of those that would be
+        forgotten.
     left : int
-        How many rows are left.
+        Number of remaining rows.
     copies : list of dict
-        Other rows that are exact copies of these and stay, each with its ``id`` and ``unit``.
+        Remaining rows that are exact copies of forgotten ones, each with its ``id`` and ``unit``.
     emptied : tuple of str
-        Classes that have no row left.
+        Classes that have lost their last row.
     missing : tuple of str
-        What was named and is not there, if ``ignore_missing`` let it pass.
+        Names in the request that no row has, if ``ignore_missing`` allowed them.
     dry_run : bool
-        Whether nothing was changed.
+        Whether this was a dry run, which changes nothing.
     answer : dict
-        What ``munkey forget --json`` answers: of a model in a directory, also numbers and head of the chain of
-        deletions, None in memory.
+        The answer of ``munkey forget --json``. For a model in memory, which has no chain of deletions,
+        the chain's numbers and heads are None.
     """
 
     ids: np.ndarray
+    left: int
+    copies: list[dict[str, Any]]
+    emptied: tuple[str, ...]
+    missing: tuple[str, ...]
+    dry_run: bool
     answer: dict[str, Any]
-    dry_run: bool = False
-
-    @property
-    def left(self) -> int:
-        return int(self.answer["left"])
-
-    @property
-    def copies(self) -> list[dict[str, Any]]:
-        return list(self.answer["copies"])
-
-    @property
-    def emptied(self) -> tuple[str, ...]:
-        return tuple(self.answer.get("emptied") or ())
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        return tuple(self.answer["missing"])
 
     def tolist(self) -> list[int]:
         return [int(number) for number in self.ids]
@@ -71,14 +64,13 @@ class Forgotten:
     def __iter__(self) -> Iterator[int]:
         return iter(self.tolist())
 
-    def __getitem__(self, place: Any) -> Any:
-        return self.ids[place]
+    def __getitem__(self, position: Any) -> Any:
+        return self.ids[position]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.ids, dtype=dtype, copy=copy)
 
     def __str__(self) -> str:
-        """What was done, in sentences."""
         if self.dry_run:
             lines = [f"would forget {counted(len(self), 'row')} and keep {self.left:,}"]
         else:
@@ -88,36 +80,42 @@ class Forgotten:
         else:
             lines.append("found nothing, so nothing was deleted")
         if self.copies:
-            lines.append(_copies_stay(self.copies))
+            lines.append(_describe_copies(self.copies))
         if self.emptied:
-            lines.append(f"no row is left of {first_ten(self.emptied)}")
+            lines.append(f"no row is left in class {first_ten(self.emptied)}")
         if self.missing:
-            lines.append(f"not there: {first_ten(self.missing)}")
+            lines.append(f"not found: {first_ten(self.missing)}")
         if "unpurged" in self.answer:
             lines.append(self.answer["unpurged"])
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"<Forgotten: {'; '.join(str(self).splitlines())}>"
+        return f"<DeletionReceipt: {'; '.join(str(self).splitlines())}>"
 
 
-def _copies_stay(copies: Collection[Mapping[str, Any]]) -> str:
+def _describe_copies(copies: Collection[Mapping[str, Any]]) -> str:
     ids = [copy["id"] for copy in copies]
     units = sorted({copy["unit"] for copy in copies if copy["unit"]})
     of_units = f", of unit {first_ten(units)}" if units else ""
-    return f"exact copies of these stay: ids {first_ten(ids)}{of_units}; forget(ids={ids[:10]}) forgets them too"
+    return (
+        f"exact copies of these stay: ids {first_ten(ids)}{of_units};"
+        f" forget(ids={ids[:10]}) forgets them too"
+    )
 
 
 class NamedRows(NamedTuple):
-    """The rows of an estimator by ascending id: ids (N,), their classes (N,) as values, units (N,) texts or None."""
+    """The names of an estimator's rows, by ascending id.
+
+    ids: (N,) int64; labels: (N,) classes as values; units: (N,) strings or None.
+    """
 
     ids: np.ndarray
     labels: list[Any]
     units: list[str | None]
 
 
-def rows_of(model: Predictor) -> NamedRows:
-    """The rows that a deployed model holds."""
+def named_rows(model: Predictor) -> NamedRows:
+    """The rows of a deployed model."""
     manifest = model.follow()
     values = dict(zip(manifest.names, manifest.classes, strict=True))
     rows = model.rows()
@@ -126,28 +124,28 @@ def rows_of(model: Predictor) -> NamedRows:
     return NamedRows(ids, labels, [row.unit for row in rows])
 
 
-class NamedByFile(NamedTuple):
-    """What file names mean. ids: of rows, (N,) int64; missing: the names that no row has."""
+class RowMatches(NamedTuple):
+    """The rows that names stand for. ids: (N,) int64, ascending; missing: the names that no row has."""
 
     ids: np.ndarray
     missing: list[str]
 
 
-def named_by_file(model: Predictor, files: list[str]) -> NamedByFile:
-    """What file names mean to a model. Raises InvalidRequestError for a name that means two files, or none at all."""
+def match_files(model: Predictor, files: list[str]) -> RowMatches:
+    """The rows of source files. Raises InvalidRequestError for a name that fits two files."""
     try:
         selection = model.select(files=files, ignore_missing=True)
     except ValueError as error:
         raise InvalidRequestError(str(error)) from error
-    return NamedByFile(selection.ids, list(selection.missing))
+    return RowMatches(selection.ids, list(selection.missing))
 
 
-def meant(
-    request: RowRequest, rows: NamedRows, by_file: NamedByFile, *, ignore_missing: bool
-) -> tuple[np.ndarray, list[str]]:
-    """The ids of the rows that a request names, ascending, and the names that no row has.
+def match_rows(
+    request: RowRequest, rows: NamedRows, file_matches: RowMatches, *, ignore_missing: bool
+) -> RowMatches:
+    """The rows that any name of a request stands for.
 
-    Raises UnknownRowsError for the latter, unless `ignore_missing`.
+    Raises UnknownRowsError for names that no row has, unless `ignore_missing`.
     """
     missing = [str(number) for number in np.setdiff1d(request.ids, rows.ids).tolist()]
     requested_units = set(request.units)
@@ -156,66 +154,56 @@ def meant(
     held_units = set(units)
     missing_units = [unit for unit in dict.fromkeys(request.units) if unit not in held_units]
     missing += [f"unit {unit!r}" for unit in missing_units]
-    held_classes = set(rows.labels)
-    missing += [
-        f"class {label!r}" for label in dict.fromkeys(request.labels) if label not in held_classes
-    ]
-    missing += [f"file {file!r}" for file in by_file.missing]
-    chosen = np.isin(rows.ids, np.union1d(request.ids, by_file.ids))
-    chosen |= np.array([unit in requested_units for unit in units], dtype=bool)
-    chosen |= np.array([label in requested_labels for label in rows.labels], dtype=bool)
+    present_labels = set(rows.labels)
+    for label in dict.fromkeys(request.labels):
+        if label not in present_labels:
+            missing.append(f"class {label!r}")
+    missing += [f"file {file!r}" for file in file_matches.missing]
+    is_match = np.isin(rows.ids, np.union1d(request.ids, file_matches.ids))
+    is_match |= np.array([unit in requested_units for unit in units], dtype=bool)
+    is_match |= np.array([label in requested_labels for label in rows.labels], dtype=bool)
     if missing and not ignore_missing:
         near = suggest_near_names(
             "unit", missing_units, [unit for unit in held_units if unit is not None]
         )
         raise UnknownRowsError(missing, near)
-    return rows.ids[chosen], missing
+    return RowMatches(rows.ids[is_match], missing)
 
 
 def answer_in_memory(
     rows: NamedRows, keys: np.ndarray, ids: np.ndarray, *, dry_run: bool
 ) -> dict[str, Any]:
-    """What the command would answer of a deletion of rows that lie in no directory. keys: (N, d) of the rows."""
-    gone = np.isin(rows.ids, ids)
-    # Rows of equal sums are few, unless they are copies: only these are compared byte by byte.
+    """The command's answer to a deletion from a model in memory. keys: (N, d), of `rows`."""
+    is_gone = np.isin(rows.ids, ids)
+    # Few rows have equal sums, unless they are copies: only these are compared byte by byte.
     key_sums = keys.sum(axis=1)
-    candidates = np.flatnonzero(~gone & np.isin(key_sums, key_sums[gone]))
-    contents_gone = {key.tobytes() for key in keys[gone]}
-    copies = [place for place in candidates.tolist() if keys[place].tobytes() in contents_gone]
-    classes: dict[str, int] = {}
-    for place in np.flatnonzero(gone).tolist():
-        name = str(rows.labels[place])
-        classes[name] = classes.get(name, 0) + 1
-    remaining = {str(rows.labels[place]) for place in np.flatnonzero(~gone).tolist()}
-    identical = [int(rows.ids[place]) for place in copies]
+    candidates = np.flatnonzero(~is_gone & np.isin(key_sums, key_sums[is_gone]))
+    gone_contents = {key.tobytes() for key in keys[is_gone]}
+    copies = [row for row in candidates.tolist() if keys[row].tobytes() in gone_contents]
+    gone_classes = Counter(str(rows.labels[row]) for row in np.flatnonzero(is_gone).tolist())
+    remaining_classes = {str(rows.labels[row]) for row in np.flatnonzero(~is_gone).tolist()}
     answer: dict[str, Any] = {
         "request": None,
-        "identical": identical,
-        "copies": [{"id": int(rows.ids[place]), "unit": rows.units[place]} for place in copies],
-        "left": int(np.count_nonzero(~gone)),
+        "identical": [int(rows.ids[row]) for row in copies],
+        "copies": [{"id": int(rows.ids[row]), "unit": rows.units[row]} for row in copies],
+        "left": int(np.count_nonzero(~is_gone)),
     }
     if dry_run:
-        return answer | {"would_delete": ids.tolist(), "classes": classes}
-    in_no_chain = dict.fromkeys(("first", "last", "memory", "before", "head"))
-    emptied = [name for name in classes if name not in remaining]
-    when = datetime.now(UTC).isoformat(timespec="microseconds")
-    return (
-        answer
-        | in_no_chain
-        | {
-            "deleted": len(ids),
-            "when": when,
-            "repeated": False,
-            "emptied": emptied,
-            "purged": True,
-        }
-    )
+        return answer | {"would_delete": ids.tolist(), "classes": dict(gone_classes)}
+    # There is no chain of deletions in memory.
+    answer |= dict.fromkeys(("first", "last", "memory", "before", "head"))
+    answer["deleted"] = len(ids)
+    answer["when"] = datetime.now(UTC).isoformat(timespec="microseconds")
+    answer["repeated"] = False
+    answer["emptied"] = [name for name in gone_classes if name not in remaining_classes]
+    answer["purged"] = True
+    return answer
 
 
-def delete(model: Predictor, ids: np.ndarray, *, dry_run: bool) -> dict[str, Any]:
-    """Forget rows of a deployed model, so that no file of it holds them: the answer, as of the command.
+def delete_rows(model: Predictor, ids: np.ndarray, *, dry_run: bool) -> dict[str, Any]:
+    """Forget rows of a deployed model and purge its files: the command's answer.
 
-    The only place where an estimator deletes from a directory.
+    This is the only place where an estimator deletes from a directory.
     """
     request = DeletionRequest({None: [{"ids": ids}]}, ignore_missing=True)
     if dry_run:
@@ -225,18 +213,29 @@ def delete(model: Predictor, ids: np.ndarray, *, dry_run: bool) -> dict[str, Any
         model.delete(request, purge=True, answers=answers)
     except LockedMemoryError as error:
         answers[0]["unpurged"] = (
-            f"{error}; until then, names of source files and units may be left in it"
+            f"{error}; until then, names of source files and units may remain in it"
         )
     return answers[0]
 
 
-def told(
-    ids: np.ndarray, answer: dict[str, Any], missing: list[str], *, dry_run: bool, stacklevel: int
-) -> Forgotten:
-    """The receipt. Warns of exact copies that stay, and of what a purge left. stacklevel: of the user's call."""
-    receipt = Forgotten(ids, answer | {"missing": missing}, dry_run)
-    if not dry_run and receipt.copies:
-        warnings.warn(_copies_stay(receipt.copies), UserWarning, stacklevel=stacklevel + 1)
+def make_receipt(
+    matches: RowMatches, answer: dict[str, Any], *, dry_run: bool, stacklevel: int
+) -> DeletionReceipt:
+    """The receipt of a deletion. Warns of remaining copies, and of files that were not purged.
+
+    stacklevel: of the user's call.
+    """
+    receipt = DeletionReceipt(
+        ids=matches.ids,
+        left=int(answer["left"]),
+        copies=list(answer["copies"]),
+        emptied=tuple(answer.get("emptied") or ()),
+        missing=tuple(matches.missing),
+        dry_run=dry_run,
+        answer=answer | {"missing": matches.missing},
+    )
+    if receipt.copies and not dry_run:
+        warnings.warn(_describe_copies(receipt.copies), UserWarning, stacklevel=stacklevel + 1)
     if "unpurged" in answer:
         warnings.warn(answer["unpurged"], UserWarning, stacklevel=stacklevel + 1)
     return receipt

@@ -1,6 +1,4 @@
-"""The rows that an estimator was fitted to: in memory, or, once it is saved, in a deployed
-directory.
-"""
+"""The rows of an estimator: in memory or, once it is saved, in a deployed directory."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,24 +15,26 @@ from munkey.deploy.model.manifest import EstimatorReference
 from munkey.encoders.keys import Keys
 from munkey.estimators.handle import Handle
 from munkey.estimators.receipts import (
-    NamedByFile,
     NamedRows,
+    RowMatches,
     answer_in_memory,
-    delete,
-    named_by_file,
-    rows_of,
+    delete_rows,
+    match_files,
+    named_rows,
 )
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.memory.neighbors import nearest
 from munkey.models.family import FAMILIES, FittedFamily, Retrieval
 from munkey.settings import Section
 
-UNREAD: Any = None  # pictures and their settings, which these families do not look at
+UNREAD: Any = None  # for pictures and their settings, which these families do not read
 
 
 class LabeledRows(NamedTuple):
-    """Rows. ids (N,); keys (N, d) float32; labels (N,), classes as the user names them; units (N,)
-    texts.
+    """Rows to fit or add.
+
+    ids: (N,) int64; keys: (N, d) float32; labels: (N,) classes, as the user names them; units: (N,)
+    strings or None.
     """
 
     ids: np.ndarray
@@ -43,79 +43,86 @@ class LabeledRows(NamedTuple):
     units: np.ndarray
 
 
+def fitted_family(name: str) -> FittedFamily:
+    """A family in closed form, by its name."""
+    family = FAMILIES[name]
+    assert isinstance(family, FittedFamily)
+    return family
+
+
 def dtype_of(labels: np.ndarray) -> str:
-    """The type of classes as a manifest keeps it: of texts without the length, which may be that of
-    a deleted name.
+    """The dtype of classes as a manifest stores it.
+
+    Without the length of strings, which may be that of a deleted name.
     """
-    return "<U" if labels.dtype.kind == "U" else labels.dtype.str
+    if labels.dtype.kind == "U":
+        return "<U"
+    return labels.dtype.str
 
 
 class RowsInMemory:
-    """Rows, and the system that a fit to them gives. ids: (N,) ascending; units: (N,); classes:
-    (C,) that have rows.
+    """Rows, and the system that a fit to them gives.
+
+    ids: (N,), ascending; units: (N,), in the order of ids; classes: (C,), those that have rows.
     """
 
     directory: Path | None = None
-    gives_ids = False
+    numbers_itself = False  # whether the user may not give ids
 
     def __init__(
         self, family: str, settings: Section, rows: LabeledRows, params: dict[str, Any]
     ) -> None:
-        """params: of the estimator, those that are no setting of the family."""
-        self._family = family
-        self._params = params
+        """params: the estimator's parameters that are not settings of the family."""
+        self.family = fitted_family(family)
         self.settings = settings
         self.next_id = 0
         self.has_forgotten = False
+        self._params = params
         self._fit(rows)
 
-    @property
-    def kind(self) -> FittedFamily:
-        return cast(FittedFamily, FAMILIES[self._family])
-
     def _fit(self, rows: LabeledRows) -> None:
-        """Be what a fit to these rows gives."""
-        ids, keys, labels, units = (part[np.argsort(rows.ids)] for part in rows)
-        classes, places = np.unique(labels, return_inverse=True)
+        order = np.argsort(rows.ids)
+        classes, class_numbers = np.unique(rows.labels[order], return_inverse=True)
+        self.ids = rows.ids[order]
+        self.units = rows.units[order]
         self.classes = np.array(classes.tolist(), dtype=dtype_of(classes))
-        self.system = self.kind.fitted(Keys(ids, keys), places, len(classes), self.settings)
-        self.ids = ids
-        self.units = units
-        self.next_id = max(self.next_id, int(ids.max(initial=-1)) + 1)
+        keys = Keys(self.ids, rows.keys[order])
+        self.system = self.family.fitted(keys, class_numbers, len(classes), self.settings)
+        self.next_id = max(self.next_id, int(self.ids.max(initial=-1)) + 1)
 
     @property
     def _memory(self) -> ExemplarMemory:
         return cast(ExemplarMemory, self.system.memory)
 
     @property
-    def _places(self) -> np.ndarray:
-        """The place (N,) of each row's class in `classes`."""
+    def _class_numbers(self) -> np.ndarray:
+        """The position (N,) of each row's class in `classes`."""
         return self._memory.tokens.numpy()[:, 0].astype(np.int64)
 
     def named_rows(self) -> NamedRows:
-        return NamedRows(self.ids, self.classes[self._places].tolist(), self.units.tolist())
+        return NamedRows(self.ids, self.classes[self._class_numbers].tolist(), self.units.tolist())
 
-    def named_by_file(self, files: list[str]) -> NamedByFile:
-        """Nothing, since rows of numbers come from no file."""
-        return NamedByFile(self.ids[:0], files)
+    def match_files(self, files: list[str]) -> RowMatches:
+        """No row: those in memory have no source files."""
+        return RowMatches(self.ids[:0], files)
 
     def _rows(self) -> LabeledRows:
         return LabeledRows(
-            self.ids, self._memory.keys.numpy(), self.classes[self._places], self.units
+            self.ids, self._memory.keys.numpy(), self.classes[self._class_numbers], self.units
         )
 
     @contextmanager
     def changing(self) -> Iterator[Self]:
-        """While the block runs, nobody else changes the rows."""
+        """A block in which the rows may change."""
         yield self
 
-    def add(self, new: LabeledRows, own_ids: bool) -> None:
-        """Add rows. own_ids: whether the user gave their ids."""
-        rows = self._rows()
-        self._fit(LabeledRows(*(np.concatenate(pair) for pair in zip(rows, new, strict=True))))
+    def add(self, new_rows: LabeledRows, has_given_ids: bool) -> None:
+        """Add rows. has_given_ids: whether the user gave their ids."""
+        both = zip(self._rows(), new_rows, strict=True)
+        self._fit(LabeledRows(*(np.concatenate(parts) for parts in both)))
 
     def forget(self, ids: np.ndarray, *, dry_run: bool = False) -> dict[str, Any]:
-        """Forget rows; what the command would answer."""
+        """Forget rows. Returns the answer of `munkey forget --json`."""
         answer = answer_in_memory(
             self.named_rows(), self._memory.keys.numpy(), ids, dry_run=dry_run
         )
@@ -125,20 +132,21 @@ class RowsInMemory:
         remaining = ~np.isin(self.ids, ids)
         self.ids = self.ids[remaining]
         self.units = self.units[remaining]
-        self.system = self.kind.forget(self.system, ids)
-        if len(np.unique(self._places)) < len(self.classes):  # a class goes with its last row
-            self._fit(self._rows())
+        self.system = self.family.forget(self.system, ids)
+        if len(np.unique(self._class_numbers)) < len(self.classes):
+            self._fit(self._rows())  # drops classes without rows
         return answer
 
     def logits(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The classes (C,), and logits (N, C) of keys (N, d)."""
-        asked = Retrieval(None, keys=keys)
-        if not self.kind.asks_keys:
-            (depth,) = self.kind.neighbors_read(self.settings).values()
-            strangers = Keys(np.full(len(keys), NOBODY), keys)
+        """The classes (C,), and the logits (N, C) of keys (N, d)."""
+        if self.family.asks_keys:
+            retrieval = Retrieval(None, keys=keys)
+        else:
+            (depth,) = self.family.neighbors_read(self.settings).values()
+            queries = Keys(np.full(len(keys), NOBODY), keys)  # not rows themselves
             members = Keys(self.ids, self._memory.keys.numpy())
-            asked = Retrieval(nearest(strangers, members, depth))
-        return self.classes, self.kind.logits(self.system, UNREAD, UNREAD, "cpu", asked)
+            retrieval = Retrieval(nearest(queries, members, depth))
+        return self.classes, self.family.logits(self.system, UNREAD, UNREAD, "cpu", retrieval)
 
     @property
     def head(self) -> Any:
@@ -146,18 +154,18 @@ class RowsInMemory:
         return self.system.model
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open."""
 
     def save(self, folder: Path, features: list[str] | None) -> None:
         """Write a deployed model of these rows into an empty folder."""
         rows = EstimatorRows(
-            family=self.kind.name,
+            family=self.family.name,
             settings=self.settings.model_dump(),
             ids=self.ids,
             keys=self._memory.keys.numpy(),
-            labels=self._places,
-            classes=self.classes.tolist()
-            or [None],  # of no row: as a directory says that a class is gone
+            labels=self._class_numbers,
+            # A directory needs a class. None stands for one whose rows are gone.
+            classes=self.classes.tolist() or [None],
             units=self.units.tolist(),
             next_id=self.next_id,
             estimator=EstimatorReference(
@@ -168,7 +176,7 @@ class RowsInMemory:
 
 
 class RowsInDirectory:
-    """Rows of a deployed directory, which other processes change too. Nothing of them is kept here."""
+    """Rows of a deployed directory. Other processes may change them, so none are kept here."""
 
     def __init__(self, directory: Path) -> None:
         self._handle = Handle(directory, device="cpu")
@@ -183,8 +191,9 @@ class RowsInDirectory:
 
     @contextmanager
     def changing(self) -> Iterator[Self]:
-        """While the block runs, nobody else changes the rows. Raises LockedMemoryError where
-        another process does.
+        """A block in which only this process may change the rows.
+
+        Raises LockedMemoryError if another process is changing them.
         """
         with self._handle.writing():
             yield self
@@ -211,41 +220,47 @@ class RowsInDirectory:
         return self.model.deletions > 0
 
     @property
-    def gives_ids(self) -> bool:
-        """Whether new rows get their ids from the model alone: of an export, they say what was trained on."""
+    def numbers_itself(self) -> bool:
+        """Whether the user may not give ids: those of an export are the training samples'."""
         return self.model.manifest.encoder is not None
 
     def named_rows(self) -> NamedRows:
-        return rows_of(self.model)
+        return named_rows(self.model)
 
-    def named_by_file(self, files: list[str]) -> NamedByFile:
-        return named_by_file(self.model, files)
+    def match_files(self, files: list[str]) -> RowMatches:
+        return match_files(self.model, files)
 
     @property
     def _dtype(self) -> str:
-        """Of the classes."""
-        manifest = self.model.manifest
-        return manifest.estimator.dtype if manifest.estimator else "<U"
+        """The dtype of the classes."""
+        estimator = self.model.manifest.estimator
+        if estimator is None:
+            return "<U"
+        return estimator.dtype
 
     def _named(self, classes: list[Any]) -> np.ndarray:
         with unreadable_on_error(self.directory):
             return np.array(classes, dtype=self._dtype)
 
-    def add(self, new: LabeledRows, own_ids: bool) -> None:
+    def add(self, new_rows: LabeledRows, has_given_ids: bool) -> None:
+        """Add rows. has_given_ids: whether the user gave their ids; else the model numbers them."""
         dtype = self._dtype
-        if new.labels.dtype.kind != "U":
-            dtype = np.result_type(np.dtype(dtype), new.labels.dtype).str
-        ids = new.ids if own_ids else None
+        if new_rows.labels.dtype.kind != "U":
+            dtype = np.result_type(np.dtype(dtype), new_rows.labels.dtype).str
         self.model.add_keys(
-            new.keys, new.labels.tolist(), dtype=dtype, ids=ids, units=new.units.tolist()
+            new_rows.keys,
+            new_rows.labels.tolist(),
+            dtype=dtype,
+            ids=new_rows.ids if has_given_ids else None,
+            units=new_rows.units.tolist(),
         )
 
     def forget(self, ids: np.ndarray, *, dry_run: bool = False) -> dict[str, Any]:
-        """Forget rows; what the command answers."""
-        return delete(self.model, ids, dry_run=dry_run)
+        """Forget rows. Returns the answer of `munkey forget --json`."""
+        return delete_rows(self.model, ids, dry_run=dry_run)
 
     def logits(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The classes (C,), and logits (N, C) of keys (N, d)."""
+        """The classes (C,), and the logits (N, C) of keys (N, d)."""
         classes, logits = self.model.logits_of(keys)
         return self._named(classes), logits
 
@@ -255,7 +270,7 @@ class RowsInDirectory:
         return self.model.head_of_rows().head
 
     def save(self, folder: Path, features: list[str] | None) -> None:
-        """Write the model as it is now, with its log of deletions, into an empty folder."""
+        """Copy the present model, with its log of deletions, into an empty folder."""
         with self._handle.writing() as model:
             model.copy(folder)
 
