@@ -365,7 +365,7 @@ def test_a_file_that_may_hold_what_was_forgotten_fails_a_purge_and_stays(command
     ended = munkey(command, model, "--json")
     assert ended.code == 1
     assert (
-        "nobody looked into notes.txt, memory/keys.bak: what was forgotten may be in there. Move them"
+        "not checked: notes.txt, memory/keys.bak. They may contain forgotten samples. Move them"
         in ended.err
     )
     assert (model / "notes.txt").exists() and (model / "memory" / "keys.bak").exists()
@@ -485,7 +485,7 @@ def test_a_certificate_is_written_later_and_checked(munkey, model, tmp_path):
     )
     named = munkey("certificate", model, receipt, "--check", "--ids", "12,10", "--salt", salt)
     assert (
-        "its hash is that of the given ids and salt, as who wrote it chose them; the chain cannot"
+        "its hash is that of these ids and this salt, as its writer chose them; the chain cannot"
         in named.out
     )
     # a network answered

@@ -144,7 +144,7 @@ def test_what_is_no_id_is_refused(ids, munkey, model):
     [
         ([], "munkey: name what to forget: --ids, --ids-file, --files,"),
         (["pets/10.png"], "Write --files before"),
-        (["--class", "cat", "--unit", "Anna"], "both, or either?"),
+        (["--class", "cat", "--unit", "Anna"], "of both, or of either?"),
         (["--ids", "10", "--csv", "requests.csv"], "or a --csv"),
         (["--csv", "requests.csv", "--request", "R"], "whose column `request`"),
         (["--ids", "10", "--salt-file", "salt"], "--certificate FILE"),
@@ -308,7 +308,9 @@ def test_look_alikes_of_very_many_are_looked_for_only_where_they_go_too(munkey, 
 def test_a_class_without_a_sample_is_said_and_can_be_kept_from_answers(munkey, model, tmp_path):
     picture = picture_in(tmp_path)
     emptied = munkey("predict", model, picture, "--json").json["predictions"][0]["class"]
-    assert f"no sample is left of {emptied};" in munkey("forget", model, "--class", emptied).out
+    assert (
+        f"no sample is left in class {emptied};" in munkey("forget", model, "--class", emptied).out
+    )
     [answer] = munkey("predict", model, picture, "--only-held-classes", "--json").json[
         "predictions"
     ]
@@ -446,7 +448,7 @@ def test_a_request_whose_samples_went_with_another_one_of_its_table_is_recorded(
         ("id,unit\n , \n10,\n  ,p9\n", "p9"),  # a blank cell is an empty one
         (
             "class,unit\ncat,NA\n",
-            "line 2: 'NA' names no unit; leave the cell empty if the whole class is meant",
+            "line 2: 'NA' names no unit; leave the cell empty to name the whole class",
         ),
         ("", "not an empty file"),
     ],
@@ -681,7 +683,7 @@ def test_lists_may_be_columns_of_a_table(option, content, munkey, model, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("option", "said"), [("--ids-file", "names no id"), ("--files-from", "name what")]
+    ("option", "said"), [("--ids-file", "no ids; write"), ("--files-from", "name what")]
 )
 def test_a_list_with_a_header_alone_names_nothing(option, said, munkey, model, tmp_path):
     """The failure: the header itself was taken for an id."""
@@ -753,7 +755,7 @@ def test_names_keep_their_blanks_and_stay_on_one_line(munkey, model, tmp_path):
     )
     found = munkey("forget", model, "--ids", "200", "--ignore-missing", "--request", "1\n2")
     assert "request 1\\n2: found nothing now; deleted nothing" in found.out
-    assert "nothing that it names is held" in found.out
+    assert "no sample that it names is in the memory" in found.out
 
 
 def test_what_standard_output_cannot_encode_is_escaped(munkey, model, monkeypatch):

@@ -1,4 +1,4 @@
-"""`munkey`: use a trained model from the command line. Every command answers `--json`; see EXIT CODES in `--help`."""
+"""The command line `munkey`: its commands, its help, and how errors end it."""
 
 import sys
 from collections.abc import Callable
@@ -11,18 +11,18 @@ import typer.core
 
 from munkey.cli import check, experiment, find, forget, mlflow, output, use
 
-# docs/serving.md has the same table of exit codes
+# The exit codes are also in docs/serving.md.
 HELP = """
-A trained MUNKEY in a directory: classify pictures, and forget samples in milliseconds, durably and provably. And the
-experiment that trains it: what it will cost, and what came out.
+Use a trained model in a directory: classify pictures, and forget samples in milliseconds, durably and provably. Run the
+experiments that train one: estimate their cost, look at their results.
 
 \b
-  munkey export default/digits/seed0 model      a result of the pipeline becomes a directory
-  munkey predict model picture.png --explain    an answer, and the samples that it rests on
-  munkey find model picture.png                 whose sample is it? The nearest ones, with person and file
-  munkey forget model --ids 17,42               durable when the command returns
+  munkey export default/digits/seed0 model      turn a result of the pipeline into a directory
+  munkey predict model picture.png --explain    classify a picture, and list the samples behind the answer
+  munkey find model picture.png                 look up the nearest samples, with person and file
+  munkey forget model --ids 17,42               forget samples, durably once the command returns
   munkey verify model --published HEAD          recompute the chain; notice a restored backup
-  munkey plan                                   what an experiment will cost, before its first job
+  munkey plan                                   estimate what an experiment costs, before its first job
 
 \b
 EXIT CODES
@@ -42,8 +42,8 @@ class CommandsByGroup(typer.core.TyperGroup):
 
     def format_commands(
         self, ctx: Any, formatter: Any
-    ) -> None:  # click's types, which typer holds privately
-        """Write a section a heading, in the order in which the commands were registered."""
+    ) -> None:  # the types are click's, of which typer has a private copy
+        """Write a section per heading, in the order in which the commands were registered."""
         listed = [command for command in self.commands.values() if not command.hidden]
         for heading, commands in groupby(listed, attrgetter("rich_help_panel")):
             with formatter.section(heading):
@@ -93,19 +93,22 @@ app.add_typer(mlflow.app, rich_help_panel=EXPERIMENT)
 
 
 def main() -> None:
-    """Run the command. An error that a person can act on ends it with a sentence and the exit code of its kind."""
+    """Run the command. Errors that the user can act on end it with a message and an exit code."""
     try:
         app()
     except Exception as error:
-        told, missing = (
-            error,
-            (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else "",
-        )
-        if missing not in ("", "munkey"):
-            extra = "service" if missing in ("fastapi", "uvicorn") else "experiment"
-            told = ValueError(f"this needs the package {missing}: pip install 'munkey[{extra}]'")
-        code = output.code_of(told)
+        reported: Exception = error
+        if isinstance(error, ModuleNotFoundError):
+            package = (error.name or "").partition(".")[0]
+            if package not in ("", "munkey"):
+                reported = _missing_package(package)
+        code = output.code_of(reported)
         if code is None:
             raise
-        output.refused(told, "--json" in sys.argv)
+        output.refused(reported, "--json" in sys.argv)
         sys.exit(code)
+
+
+def _missing_package(package: str) -> ValueError:
+    extra = "service" if package in ("fastapi", "uvicorn") else "experiment"
+    return ValueError(f"this needs the package {package}: pip install 'munkey[{extra}]'")

@@ -1,8 +1,8 @@
-"""What several commands are given: a model, pictures, ids, requests; where they may write: never into a model."""
+"""Arguments that several commands share, how files of requests are read, and where commands may write."""
 
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,30 +31,35 @@ Pictures = Annotated[
 OnBadPictures = Annotated[
     OnBad,
     typer.Option(
-        "--on-bad", help="skip: leave out what cannot be read, and name it.", metavar="raise|skip"
+        "--on-bad",
+        help="skip: leave out pictures that cannot be read, and name them.",
+        metavar="raise|skip",
     ),
 ]
 Page = Annotated[
-    Path | None, typer.Option("--html", metavar="FILE", help="Write a page that shows pictures.")
+    Path | None, typer.Option("--html", metavar="FILE", help="Write a web page with pictures.")
 ]
 Wait = Annotated[
-    float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for another writer.")
+    float,
+    typer.Option(
+        metavar="SECONDS", min=0, help="How long to wait for another process that writes."
+    ),
 ]
 Names = list[str] | None
 Classes = Annotated[
-    Names, typer.Option("--class", metavar="NAME", help="A class; may be repeated.")
+    Names, typer.Option("--class", metavar="NAME", help="A class. May be repeated.")
 ]
 Units = Annotated[
-    Names, typer.Option("--unit", metavar="NAME", help="A person, say; may be repeated.")
+    Names, typer.Option("--unit", metavar="NAME", help="A unit, e.g. a person. May be repeated.")
 ]
 Files = Annotated[
     Names,
     typer.Option("--files", metavar="PICTURE...", help="Source files, folders, or 'patterns'."),
 ]
-# what a shell makes of `--files *`
+# A shell turns `--files *` into one option and further arguments.
 MoreFiles = Annotated[Names, typer.Argument(metavar="PICTURE", hidden=True)]
 
-# What a spreadsheet begins a formula with, also in full width, and what keeps it from doing so.
+# The characters that begin a formula in a spreadsheet, also in full width; an apostrophe prevents that.
 FORMULAS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20'")
 UNSHOWN = re.compile(rf"{UNSEEN.pattern}|[\t\n]")
 QUOTED = re.compile(r"'((?:[^\\]|\\\\|\\u[0-9a-f]{4})*)", re.DOTALL)
@@ -69,23 +74,25 @@ COLUMNS = {
 def model(
     directory: Path, *, writer: bool = False, wait: float = 0
 ) -> "AbstractContextManager[Predictor]":
-    """Open a model. wait: seconds for another writer to end."""
+    """Open a model. wait: seconds to wait for another process that writes it."""
     from munkey.deploy.predictor import Predictor
 
     return Predictor.load(directory, writer=writer, wait=wait)
 
 
 def named_files(files: Names, more: Names) -> list[str]:
-    """The files after `--files`. Raises ValueError for words that follow no `--files`."""
+    """The files after `--files`. Raises ValueError for arguments without `--files`."""
     if more and not files:
-        raise ValueError(f"{more[0]!r}: what is it? Write --files before the names of source files")
+        raise ValueError(
+            f"{more[0]!r}: unexpected argument. Write --files before the names of source files"
+        )
     return [*(files or []), *(more or [])]
 
 
 def ids_in(where: str, text: str) -> list[int]:
-    """Ids, separated by commas or white space. Raises ValueError for anything else, which stood at `where`."""
+    """Ids, separated by commas or white space. Raises ValueError, which names `where`, for anything else."""
     if not text.strip(" ,\n\t\r"):
-        raise ValueError(f"{where}: names no id")
+        raise ValueError(f"{where}: no ids; write whole numbers from 0, e.g. 1,2,3")
     words = re.split(r"[\s,]+", text.strip(" ,\n\t\r"))
     for word in words:
         if not re.fullmatch("[0-9]{1,19}", word):  # up to 2^63 - 1
@@ -96,9 +103,9 @@ def ids_in(where: str, text: str) -> list[int]:
 
 
 def list_in(file: Path, kind: str) -> list[str]:
-    """The lines of a list of ids or files; of a CSV file, the column that its header names so. `-`: standard input.
+    """A list of ids or files: the lines of a text file, or a column of a CSV file; `-` is standard input.
 
-    kind: a value of COLUMNS. Raises ValueError for what is no text in UTF-8, or a CSV file that cannot be read.
+    kind: a value of COLUMNS. Raises ValueError if the file is not UTF-8, or not valid as CSV.
     """
     from munkey.core.files import given_text
     from munkey.data.intake.csv_tables import table_of
@@ -112,50 +119,35 @@ def list_in(file: Path, kind: str) -> list[str]:
 
 
 def _kinds_of_header(file: Path, line: str) -> list[str]:
-    """The kinds of the columns that the first line of a file names, if it is a header at all."""
+    """The kinds of columns in the first line of a file; empty if it is not a header."""
     from munkey.data.intake.csv_tables import TableError, table_of
 
     try:
         names = table_of(file, line).names
-    except TableError:  # a file name with a quote in it
+    except TableError:  # e.g. a file name with a quotation mark in it
         return []
     return [COLUMNS.get(name, "") for name in names]
 
 
 def requests_in(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
-    """The lines of a CSV file by their request's number, None where it has no such column; `-` is standard input.
+    """The lines of a CSV file by the number of their request, None without such a column; `-` is standard input.
 
-    A file with a header alone holds no requests. Raises ValueError that names the line or the column that makes no
-    sense.
+    A file with nothing but a header has no requests. Raises ValueError that names the invalid line or column.
     """
     from munkey.data.intake.csv_tables import read_table
 
-    table = read_table(file, trimmed=False)  # names may have blanks of their own
+    table = read_table(file, trimmed=False)  # names may begin or end with blanks
     kinds = [COLUMNS.get(name, "") for name in table.names]
     if not kinds or "" in kinds or len(set(kinds)) < len(kinds):
-        columns = "id, file, class, unit, request, added (passed over), each at most once, and nothing else"
+        columns = (
+            "id, file, class, unit, request, added (ignored), each at most once, and nothing else"
+        )
         header = ", ".join(map(repr, table.header)) or "an empty file"
         raise ValueError(f"{file}: the first line must name columns {columns}; not {header}")
     requests: dict[str | None, list[dict[str, list[Any]]]] = {}
     for number, cells in table.lines:
         where = f"{file}, line {number}"
-        line: dict[str, list[Any]] = {}
-        request = None
-        for kind, cell in zip(kinds, cells, strict=True):
-            if kind == "added" or not cell.strip():
-                continue
-            if kind == "request":
-                request = cell.strip()
-            elif kind == "ids":
-                line[kind] = ids_in(where, cell)
-            else:
-                name = unit_in(cell) if kind == "units" else name_in(cell)
-                line |= {kind: [name]} if name is not None else {}
-        if "labels" in line and "units" in kinds and "units" not in line:
-            cell = cells[kinds.index("units")].strip()
-            if cell:  # NA: read as an empty cell, it would mean everybody of the class
-                said = f"{cell!r} names no unit; leave the cell empty if the whole class is meant"
-                raise ValueError(f"{where}: {said}")
+        request, line = _read_line(where, kinds, cells)
         if request is None and "request" in kinds:
             raise ValueError(f"{where}: no request number")
         if not line:
@@ -164,22 +156,51 @@ def requests_in(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
     return requests
 
 
-def unit_in(cell: str) -> str | None:
-    """The unit that a cell names; None where it stands for none, as NA does.
+def _read_line(
+    where: str, kinds: list[str], cells: Sequence[str]
+) -> tuple[str | None, dict[str, list[Any]]]:
+    """The request's number in a line of a CSV file, and the names of samples by their kind."""
+    request = None
+    line: dict[str, list[Any]] = {}
+    for kind, cell in zip(kinds, cells, strict=True):
+        if kind == "added" or not cell.strip():
+            continue
+        if kind == "request":
+            request = cell.strip()
+        elif kind == "ids":
+            line[kind] = ids_in(where, cell)
+        elif kind == "units":
+            unit = unit_in(cell)
+            if unit is not None:
+                line[kind] = [unit]
+            elif "labels" in kinds and cells[kinds.index("labels")].strip():
+                # Read as an empty cell, NA would stand for the whole class.
+                raise ValueError(
+                    f"{where}: {cell.strip()!r} names no unit; leave the cell empty to name the whole class"
+                )
+        else:
+            line[kind] = [name_in(cell)]
+    return request, line
 
-    Blanks stay, since an older memory may have a name with them; 7.0 is 7.
+
+def unit_in(cell: str) -> str | None:
+    """The unit in a cell; None for a missing value such as NA.
+
+    Blanks stay, since an older memory may have names with them; 7.0 is 7.
     """
     from munkey.data.intake.unit_names import unit_name
 
     name = unit_name(cell)
-    return name if name is None or name.isdecimal() else name_in(cell)
+    if name is None or name.isdecimal():
+        return name
+    return name_in(cell)
 
 
 def cell_of(name: str) -> str:
-    """A name as a cell that a spreadsheet shows, and that `name_in` reads back.
+    """A name as a cell that is safe to open in a spreadsheet, and that `name_in` reads back.
 
-    A name that a spreadsheet would take for a formula, or that has characters that are not shown, comes behind an
-    apostrophe, in which a backslash is two and such a character is its number, \\u and 4 hexadecimal digits.
+    If the name looks like a formula, or has invisible characters, the cell begins with an apostrophe. Backslashes
+    are then doubled, and invisible characters written as \\u and four hexadecimal digits.
     """
     if name[:1] in FORMULAS or UNSHOWN.search(name) or name_in(name) != name:
         return "'" + UNSHOWN.sub(lambda one: f"\\u{ord(one[0]):04x}", name.replace("\\", "\\\\"))
@@ -187,7 +208,7 @@ def cell_of(name: str) -> str:
 
 
 def name_in(cell: str) -> str:
-    """The name that a cell stands for: what stands in it, unless `cell_of` wrote it behind an apostrophe."""
+    """The name in a cell: its text, decoded if `cell_of` has encoded it."""
     quoted = QUOTED.fullmatch(cell)
     if quoted is None or not (quoted[1][:1] in FORMULAS or "\\" in quoted[1]):
         return cell
@@ -195,19 +216,24 @@ def name_in(cell: str) -> str:
 
 
 def salt_of(salt: str | None, file: Path | None) -> bytes:
-    """The salt that was given in hexadecimal, or in a file; else empty. Raises ValueError for what is none."""
+    """The salt in a hexadecimal text or a file; empty without either. Raises ValueError if it is invalid."""
     from munkey.core.files import given_text
 
-    text = (given_text(file) if file else salt or "").strip()
-    if (file or salt is not None) and not re.fullmatch("([0-9a-fA-F]{2}){16,}", text):
+    if file:
+        text = given_text(file).strip()
+    elif salt is not None:
+        text = salt.strip()
+    else:
+        return b""
+    if not re.fullmatch("([0-9a-fA-F]{2}){16,}", text):
         raise ValueError(
-            f"{file or '--salt'}: is no salt, as `forget` prints it: 32 hexadecimal digits or more"
+            f"{file or '--salt'}: not a salt; `forget` prints one, of 32 hexadecimal digits or more"
         )
     return bytes.fromhex(text)
 
 
 def require_outside(directory: Path, file: Path) -> None:
-    """Raises ValueError for a file in the model's directory, where it could destroy the model, and for a folder."""
+    """Raise ValueError for a folder, or a file in the model's directory, where it could destroy the model."""
     if file.is_dir():
         raise ValueError(
             f"{file}: is a folder; give the name of a file in it, outside the model's directory"
@@ -219,7 +245,7 @@ def require_outside(directory: Path, file: Path) -> None:
 
 
 def require_page(directory: Path, file: Path | None) -> None:
-    """Raises ValueError where a page cannot be written to a file: only one of ours is overwritten."""
+    """Raise ValueError unless a page may be written to the file: only our own pages are overwritten."""
     from munkey.deploy.model.explain import is_page
 
     if file is None:
@@ -227,20 +253,20 @@ def require_page(directory: Path, file: Path | None) -> None:
     require_outside(directory, file)
     if file.exists() and not (file.is_file() and is_page(file)):
         raise ValueError(
-            f"{file}: exists and was not made by this command, so it is left as it is; choose a new name"
+            f"{file}: exists and was not written by this command, so it is not overwritten; choose a new name"
         )
 
 
 def require_certificates(
     directory: Path, files: Collection[Path], salt_files: Collection[Path] = ()
 ) -> None:
-    """Raises ValueError where certificates, their pages and salts cannot be written, each to a file of its own."""
+    """Raise ValueError unless certificates, their pages and salts can be written, each to its own file."""
     from munkey.deploy.certificate import page_of
 
     for file in salt_files:
         if os.path.lexists(file):
             raise ValueError(
-                f"{file}: exists already, and each certificate needs a salt of its own; give a new name"
+                f"{file}: exists already, and each certificate needs a salt of its own; choose a new name"
             )
     for file in (*files, *salt_files):
         require_outside(directory, file)

@@ -1,4 +1,4 @@
-"""The commands that look into a model and maintain it: list, log, inspect, verify, purge, compact, certificate."""
+"""The commands that check and maintain a model: list, log, inspect, verify, purge, compact, certificate."""
 
 import csv
 import io
@@ -28,14 +28,14 @@ def list_(
     ] = False,
     as_json: given.AsJson = False,
 ) -> None:
-    """List the samples that a memory holds: id, class, source file, unit, and when each was added.
+    """List the samples in the memory: id, class, source file, unit, and when each was added.
 
     \b
     munkey list model --class cat
     munkey list model --files 'pets/1*.png' --unit 'Anna K.' --csv
     munkey list model --no-unit
 
-    Every filter must hold; of one that is given several times, any.
+    Lists samples that pass every filter; a filter with several values passes any of them.
     """
     from munkey.deploy import json_answers
     from munkey.deploy.errors import UnknownNamesError
@@ -52,20 +52,22 @@ def list_(
             labels=classes or [], units=wanted_units, files=given.named_files(files, more)
         )
         samples = json_answers.samples(row for row in rows if wanted is None or row.id in wanted)
-    lines = [
-        ["id", "class", "file", "unit", "added"],
-        *[list(sample.values()) for sample in samples],
-    ]
+    lines = [["id", "class", "file", "unit", "added"]]
+    lines += [list(sample.values()) for sample in samples]
+    text = _as_csv(lines) if as_csv else f"{table(lines)}\n{counted(len(samples), 'sample')}"
+    say(text, {"samples": samples}, as_json)
+
+
+def _as_csv(lines: Sequence[Sequence[object]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for line in lines:
         writer.writerow([given.cell_of(cell) if isinstance(cell, str) else cell for cell in line])
-    listing = f"{table(lines)}\n{counted(len(samples), 'sample')}"
-    say(text.getvalue().rstrip("\n") if as_csv else listing, {"samples": samples}, as_json)
+    return text.getvalue().rstrip("\n")
 
 
 def log(directory: given.Directory, as_json: given.AsJson = False) -> None:
-    """Say which deletions there were: numbers in the chain, when, the number of the request, how many samples, head.
+    """List the deletions so far: numbers in the chain, time, request, number of samples, head.
 
     \b
     munkey log model --json
@@ -74,44 +76,50 @@ def log(directory: given.Directory, as_json: given.AsJson = False) -> None:
 
     with given.model(directory) as predictor:
         entries = json_answers.log(predictor.log())
-    shown = ("first", "last", "when", "request", "deleted", "head")
-    deletions = table([list(shown), *[[entry[name] for name in shown] for entry in entries]])
-    say(deletions if entries else "no deletion so far", {"log": entries}, as_json)
+    columns = ["first", "last", "when", "request", "deleted", "head"]
+    lines = [columns]
+    for entry in entries:
+        lines.append([entry[name] for name in columns])
+    say(table(lines) if entries else "no deletion so far", {"log": entries}, as_json)
 
 
 def inspect(directory: given.Directory, as_json: given.AsJson = False) -> None:
-    """Say what a model is, and what its memory holds.
+    """Describe a model: classes, encoder, architecture, inference, memory, provenance.
 
     \b
     munkey inspect model
     """
     with given.model(directory) as predictor:
-        manifest, summary = predictor.manifest, predictor.summary()
+        manifest = predictor.manifest
+        summary = predictor.summary()
         facts: dict[str, object] = {
             "directory": str(directory),
             "bytes": summary["bytes"],
             "classes": manifest.names,
-            "encoder": manifest.encoder.settings.encoder
-            if manifest.encoder
-            else "none: rows are embeddings",
+            "encoder": "none: rows are embeddings",
             "architecture": manifest.architecture or manifest.family,
-            "inference": manifest.inference.model_dump()
-            if manifest.inference
-            else manifest.settings,
+            "inference": manifest.settings,
             "samples": summary["samples"],
             **predictor.memory_facts(),
             "head": summary["head"],
-            "provenance": manifest.provenance.model_dump()
-            if manifest.provenance
-            else "an estimator",
+            "provenance": "an estimator",
         }
-    say("\n".join(f"{name}: {_worded(value)}" for name, value in facts.items()), facts, as_json)
+    if manifest.encoder:
+        facts["encoder"] = manifest.encoder.settings.encoder
+    if manifest.inference:
+        facts["inference"] = manifest.inference.model_dump()
+    if manifest.provenance:
+        facts["provenance"] = manifest.provenance.model_dump()
+    lines = [f"{name}: {_as_text(value)}" for name, value in facts.items()]
+    say("\n".join(lines), facts, as_json)
 
 
-def _worded(value: object) -> str:
+def _as_text(value: object) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_worded(part)}" for name, part in value.items())
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        return ", ".join(f"{name} {_as_text(part)}" for name, part in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return str(value)
 
 
 def verify(
@@ -131,7 +139,7 @@ def verify(
     munkey verify model
     munkey verify model --published HEAD
 
-    Exits with 1 if something is not as it must be, and with 2 if the model is too damaged to be opened at all.
+    Exits with 1 if a check fails, and with 2 if the model is too damaged to be opened.
     """
     from munkey.deploy import json_answers
 
@@ -144,34 +152,35 @@ def verify(
 
 
 def purge(directory: given.Directory, wait: given.Wait = 0, as_json: given.AsJson = False) -> None:
-    """Leave no byte of what was forgotten in any file of the directory.
+    """Remove the last bytes of forgotten samples from the files of the directory.
 
     \b
     munkey purge model
 
-    Exits with 1 if files lie there that are not the model's: they stay, and may hold what was forgotten.
+    Exits with 1 if the directory has files that are not the model's: they stay, and may contain forgotten samples.
     """
     with given.model(directory, writer=True, wait=wait) as predictor:
         with working("purging"):
             foreign = predictor.purge()
         _require_nothing_foreign(directory, foreign)
-        said = "purged: no byte of what was forgotten is in any file of the directory"
-        say(said, predictor.summary() | {"foreign": foreign}, as_json)
+        text = "purged: no file of the directory contains a byte of a forgotten sample"
+        say(text, predictor.summary() | {"foreign": foreign}, as_json)
 
 
 def _require_nothing_foreign(directory: Path, foreign: Sequence[str]) -> None:
-    """Raises NotVerifiedError where files lie in the directory that are not the model's, and that may hold anything."""
+    """Raise NotVerifiedError if the directory has files that are not the model's."""
     if foreign:
-        said = f"{directory}: the model's own files are purged, but nobody looked into {', '.join(foreign)}"
         raise NotVerifiedError(
-            f"{said}: what was forgotten may be in there. Move them elsewhere, and purge again"
+            f"{directory}: the model's own files are purged, but these are not its own and were not"
+            f" checked: {', '.join(foreign)}. They may contain forgotten samples. Move them elsewhere,"
+            " and purge again"
         )
 
 
 def compact(
     directory: given.Directory, wait: given.Wait = 0, as_json: given.AsJson = False
 ) -> None:
-    """Purge, and free the space of what was forgotten.
+    """Purge, and free the space of forgotten samples.
 
     \b
     munkey compact model
@@ -179,9 +188,10 @@ def compact(
     with given.model(directory, writer=True, wait=wait) as predictor:
         with working("compacting"):
             foreign = predictor.compact()
-        left = predictor.summary()
+        summary = predictor.summary()
         _require_nothing_foreign(directory, foreign)
-    say(f"compacted: {counted(left['samples'], 'sample')}, {left['bytes']:,} bytes", left, as_json)
+    text = f"compacted: {counted(summary['samples'], 'sample')}, {summary['bytes']:,} bytes"
+    say(text, summary, as_json)
 
 
 def certificate(
@@ -190,20 +200,22 @@ def certificate(
         Path, typer.Argument(metavar="FILE", help="The certificate, JSON.", show_default=False)
     ],
     check: Annotated[
-        bool, typer.Option("--check", help="Check it: look for its deletion in the chain.")
+        bool,
+        typer.Option("--check", help="Check a certificate: look up its deletion in the chain."),
     ] = False,
     deletion: Annotated[
-        int | None, typer.Option(metavar="N", help="Of the deletion with this sequence number.")
+        int | None,
+        typer.Option(metavar="N", help="Certify the deletion with this number in the chain."),
     ] = None,
     request: Annotated[
-        str | None, typer.Option(metavar="NUMBER", help="Of the deletion for this request.")
+        str | None, typer.Option(metavar="NUMBER", help="Certify the deletion of this request.")
     ] = None,
     ids: given.Ids = None,
     salt: Annotated[
         str | None, typer.Option(metavar="HEX", help="The salt that `forget` printed for the ids.")
     ] = None,
     salt_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The same, in a file.")
+        Path | None, typer.Option(metavar="FILE", help="A file with this salt.")
     ] = None,
     as_json: given.AsJson = False,
 ) -> None:
@@ -214,16 +226,16 @@ def certificate(
     munkey certificate model receipt.json --check
     munkey certificate model receipt.json --check --ids 17,42 --salt 0f3c…
 
-    With ids and salt, anyone can prove that the certificate names these samples; that they are those of the deletion is
-    the word of who wrote it, since the chain knows no ids. The check finds ids that the memory still holds.
+    Ids and salt prove that the certificate was written for these samples. That they were the deleted ones is the word
+    of its writer, since the chain contains no ids. The check fails if the memory still has one of them.
 
-    A check exits with 1 if the memory contradicts the certificate, and with 2 if the file is none or was changed.
+    A check exits with 1 if the memory contradicts the certificate, and with 2 if the file is not one or was changed.
     """
     from munkey.deploy import certificate as certificates
 
     if check and (deletion is not None or request is not None):
         raise ValueError(
-            "--deletion and --request do not go with --check: the certificate itself says what it is of"
+            "--deletion and --request cannot be combined with --check: the certificate names its deletion"
         )
     if (ids is None) != (salt is None and salt_file is None):
         raise ValueError("--ids and --salt go together: a certificate holds one hash of both")
@@ -249,16 +261,16 @@ def certificate(
         faults = predictor.certificate_faults(made, numbers, secret, exact)
     if faults:
         raise NotVerifiedError(f"{file}: NOT VERIFIED: {'; '.join(faults)}")
-    hashed = "; its hash is that of the given ids and salt, as who wrote it chose them"
-    meant = hashed if numbers is not None else ""
-    held = (
+    confirmed = (
         f"the deletion of {counted(made.rows, 'sample')} on {made.deleted}, between the same heads"
     )
     unconfirmed = certificates.unconfirmed_fields(made, exact)
     if made.exact and "exact" not in unconfirmed:
-        held += "; what answered equals, to the bit, a fit to the rows that are left"
+        confirmed += "; the model equals, to the bit, a fit to the rows that are left"
+    if numbers is not None:
+        confirmed += "; its hash is that of these ids and this salt, as its writer chose them"
     doubts = ", ".join(unconfirmed.values())
-    text = f"{file}: verified: the chain holds {held}{meant}; the chain cannot confirm: {doubts}"
+    text = f"{file}: verified: the chain holds {confirmed}; the chain cannot confirm: {doubts}"
     facts = {
         "sound": True,
         "said": text,

@@ -1,4 +1,4 @@
-"""`munkey find`: look samples up by a picture, or a row of numbers."""
+"""The command `munkey find`: looks up samples by a picture or a row of numbers."""
 
 import sys
 import warnings
@@ -26,23 +26,23 @@ def find(
     directory: Directory,
     pictures: Pictures,
     count: Annotated[
-        int, typer.Option(min=1, max=1000, help="How many samples to list for each picture.")
+        int, typer.Option(min=1, max=1000, help="Number of samples to list for each picture.")
     ] = 10,
     above: Annotated[
-        float, typer.Option(min=-1, max=1, metavar="COSINE", help="The least cosine.")
+        float, typer.Option(min=-1, max=1, metavar="COSINE", help="Minimum cosine.")
     ] = -1,
     html: Page = None,
     on_bad: OnBadPictures = "raise",
     as_json: AsJson = False,
 ) -> None:
-    """Look samples up by a picture, or a row of numbers: the nearest ones, with class, person and file.
+    """Look up samples by a picture or a row of numbers: the nearest ones, with class, person and file.
 
     \b
     munkey find model picture.png
     munkey find model folder-of-pictures --above 0.95 --html nearest.html
     munkey find model rows.csv --count 3 --json
 
-    An exact copy is the same picture in every pixel that the model stores, or the same row. It is listed first.
+    An exact copy has the same pixels at the size that the model stores, or is the same row. It is listed first.
     """
     from munkey.core.files import atomic
     from munkey.deploy import json_answers

@@ -1,4 +1,4 @@
-"""The command `munkey forget`: what its words name, and what it says was done."""
+"""The command `munkey forget`: reads the request, deletes, and reports."""
 
 import re
 import secrets
@@ -15,7 +15,7 @@ from munkey.cli.output import FOUND_NOTHING, AfterDeletionError, say, working
 from munkey.core.console import counted, one_line
 
 if TYPE_CHECKING:
-    from munkey.deploy.deletions import DeletionPlan
+    from munkey.deploy.deletions import CertificateOrder, DeletionPlan
 
 OneFile = Path | None
 
@@ -25,37 +25,39 @@ def forget(
     more: given.MoreFiles = None,
     ids: given.Ids = None,
     ids_file: Annotated[
-        OneFile, typer.Option(metavar="FILE", help="Ids, one per line; - is standard input.")
+        OneFile,
+        typer.Option(metavar="FILE", help="A list of ids, one per line; - is standard input."),
     ] = None,
     files: given.Files = None,
     files_from: Annotated[
-        OneFile, typer.Option(metavar="FILE", help="Source files, one per line; - as above.")
+        OneFile,
+        typer.Option(metavar="FILE", help="A list of source files, one per line; -: see above."),
     ] = None,
     classes: given.Classes = None,
     units: given.Units = None,
     csv: Annotated[
-        OneFile, typer.Option(metavar="FILE", help="Requests: id, file, class, unit, request.")
+        OneFile,
+        typer.Option(metavar="FILE", help="A table of requests: id, file, class, unit, request."),
     ] = None,
     request: Annotated[
-        str | None, typer.Option(metavar="NUMBER", help="The request's; carried out once.")
+        str | None,
+        typer.Option(metavar="NUMBER", help="Number of the request, which is carried out once."),
     ] = None,
     ignore_missing: Annotated[
-        bool, typer.Option("--ignore-missing", help="Forget what is there.")
+        bool, typer.Option("--ignore-missing", help="Forget the samples that exist.")
     ] = False,
     also_identical: Annotated[
-        bool, typer.Option("--also-identical", help="Forget exact copies, too.")
+        bool, typer.Option("--also-identical", help="Forget exact copies as well.")
     ] = False,
     similar: Annotated[
         float | None,
-        typer.Option(
-            metavar="COSINE", help="List others with a key this near (0.95); 0: do not look."
-        ),
+        typer.Option(metavar="COSINE", help="List look-alikes: cosine of keys from 0.95; 0: none."),
     ] = None,
     also_similar: Annotated[
-        bool, typer.Option("--also-similar", help="Forget them, too; see --dry-run.")
+        bool, typer.Option("--also-similar", help="Forget look-alikes as well; see --dry-run.")
     ] = False,
     block_return: Annotated[
-        bool, typer.Option("--block-return", help="Let `add` refuse them from now on.")
+        bool, typer.Option("--block-return", help="Make `add` refuse these pictures from now on.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be forgotten; change nothing.")
@@ -65,15 +67,18 @@ def forget(
         typer.Option(metavar="FILE", help="Purge, then write a certificate: JSON and page."),
     ] = None,
     list_ids: Annotated[
-        bool, typer.Option("--list-ids", help="Let the certificate be a trace that names the ids.")
+        bool,
+        typer.Option(
+            "--list-ids", help="List the ids in the certificate, which then is a trace of them."
+        ),
     ] = False,
     salt_file: Annotated[
-        OneFile, typer.Option(metavar="FILE", help="Keep the certificate's salt there.")
+        OneFile, typer.Option(metavar="FILE", help="Write the salt of the certificate there.")
     ] = None,
     wait: given.Wait = 0,
     as_json: given.AsJson = False,
 ) -> None:
-    """Forget the named samples, or none if one is unknown. No answer rests on them once the command has returned.
+    """Forget the named samples, or none if one is unknown. Once the command returns, no answer uses them.
 
     \b
     munkey forget model --ids 17,42
@@ -81,46 +86,28 @@ def forget(
     munkey forget model --unit 'Anna K.' --also-identical --dry-run
     munkey forget model --csv requests.csv --certificate 'receipt-{request}.json'
 
-    Prints the head of the chain of deletions. Keep it elsewhere: `munkey verify DIR --published HEAD` then finds an
-    older copy that was put back.
+    Prints the head of the chain of deletions. Keep it somewhere else: `munkey verify DIR --published HEAD` then notices
+    a restored backup.
     """
-    listed = given.list_in(files_from, "files") if files_from else []
-    texts = {
-        "--ids": ids,
-        str(ids_file): "\n".join(given.list_in(ids_file, "ids")) if ids_file else None,
-    }
-    named = {
-        "ids": [
-            one
-            for where, text in texts.items()
-            if text is not None
-            for one in given.ids_in(where, text)
-        ],
-        "files": [*given.named_files(files, more), *filter(str.strip, listed)],
+    names: dict[str, list[Any]] = {
+        "ids": _ids_of(ids, ids_file),
+        "files": given.named_files(files, more),
         "labels": classes or [],
         "units": units or [],
     }
-    lines = [{kind: names} for kind, names in named.items() if names]
-    for sentence, wrong in {
-        "name what to forget: --ids, --ids-file, --files, --files-from, --class, --unit; or a --csv": bool(
-            lines
-        )
-        == (csv is not None),
-        "--class and --unit: both, or either? Name one; or both in a line of a CSV, for what is both": classes
-        and units,
-        "--request does not go with --csv, whose column `request` has the numbers": csv
-        and request is not None,
-        "--list-ids and --salt-file need a certificate: --certificate FILE": (list_ids or salt_file)
-        and not certificate,
-    }.items():
-        if wrong:
-            raise ValueError(sentence)
-    requests = {request: lines} if csv is None else _requests_in(csv, as_json)
+    if files_from:
+        names["files"] += filter(str.strip, given.list_in(files_from, "files"))
+    lines = [{kind: values} for kind, values in names.items() if values]
+    _require_one_meaning(names, csv, request)
+    if (list_ids or salt_file) and not certificate:
+        raise ValueError("--list-ids and --salt-file need a certificate: --certificate FILE")
+    requests = {request: lines}
+    if csv is not None:
+        requests = _requests_in(csv, as_json)
 
-    from munkey.deploy.certificate import Certificate, write_certificate, write_new
-    from munkey.deploy.deletions import CertificateOrder, DeletionRequest
+    from munkey.deploy.deletions import DeletionRequest
 
-    wanted = DeletionRequest(
+    deletion_request = DeletionRequest(
         requests,
         ignore_missing=ignore_missing,
         also_identical=also_identical,
@@ -128,72 +115,76 @@ def forget(
         also_similar=also_similar,
         block_return=block_return,
     )
-    done: list[dict[str, Any]] = []
-
-    def deliver(answer: dict[str, Any], made: Certificate) -> None:
-        file = written[answer["request"]]
-        answer.update({"page": str(write_certificate(made, file)), "certificate": str(file)})
-
+    done: list[dict[str, Any]] = []  # of the deletions so far, in case a later one fails
     try:
         with given.model(directory, writer=not dry_run, wait=wait) as predictor:
-            plan = predictor.plan(wanted)
-            new = [number for number, planned in plan.deletions.items() if not planned.earlier]
-            written, salt_files = _files(certificate, new), _files(salt_file, new)
-            given.require_certificates(directory, written.values(), salt_files.values())
+            plan = predictor.plan(deletion_request)
+            new_requests = [
+                number for number, planned in plan.deletions.items() if not planned.earlier
+            ]
+            certificate_files = _file_of_each(certificate, new_requests)
+            salt_files = _file_of_each(salt_file, new_requests)
+            given.require_certificates(directory, certificate_files.values(), salt_files.values())
             if dry_run:
                 answers = predictor.preview(plan)
             else:
-                salts = {
-                    number: secrets.token_bytes(16)
-                    for number in written
-                    if len(plan.deletions[number].ids)
-                }
-                for number in salts.keys() & salt_files.keys():
-                    write_new(salt_files[number], f"{salts[number].hex()}\n", 0o600)
-                order = CertificateOrder(
-                    salts, deliver, tell_salts=not salt_file, list_ids=list_ids
-                )
+                order = _order_certificates(plan, certificate_files, salt_files, list_ids)
                 with working("forgetting"):
                     answers = predictor.delete(plan, certificates=order, answers=done)
             for answer in answers:
                 answer.update(plan.deletions[answer["request"]].look_alikes)
-                for file in _files(certificate, [answer["request"]]).values():
-                    _say_certificate(answer, file, directory)
+                for file in _file_of_each(certificate, [answer["request"]]).values():
+                    _add_certificate(answer, file, directory)
             head = predictor.head
-        if unpurged := answers[0].get("unpurged"):
-            print(f"munkey: {unpurged}", file=sys.stderr)
-        end = _words_about_names(plan)
-        if any(
-            answer.get("deleted") and not (answer["purged"] or answer["repeated"] or unpurged)
-            for answer in done
-        ):
-            end.append(
-                f"names of source files and units stay in the directory until `munkey purge {directory}`"
-            )
-        end.append("nothing was changed" if dry_run else f"head of the chain: {head}")
-        value = answers[0] if csv is None else {"requests": answers, "left": answers[-1]["left"]}
+        value = answers[0]
+        if csv is not None:
+            value = {"requests": answers, "left": answers[-1]["left"]}
         value |= {"missing": plan.missing, "head": head}
-        say("\n".join([*(_worded(answer, directory) for answer in answers), *end]), value, as_json)
+        text = [_describe(answer, directory) for answer in answers]
+        text += _describe_missing(plan)
+        text += _describe_purge(answers, directory)
+        text.append("nothing was changed" if dry_run else f"head of the chain: {head}")
+        say("\n".join(text), value, as_json)
     except (Exception, KeyboardInterrupt) as error:
         if not done:
             raise
-        later = "`munkey certificate DIR FILE --deletion NUMBER` certifies it later"
-        said = [
-            *(_worded(answer, directory) for answer in done),
-            f"head of the chain: {done[-1]['head']}",
-            later,
-        ]
-        raise AfterDeletionError(error, "\n".join(said), done) from error
-    _exit_if_one_found_nothing(answers)
-
-
-def _exit_if_one_found_nothing(answers: list[dict[str, Any]]) -> None:
+        text = [_describe(answer, directory) for answer in done]
+        text.append(f"head of the chain: {done[-1]['head']}")
+        text.append("`munkey certificate DIR FILE --deletion NUMBER` certifies it later")
+        raise AfterDeletionError(error, "\n".join(text), done) from error
     if any(answer["found_nothing"] for answer in answers):
         raise typer.Exit(FOUND_NOTHING)
 
 
+def _require_one_meaning(names: dict[str, list[Any]], csv: OneFile, request: str | None) -> None:
+    """Raise ValueError if the options name nothing, or can mean two things."""
+    if any(names.values()) == (csv is not None):
+        raise ValueError(
+            "name what to forget: --ids, --ids-file, --files, --files-from, --class, --unit; or a --csv"
+        )
+    if names["labels"] and names["units"]:
+        raise ValueError(
+            "--class and --unit are ambiguous (samples of both, or of either?): name one of them; for"
+            " samples of both, write both in a line of a CSV file"
+        )
+    if csv and request is not None:
+        raise ValueError(
+            "--request cannot be combined with --csv, whose column `request` has the numbers"
+        )
+
+
+def _ids_of(ids: str | None, ids_file: OneFile) -> list[int]:
+    """The ids of both options."""
+    numbers = []
+    if ids is not None:
+        numbers += given.ids_in("--ids", ids)
+    if ids_file is not None:
+        numbers += given.ids_in(str(ids_file), "\n".join(given.list_in(ids_file, "ids")))
+    return numbers
+
+
 def _requests_in(file: Path, as_json: bool) -> dict[str | None, list[dict[str, list[Any]]]]:
-    """The requests of a CSV file. Where there are none, as on a day without any, the command says so and ends."""
+    """The requests of a CSV file. If it has none, as on a day without any, the command ends here."""
     requests = given.requests_in(file)
     if not requests:
         say(f"{file}: no requests, so nothing was changed", {"requests": []}, as_json)
@@ -201,35 +192,70 @@ def _requests_in(file: Path, as_json: bool) -> dict[str | None, list[dict[str, l
     return requests
 
 
-def _files(file: OneFile, numbers: Iterable[str | None]) -> dict[str | None, Path]:
-    """The file of each request, by its number; none where no file is given."""
-    names = {number: re.sub(r"[/\x00-\x1f]", "-", number or "") for number in numbers if file}
-    return {number: Path(str(file).replace("{request}", name)) for number, name in names.items()}
+def _file_of_each(file: OneFile, numbers: Iterable[str | None]) -> dict[str | None, Path]:
+    """The file of each request, by number: {request} in its name stands for the number."""
+    files = {}
+    if file:
+        for number in numbers:
+            name = re.sub(r"[/\x00-\x1f]", "-", number or "")
+            files[number] = Path(str(file).replace("{request}", name))
+    return files
 
 
-def _say_certificate(answer: dict[str, Any], file: Path, directory: Path) -> None:
-    """Put into the answer where its certificate lies or would; for a repeated request without it, what writes it."""
-    repeated = answer.get("repeated")
-    there = file.exists() if repeated else answer.get("would_delete")
-    answer.setdefault("certificate", str(file) if there else None)
-    if repeated and answer["deleted"] and not there:
+def _order_certificates(
+    plan: "DeletionPlan",
+    certificate_files: dict[str | None, Path],
+    salt_files: dict[str | None, Path],
+    list_ids: bool,
+) -> "CertificateOrder":
+    """The certificates to write during the deletion. Writes the files of salts now.
+
+    So no deletion can be without the salt of its certificate.
+    """
+    from munkey.deploy.certificate import Certificate, write_certificate, write_new
+    from munkey.deploy.deletions import CertificateOrder
+
+    salts = {}
+    for number in certificate_files:
+        if len(plan.deletions[number].ids):
+            salts[number] = secrets.token_bytes(16)
+    for number in salts.keys() & salt_files.keys():
+        write_new(salt_files[number], f"{salts[number].hex()}\n", 0o600)
+
+    def deliver(answer: dict[str, Any], document: Certificate) -> None:
+        file = certificate_files[answer["request"]]
+        answer["page"] = str(write_certificate(document, file))
+        answer["certificate"] = str(file)
+
+    return CertificateOrder(salts, deliver, tell_salts=not salt_files, list_ids=list_ids)
+
+
+def _add_certificate(answer: dict[str, Any], file: Path, directory: Path) -> None:
+    """Add where the certificate is or would be; if one of a repeated request is missing, how to write it."""
+    is_repeated = answer.get("repeated")
+    exists = file.exists() if is_repeated else answer.get("would_delete")
+    answer.setdefault("certificate", str(file) if exists else None)
+    if is_repeated and answer["deleted"] and not exists:
         words = ["munkey", "certificate", f"{directory}", f"{file}", "--request", answer["request"]]
         answer["certify"] = shlex.join(words)
 
 
-def _look_alikes(above: float, also: bool, samples: list[dict[str, Any]]) -> str:
-    """How many there are, which, and whether they are kept."""
-    from munkey.deploy.errors import first_ten
+def _describe_purge(answers: list[dict[str, Any]], directory: Path) -> list[str]:
+    """A line if names of source files and units stay in the directory."""
+    unpurged = answers[0].get("unpurged")
+    if unpurged:
+        print(f"munkey: {unpurged}", file=sys.stderr)
+        return []
+    for answer in answers:
+        if answer.get("deleted") and not (answer["purged"] or answer["repeated"]):
+            return [
+                f"names of source files and units stay in the directory until `munkey purge {directory}`"
+            ]
+    return []
 
-    ids = first_ten([f"{each['id']} ({each['cosine']:.2f})" for each in samples])
-    units = sorted({each["unit"] for each in samples if each["unit"]})
-    kept = f"kept, with keys as near as {above:g} (cosine); --also-similar forgets them too"
-    which = f"ids {ids}" + (f", of unit {first_ten(units)}" if units else "")
-    return f"{counted(len(samples), 'look-alike')} {'among these' if also else kept}: {which}"
 
-
-def _words_about_names(plan: "DeletionPlan") -> list[str]:
-    """The names that no sample has, and the held names that are near them."""
+def _describe_missing(plan: "DeletionPlan") -> list[str]:
+    """Lines about the names that no sample has, with similar names."""
     from munkey.deploy.errors import HELD, first_ten
 
     lines = []
@@ -240,67 +266,106 @@ def _words_about_names(plan: "DeletionPlan") -> list[str]:
     return lines
 
 
-def _worded(answer: dict[str, Any], directory: Path) -> str:
-    """What was done for a request, or would be."""
-    from munkey.deploy.errors import first_ten
-
+def _describe(answer: dict[str, Any], directory: Path) -> str:
+    """The text for a request: what was done, or would be."""
     name = f"request {one_line(answer['request'])}: " if answer["request"] else ""
     if answer.get("repeated"):
-        certify = (
-            f"\nno certificate is there: `{one_line(answer['certify'])}` writes it"
-            if "certify" in answer
-            else ""
-        )
         if answer["found_nothing"]:
             return f"{name}found nothing on {answer['when']}; deleted nothing"
-        return f"{name}carried out on {answer['when']}, so nothing was changed{certify}"
-    if dry_run := "would_delete" in answer:
-        classes = ", ".join(f"{each} {count:,}" for each, count in answer["classes"].items())
-        said = f"would forget {counted(len(answer['would_delete']), 'sample')}{classes and f' ({classes})'} and keep"
-        lines = [f"{name}{said} {answer['left']:,}"]
-        lines += [f"ids {first_ten(answer['would_delete'])}"] if answer["would_delete"] else []
-    else:
-        numbers = (
-            f"; numbers {answer['first']} to {answer['last']} of the chain"
-            if answer["deleted"]
-            else ""
-        )
-        lines = [
-            f"{name}forgot {counted(answer['deleted'], 'sample')}, {answer['left']:,} left{numbers}"
-        ]
+        text = f"{name}carried out on {answer['when']}, so nothing was changed"
+        if "certify" in answer:
+            text += f"\nno certificate is there: `{one_line(answer['certify'])}` writes it"
+        return text
+    is_dry_run = "would_delete" in answer
     if answer["found_nothing"]:
-        done = "would delete" if dry_run else "deleted"
-        why = "nothing that it names is held: forgotten earlier, see `munkey log`, or never in this memory"
-        lines = [f"{name}found nothing now; {done} nothing, {answer['left']:,} left", why]
-    if copies := answer["copies"]:
-        ids, units = (
-            [copy["id"] for copy in copies],
-            sorted({copy["unit"] for copy in copies if copy["unit"]}),
-        )
-        which = f"ids {first_ten(ids)}" + (f", of unit {first_ten(units)}" if units else "")
-        request = " --request NEW" if answer["request"] else ""
-        again = f"`munkey forget {shlex.quote(str(directory))} --ids {','.join(map(str, ids))}{request}`"
-        way = f"{'--also-identical' if dry_run else again} forgets them too"
-        stay = f"exact copies of these stay: {which}; {way}"
-        lines.append(
-            stay
-            if answer["identical"]
-            else f"{len(ids):,} of these are exact copies of the named: {which}"
-        )
-    if (near := answer.get("similar")) and near["samples"]:
-        lines.append(_look_alikes(**near))
-    if emptied := answer.get("emptied"):
-        lines.append(
-            f"no sample is left of {first_ten(emptied)}; `predict --only-held-classes` never answers it"
-        )
+        verb = "would delete" if is_dry_run else "deleted"
+        lines = [
+            f"{name}found nothing now; {verb} nothing, {answer['left']:,} left",
+            "no sample that it names is in the memory: forgotten earlier, see `munkey log`, or never in it",
+        ]
+    elif is_dry_run:
+        lines = _describe_dry_run(answer, name)
+    else:
+        text = f"{name}forgot {counted(answer['deleted'], 'sample')}, {answer['left']:,} left"
+        if answer["deleted"]:
+            text += f"; numbers {answer['first']} to {answer['last']} of the chain"
+        lines = [text]
+    lines += _describe_relatives(answer, directory, is_dry_run)
     if "certificate" in answer:
-        file = answer["certificate"]
-        place = (
-            f"would be written to {file}"
-            if dry_run
-            else f"{file}; readable page: {answer.get('page')}"
-        )
-        lines.append(f"certificate: {place if file else 'none, since there is nothing to delete'}")
+        lines.append(f"certificate: {_describe_certificate(answer, is_dry_run)}")
     if "salt" in answer:
         lines.append(f"salt of its ids, stored in no file: {answer['salt']}")
     return "\n".join(lines)
+
+
+def _describe_dry_run(answer: dict[str, Any], name: str) -> list[str]:
+    from munkey.deploy.errors import first_ten
+
+    text = f"{name}would forget {counted(len(answer['would_delete']), 'sample')}"
+    if answer["classes"]:
+        counts = [f"{label} {count:,}" for label, count in answer["classes"].items()]
+        text += f" ({', '.join(counts)})"
+    lines = [f"{text} and keep {answer['left']:,}"]
+    if answer["would_delete"]:
+        lines.append(f"ids {first_ten(answer['would_delete'])}")
+    return lines
+
+
+def _describe_relatives(answer: dict[str, Any], directory: Path, is_dry_run: bool) -> list[str]:
+    """Lines about exact copies, look-alikes, and classes without samples."""
+    from munkey.deploy.errors import first_ten
+
+    lines = []
+    copies = answer["copies"]
+    if copies:
+        ids = [copy["id"] for copy in copies]
+        which = f"ids {first_ten(ids)}{_of_units(copies)}"
+        if not answer["identical"]:
+            lines.append(f"{len(ids):,} of these are exact copies of the named: {which}")
+        else:
+            option = "--also-identical"
+            if not is_dry_run:
+                option = (
+                    f"`munkey forget {shlex.quote(str(directory))} --ids {','.join(map(str, ids))}"
+                )
+                option += " --request NEW`" if answer["request"] else "`"
+            lines.append(f"exact copies of these stay: {which}; {option} forgets them too")
+    similar = answer.get("similar")
+    if similar and similar["samples"]:
+        lines.append(_describe_look_alikes(**similar))
+    emptied = answer.get("emptied")
+    if emptied:
+        lines.append(
+            f"no sample is left in class {first_ten(emptied)}; `predict --only-held-classes` never predicts it"
+        )
+    return lines
+
+
+def _describe_look_alikes(above: float, also: bool, samples: list[dict[str, Any]]) -> str:
+    """How many look-alikes there are, which, and whether they stay."""
+    from munkey.deploy.errors import first_ten
+
+    ids = first_ten([f"{sample['id']} ({sample['cosine']:.2f})" for sample in samples])
+    fate = f"kept, with keys as near as {above:g} (cosine); --also-similar forgets them too"
+    if also:
+        fate = "among these"
+    return f"{counted(len(samples), 'look-alike')} {fate}: ids {ids}{_of_units(samples)}"
+
+
+def _of_units(samples: list[dict[str, Any]]) -> str:
+    """The units of samples, as the end of a phrase; empty if they have none."""
+    from munkey.deploy.errors import first_ten
+
+    units = sorted({sample["unit"] for sample in samples if sample["unit"]})
+    if not units:
+        return ""
+    return f", of unit {first_ten(units)}"
+
+
+def _describe_certificate(answer: dict[str, Any], is_dry_run: bool) -> str:
+    file = answer["certificate"]
+    if not file:
+        return "none, since there is nothing to delete"
+    if is_dry_run:
+        return f"would be written to {file}"
+    return f"{file}; readable page: {answer.get('page')}"

@@ -1,4 +1,4 @@
-"""`munkey mlflow`: log the results of this folder in MLflow again, and look at them."""
+"""The commands `munkey mlflow`: log results in MLflow again, and compare methods there."""
 
 import os
 import socket
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from munkey.experiment.tracking.runs import Results
 
 app = typer.Typer(
-    name="mlflow", help="Results in MLflow: log them again, compare methods.", no_args_is_help=True
+    name="mlflow", help="Log results in MLflow again; compare methods there.", no_args_is_help=True
 )
 
 Overlays = Annotated[list[Path] | None, OVERLAYS]
 
 
 class StaleResultsError(ValueError):
-    """The results were made with other parameters than those of now."""
+    """The results were made with other parameters than the present ones."""
 
 
 @app.command()
 def sync(overlays: Overlays = None) -> None:
-    """Log the results in MLflow again, as after `dvc pull`. No result changes, nor what DVC knows.
+    """Log the results in MLflow again, e.g. after `dvc pull`. It changes no result and nothing in DVC.
 
     \b
     munkey mlflow sync
@@ -50,10 +50,10 @@ def sync(overlays: Overlays = None) -> None:
 def ui(
     overlays: Overlays = None,
     port: Annotated[
-        int, typer.Option(min=1, max=65535, help="Where MLflow listens on this machine.")
+        int, typer.Option(min=1, max=65535, help="Port of MLflow on this machine.")
     ] = 5000,
 ) -> None:
-    """Print the addresses that compare methods, then start MLflow, unless a server is set.
+    """Print the addresses of MLflow's comparisons of methods; then start MLflow, unless params.yaml names a server.
 
     \b
     munkey mlflow ui
@@ -68,12 +68,12 @@ def ui(
         require_free(port)
     with open_store(uri) as client:
         addresses = comparisons(client, site_of(uri, port))
-    if not addresses:
-        print("This store is empty: `make run` fills it, or `munkey mlflow sync`", flush=True)
-    else:
+    if addresses:
         print("Compare methods at:")
         for name, address in addresses.items():
             print(f"{name}\n  {address}", flush=True)
+    else:
+        print("This store is empty: `make run` fills it, or `munkey mlflow sync`", flush=True)
     if not is_server:
         os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"
         command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1", "--port", str(port)]
@@ -88,31 +88,35 @@ def require_free(port: int) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise OSError(
-                f"port {port} of this machine cannot be used ({error.strerror}): another program may listen there,"
-                f" e.g. an MLflow that still runs; stop it, or choose another port: make ui PORT={port + 1}"
+                f"port {port} of this machine cannot be used ({error.strerror}): another program may be"
+                " listening there, e.g. an MLflow that is still running; stop it, or choose another port:"
+                f" make ui PORT={port + 1}"
             ) from None
 
 
 def results_of(plan: "Plan") -> "Results":
-    """What a run of these parameters made. Raises FileNotFoundError, DamagedFileError, StaleResultsError."""
+    """The results of a run with these parameters.
+
+    Raises FileNotFoundError, DamagedFileError, StaleResultsError.
+    """
     from munkey.core.files import read_json, read_table
     from munkey.experiment.plan.exhibits import Exhibits
     from munkey.experiment.tracking.runs import Results
     from munkey.settings import values_of
 
-    made_with = read_json(plan.layout.settings)
+    settings = read_json(plan.layout.settings)
     metrics = read_table(plan.layout.all_metrics)
     runs = set(
         zip(metrics["dataset"], metrics["rate"], metrics["seed"], metrics["method"], strict=True)
     )
     planned = {(run.dataset, float(run.rate), run.seed, run.method) for run in plan.main}
     changed = any(
-        made_with.get(case) != values_of(plan.export_settings(case))
-        for case in plan.params.datasets
+        settings.get(case) != values_of(plan.export_settings(case)) for case in plan.params.datasets
     )
     if changed or runs != planned:
         raise StaleResultsError(
-            "the results were not made with the present parameters, params.yaml and its overlays: `make run` first"
+            "the results were made with other parameters than those of params.yaml and its overlays:"
+            " run `make run` first"
         )
     inference = {dataset: plan.asked(dataset) for dataset in plan.params.datasets}
     return Results(plan.layout, plan.main, Exhibits(plan).titles, inference)

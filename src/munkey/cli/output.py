@@ -1,4 +1,4 @@
-"""What the command says and how it ends: text or JSON on standard output, everything else on standard error."""
+"""Output and exit codes: results as text or JSON on standard output, everything else on standard error."""
 
 import json
 import os
@@ -14,40 +14,38 @@ FAILED, BAD_INPUT, LOCKED, MACHINE, FOUND_NOTHING, INTERRUPTED = 1, 2, 3, 4, 5, 
 
 
 class NotVerifiedError(Exception):
-    """A check was made, and what it found is not as it must be. The message says what."""
+    """A check failed. The message says why."""
 
 
 class AfterDeletionError(Exception):
-    """Samples are forgotten, and what was to follow failed. deletions: those that are on the disk, as JSON."""
+    """Samples are forgotten, but a later step failed. deletions: those that are on disk, as JSON."""
 
     def __init__(
         self, error: BaseException, text: str, deletions: Sequence[Mapping[str, Any]]
     ) -> None:
-        why = (
-            "interrupted"
-            if isinstance(error, KeyboardInterrupt)
-            else str(error) or type(error).__name__
-        )
-        super().__init__(f"{why}. But this is done, and on the disk:\n{text}")
+        reason = str(error) or type(error).__name__
+        if isinstance(error, KeyboardInterrupt):
+            reason = "interrupted"
+        super().__init__(f"{reason}. But this is done, and on disk:\n{text}")
         self.deletions = deletions
 
 
 def say(text: str, value: Mapping[str, object], as_json: bool) -> None:
-    """Print the text, or the value as JSON; characters that standard output cannot encode are escaped."""
+    """Print the text, or the value as JSON. Characters that standard output cannot encode are escaped."""
+    if as_json:
+        text = json.dumps(value, indent=2)
+    encoding = sys.stdout.encoding
     try:
-        said, encoding = (
-            printable(json.dumps(value, indent=2) if as_json else text),
-            sys.stdout.encoding,
-        )
-        print(said.encode(encoding, "backslashreplace").decode(encoding), flush=True)
-    except OSError:  # a full disk, or nobody who reads: Python would try again at its end
-        with suppress(OSError):  # where standard output is no file
+        encoded = printable(text).encode(encoding, "backslashreplace")
+        print(encoded.decode(encoding), flush=True)
+    except OSError:  # a full disk or a closed pipe: Python would try to write again at exit
+        with suppress(OSError):  # if standard output is not a file
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise
 
 
 def table(lines: Sequence[Sequence[object]]) -> str:
-    """Columns of text below the first line, a line each, whatever stands in a name."""
+    """Aligned columns under a header. A row takes one line, even if a name has line breaks."""
     from tabulate import tabulate
 
     cells = [["" if cell is None else one_line(str(cell)) for cell in line] for line in lines]
@@ -55,7 +53,7 @@ def table(lines: Sequence[Sequence[object]]) -> str:
 
 
 def code_of(error: BaseException) -> int | None:
-    """The exit code of an error that a person can do something about; None for any other."""
+    """The exit code of an error that the user can act on; None for any other."""
     from munkey.deploy.errors import UnknownNamesError
     from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
 
@@ -69,24 +67,29 @@ def code_of(error: BaseException) -> int | None:
         ),
         ((OSError, ClosedMemoryError, AfterDeletionError), MACHINE),
     )
-    cause = error.__cause__ if isinstance(error, AfterDeletionError) else None
-    known = cause if isinstance(cause, KeyboardInterrupt) else error
-    return next((code for kinds, code in codes if isinstance(known, kinds)), None)
+    if isinstance(error, AfterDeletionError) and isinstance(error.__cause__, KeyboardInterrupt):
+        return INTERRUPTED
+    for kinds, code in codes:
+        if isinstance(error, kinds):
+            return code
+    return None
 
 
 def refused(error: BaseException, as_json: bool) -> None:
-    """Say in a sentence what went wrong."""
+    """Print the error on standard error, and as JSON if that was asked for."""
     print(printable(f"munkey: {error}"), file=sys.stderr)
     if as_json:
         value: dict[str, object] = {"error": str(error), "code": code_of(error)}
         if isinstance(error, AfterDeletionError):
             value["deletions"] = error.deletions
-        with suppress(OSError):  # said above
+        with suppress(OSError):  # the message is on standard error already
             say("", value, True)
 
 
 def working(what: str) -> AbstractContextManager[object]:
-    """A line that moves while something of unknown length is done, where a person watches."""
+    """A spinner in a terminal, while something of unknown length is done."""
+    if not sys.stderr.isatty():
+        return nullcontext()
     from rich.console import Console
 
-    return Console(stderr=True).status(what) if sys.stderr.isatty() else nullcontext()
+    return Console(stderr=True).status(what)

@@ -1,4 +1,4 @@
-"""The commands that use a model: predict, add, export, serve. `forget` and `find` have files of their own."""
+"""The commands that use a model: predict, add, export, serve. `forget` and `find` have their own files."""
 
 import sys
 import warnings
@@ -28,13 +28,13 @@ def predict(
     directory: Directory,
     pictures: Pictures,
     explain: Annotated[
-        bool, typer.Option("--explain", help="List the samples that each answer rests on.")
+        bool, typer.Option("--explain", help="List the samples behind each answer.")
     ] = False,
     html: Page = None,
     only_held_classes: Annotated[
         bool,
         typer.Option(
-            "--only-held-classes", help="Never answer a class of which no sample is left."
+            "--only-held-classes", help="Never predict a class without samples in the memory."
         ),
     ] = False,
     on_bad: OnBadPictures = "raise",
@@ -47,8 +47,8 @@ def predict(
     munkey predict model folder-of-pictures --explain --html answer.html
     munkey predict model *.png --json | jq '.predictions[].class'
 
-    The page shows a neighbor's picture if its source file is still there; in Python, explain.page(answer, images) shows
-    those of samples without files, such as digits, too.
+    The page shows the picture of a neighbor if its source file still exists. For samples without files, such as digits,
+    use explain.page(answer, images) in Python.
     """
     from rich.console import Console
     from rich.progress import track
@@ -61,9 +61,9 @@ def predict(
 
     require_page(directory, html)
     with model(directory) as predictor:
-        single = list(each(pictures))
-        size = len(single) if html else PICTURES_AT_ONCE  # a page needs all of them
-        parts = [single[start : start + size] for start in range(0, len(single), size)]
+        files = list(each(pictures))
+        size = len(files) if html else PICTURES_AT_ONCE  # a page needs all of them
+        parts = [files[start : start + size] for start in range(0, len(files), size)]
         answers = []
         basis = ""
         faults = []
@@ -97,9 +97,11 @@ def predict(
             lines.append(
                 f"  {near['weight']:.3f}  {facts}{', ' if near['file'] else ''}{near['file'] or ''}"
             )
+    value: dict[str, object] = {"predictions": answers}
     if explain:
         lines.append(basis)
-    say("\n".join(lines), {"predictions": answers} | ({"basis": basis} if explain else {}), as_json)
+        value["basis"] = basis
+    say("\n".join(lines), value, as_json)
 
 
 def _refuse_label(value: str | None) -> None:
@@ -123,18 +125,18 @@ def add(
     ],
     _label: RenamedLabel = None,
     unit: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The person, say, whom all of them show.")
+        str | None, typer.Option(metavar="NAME", help="Their unit, e.g. the person they show.")
     ] = None,
     allow_blocked: Annotated[
         bool,
         typer.Option(
-            "--allow-blocked", help="Even pictures that were forgotten with --block-return."
+            "--allow-blocked", help="Add even pictures that were forgotten with --block-return."
         ),
     ] = False,
     wait: Wait = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Remember pictures of a class, without training. Says which are there already, under other ids.
+    """Add pictures of a class to the memory, without training. Names exact copies that it has already.
 
     \b
     munkey add model new/*.png --class cat
@@ -145,21 +147,21 @@ def add(
     from munkey.deploy.model.images import each
 
     with model(directory, writer=True, wait=wait) as predictor:
-        single = list(each(pictures))
+        files = list(each(pictures))
         with working("adding"):
             added = predictor.add(
-                single,
-                [label] * len(single),
-                units=[unit] * len(single),
+                files,
+                [label] * len(files),
+                units=[unit] * len(files),
                 allow_blocked=allow_blocked,
             )
     value = json_answers.addition(added) | {"class": label}
     ids = value["ids"]
-    said_ids = f"id {ids[0]}" if len(ids) == 1 else f"ids {ids[0]} to {ids[-1]}"
-    twins = [
-        f"\nid {new} is an exact copy of {first_ten(old)}" for new, old in added.identical.items()
-    ]
-    say(f"added {len(ids)} of class {label}: {said_ids}{''.join(twins)}", value, as_json)
+    which = f"id {ids[0]}" if len(ids) == 1 else f"ids {ids[0]} to {ids[-1]}"
+    lines = [f"added {len(ids)} of class {label}: {which}"]
+    for new, old in added.identical.items():
+        lines.append(f"id {new} is an exact copy of {first_ten(old)}")
+    say("\n".join(lines), value, as_json)
 
 
 def export(
@@ -180,7 +182,7 @@ def export(
     munkey export default/digits/seed0 model
     munkey export results/default/models/digits/seed0/full/original-m model
 
-    The directory has all that is needed to classify and to forget, and a model card. Nothing in it runs code.
+    The directory has everything needed to classify and to forget, and a model card. No file in it is executed.
     """
     with working("exporting"):
         from munkey.deploy.model.export import export as exported
@@ -201,18 +203,19 @@ def serve(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="With the token for deleting, which may do all; else it is made up.",
+            help="File with the token for deleting, which may do everything; default: a random one.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Serve the model over HTTP, and say how to call it.
+    """Serve the model over HTTP, and print how to call it.
 
     \b
     munkey serve model --port 8000
     MUNKEY_TOKEN=$(cat token) munkey serve model --host 0.0.0.0
 
-    Tokens in MUNKEY_VERIFY_TOKEN and MUNKEY_PREDICT_TOKEN only check and list, and only predict, which else is open.
+    MUNKEY_VERIFY_TOKEN sets a token that may only check and list; MUNKEY_PREDICT_TOKEN one that may only predict.
+    Without the latter, anyone may predict.
     """
     from munkey.deploy.http import server
 
