@@ -1,4 +1,4 @@
-"""Arguments that several commands share, how files of requests are read, and where commands may write."""
+"""Arguments that several commands share; files of requests; where commands may write."""
 
 import os
 import re
@@ -59,7 +59,7 @@ Files = Annotated[
 # A shell turns `--files *` into one option and further arguments.
 MoreFiles = Annotated[Names, typer.Argument(metavar="PICTURE", hidden=True)]
 
-# The characters that begin a formula in a spreadsheet, also in full width; an apostrophe prevents that.
+# Characters that begin a formula in a spreadsheet, also in full width; an apostrophe prevents that.
 FORMULAS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20'")
 UNSHOWN = re.compile(rf"{UNSEEN.pattern}|[\t\n]")
 QUOTED = re.compile(r"'((?:[^\\]|\\\\|\\u[0-9a-f]{4})*)", re.DOTALL)
@@ -90,7 +90,7 @@ def named_files(files: Names, more: Names) -> list[str]:
 
 
 def ids_in(where: str, text: str) -> list[int]:
-    """Ids, separated by commas or white space. Raises ValueError, which names `where`, for anything else."""
+    """Ids, separated by commas or white space. Else ValueError, which says `where` they were."""
     if not text.strip(" ,\n\t\r"):
         raise ValueError(f"{where}: no ids; write whole numbers from 0, e.g. 1,2,3")
     words = re.split(r"[\s,]+", text.strip(" ,\n\t\r"))
@@ -103,9 +103,10 @@ def ids_in(where: str, text: str) -> list[int]:
 
 
 def list_in(file: Path, kind: str) -> list[str]:
-    """A list of ids or files: the lines of a text file, or a column of a CSV file; `-` is standard input.
+    """A list of ids or files: the lines of a text file, or a column of a CSV file.
 
-    kind: a value of COLUMNS. Raises ValueError if the file is not UTF-8, or not valid as CSV.
+    file: `-` is standard input; kind: a value of COLUMNS. Raises ValueError if the file is not UTF-8,
+    or not valid as CSV.
     """
     from munkey.core.files import given_text
     from munkey.data.intake.csv_tables import table_of
@@ -130,9 +131,10 @@ def _kinds_of_header(file: Path, line: str) -> list[str]:
 
 
 def requests_in(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
-    """The lines of a CSV file by the number of their request, None without such a column; `-` is standard input.
+    """The lines of a CSV file by the number of their request, None without such a column.
 
-    A file with nothing but a header has no requests. Raises ValueError that names the invalid line or column.
+    file: `-` is standard input; with nothing but a header it has no requests. Raises ValueError that
+    names the invalid line or column.
     """
     from munkey.data.intake.csv_tables import read_table
 
@@ -199,8 +201,8 @@ def unit_in(cell: str) -> str | None:
 def cell_of(name: str) -> str:
     """A name as a cell that is safe to open in a spreadsheet, and that `name_in` reads back.
 
-    If the name looks like a formula, or has invisible characters, the cell begins with an apostrophe. Backslashes
-    are then doubled, and invisible characters written as \\u and four hexadecimal digits.
+    If the name looks like a formula, or has invisible characters, the cell begins with an apostrophe.
+    Backslashes are then doubled, and invisible characters are \\u and four hexadecimal digits.
     """
     if name[:1] in FORMULAS or UNSHOWN.search(name) or name_in(name) != name:
         return "'" + UNSHOWN.sub(lambda one: f"\\u{ord(one[0]):04x}", name.replace("\\", "\\\\"))
@@ -216,7 +218,7 @@ def name_in(cell: str) -> str:
 
 
 def salt_of(salt: str | None, file: Path | None) -> bytes:
-    """The salt in a hexadecimal text or a file; empty without either. Raises ValueError if it is invalid."""
+    """The salt in a hexadecimal text or a file; empty without either. Else ValueError."""
     from munkey.core.files import given_text
 
     if file:
@@ -233,7 +235,7 @@ def salt_of(salt: str | None, file: Path | None) -> bytes:
 
 
 def require_outside(directory: Path, file: Path) -> None:
-    """Raise ValueError for a folder, or a file in the model's directory, where it could destroy the model."""
+    """Raise ValueError for a folder, or a file in the model's directory."""
     if file.is_dir():
         raise ValueError(
             f"{file}: is a folder; give the name of a file in it, outside the model's directory"
@@ -245,7 +247,7 @@ def require_outside(directory: Path, file: Path) -> None:
 
 
 def require_page(directory: Path, file: Path | None) -> None:
-    """Raise ValueError unless a page may be written to the file: only our own pages are overwritten."""
+    """Raise ValueError for a file that is not a page of ours, which we may overwrite."""
     from munkey.deploy.model.explain import is_page
 
     if file is None:
@@ -260,7 +262,7 @@ def require_page(directory: Path, file: Path | None) -> None:
 def require_certificates(
     directory: Path, files: Collection[Path], salt_files: Collection[Path] = ()
 ) -> None:
-    """Raise ValueError unless certificates, their pages and salts can be written, each to its own file."""
+    """Raise ValueError unless certificates, pages and salts can be written, each to its own file."""
     from munkey.deploy.certificate import page_of
 
     for file in salt_files:

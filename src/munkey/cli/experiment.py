@@ -63,7 +63,7 @@ def plan(
         bool, typer.Option("--json", help="Print JSON: seconds, bytes, operations.")
     ] = False,
 ) -> None:
-    """Estimate what an experiment costs before its first job: trainings, steps, operations, hours, disk.
+    """Estimate an experiment's cost before its first job: trainings, steps, operations, hours, disk.
 
     \b
     munkey plan                                   params.yaml on this machine

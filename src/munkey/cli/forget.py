@@ -231,7 +231,7 @@ def _order_certificates(
 
 
 def _add_certificate(answer: dict[str, Any], file: Path, directory: Path) -> None:
-    """Add where the certificate is or would be; if one of a repeated request is missing, how to write it."""
+    """Add the file of the certificate; or the command that writes it, if a repeated request lacks it."""
     is_repeated = answer.get("repeated")
     exists = file.exists() if is_repeated else answer.get("would_delete")
     answer.setdefault("certificate", str(file) if exists else None)
@@ -267,7 +267,7 @@ def _describe_missing(plan: "DeletionPlan") -> list[str]:
 
 
 def _describe(answer: dict[str, Any], directory: Path) -> str:
-    """The text for a request: what was done, or would be."""
+    """The text about a request that was carried out, or would be."""
     name = f"request {one_line(answer['request'])}: " if answer["request"] else ""
     if answer.get("repeated"):
         if answer["found_nothing"]:

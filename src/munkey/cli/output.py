@@ -1,4 +1,4 @@
-"""Output and exit codes: results as text or JSON on standard output, everything else on standard error."""
+"""Output and exit codes. Results go to standard output, everything else to standard error."""
 
 import json
 import os
@@ -18,7 +18,7 @@ class NotVerifiedError(Exception):
 
 
 class AfterDeletionError(Exception):
-    """Samples are forgotten, but a later step failed. deletions: those that are on disk, as JSON."""
+    """Samples are forgotten, but a later step failed. deletions: those on disk, as JSON."""
 
     def __init__(
         self, error: BaseException, text: str, deletions: Sequence[Mapping[str, Any]]
@@ -31,7 +31,7 @@ class AfterDeletionError(Exception):
 
 
 def say(text: str, value: Mapping[str, object], as_json: bool) -> None:
-    """Print the text, or the value as JSON. Characters that standard output cannot encode are escaped."""
+    """Print the text, or the value as JSON. Escapes characters that standard output cannot encode."""
     if as_json:
         text = json.dumps(value, indent=2)
     encoding = sys.stdout.encoding
