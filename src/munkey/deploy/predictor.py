@@ -703,7 +703,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         """The constants of a fitted family that no deletion recomputes; empty if deletion is exact
         without conditions, and for MUNKEY.
         """
-        fitted = self._model.fitted
+        fitted = self._model.fitted_model
         return fitted.family.constants(fitted.section) if fitted else []
 
     def verify(self, published: str | None = None) -> Report:

@@ -85,7 +85,7 @@ class LiveModel:
 
     @cached_property
     def fitted_model(self) -> "FittedModel | None":
-        """The model of a fitted family (KNN, LDA, NCM); None for MUNKEY."""
+        """The model of a fitted family; None for MUNKEY."""
         from munkey.deploy.model.fitted import FittedModel
 
         if self.manifest.settings is None:
