@@ -29,7 +29,8 @@ def module_of(path):
 
 
 @pytest.mark.parametrize("name", [module_of(path) for path in WITH_EXAMPLES])
-def test_the_examples_of_a_module_run_as_printed(name):
+def test_the_examples_of_a_module_run_as_printed(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     result = doctest.testmod(importlib.import_module(name), optionflags=FLAGS)
     assert result.attempted and not result.failed
 
