@@ -1,0 +1,262 @@
+"""Accuracy of the exact heads on stronger keys, after a deletion, and the time to extract these keys.
+
+    python -m benchmarks.keys data/cifar10-images --figure docs/results/keys/keys.png
+
+The folder holds train/CLASS/* and test/CLASS/*. Training pictures are drawn from the first files of
+each class, `--draws` times; a tenth of each draw is deleted; the accuracy is that on all test
+pictures. Each part of a key is extracted once and kept in `--cache`, as are the keys of mirror
+images. Its time is CPU time: other work on the machine changes it less.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from tabulate import tabulate
+
+from munkey import ForgettingKNN, ForgettingKRR, ForgettingLDA, ForgettingNCM, ForgettingRanPAC
+from munkey.core.console import progress
+from munkey.core.files import write_text
+from munkey.deploy.model.images import read_picture
+from munkey.encoders.keys import extract
+from munkey.encoders.parts import build, joined
+from munkey.estimators.classifier import ForgettingClassifier
+from munkey.settings import EncoderSettings
+
+# Parts from cheap to strong: a reader picks a key for a budget.
+LADDER = (
+    ("efficientnet-lite0@96", False),
+    ("efficientnet-lite0@96", True),
+    ("efficientnet-lite0@160", True),
+    ("efficientnet-lite2@224", True),
+    ("efficientnet-lite0@96+efficientnet-lite2@224", True),
+    ("efficientnet-lite0@96+efficientnet-lite1@192+efficientnet-lite2@224", True),
+    (
+        "efficientnet-lite0@96+efficientnet-lite1@192+efficientnet-lite2@160"
+        "+efficientnet-lite2@224",
+        True,
+    ),
+    (
+        "efficientnet-lite0@96+efficientnet-lite0@224+efficientnet-lite1@192"
+        "+efficientnet-lite2@160+efficientnet-lite2@224",
+        True,
+    ),
+)
+HEADS: dict[str, ForgettingClassifier] = {
+    "LDA": ForgettingLDA(alpha="auto"),
+    "KRR": ForgettingKRR(lam="auto"),
+    "KNN": ForgettingKNN(),
+    "NCM": ForgettingNCM(),
+    "RanPAC": ForgettingRanPAC(),
+}
+RATE = 0.1
+RESAMPLES = 2000
+
+
+class Pictures(NamedTuple):
+    """images: (N, H, W, 3) uint8, those to train on first; labels: (N,); train_count: how many."""
+
+    images: np.ndarray
+    labels: np.ndarray
+    train_count: int
+
+
+class Keys:
+    """The keys of pictures, by part, extracted once.
+
+    cache: where they are kept, with the CPU seconds that each part took.
+    """
+
+    def __init__(self, pictures: Pictures, cache: Path) -> None:
+        self.pictures = pictures
+        self.cache = cache
+        self._seconds_file = cache / "seconds.json"
+        self.seconds: dict[str, float] = {}
+        if self._seconds_file.exists():
+            self.seconds = json.loads(self._seconds_file.read_text())
+
+    def of(self, encoder: str, mirror: bool) -> np.ndarray:
+        """The keys (N, d) of all parts, as `keys.encoder` and `keys.mirror` make them."""
+        parts = []
+        for part in encoder.split("+"):
+            keys = self._extracted(part, is_mirrored=False)
+            if mirror:
+                keys = keys + self._extracted(part, is_mirrored=True)
+                keys = keys / np.linalg.norm(keys, axis=1, keepdims=True)
+            parts.append(keys)
+        return joined(parts) if len(parts) > 1 else parts[0]
+
+    def seconds_per_thousand(self, encoder: str, mirror: bool) -> float:
+        """CPU seconds to extract the keys of 1,000 pictures."""
+        total = 0.0
+        for part in encoder.split("+"):
+            total += self.seconds[f"{part}-0"]
+            if mirror:
+                total += self.seconds[f"{part}-1"]
+        return 1000 * total / len(self.pictures.images)
+
+    def _extracted(self, part: str, *, is_mirrored: bool) -> np.ndarray:
+        name = f"{part}-{int(is_mirrored)}"
+        file = self.cache / f"{name}.npy"
+        if not file.exists():
+            settings = EncoderSettings(encoder=part, revision=None, image_size=None, batch_size=64)
+            encode = build(settings, "cpu")
+            images = self.pictures.images
+            if is_mirrored:
+                images = np.ascontiguousarray(images[:, :, ::-1])
+            start = time.process_time()
+            keys = extract(
+                encode, images, 64, "cpu", lambda starts: progress(starts, name, "images", each=64)
+            )
+            self.seconds[name] = time.process_time() - start
+            np.save(file, keys)
+            write_text(self._seconds_file, json.dumps(self.seconds))
+        return np.load(file)
+
+
+def pictures_in(folder: Path, per_class: int) -> Pictures:
+    """The first training pictures of each class, then all test pictures."""
+    classes = sorted(path.name for path in (folder / "train").iterdir() if path.is_dir())
+    files: list[Path] = []
+    labels: list[int] = []
+    train_count = 0
+    for split, most in (("train", per_class), ("test", None)):
+        for number, name in enumerate(classes):
+            class_files = sorted((folder / split / name).iterdir())[:most]
+            files += class_files
+            labels += [number] * len(class_files)
+        if split == "train":
+            train_count = len(files)
+    images = [read_picture(file) for file in progress(files, "pictures", "pictures")]
+    return Pictures(np.stack(images), np.array(labels), train_count)
+
+
+def drawn_rows(pictures: Pictures, draw: int, share: float) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to train on, as many of each class, and those of them to delete."""
+    generator = np.random.default_rng(draw)
+    rows: list[int] = []
+    deleted: list[int] = []
+    labels = pictures.labels[: pictures.train_count]
+    for label in np.unique(labels):
+        of_class = generator.permutation(np.flatnonzero(labels == label))
+        of_class = of_class[: round(share * len(of_class))]
+        rows += of_class.tolist()
+        deleted += of_class[: round(RATE * len(of_class))].tolist()
+    return np.sort(rows), np.sort(deleted)
+
+
+def is_right(
+    head: ForgettingClassifier, keys: np.ndarray, pictures: Pictures, draw: int, share: float
+) -> np.ndarray:
+    """Whether each test picture is classified correctly (T,) after the deletion."""
+    rows, deleted = drawn_rows(pictures, draw, share)
+    head.fit(keys[rows], pictures.labels[rows], ids=rows)
+    head.forget(deleted)
+    predicted = head.predict(keys[pictures.train_count :])
+    return predicted == pictures.labels[pictures.train_count :]
+
+
+def difference(first: np.ndarray, second: np.ndarray) -> tuple[float, float, float]:
+    """Points by which the first is more accurate, with its 95 % interval.
+
+    first, second: (draws, T) bool, of the same draws and test pictures. Both are resampled, so the
+    interval covers other training pictures as well as other test pictures.
+    """
+    generator = np.random.default_rng(0)
+    gains = 100.0 * (first.astype(float) - second.astype(float))
+    draws, count = gains.shape
+    means = []
+    for _ in range(RESAMPLES):
+        sampled_draws = generator.integers(0, draws, draws)
+        weights = generator.multinomial(count, np.full(count, 1 / count)) / count
+        means.append(float(gains[sampled_draws].mean(axis=0) @ weights))
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(gains.mean()), float(low), float(high)
+
+
+def key_name(encoder: str, mirror: bool) -> str:
+    """A key as the table and the figure call it."""
+    name = encoder.replace("efficientnet-", "").replace("+", " + ")
+    return f"{name}, mirrored" if mirror else name
+
+
+def table_row(
+    name: str, keys: np.ndarray, seconds: float, right: dict[str, np.ndarray]
+) -> dict[str, object]:
+    """Accuracy of each head after the deletion, and by how much LDA is ahead of two others."""
+    row: dict[str, object] = {"Key": name, "d": keys.shape[1], "s / 1,000": f"{seconds:.0f}"}
+    for head, flags in right.items():
+        by_draw = 100 * flags.mean(axis=1)
+        row[head] = f"{by_draw.mean():.2f} ± {by_draw.std(ddof=1):.2f}"
+    for other in ("KRR", "KNN"):
+        gain, low, high = difference(right["LDA"], right[other])
+        row[f"LDA minus {other}"] = f"{gain:+.2f} [{low:.2f}, {high:.2f}]"
+    return row
+
+
+def draw_figure(points: pd.DataFrame, file: Path) -> None:
+    """Accuracy against extraction time, one line a head."""
+    from munkey.report.figures.theme import canvas, line_style
+
+    figure = canvas(6.4, 4.0)
+    axes = figure.subplots()
+    for number, (head, part) in enumerate(points.groupby("head", sort=False)):
+        line = part.sort_values("seconds")
+        axes.errorbar(
+            line["seconds"], line["accuracy"], line["sd"], label=head, **line_style(number)
+        )
+    axes.set_xscale("log")
+    axes.set_xlabel("extraction [CPU s per 1,000 pictures]")
+    axes.set_ylabel("test accuracy after deletion [%]")
+    axes.legend(frameon=False)
+    figure.savefig(file, dpi=150)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--per-class", type=int, default=300)
+    parser.add_argument("--share", type=float, default=0.8)
+    parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--cache", type=Path, default=Path("cache/benchmarks/keys"))
+    parser.add_argument("--figure", type=Path)
+    parser.add_argument("--table", type=Path)
+    arguments = parser.parse_args()
+    arguments.cache.mkdir(parents=True, exist_ok=True)
+    pictures = pictures_in(arguments.folder, arguments.per_class)
+    extracted = Keys(pictures, arguments.cache)
+    rows = []
+    points = []
+    for encoder, mirror in LADDER:
+        keys = extracted.of(encoder, mirror)
+        seconds = extracted.seconds_per_thousand(encoder, mirror)
+        right = {}
+        for name, head in HEADS.items():
+            flags = [
+                is_right(head, keys, pictures, draw, arguments.share)
+                for draw in range(arguments.draws)
+            ]
+            right[name] = np.stack(flags)
+            by_draw = 100 * right[name].mean(axis=1)
+            points.append(
+                {
+                    "head": name,
+                    "seconds": seconds,
+                    "accuracy": by_draw.mean(),
+                    "sd": by_draw.std(ddof=1),
+                }
+            )
+        rows.append(table_row(key_name(encoder, mirror), keys, seconds, right))
+        print(tabulate(rows, headers="keys", tablefmt="pipe"), flush=True)
+    if arguments.table:
+        write_text(arguments.table, tabulate(rows, headers="keys", tablefmt="pipe") + "\n")
+    if arguments.figure:
+        draw_figure(pd.DataFrame(points), arguments.figure)
+
+
+if __name__ == "__main__":
+    main()
