@@ -8,25 +8,25 @@ from typing import Annotated
 
 import typer
 
-from munkey.cli import arguments as given
+from munkey.cli import arguments
 from munkey.cli.output import NotVerifiedError, say, table, working
 from munkey.core.console import counted
 
 
 def list_(
-    directory: given.Directory,
-    more: given.MoreFiles = None,
-    files: given.Files = None,
-    classes: given.Classes = None,
-    units: given.Units = None,
-    ids: given.Ids = None,
+    directory: arguments.Directory,
+    more: arguments.MoreFiles = None,
+    files: arguments.Files = None,
+    classes: arguments.Classes = None,
+    units: arguments.Units = None,
+    ids: arguments.Ids = None,
     no_unit: Annotated[
         bool, typer.Option("--no-unit", help="The samples that belong to no unit.")
     ] = False,
     as_csv: Annotated[
         bool, typer.Option("--csv", help="Print CSV, which `forget --csv` takes.")
     ] = False,
-    as_json: given.AsJson = False,
+    as_json: arguments.AsJson = False,
 ) -> None:
     """List the samples in the memory: id, class, source file, unit, and when each was added.
 
@@ -40,18 +40,22 @@ def list_(
     from munkey.deploy import json_answers
     from munkey.deploy.errors import UnknownNamesError
 
-    wanted = None if ids is None else set(given.ids_in("--ids", ids))
-    with given.model(directory) as predictor:
-        unknown = [str(one) for one in sorted((wanted or set()).difference(predictor.ids.tolist()))]
+    id_filter = None
+    if ids is not None:
+        id_filter = set(arguments.ids_in("--ids", ids))
+    with arguments.model(directory) as predictor:
+        unknown = sorted((id_filter or set()).difference(predictor.ids.tolist()))
         if unknown:
-            raise UnknownNamesError(unknown)
-        wanted_units: list[str | None] = list(units or [])
+            raise UnknownNamesError([str(number) for number in unknown])
+        unit_filter: list[str | None] = list(units or [])
         if no_unit:
-            wanted_units.append(None)
+            unit_filter.append(None)
         rows = predictor.rows(
-            labels=classes or [], units=wanted_units, files=given.named_files(files, more)
+            labels=classes or [], units=unit_filter, files=arguments.named_files(files, more)
         )
-        samples = json_answers.samples(row for row in rows if wanted is None or row.id in wanted)
+        samples = json_answers.samples(
+            row for row in rows if id_filter is None or row.id in id_filter
+        )
     lines = [["id", "class", "file", "unit", "added"]]
     lines += [list(sample.values()) for sample in samples]
     text = _as_csv(lines) if as_csv else f"{table(lines)}\n{counted(len(samples), 'sample')}"
@@ -62,11 +66,13 @@ def _as_csv(lines: Sequence[Sequence[object]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for line in lines:
-        writer.writerow([given.cell_of(cell) if isinstance(cell, str) else cell for cell in line])
+        writer.writerow(
+            [arguments.cell_of(cell) if isinstance(cell, str) else cell for cell in line]
+        )
     return text.getvalue().rstrip("\n")
 
 
-def log(directory: given.Directory, as_json: given.AsJson = False) -> None:
+def log(directory: arguments.Directory, as_json: arguments.AsJson = False) -> None:
     """List the deletions so far: numbers in the chain, time, request, number of samples, head.
 
     \b
@@ -74,7 +80,7 @@ def log(directory: given.Directory, as_json: given.AsJson = False) -> None:
     """
     from munkey.deploy import json_answers
 
-    with given.model(directory) as predictor:
+    with arguments.model(directory) as predictor:
         entries = json_answers.log(predictor.log())
     columns = ["first", "last", "when", "request", "deleted", "head"]
     lines = [columns]
@@ -83,13 +89,13 @@ def log(directory: given.Directory, as_json: given.AsJson = False) -> None:
     say(table(lines) if entries else "no deletion so far", {"log": entries}, as_json)
 
 
-def inspect(directory: given.Directory, as_json: given.AsJson = False) -> None:
+def inspect(directory: arguments.Directory, as_json: arguments.AsJson = False) -> None:
     """Describe a model: classes, encoder, architecture, inference, memory, provenance.
 
     \b
     munkey inspect model
     """
-    with given.model(directory) as predictor:
+    with arguments.model(directory) as predictor:
         manifest = predictor.manifest
         summary = predictor.summary()
         facts: dict[str, object] = {
@@ -123,7 +129,7 @@ def _as_text(value: object) -> str:
 
 
 def verify(
-    directory: given.Directory,
+    directory: arguments.Directory,
     published: Annotated[
         str | None,
         typer.Option(
@@ -131,7 +137,7 @@ def verify(
             help="A head that `forget` printed, all 64 digits: it must be in the chain.",
         ),
     ] = None,
-    as_json: given.AsJson = False,
+    as_json: arguments.AsJson = False,
 ) -> None:
     """Recompute the chain of deletions; check every row and all checksums.
 
@@ -143,7 +149,7 @@ def verify(
     """
     from munkey.deploy import json_answers
 
-    with given.model(directory) as predictor:
+    with arguments.model(directory) as predictor:
         with working("verifying"):
             report = predictor.verify(published)
         if not report.sound:
@@ -151,7 +157,9 @@ def verify(
     say(str(report), json_answers.verification(report), as_json)
 
 
-def purge(directory: given.Directory, wait: given.Wait = 0, as_json: given.AsJson = False) -> None:
+def purge(
+    directory: arguments.Directory, wait: arguments.Wait = 0, as_json: arguments.AsJson = False
+) -> None:
     """Remove the last bytes of forgotten samples from the files of the directory.
 
     \b
@@ -159,7 +167,7 @@ def purge(directory: given.Directory, wait: given.Wait = 0, as_json: given.AsJso
 
     Exits with 1 if the directory has files that are not the model's: they stay, and may contain forgotten samples.
     """
-    with given.model(directory, writer=True, wait=wait) as predictor:
+    with arguments.model(directory, writer=True, wait=wait) as predictor:
         with working("purging"):
             foreign = predictor.purge()
         _require_nothing_foreign(directory, foreign)
@@ -178,14 +186,14 @@ def _require_nothing_foreign(directory: Path, foreign: Sequence[str]) -> None:
 
 
 def compact(
-    directory: given.Directory, wait: given.Wait = 0, as_json: given.AsJson = False
+    directory: arguments.Directory, wait: arguments.Wait = 0, as_json: arguments.AsJson = False
 ) -> None:
     """Purge, and free the space of forgotten samples.
 
     \b
     munkey compact model
     """
-    with given.model(directory, writer=True, wait=wait) as predictor:
+    with arguments.model(directory, writer=True, wait=wait) as predictor:
         with working("compacting"):
             foreign = predictor.compact()
         summary = predictor.summary()
@@ -195,7 +203,7 @@ def compact(
 
 
 def certificate(
-    directory: given.Directory,
+    directory: arguments.Directory,
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="The certificate, JSON.", show_default=False)
     ],
@@ -210,14 +218,14 @@ def certificate(
     request: Annotated[
         str | None, typer.Option(metavar="NUMBER", help="Certify the deletion of this request.")
     ] = None,
-    ids: given.Ids = None,
+    ids: arguments.Ids = None,
     salt: Annotated[
         str | None, typer.Option(metavar="HEX", help="The salt that `forget` printed for the ids.")
     ] = None,
     salt_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A file with this salt.")
     ] = None,
-    as_json: given.AsJson = False,
+    as_json: arguments.AsJson = False,
 ) -> None:
     """Write a certificate of the last deletion, or check one. No file is overwritten.
 
@@ -239,33 +247,35 @@ def certificate(
         )
     if (ids is None) != (salt is None and salt_file is None):
         raise ValueError("--ids and --salt go together: a certificate holds one hash of both")
-    secret = given.salt_of(salt, salt_file)
-    numbers = None if ids is None else given.ids_in("--ids", ids)
+    secret = arguments.salt_of(salt, salt_file)
+    numbers = None
+    if ids is not None:
+        numbers = arguments.ids_in("--ids", ids)
     if not check:
-        given.require_certificates(directory, [file])
-    with given.model(directory) as predictor:
+        arguments.require_certificates(directory, [file])
+    with arguments.model(directory) as predictor:
         if not check:
-            made = predictor.certificate(deletion, request)
+            document = predictor.certificate(deletion, request)
             if numbers is not None:
-                there = predictor.select(ids=numbers, ignore_missing=True).ids
-                if len(there) or len(set(numbers)) != made.rows:
-                    said = f"{len(set(numbers))} ids, {len(there)} of them in the memory, cannot be the deletion's"
-                    raise ValueError(f"--ids: {said} {counted(made.rows, 'sample')}")
-                made = certificates.with_ids(made, numbers, secret, later=True)
-            page = certificates.write_certificate(made, file)
-            text = f"{file}: {counted(made.rows, 'sample')} deleted on {made.deleted}; readable page: {page}"
-            say(text, made.model_dump(mode="json"), as_json)
+                present = predictor.select(ids=numbers, ignore_missing=True).ids
+                if len(present) or len(set(numbers)) != document.rows:
+                    raise ValueError(
+                        f"--ids: {len(set(numbers))} ids, {len(present)} of them in the memory, cannot be"
+                        f" the deletion's {counted(document.rows, 'sample')}"
+                    )
+                document = certificates.with_ids(document, numbers, secret, later=True)
+            page = certificates.write_certificate(document, file)
+            text = f"{file}: {counted(document.rows, 'sample')} deleted on {document.deleted}; readable page: {page}"
+            say(text, document.model_dump(mode="json"), as_json)
             return
-        made = certificates.read_certificate(file)
-        exact = predictor.digests(anew=True) if made.exact else None
-        faults = predictor.certificate_faults(made, numbers, secret, exact)
+        document = certificates.read_certificate(file)
+        exact = predictor.digests(anew=True) if document.exact else None
+        faults = predictor.certificate_faults(document, numbers, secret, exact)
     if faults:
         raise NotVerifiedError(f"{file}: NOT VERIFIED: {'; '.join(faults)}")
-    confirmed = (
-        f"the deletion of {counted(made.rows, 'sample')} on {made.deleted}, between the same heads"
-    )
-    unconfirmed = certificates.unconfirmed_fields(made, exact)
-    if made.exact and "exact" not in unconfirmed:
+    confirmed = f"the deletion of {counted(document.rows, 'sample')} on {document.deleted}, between the same heads"
+    unconfirmed = certificates.unconfirmed_fields(document, exact)
+    if document.exact and "exact" not in unconfirmed:
         confirmed += "; the model equals, to the bit, a fit to the rows that are left"
     if numbers is not None:
         confirmed += "; its hash is that of these ids and this salt, as its writer chose them"
@@ -275,6 +285,6 @@ def certificate(
         "sound": True,
         "said": text,
         "unconfirmed": list(unconfirmed),
-        "certificate": made.model_dump(mode="json"),
+        "certificate": document.model_dump(mode="json"),
     }
     say(text, facts, as_json)

@@ -52,29 +52,24 @@ def find(
     with model(directory) as predictor, working("looking up"), redirect_stdout(sys.stderr):
         with warnings.catch_warnings(record=True) as skipped:
             warnings.simplefilter("always", UserWarning)
-            found = predictor.find(pictures, count=count, above=above, on_bad=on_bad)
+            nearest = predictor.find(pictures, count=count, above=above, on_bad=on_bad)
         for warning in skipped:
             print(f"munkey: {warning.message}", file=sys.stderr)
         if html:
             with atomic(html) as temporary:
-                temporary.write_text(near_page(found), encoding="utf-8")
+                temporary.write_text(near_page(nearest), encoding="utf-8")
     parts = []
     rows_of_file: Counter[str | None] = Counter()
-    for asked, samples in zip(found.files, found.samples, strict=True):
-        lines = [
-            (
-                f"{one.cosine:.3f}",
-                one.id,
-                one.label,
-                one.unit,
-                one.file,
-                "exact copy" if one.copy else "",
-            )
-            for one in samples
-        ]
-        rows_of_file[asked] += 1
-        name = f"{asked}, row {rows_of_file[asked]}" if found.pictures is None else f"{asked}"
-        parts.append(
-            f"{name}:\n{table([HEADER, *lines]) if lines else 'no sample is as near as that'}"
-        )
-    say("\n\n".join(parts), {"pictures": json_answers.near_samples(found)}, as_json)
+    for file, samples in zip(nearest.files, nearest.samples, strict=True):
+        name = f"{file}"
+        if nearest.pictures is None:  # rows of numbers: a file may have several
+            rows_of_file[file] += 1
+            name += f", row {rows_of_file[file]}"
+        lines: list[tuple[object, ...]] = [HEADER]
+        for sample in samples:
+            remark = "exact copy" if sample.copy else ""
+            cosine = f"{sample.cosine:.3f}"
+            lines.append((cosine, sample.id, sample.label, sample.unit, sample.file, remark))
+        listing = table(lines) if samples else "no sample is as near as that"
+        parts.append(f"{name}:\n{listing}")
+    say("\n\n".join(parts), {"pictures": json_answers.near_samples(nearest)}, as_json)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from munkey.cli import arguments as given
+from munkey.cli import arguments
 from munkey.cli.output import FOUND_NOTHING, AfterDeletionError, say, working
 from munkey.core.console import counted, one_line
 
@@ -21,20 +21,20 @@ OneFile = Path | None
 
 
 def forget(
-    directory: given.Directory,
-    more: given.MoreFiles = None,
-    ids: given.Ids = None,
+    directory: arguments.Directory,
+    more: arguments.MoreFiles = None,
+    ids: arguments.Ids = None,
     ids_file: Annotated[
         OneFile,
         typer.Option(metavar="FILE", help="A list of ids, one per line; - is standard input."),
     ] = None,
-    files: given.Files = None,
+    files: arguments.Files = None,
     files_from: Annotated[
         OneFile,
         typer.Option(metavar="FILE", help="A list of source files, one per line; -: see above."),
     ] = None,
-    classes: given.Classes = None,
-    units: given.Units = None,
+    classes: arguments.Classes = None,
+    units: arguments.Units = None,
     csv: Annotated[
         OneFile,
         typer.Option(metavar="FILE", help="A table of requests: id, file, class, unit, request."),
@@ -75,8 +75,8 @@ def forget(
     salt_file: Annotated[
         OneFile, typer.Option(metavar="FILE", help="Write the salt of the certificate there.")
     ] = None,
-    wait: given.Wait = 0,
-    as_json: given.AsJson = False,
+    wait: arguments.Wait = 0,
+    as_json: arguments.AsJson = False,
 ) -> None:
     """Forget the named samples, or none if one is unknown. Once the command returns, no answer uses them.
 
@@ -91,12 +91,12 @@ def forget(
     """
     names: dict[str, list[Any]] = {
         "ids": _ids_of(ids, ids_file),
-        "files": given.named_files(files, more),
+        "files": arguments.named_files(files, more),
         "labels": classes or [],
         "units": units or [],
     }
     if files_from:
-        names["files"] += filter(str.strip, given.list_in(files_from, "files"))
+        names["files"] += filter(str.strip, arguments.list_in(files_from, "files"))
     lines = [{kind: values} for kind, values in names.items() if values]
     _require_one_meaning(names, csv, request)
     if (list_ids or salt_file) and not certificate:
@@ -117,14 +117,16 @@ def forget(
     )
     done: list[dict[str, Any]] = []  # of the deletions so far, in case a later one fails
     try:
-        with given.model(directory, writer=not dry_run, wait=wait) as predictor:
+        with arguments.model(directory, writer=not dry_run, wait=wait) as predictor:
             plan = predictor.plan(deletion_request)
             new_requests = [
                 number for number, planned in plan.deletions.items() if not planned.earlier
             ]
             certificate_files = _file_of_each(certificate, new_requests)
             salt_files = _file_of_each(salt_file, new_requests)
-            given.require_certificates(directory, certificate_files.values(), salt_files.values())
+            arguments.require_certificates(
+                directory, certificate_files.values(), salt_files.values()
+            )
             if dry_run:
                 answers = predictor.preview(plan)
             else:
@@ -177,15 +179,15 @@ def _ids_of(ids: str | None, ids_file: OneFile) -> list[int]:
     """The ids of both options."""
     numbers = []
     if ids is not None:
-        numbers += given.ids_in("--ids", ids)
+        numbers += arguments.ids_in("--ids", ids)
     if ids_file is not None:
-        numbers += given.ids_in(str(ids_file), "\n".join(given.list_in(ids_file, "ids")))
+        numbers += arguments.ids_in(str(ids_file), "\n".join(arguments.list_in(ids_file, "ids")))
     return numbers
 
 
 def _requests_in(file: Path, as_json: bool) -> dict[str | None, list[dict[str, list[Any]]]]:
     """The requests of a CSV file. If it has none, as on a day without any, the command ends here."""
-    requests = given.requests_in(file)
+    requests = arguments.requests_in(file)
     if not requests:
         say(f"{file}: no requests, so nothing was changed", {"requests": []}, as_json)
         raise typer.Exit

@@ -79,7 +79,7 @@ def predict(
             except PictureError as error:
                 faults.append(str(error))  # the next part may have others
                 continue
-            faults += [str(one.message) for one in skipped]
+            faults += [str(warning.message) for warning in skipped]
             answers += json_answers.prediction(prediction, explain=explain)["predictions"]
             basis = prediction.basis
         if faults and (on_bad == "raise" or not answers):
@@ -94,9 +94,9 @@ def predict(
         lines.append(f"{answer['file']}: {answer['class']} ({answer['probability']:.1%})")
         for near in answer.get("neighbors", []):
             facts = f"id {near['id']}, {near['class']}, cosine {near['cosine']:.3f}"
-            lines.append(
-                f"  {near['weight']:.3f}  {facts}{', ' if near['file'] else ''}{near['file'] or ''}"
-            )
+            if near["file"]:
+                facts += f", {near['file']}"
+            lines.append(f"  {near['weight']:.3f}  {facts}")
     value: dict[str, object] = {"predictions": answers}
     if explain:
         lines.append(basis)

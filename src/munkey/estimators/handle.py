@@ -1,4 +1,4 @@
-"""A deployed directory in the hands of an estimator: it owns nothing of it, and asks an `EstimatorPredictor`."""
+"""The deployed directory of an estimator, which reads and changes it through an `EstimatorPredictor`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,11 +12,10 @@ PATIENCE = 10.0  # seconds for another process that writes the directory
 
 
 class Handle:
-    """A directory, open for reading from the first use on, and for writing while something is
-    changed.
+    """A directory that is opened at the first use, and locked only while it is changed.
 
-    Others may change it at any time: whatever is asked of the `model` rests on the rows as they are
-    then. It is sent to another process as a path alone.
+    Other processes may change it at any time, so `model` always has the present rows. Pickled, a
+    handle is only the path.
     """
 
     def __init__(self, directory: Path, device: Device = "auto") -> None:
@@ -26,7 +25,7 @@ class Handle:
 
     @property
     def model(self) -> EstimatorPredictor:
-        """The model, opened again where its files were replaced, or this process was forked."""
+        """The model. Reopened if its files were replaced, or this process is a fork."""
         if self._model is not None and not self._model.in_place:
             self.close()
         if self._model is None:
@@ -36,8 +35,9 @@ class Handle:
 
     @contextmanager
     def writing(self) -> Iterator[EstimatorPredictor]:
-        """The model, which nobody else may change meanwhile. Raises LockedMemoryError where another
-        process does.
+        """The model, locked against changes by others.
+
+        Raises LockedMemoryError if another process is changing it.
         """
         model = self.model
         with model.writing(PATIENCE):

@@ -1,4 +1,4 @@
-"""Pictures as keys, in a pipeline before an estimator that forgets."""
+"""Keys of pictures, for a pipeline with an estimator that forgets; and the pictures that can be read."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -19,37 +19,37 @@ from munkey.encoders.keys import extract
 from munkey.encoders.parts import parts_of
 from munkey.settings import EncoderSettings, OnBad
 
-OWN = 224  # pixels: the side that published preprocessing starts from, where `image_size` is None
-MANY_BATCHES = 2  # from which on progress is shown
+DEFAULT_SIDE = 224  # pixels: the input of published preprocessing, if `image_size` is None
+MANY_BATCHES = 2  # progress is shown from this many on
 MANY_PICTURES = 100
 
 encoder_of = lru_cache(maxsize=1)(build_encoder)
 
 
 class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Keys of pictures by a frozen encoder (docs/encoders.md), for a pipeline before an estimator that forgets.
+    """Turn pictures into keys with a frozen encoder, in a pipeline before an estimator (docs/encoders.md).
 
     Parameters
     ----------
     encoder : str, default="efficientnet-lite0"
-        The frozen network, or several: `efficientnet-lite0@160+efficientnet-lite2@224`, each with
-        the side of its input.
+        The frozen network, or several with the sides of their inputs, such as
+        "efficientnet-lite0@160+efficientnet-lite2@224".
     image_size : int or None, default=96
-        The side in pixels to which pictures are resized, without cropping; None: the encoder's own.
+        Side in pixels to which pictures are resized, without cropping; None for the encoder's own.
     revision : str or None, default=None
-        Of the encoder, where it is a model of a hub.
+        Revision of the encoder, if it is a model of a hub.
     batch_size : int, default=64
-        Pictures at once.
+        Number of pictures per batch.
     on_bad : {"raise", "skip"}, default="raise"
-        "raise" names all pictures that cannot be read; "skip" warns of them, and their keys are NaN.
+        "raise" names all pictures that cannot be read. "skip" warns of them, and their keys are NaN.
     white : int or None, default=None
-        The brightest value of gray of 16 bits, 4095 where 12 are used; None: 65535.
+        Brightest value of 16-bit gray pictures: 4095 for 12 bits; None for 65535.
     mirror : bool, default=False
-        Whether a key is averaged with that of the mirrored picture. It takes twice the time.
+        Whether to average each key with that of the mirrored picture. It doubles the time.
 
     Notes
     -----
-    It learns nothing, so nothing of a forgotten picture is left in it. Where there is a GPU, it is used.
+    It learns nothing, so it keeps no trace of a forgotten picture. It uses a GPU if there is one.
 
     Examples
     --------
@@ -91,19 +91,19 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         Parameters
         ----------
         X : sequence of str, Path or Image, or uint8 array of shape (n_pictures, height, width, 3)
-            Pictures.
+            The pictures.
 
         Returns
         -------
         keys : ndarray of float32 of shape (n_pictures, n_features)
-            At unit norm.
+            Keys at unit norm.
 
         Raises
         ------
         PictureError
-            If something is no picture; it is named.
+            If pictures cannot be read; the message names them all. Not with ``on_bad="skip"``.
         MissingEncoderError
-            If the encoder is not here.
+            If the weights of the encoder are not on this machine.
         ValueError
             If a key is zero or not finite.
         """
@@ -111,13 +111,12 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         settings = EncoderSettings(**{name: params[name] for name in EncoderSettings.model_fields})
         device = device_for("auto")
         side = largest_side(settings)
-        given = list(read_in(X))
+        pictures = list(read_in(X))
         stored = PictureSize(height=side, width=side, white=self.white)
-        read = pixels(progressing(given), stored, require_on_bad(self.on_bad), many=True)
-        keys = extract(
-            encoder_of(settings, device), read.images, settings.batch_size, device, shown
-        )
-        rows = np.full((len(given), keys.shape[1]), np.nan, dtype=keys.dtype)
+        read = pixels(progressing(pictures), stored, require_on_bad(self.on_bad), many=True)
+        encoder = encoder_of(settings, device)
+        keys = extract(encoder, read.images, settings.batch_size, device, shown)
+        rows = np.full((len(pictures), keys.shape[1]), np.nan, dtype=keys.dtype)
         rows[read.taken] = keys
         return rows
 
@@ -125,27 +124,27 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
 def readable_pictures(
     files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
 ) -> list[Path]:
-    """The pictures that can be read, in path order.
+    """The pictures that can be read, in the order of their paths.
 
     Parameters
     ----------
     files : path, or iterable of paths
-        A folder, in which pictures may lie anywhere; or files.
+        A folder, which is searched with its subfolders; or files.
 
     Returns
     -------
     list of Path
-        Those that can be read. One warning counts what is no picture (PDF, video, thumbnails of a
-        NAS), another names the pictures that cannot be read, each with the reason.
+        The readable ones. One warning counts files that are not pictures (PDFs, videos, thumbnails
+        of a NAS); another names the pictures that cannot be read, each with the reason.
 
     Raises
     ------
     NotADirectoryError
-        If a folder is not there.
+        If there is no such folder.
 
     Notes
     -----
-    Each picture is decoded once, so that cross-validation meets no bad one in the middle.
+    Every picture is decoded once, so that cross-validation does not fail halfway at a bad one.
 
     Examples
     --------
@@ -185,7 +184,7 @@ def readable_pictures(
 
 def largest_side(settings: EncoderSettings) -> int:
     """The side at which pictures are read, so that no encoder gets fewer pixels than it takes."""
-    return max(part.image_size or OWN for part in parts_of(settings))
+    return max(part.image_size or DEFAULT_SIDE for part in parts_of(settings))
 
 
 def shown(starts: Sequence[int]) -> Iterable[int]:
@@ -201,15 +200,17 @@ def progressing(pictures: Sequence[One]) -> Iterable[One]:
 
 
 def require_on_bad(on_bad: str) -> OnBad:
-    """Raises ValueError for what is none of the ways to treat pictures that cannot be read."""
+    """The value. Raises ValueError if it is not one of "raise" and "skip"."""
     if on_bad not in get_args(OnBad):
         raise ValueError(f"on_bad is {on_bad!r}; it must be one of {', '.join(get_args(OnBad))}")
     return cast(OnBad, on_bad)
 
 
 def pictures_in(X: Any) -> Any:
-    """Pictures as `pixels` takes them: an array of files as a list."""
-    return X.tolist() if isinstance(X, np.ndarray) and X.ndim == 1 else X
+    """X as `pixels` takes it: an array of files becomes a list."""
+    if isinstance(X, np.ndarray) and X.ndim == 1:
+        return X.tolist()
+    return X
 
 
 def read_in(X: Any) -> Iterable[One]:
