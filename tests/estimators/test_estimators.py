@@ -60,7 +60,7 @@ QUERIES = GENERATOR.normal(size=(9, 5))
 def keys_of(model):
     """The keys of the rows, by ascending id, from where they lie."""
     if model.directory_ is None:
-        return model._held._memory.keys.numpy()
+        return model._rows._memory.keys.numpy()
     with Store.open(model.directory_ / "memory") as store:
         rows = np.flatnonzero(store.view.live)
         return store.view.keys[rows[np.argsort(store.view.ids[rows])]]

@@ -56,8 +56,8 @@ def test_rows_that_came_and_rows_that_went_with_the_same_head_and_number_are_see
     with Predictor.load(folder, writer=True) as other:
         other.forget([0, 4, 8])
     model = kind.load(folder)
-    head = model._held.model.head
-    rows = model._held.model._store.state.rows
+    head = model._rows.model.head
+    rows = model._rows.model._store.state.rows
     with Predictor.load(folder, writer=True) as other:
         other.add(X[:3], Y[:3].tolist(), units=["u1"] * 3)
         other.compact()

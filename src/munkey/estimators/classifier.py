@@ -38,7 +38,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     """Base class. A subclass names its family and takes that family's settings as parameters."""
 
     family: ClassVar[str]
-    _held: RowsInMemory | RowsInDirectory
+    _rows: RowsInMemory | RowsInDirectory
 
     def fit(
         self,
@@ -90,7 +90,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         settings = family.section({self.family: self._family_settings()})
         params = self._estimator_params()
         rows = self._checked_rows(X, y, ids, units, first_id=0)
-        self._held = RowsInMemory(self.family, settings, rows, params)
+        self._rows = RowsInMemory(self.family, settings, rows, params)
         if save_to is not None:
             self.save(save_to)
         return self
@@ -117,7 +117,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             If ids are given for a model that `munkey export` wrote, which numbers its rows itself.
         """
         check_is_fitted(self)
-        with self._held.changing() as rows:
+        with self._rows.changing() as rows:
             next_id = rows.next_id
             new_rows = self._checked_rows(X, y, ids, units, first_id=next_id)
             default_ids = np.arange(next_id, next_id + len(new_rows.ids))
@@ -204,7 +204,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         check_is_fitted(self)
         request = read_request(ids, units, labels, files)
         # A dry run only reads, which needs no lock.
-        with nullcontext(self._held) if dry_run else self._held.changing() as rows:
+        with nullcontext(self._rows) if dry_run else self._rows.changing() as rows:
             matches = match_rows(
                 request,
                 rows.named_rows(),
@@ -259,9 +259,9 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """The classes (C,) and their probabilities (N, C)."""
         check_is_fitted(self)
         queries = self._keys_of(validate_data(self, X, dtype=np.float64, reset=False))
-        if not len(self._held.classes):
+        if not len(self._rows.classes):
             raise ValueError("every row was forgotten, so there is no class to predict; add rows")
-        classes, logits = self._held.logits(queries)
+        classes, logits = self._rows.logits(queries)
         logits = logits.astype(np.float64)
         exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
         return classes, exponentials / exponentials.sum(axis=1, keepdims=True)
@@ -297,9 +297,9 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         earlier = self.directory_
         features = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         with disk.new_folder(Path(directory)) as folder:
-            self._held.save(folder, features)
-        self._held.close()
-        self._held = RowsInDirectory(Path(directory))
+            self._rows.save(folder, features)
+        self._rows.close()
+        self._rows = RowsInDirectory(Path(directory))
         if earlier is not None:
             warn_of_earlier(earlier, stacklevel=2)
 
@@ -335,31 +335,31 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             estimator._restore_params(manifest.estimator.params)
             if manifest.estimator.features:
                 estimator.feature_names_in_ = np.array(manifest.estimator.features, dtype=object)
-        estimator._held = rows
+        estimator._rows = rows
         return estimator
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_held")
+        return hasattr(self, "_rows")
 
     @property
     def ids_(self) -> np.ndarray:
         """The ids of the rows, in ascending order: ndarray of int64 of shape (n_rows,)."""
-        return self._held.ids
+        return self._rows.ids
 
     @property
     def units_(self) -> np.ndarray:
         """The unit of each row, or None, in the order of `ids_`: ndarray of shape (n_rows,)."""
-        return self._held.units
+        return self._rows.units
 
     @property
     def classes_(self) -> np.ndarray:
         """The classes that have rows, in ascending order: ndarray of shape (n_classes,)."""
-        return self._held.classes
+        return self._rows.classes
 
     @property
     def directory_(self) -> Path | None:
         """The directory of the model; None before it is saved."""
-        return self._held.directory
+        return self._rows.directory
 
     def _family_settings(self) -> dict[str, Any]:
         """The family's section of params.yaml."""

@@ -25,17 +25,17 @@ class ForgettingLinear(ForgettingClassifier):
     @property
     def coef_(self) -> np.ndarray:
         """The weights, a row per class: ndarray of float64 of shape (n_classes, n_features)."""
-        return self._held.head.weight.numpy()
+        return self._rows.head.weight.numpy()
 
     @property
     def intercept_(self) -> np.ndarray:
         """The bias of each class: ndarray of float64 of shape (n_classes,)."""
-        return self._held.head.bias.numpy()
+        return self._rows.head.bias.numpy()
 
     @property
     def temperature_(self) -> float:
         """The divisor of the logits: `temperature`, or the one that "auto" chose from the rows."""
-        return float(self._held.head.temperature)
+        return float(self._rows.head.temperature)
 
     def _family_settings(self) -> dict[str, Any]:
         settings = super()._family_settings()
@@ -163,8 +163,8 @@ class ForgettingLDA(ForgettingLinear):
 
     @property
     def alpha_(self) -> float:
-        """The share that shrinks the covariance: `alpha`, or what `auto` makes of the rows that are left."""
-        return float(self._held.head.constant)
+        """The shrinkage of the covariance: `alpha`, or the one that "auto" chose from the rows."""
+        return float(self._rows.head.constant)
 
 
 class ForgettingNCM(ForgettingLinear):

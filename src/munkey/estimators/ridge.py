@@ -6,17 +6,17 @@ from munkey.estimators.classifier import ForgettingClassifier
 
 
 class ForgettingRidge(ForgettingClassifier):
-    """What both have in common."""
+    """Base class of both, which have a penalty and a temperature."""
 
     @property
     def lam_(self) -> float:
-        """The penalty: `lam`, or what `auto` makes of the rows that are left."""
-        return float(self._held.head.constant)
+        """The penalty: `lam`, or the one that "auto" chose from the rows."""
+        return float(self._rows.head.constant)
 
     @property
     def temperature_(self) -> float:
-        """What the logits are divided by: `temperature`, or what `auto` makes of the rows that are left."""
-        return float(self._held.head.temperature)
+        """The divisor of the logits: `temperature`, or the one that "auto" chose from the rows."""
+        return float(self._rows.head.temperature)
 
 
 class ForgettingRanPAC(ForgettingRidge):
