@@ -13,7 +13,7 @@ RUN = $(if $(CONFIG),munkey check-files $(CONFIG) && )snakemake --cores all --re
 NAMED = $(subst $() ,-,$(strip $(basename $(notdir $(CONFIG)))))
 # What `make reproduce` runs; with REHEARSAL=1 the same in minutes.
 PAPER := workflow/presets/paper.yaml $(if $(REHEARSAL),workflow/presets/rehearsal.yaml)
-.PHONY: help run plan audits scenarios figures exports paper reproduce unlock repro ui report test soak lint format docs site bench lock
+.PHONY: help run plan audits scenarios figures exports explore paper reproduce unlock repro ui report test soak lint format docs site bench lock
 
 help:
 	@awk -F ':.*## ' '/^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z_-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -29,9 +29,10 @@ plan: .venv/ready  ## estimate hours and disk before the first job
 audits:  ## how much is left of what was deleted, in chapters of the report
 figures:  ## the figures
 exports:  ## trained models in directories of their own, ready for use
+explore:  ## a page on which you look at single samples: before, after, neighbors, a map
 paper:  ## every table and figure of the paper, and a report on one page
 scenarios:  ## the same after other requests: a class, look-alikes, the hardest
-audits figures exports paper scenarios: .venv/ready
+audits figures exports explore paper scenarios: .venv/ready
 	$(RUN) -- $@
 
 reproduce: CONFIG := $(PAPER)

@@ -16,6 +16,7 @@ include: "workflow/rules/ablations.smk"
 include: "workflow/rules/scenarios.smk"
 include: "workflow/rules/streams.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/explore.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/export.smk"
 
@@ -112,6 +113,11 @@ rule exports:
         LAYOUT.settings,
 
 
+rule explore:
+    input:
+        expand(LAYOUT.explore, dataset=PARAMS.datasets),
+
+
 rule paper:
     input:
         rules.all.input,
@@ -119,6 +125,7 @@ rule paper:
         rules.selection.input,
         rules.figures.input,
         rules.audits.input if AUDITS.in_paper else [],
+        rules.explore.input,
         expand(LAYOUT.table, table="paper", ending=["md", "tex"]),
         LAYOUT.report,
 

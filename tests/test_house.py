@@ -220,6 +220,7 @@ PLAIN_ROOMS = (
     "estimators",
     "evaluation",
     "experiment",
+    "explore",
     "jobs",
     "memory",
     "models/networks",
@@ -315,13 +316,13 @@ def test_the_first_screen_is_short():
     assert len(" ".join(prose).split()) <= 1000, "move details to a page of docs/"
 
 
-def test_make_alone_lists_at_most_20_targets_each_with_a_sentence_and_starts_none():
+def test_make_alone_lists_at_most_21_targets_each_with_a_sentence_and_starts_none():
     listed = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     targets = re.findall(r"^  make (\S+) +(?=\w)", listed, re.MULTILINE)
     phony = re.search(r"^\.PHONY: help (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[
         1
     ].split()
-    assert sorted(targets) == sorted(phony) and len(targets) <= 20
+    assert sorted(targets) == sorted(phony) and len(targets) <= 21
 
 
 def test_the_lock_pins_every_dependency_and_names_no_host():

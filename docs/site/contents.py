@@ -7,7 +7,7 @@ from sphinx.application import Sphinx
 CONTENTS = {  # of a page: headings, with the pages below each, named from its folder; * stands for any name
     "README": {
         "Start": ["docs/tutorial", "docs/method", "docs/by-design", "docs/glossary", "docs/faq"],
-        "Results": ["docs/results", "docs/audits", "docs/scenarios", "docs/claims"],
+        "Results": ["docs/results", "docs/explore", "docs/audits", "docs/scenarios", "docs/claims"],
         "Use a model": ["docs/serving", "docs/memory", "docs/forgetting-everywhere"],
         "Run the experiment": ["docs/running", "docs/performance", "docs/cluster", "docs/tracking"],
         "Build on it": [

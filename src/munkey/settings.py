@@ -357,6 +357,16 @@ class StreamSettings(Section):
         return self
 
 
+class ExploreSettings(Section):
+    """The page on which single samples are looked at. samples: shown at most; neighbors: shown of each sample;
+    pictures: false shows ids alone.
+    """
+
+    samples: Annotated[int, Field(ge=10, le=20_000)]
+    neighbors: Annotated[int, Field(ge=1, le=100)]
+    pictures: bool
+
+
 class TrackingSettings(Section):
     """The MLflow store."""
 

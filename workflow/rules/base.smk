@@ -11,7 +11,7 @@ from munkey.core.device import gpu_visible
 from munkey.core.files import CONFIGFILES
 from munkey.core.paths import name_of
 from munkey.experiment.params.load import ParamsError, from_command_line, load, read_file, refusals
-from munkey.experiment.plan import audits, exhibits, plan, relearning, streams
+from munkey.experiment.plan import audits, exhibits, explore, plan, relearning, streams
 from munkey.experiment.run.dispatch import dumped
 
 # Snakemake hands Python's path to a shell, without quotes: relative, a space in the project's own path does not matter.
@@ -47,6 +47,7 @@ LAYOUT = PLAN.layout
 EXHIBITS = exhibits.Exhibits(PLAN)
 AUDITS = audits.AuditPlan(PLAN)
 RELEARNING = relearning.RelearnPlan(PLAN)
+EXPLORE = explore.ExplorePlan(PLAN)
 STREAMS = streams.StreamPlan(PLAN)
 # GPUs of a job that can use one. `cuda` also plans on a host without a GPU, for nodes that have one.
 GPUS = {"cuda": 1, "cpu": 0, "auto": int(gpu_visible())}[PARAMS.device]

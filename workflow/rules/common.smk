@@ -169,3 +169,16 @@ def audited(_):
 
 def audits_so_far(part):
     return lambda w: expand(LAYOUT.audit, dataset=audited(w), part=part)
+
+
+# Scenarios are on the page as soon as their tables were made.
+def explores_scenarios(dataset):
+    if dataset not in PLAN.scenario_datasets:
+        return []
+    return so_far("scenarios", expand(LAYOUT.scenario_table, dataset=dataset, ending="csv"), in_paper=False)
+
+
+# The report links pages, but none that shows a user's own pictures: a report is handed on.
+def linked_pages(_):
+    public = [name for name in PARAMS.datasets if not (EXPLORE.is_own(name) and PARAMS.explore.pictures)]
+    return so_far("explore", expand(LAYOUT.explore, dataset=public))

@@ -104,6 +104,7 @@ use rule job as page with:
             ["controls.json", "shares.svg", "strata.svg", "frontier.svg", "storage.csv", "attacks.csv"]
         ),
         records=sorted({run.record for run in PLAN.main}),
+        explored=linked_pages,
         template="workflow/report/page.html.j2",
         columns="src/munkey/report/page/glossary.csv",
     output:

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 import typer.core
 
-from munkey.cli import check, experiment, find, forget, mlflow, output, use
+from munkey.cli import check, experiment, explore, find, forget, mlflow, output, use
 
 # The exit codes are also in docs/serving.md.
 HELP = """
@@ -64,7 +64,7 @@ app = typer.Typer(
 )
 
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
-    USE: (use.predict, find.find, forget.forget, use.add, use.export, use.serve),
+    USE: (use.predict, find.find, explore.explore, forget.forget, use.add, use.export, use.serve),
     CHECK: (
         check.list_,
         check.log,

@@ -59,6 +59,7 @@ class Layout:
         self.figure = at("figures/{figure}.{ending}")
         self.tracking = at("tracking.json")
         self.report = at("report/index.html")
+        self.explore = at("explore/{dataset}.html")
         self.settings = at("settings.json")
         self.export = at("exports/{dataset}/seed{seed}/{part}")
         self.exported = at("exports/{dataset}/seed{seed}.json")

@@ -268,6 +268,10 @@ class Predictor(AbstractContextManager["Predictor"]):
         """Ids of the samples in the memory, ascending: (N,) int64."""
         return self._samples.ids
 
+    def keys(self) -> tuple[np.ndarray, np.ndarray]:
+        """Ids, ascending, and keys of the samples that the memory holds: (N,) int64, (N, d) float32."""
+        return self._samples.keys()
+
     @property
     def head(self) -> str:
         """The head of the chain of deletions, hexadecimal.

@@ -1,4 +1,4 @@
-"""The report: figures, each as SVG and PNG, and one page in HTML."""
+"""The report: figures, each as SVG and PNG, one page in HTML, and pages on which single samples are looked at."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +11,8 @@ from munkey.core.diverged import DIVERGED, why_diverged
 from munkey.core.files import read_json, read_npz, read_table, write_text
 from munkey.data import forget_sets, prepared
 from munkey.experiment.run.job import now
+from munkey.explore import experiment
+from munkey.explore import page as explore_page
 from munkey.memory import neighbors
 from munkey.report.figures import theme
 from munkey.report.figures.charts import CHARTS, ChartSource
@@ -26,7 +28,7 @@ from munkey.report.tables.frontier import Design
 from munkey.report.tables.markup import Titled, render
 from munkey.report.tables.scenarios import scenario_tables
 from munkey.report.tables.summary import Row, read_metrics
-from munkey.settings import InferenceSettings
+from munkey.settings import ExploreSettings, InferenceSettings
 
 
 def chart(svg: Path, chart: str, threshold: float, inputs: Mapping[str, Any]) -> None:
@@ -89,7 +91,7 @@ class PageFiles:
 
     ablations, comparison, ranks: their table, if it was made; scenarios, selections, audits: a
     table for each data set that has any, in a folder of its name; metrics: of the main run, of
-    which attacks need MIA.
+    which attacks need MIA; explored: pages that show single samples, by data set.
     """
 
     main_table: Path
@@ -102,6 +104,7 @@ class PageFiles:
     ranks: list[Path]
     audits: list[Path]
     records: list[Path]
+    explored: list[Path]
     tracking: Path
 
 
@@ -172,9 +175,22 @@ def page(page: Path, template: Path, files: PageFiles, shown: Shown) -> None:
         frontiers=frontier_figures,
         audits=audit_chapters,
         chapters=pages.chapters(results),
+        explored=[path.stem for path in files.explored],
         figures=[pages.figure(path, main) for path in files.figures],
         origin=pages.origin(list(map(read_json, files.records)), now()),
         runs=[run for run in tracked_runs if run["page"]],  # a store that failed has no pages
         params=yaml.safe_dump(dict(shown.config), sort_keys=False),
     )
     write_text(page, text)
+
+
+def explore(
+    page: Path,
+    files: experiment.ResultFiles,
+    explored: experiment.Explored,
+    settings: ExploreSettings,
+) -> None:
+    """Make the page of one data set on which single samples are looked at."""
+    text = explore_page.page(experiment.contents(files, explored, settings))
+    write_text(page, text)
+    print(f"{page}: {len(text.encode()) / 1e6:.1f} MB")

@@ -35,6 +35,7 @@ def report(**contents):
             "chapters",
             "figures",
             "runs",
+            "explored",
         )
     }
     empty |= {
@@ -372,3 +373,8 @@ def test_the_report_shows_other_paths_of_methods_alone_and_what_files_hold(audit
     ).chapter.tables
     assert table.frame.iloc[:, 0].tolist() == ["SCRUB", "SCRUB, image alone"]
     assert {"6 of 6", "0 of 6"} <= set(storage.frame.iloc[0])
+
+
+def test_pages_for_single_samples_are_linked_where_they_were_made() -> None:
+    assert '<a href="../explore/digits.html">digits</a>' in report(explored=["digits"])
+    assert "../explore" not in report()

@@ -54,6 +54,16 @@ class Samples:
             live = view.live[rows]  # read last: what is deleted meanwhile reads as zero
             return ids[live], labels[live]
 
+    def keys(self) -> tuple[np.ndarray, np.ndarray]:
+        """Ids, ascending, and keys of the samples that the memory holds: (N,) int64, (N, d) float32."""
+        with self._store.reading() as view:
+            rows = np.flatnonzero(view.live)
+            ids = view.ids[rows]
+            keys = np.array(view.keys[rows])
+            live = view.live[rows]  # looked at last: what is deleted meanwhile is zero
+        order = np.argsort(ids[live])
+        return ids[live][order], keys[live][order]
+
     @property
     def ids(self) -> np.ndarray:
         """The ids in the memory, ascending: (N,) int64."""

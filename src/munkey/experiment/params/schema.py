@@ -37,6 +37,7 @@ from munkey.models.family import FAMILIES, Family, Settings
 from munkey.settings import (
     AuditSettings,
     DataSettings,
+    ExploreSettings,
     FinetuneSettings,
     ForgetSettings,
     InferenceSettings,
@@ -156,6 +157,7 @@ class Params(DatasetParams):
     selection: SelectionSettings
     audit: AuditSettings
     stream: StreamSettings
+    explore: ExploreSettings
     tracking: TrackingSettings
     overrides: dict[str, dict[str, object]]
     _cases: dict[str, DatasetParams] = PrivateAttr(default_factory=dict)

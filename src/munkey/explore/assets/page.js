@@ -1,0 +1,663 @@
+"use strict";
+// The views of the page. Each is a function of its name, which draws into the body of its section.
+// `state` is what the reader chose; it stands in the address. Text is always set as text, never as HTML.
+
+const contents = JSON.parse(document.getElementById("contents").textContent);
+const ARRAYS = { uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array, int16: Int16Array, int32: Int32Array,
+  int64: BigInt64Array, float32: Float32Array, float64: Float64Array };
+const FINEST = 65535; // probabilities are stored in 16 bits
+const COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#a0613d", "#9d9300", "#7a5fb5"];
+const SYMBOLS = ["circle", "square", "triangle", "diamond", "star", "cross", "wye", "circle", "square", "triangle"];
+const KINDS = { exact: ["diamond", "deletes exactly"], rows: ["square", "deletes rows, weights stay"],
+  weights: ["circle", "changes weights"], anew: ["cross", "trained anew, the reference"] };
+
+// ---------------------------------------------------------------- what was embedded
+
+function array(stored) {
+  if (Array.isArray(stored)) return stored;
+  const text = atob(stored.base64);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  const values = new ARRAYS[stored.type](bytes.buffer);
+  return stored.type === "int64" ? Float64Array.from(values, Number) : values;
+}
+
+const samples = Object.fromEntries(["ids", "labels", "splits", "x", "y"].map((name) => [name, array(contents.samples[name])]));
+const N = samples.ids.length;
+const ALL = d3.range(N);
+const names = contents.samples.names;
+const positionOf = new Map(ALL.map((i) => [samples.ids[i], i]));
+const systems = new Map(contents.systems.map((each) => [each.name, each]));
+const methods = contents.systems.filter((each) => each.role === "method");
+const decoded = new Map(); // arrays that were looked at
+
+function once(key, make) {
+  if (!decoded.has(key)) decoded.set(key, make());
+  return decoded.get(key);
+}
+
+// Answers of a system: null where there are none, e.g. where it diverged.
+function answersOf(system) {
+  const subset = systems.get(system)?.role === "original" ? "full" : state.request;
+  const key = `${state.seed}/${subset}/${system}`;
+  const stored = contents.answers[key];
+  if (!stored || stored.diverged) return null;
+  return once(key, () => ({ top: array(stored.top), p: array(stored.p_true) }));
+}
+
+function forgottenNow() {
+  const key = `${state.seed}/${state.request}`;
+  return once(`forgotten ${key}`, () => new Set(contents.forgotten[key] ? array(contents.forgotten[key]) : []));
+}
+
+// Neighbors in one memory, "full" or SEED/REQUEST; null where it was not searched.
+function nearOf(memory) {
+  const stored = contents.near[memory];
+  if (!stored) return null;
+  return once(`near ${memory}`, () => ({ ids: array(stored.ids), cosines: array(stored.cosines), depth: stored.depth }));
+}
+
+function neighborsOf(memory, i, withSelf = true) {
+  const near = nearOf(memory);
+  const list = [];
+  for (let j = i * near.depth; j < (i + 1) * near.depth; j++) {
+    const id = near.ids[j];
+    if (id >= 0 && (withSelf || id !== samples.ids[i])) list.push({ id, cosine: near.cosines[j] });
+  }
+  return list;
+}
+
+// ---------------------------------------------------------------- what is chosen
+
+const firstOf = (kind, other) => (contents.designs.find((each) => each.kind === kind) ?? methods[other] ?? methods[0])?.name ?? "";
+const DEFAULTS = { seed: String(contents.seeds[0] ?? ""), request: contents.requests[0]?.key ?? "", a: firstOf("weights", 0),
+  b: firstOf("rows", 1), class: "", sample: "", area: "", wrong: "" };
+const state = { ...DEFAULTS };
+
+const isValid = {
+  seed: (value) => contents.seeds.map(String).includes(value),
+  request: (value) => contents.requests.some((each) => each.key === value),
+  a: (value) => systems.get(value)?.role === "method",
+  b: (value) => systems.get(value)?.role === "method",
+  class: (value) => value === "" || (Number.isInteger(Number(value)) && contents.classes[Number(value)] !== undefined),
+  sample: (value) => value === "" || positionOf.has(Number(value)),
+  area: (value) => value === "" || (value.split(",").length === 4 && value.split(",").every((each) => Number.isFinite(Number(each)))),
+  wrong: (value) => ["", "before", "a", "b"].includes(value),
+};
+
+function readAddress() {
+  const given = new URLSearchParams(location.hash.slice(1));
+  for (const name of Object.keys(DEFAULTS)) {
+    const value = given.get(name);
+    state[name] = value !== null && isValid[name](value) ? value : DEFAULTS[name];
+  }
+}
+
+function writeAddress() {
+  const given = new URLSearchParams();
+  for (const name of Object.keys(DEFAULTS)) if (state[name] !== DEFAULTS[name]) given.set(name, state[name]);
+  history.replaceState(null, "", `#${given}`);
+}
+
+// The one way in which a choice is made: every view that depends on it is drawn again.
+function choose(changes, words) {
+  const start = performance.now();
+  const changed = Object.keys(changes).filter((name) => state[name] !== changes[name]);
+  if (!changed.length) return;
+  Object.assign(state, changes);
+  writeAddress();
+  draw(changed);
+  document.body.getBoundingClientRect(); // the layout is part of what a reader waits for
+  document.documentElement.dataset.selectionMs = (performance.now() - start).toFixed(1);
+  if (words) document.getElementById("announced").textContent = words;
+}
+
+const area = () => (state.area ? state.area.split(",").map(Number) : null);
+
+function isChosen(i) {
+  if (state.class !== "" && samples.labels[i] !== Number(state.class)) return false;
+  if (state.area === "") return true;
+  const box = once(`area ${state.area}`, area);
+  return samples.x[i] >= box[0] && samples.x[i] <= box[2] && samples.y[i] >= box[1] && samples.y[i] <= box[3];
+}
+
+// ---------------------------------------------------------------- pieces
+
+function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) made.setAttribute(key, value === true ? "" : value);
+  }
+  made.append(...children.filter((each) => each !== null));
+  return made;
+}
+
+const NOUN = contents.is_experiment ? "pictures" : "samples";
+const percent = (value, digits = 1) => (value === null || Number.isNaN(value) ? "–" : `${value.toFixed(digits)} %`);
+const points = (value) => `${value > 0 ? "+" : value < 0 ? "−" : "±"}${Math.abs(value).toFixed(1)}`;
+const className = (label) => contents.classes[label];
+const title = (name) => systems.get(name)?.title ?? name;
+const nameOf = (i) => names?.[i] ?? `#${samples.ids[i]}`;
+
+function picture(i, size) {
+  if (!contents.pictures) return element("span", { hidden: true });
+  const { side, columns } = contents.pictures;
+  const scale = size / side;
+  const rows = Math.ceil(N / columns);
+  const made = element("span", { class: "picture", role: "img", "aria-label": `picture ${nameOf(i)}, class ${className(samples.labels[i])}` });
+  made.style.width = made.style.height = `${size}px`;
+  made.style.backgroundImage = "var(--pictures)"; // decoded once, for all
+  made.style.backgroundSize = `${columns * side * scale}px ${rows * side * scale}px`;
+  made.style.backgroundPosition = `${-(i % columns) * size}px ${-Math.floor(i / columns) * size}px`;
+  return made;
+}
+
+// A sample as a button that chooses it. id: it may not be on this page.
+function sampleButton(id, words, kind = "") {
+  const i = positionOf.get(id);
+  if (i === undefined) return element("li", {}, element("span", { class: `sample ${kind}` }, `#${id}`, element("span", {}, "not on this page"), ...words.map((each) => element("span", {}, each))));
+  return element("li", {}, element("button", { type: "button", class: `sample ${kind}`, "data-sample": id, "aria-pressed": String(state.sample === String(id)),
+    onclick: () => choose({ sample: String(id) }, `picture ${nameOf(i)} is shown`) },
+  picture(i, 48), element("span", {}, nameOf(i)), element("span", {}, `class ${className(samples.labels[i])}`), ...words.map((each) => element("span", {}, each))));
+}
+
+function tableOf(heads, rows, caption) {
+  const head = element("tr", {}, ...heads.map((each) => element("th", { scope: "col" }, each)));
+  const body = rows.map(({ cells, kind }) => element("tr", { class: kind }, ...cells.map((each) => element("td", {}, each))));
+  return element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
+    element("table", {}, element("caption", { class: "unseen" }, caption), element("thead", {}, head), element("tbody", {}, ...body)));
+}
+
+function chart(options, words) {
+  const svg = Plot.plot({ marginBottom: 42, style: { background: "transparent", fontSize: "12px" }, ...options });
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", words);
+  return svg;
+}
+
+const widthOf = (body) => Math.max(300, Math.min(1100, body.clientWidth || 800));
+const symbolOf = (kind, size = 60) => element("span", {}, d3.create("svg").attr("width", 14).attr("height", 14).attr("aria-hidden", "true")
+  .call((svg) => svg.append("path").attr("transform", "translate(7,7)").attr("d", d3.symbol(d3[`symbol${kind[0].toUpperCase()}${kind.slice(1)}`], size)()).attr("fill", "currentColor")).node());
+
+function dash(color) {
+  const made = symbolOf("square");
+  made.querySelector("path").setAttribute("d", "M-6,-1.5h12v3h-12z");
+  made.querySelector("path").setAttribute("fill", color);
+  return made;
+}
+
+function hollow(color) {
+  const made = symbolOf("circle", 50);
+  made.querySelector("path").setAttribute("fill", "none");
+  made.querySelector("path").setAttribute("stroke", color);
+  return made;
+}
+
+function colored(kind, color) {
+  const made = symbolOf(kind);
+  made.querySelector("path").setAttribute("fill", color);
+  return made;
+}
+
+// ---------------------------------------------------------------- the bar of choices
+
+const chosenSystems = () => `A: ${title(state.a)}, B: ${title(state.b)}`;
+
+function choices() {
+  const form = document.getElementById("choices");
+  const pick = (name, label, options, kind) => options.length < 2 && name !== "class" ? null
+    : element("label", { class: kind }, label, (() => {
+      const select = element("select", { name, onchange: (event) => choose({ [name]: event.target.value }) },
+        ...options.map(([value, words]) => element("option", { value }, words)));
+      select.value = state[name];
+      return select;
+    })());
+  const listed = methods.map((each) => [each.name, each.title]);
+  form.replaceChildren(...[
+    pick("seed", "Seed", contents.seeds.map((each) => [String(each), String(each)])),
+    pick("request", "Forgotten", contents.requests.map((each) => [each.key, each.words])),
+    pick("a", "Method A", listed, "a"),
+    pick("b", "Method B", listed, "b"),
+    pick("class", "Class", [["", "all classes"], ...contents.classes.map((each, label) => [String(label), each])]),
+    element("label", {}, contents.is_experiment ? "Picture (id)" : "Sample (id)", element("input", { name: "sample", inputmode: "numeric", size: 6, value: state.sample,
+      onchange: (event) => isValid.sample(event.target.value.trim()) ? choose({ sample: event.target.value.trim() })
+        : event.target.setCustomValidity("This id is not on this page") || event.target.reportValidity(),
+      oninput: (event) => event.target.setCustomValidity("") })),
+  ].filter(Boolean));
+  form.onsubmit = (event) => event.preventDefault();
+}
+
+// ---------------------------------------------------------------- the views
+
+const VIEWS = {};
+
+VIEWS.designs = {
+  depends: ["request", "a", "b"],
+  draw(body) {
+    const lines = contents.designs.filter((each) => each.request === state.request);
+    const audited = lines.some((each) => each.kind === "weights" && each.share !== null);
+    const y = audited ? "share" : "gap";
+    const drawn = lines.filter((each) => each.TA !== null && each[y] !== null);
+    const side = body.dataset.side ?? "a";
+    const colorOf = (each) => each.name === state.a ? "var(--a)" : each.name === state.b ? "var(--b)" : "var(--before)";
+    const bars = drawn.map((each) => ({ ...each, low: audited ? each.share_low : Math.max(0, each.gap - each.gap_sd), high: audited ? each.share_high : each.gap + each.gap_sd }));
+    const n = lines[0]?.n ?? 0;
+    // A name is left out where it would lie on another; A and B are named first. All are in the table.
+    const [wide, high] = [d3.extent(drawn, (each) => each.TA), d3.extent(drawn, (each) => each[y])].map(([low, top]) => top - low || 1);
+    const labeled = [];
+    for (const each of d3.sort(drawn, (one) => one.name !== state.a && one.name !== state.b)) {
+      if (!labeled.some((other) => Math.abs(other.TA - each.TA) < (80 / widthOf(body)) * wide && Math.abs(other[y] - each[y]) < 0.05 * high)) labeled.push(each);
+    }
+    const svg = chart({
+      width: widthOf(body), height: 420, marginLeft: 50, marginRight: 90, grid: true,
+      x: { label: "test accuracy [%] →", nice: true },
+      y: { label: audited ? "↑ residual share: left of what was forgotten [%]" : "↑ Avg Gap, the distance to the oracle [points]", nice: true },
+      r: { range: [4, 16], type: "sqrt" }, symbol: { legend: false },
+      marks: [
+        Plot.ruleX(bars, { x: "TA", y1: "low", y2: "high", stroke: colorOf, strokeOpacity: 0.6 }),
+        Plot.ruleY(bars.filter((each) => each.TA_sd !== null), { y, x1: (each) => each.TA - each.TA_sd, x2: (each) => each.TA + each.TA_sd, stroke: colorOf, strokeOpacity: 0.6 }),
+        Plot.dot(drawn, { x: "TA", y, r: (each) => each.seconds ?? 0, symbol: (each) => KINDS[each.kind][0], fill: colorOf, fillOpacity: 0.65, stroke: colorOf,
+          title: (each) => `${each.title}: test accuracy ${each.cells.TA}, ${audited ? `residual share ${each.shareText}` : `Avg Gap ${each.cells["Avg Gap"]}`}, ${each.cells.Seconds} s` }),
+        Plot.text(labeled, { x: "TA", y, text: "title", dx: 10, dy: -8, textAnchor: "start", fill: "currentColor", stroke: "var(--back)", strokeWidth: 3 }),
+      ],
+    }, `${drawn.length} designs by test accuracy and ${audited ? "residual share" : "Avg Gap"}; the table below has the numbers`);
+    svg.classList.add("clickable");
+    const clickable = drawn.filter((each) => each.kind !== "anew");
+    svg.addEventListener("click", (event) => {
+      const [px, py] = d3.pointer(event, svg);
+      const nearest = d3.least(clickable, (each) => Math.hypot(svg.scale("x").apply(each.TA) - px, svg.scale("y").apply(each[y]) - py));
+      if (nearest) choose({ [body.dataset.side ?? "a"]: nearest.name }, `${nearest.title} is chosen. ${chosenSystems()}`);
+    });
+    const sideButton = (name, words) => element("button", { type: "button", "aria-pressed": String(side === name),
+      onclick: () => { body.dataset.side = name; redraw("designs"); } }, words);
+    const heads = ["Design", "", "TA [%]", "RA [%]", "FA [%]", "MIA [%]", "Avg Gap", "residual share [%]", "Seconds", "Kept to forget"];
+    const rows = lines.map((each) => ({
+      kind: each.name === state.a ? "a" : each.name === state.b ? "b" : "",
+      cells: [each.title, each.kind === "anew" ? "" : element("span", {}, ...["a", "b"].map((name) => element("button", { type: "button", "aria-label": `${each.title} as ${name.toUpperCase()}`,
+        "aria-pressed": String(state[name] === each.name), onclick: () => choose({ [name]: each.name }, chosenSystems()) }, name.toUpperCase()))),
+      each.cells.TA, each.cells.RA, each.cells.FA, each.cells.MIA, each.cells["Avg Gap"], each.shareText, each.cells.Seconds, each.stored],
+    }));
+    body.replaceChildren(
+      element("p", { class: "advice" }, contents.advice),
+      element("div", { class: "buttons" }, "A click on the chart chooses", sideButton("a", "A"), sideButton("b", "B")),
+      element("ul", { class: "legend" }, ...Object.values(KINDS).map(([symbol, words]) => element("li", {}, symbolOf(symbol), ` ${words}`))),
+      element("div", { class: "wide" }, svg),
+      element("p", { class: "note" }, `Means over n = ${n} seed${n === 1 ? "" : "s"}; bars: ± one standard deviation`
+        + (audited ? "; upright: the 95 % interval of the share, which an audit measured on forget sets of its own." : ". No audit ran, so how much is left is not known; this measures it: "),
+        audited ? null : element("code", {}, contents.commands.audits)),
+      tableOf(heads, rows, "Designs: the numbers of the main table"),
+    );
+  },
+};
+
+// Forgotten samples that are chosen, what A keeps most first.
+function keptByA() {
+  const oracle = answersOf(systems.get(state.a)?.oracle);
+  const after = answersOf(state.a);
+  const list = [...forgottenNow()].filter(isChosen).map((i) => ({
+    i, kept: after && oracle ? (100 * (after.p[i] - oracle.p[i])) / FINEST : 0,
+  }));
+  return list.sort((one, other) => other.kept - one.kept || one.i - other.i);
+}
+
+VIEWS.samples = {
+  depends: ["seed", "request", "a", "b", "class", "area", "sample"],
+  draw(body, changed) {
+    const list = keptByA();
+    // Where another sample is chosen, the columns stay: the mark of the chosen one moves.
+    if (changed.length === 1 && changed[0] === "sample" && body.querySelector(".columns")) {
+      markColumn(body, list);
+    } else {
+      drawColumns(body, list);
+    }
+    const i = chosenSample(list);
+    body.querySelector(".one").replaceChildren(...(i === null ? [] : oneSample(i)));
+  },
+};
+
+// The chosen sample; if none is, the forgotten one that A keeps most.
+function chosenSample(list = keptByA()) {
+  if (state.sample !== "") return positionOf.get(Number(state.sample));
+  return list.length ? list[0].i : null;
+}
+
+function drawColumns(body, list) {
+  const series = [
+    ["before forgetting", systems.get(state.a)?.original, "circle", "var(--before)"],
+    [`after A, ${title(state.a)}`, state.a, "circle", "var(--a)"],
+    [`after B, ${title(state.b)}`, state.b, "triangle", "var(--b)"],
+    [`oracle of A, which never saw it`, systems.get(state.a)?.oracle, "dash", "var(--oracle)"],
+  ];
+  const drawn = series.map(([words, name, symbol, color]) => {
+    const answers = answersOf(name);
+    return { words, name, symbol, color, values: answers ? list.map(({ i }, rank) => ({ rank: rank + 1, p: (100 * answers.p[i]) / FINEST })) : null };
+  });
+  const half = Math.min(0.45, Math.max(0.3, list.length / 400));
+  const marks = drawn.filter((each) => each.values).map((each) => each.symbol === "dash"
+    ? Plot.ruleY(each.values, { y: "p", x1: (d) => d.rank - half, x2: (d) => d.rank + half, stroke: each.color, strokeWidth: 2.5 })
+    : Plot.dot(each.values, { x: "rank", y: "p", symbol: each.symbol, r: 3.2, fill: each.name === systems.get(state.a)?.original ? "none" : each.color, stroke: each.color }));
+  const svg = chart({
+    width: Math.max(widthOf(body), Math.min(list.length * 9, 3000)), height: 320, marginLeft: 50,
+    x: { label: "forgotten pictures, what A keeps most first →", domain: [0.4, Math.max(list.length, 1) + 0.6], ticks: 8, tickFormat: "d" },
+    y: { label: "↑ probability of the true class [%]", domain: [0, 100], grid: true }, marks,
+  }, `Probability of the true class of ${list.length} forgotten pictures, before, after A, after B and of the oracle`);
+  svg.classList.add("clickable");
+  svg.addEventListener("click", (event) => {
+    const rank = Math.round(svg.scale("x").invert(d3.pointer(event, svg)[0]));
+    const picked = list[Math.min(Math.max(rank, 1), list.length) - 1];
+    if (picked) choose({ sample: String(samples.ids[picked.i]) }, `picture ${nameOf(picked.i)} is shown`);
+  });
+  const range = element("input", { type: "range", min: 1, max: Math.max(list.length, 1), value: 1, "aria-label": "Forgotten picture, what A keeps most first",
+    oninput: (event) => { const { i } = list[event.target.value - 1]; choose({ sample: String(samples.ids[i]) }, `picture ${nameOf(i)} is shown`); } });
+  const means = ["a", "b"].map((side) => {
+    const name = state[side];
+    const after = answersOf(name);
+    const oracle = answersOf(systems.get(name)?.oracle);
+    if (!after || !oracle) return `${title(name)} has no answers here (diverged, or not run).`;
+    const kept = d3.mean(list, ({ i }) => (100 * (after.p[i] - oracle.p[i])) / FINEST) ?? 0;
+    return `${side.toUpperCase()}, ${title(name)}: ${points(kept)} points of the true class's probability beside its oracle on average.`;
+  });
+  const best = list.slice(0, 10).map(({ i, kept }) => sampleButton(samples.ids[i], [`A keeps ${points(kept)}`]));
+  body.replaceChildren(
+    element("ul", { class: "legend" }, ...drawn.map((each, place) => element("li", {}, each.symbol === "dash" ? dash(each.color) : place ? colored(each.symbol, each.color) : hollow(each.color),
+      ` ${each.words}${each.values ? "" : " (no answers)"}`))),
+    element("div", { class: "wide columns" }, svg),
+    list.length ? range : element("p", {}, "No forgotten picture is among those chosen: choose another class, or clear the area of the map."),
+    element("p", { class: "note" }, `n = ${list.length} forgotten pictures of seed ${state.seed}. ${means.join(" ")} What A keeps of a picture: its probability after A minus that of A's oracle, in points; noise of training is part of both.`),
+    element("h3", {}, `Remembered best by A, ${title(state.a)}`),
+    element("ul", { class: "pictures kept" }, ...best),
+    element("div", { class: "one", id: "picture" }),
+    classTable(),
+  );
+  body.querySelector(".columns").chart = { svg, list };
+  markColumn(body, list);
+}
+
+function markColumn(body, list) {
+  const { svg } = body.querySelector(".columns").chart;
+  const chosen = chosenSample(list);
+  const rank = list.findIndex(({ i }) => i === chosen);
+  d3.select(svg).selectAll(".chosen").remove();
+  const range = body.querySelector("input[type=range]");
+  if (rank < 0) return;
+  const x = svg.scale("x").apply(rank + 1);
+  d3.select(svg).append("rect").attr("class", "chosen").attr("x", x - 4).attr("width", 8).attr("y", svg.scale("y").apply(100)).attr("height", svg.scale("y").apply(0) - svg.scale("y").apply(100))
+    .attr("fill", "none").attr("stroke", "var(--accent)").attr("stroke-width", 2).attr("pointer-events", "none");
+  range.value = rank + 1;
+  range.setAttribute("aria-valuetext", `${nameOf(chosen)}, class ${className(samples.labels[chosen])}, A keeps ${points(list[rank].kept)} points`);
+  body.querySelectorAll(".kept .sample").forEach((each) => each.setAttribute("aria-pressed", String(each.dataset.sample === String(samples.ids[chosen]))));
+}
+
+// One sample: its picture, the answers of all systems, and the neighbors that A's answer rests on.
+function oneSample(i) {
+  const rows = contents.systems.map((each) => {
+    const answers = answersOf(each.name);
+    const oracle = each.role === "method" ? answersOf(each.oracle) : null;
+    return {
+      kind: each.name === state.a ? "a" : each.name === state.b ? "b" : "",
+      cells: answers ? [each.title, className(answers.top[i]) + (answers.top[i] === samples.labels[i] ? "" : " ✗ wrong"), percent((100 * answers.p[i]) / FINEST),
+        oracle ? points((100 * (answers.p[i] - oracle.p[i])) / FINEST) : ""] : [each.title, "no answers", "–", ""],
+    };
+  });
+  const rests = ["a", "b"].flatMap((side) => {
+    const count = systems.get(state[side])?.restsOn;
+    const memory = `${state.seed}/${state.request}`;
+    if (!count || !nearOf(memory)) return [element("p", { class: "note" }, `${side.toUpperCase()}, ${title(state[side])}, looks up no neighbors: its answer rests on its weights, or on sums over all keys.`)];
+    return [element("p", { class: "note" }, `${side.toUpperCase()}, ${title(state[side])}, answers from ${count} neighbors${count > nearOf(memory).depth ? `, the first ${nearOf(memory).depth} of which are shown` : ""}:`), stoodIn(i, count)];
+  });
+  const state_ = forgottenNow().has(i) ? "forgotten" : samples.splits[i] === "train" ? "in training, kept" : samples.splits[i];
+  return [
+    element("h3", {}, `Picture ${nameOf(i)}, class ${className(samples.labels[i])} (${state_})`),
+    element("div", { class: "detail" },
+      element("figure", { "data-shown": samples.ids[i] }, picture(i, 160), element("figcaption", {}, `id ${samples.ids[i]}, ${samples.splits[i]}`)),
+      element("div", {}, tableOf(["Model", "answers", "probability of the true class", "beside its oracle [points]"], rows, `Answers of all models to picture ${nameOf(i)}, seed ${state.seed}`), ...rests)),
+  ];
+}
+
+function stoodIn(i, count) {
+  const before = new Set(neighborsOf("full", i).slice(0, count).map(({ id }) => id));
+  const after = neighborsOf(`${state.seed}/${state.request}`, i).slice(0, count);
+  return element("ul", { class: "pictures" }, ...after.map(({ id, cosine }) => sampleButton(id, [`similarity ${cosine.toFixed(3)}`, before.has(id) ? "as before" : "new"], before.has(id) ? "" : "new")));
+}
+
+// Accuracy of each class over the seeds, and of all: the numbers of the main table.
+function classAccuracies(system, part) {
+  const each = contents.seeds.map((seed) => {
+    const correct = contents.correct[`${seed}/${state.request}/${system}`];
+    const counts = contents.counts[`${seed}/${state.request}`];
+    if (!correct || !counts) return null;
+    return [...contents.classes.map((_, label) => (100 * correct[part][label]) / counts[part][label]), (100 * d3.sum(correct[part])) / d3.sum(counts[part])];
+  }).filter(Boolean);
+  // A class of which a seed has no sample there is averaged over the others.
+  return d3.range(contents.classes.length + 1).map((k) => d3.mean(each, (values) => values[k]) ?? NaN);
+}
+
+function classTable() {
+  const { original, oracle } = systems.get(state.a) ?? {};
+  const columns = [original, state.a, oracle, state.b].map((name) => [name, classAccuracies(name, "test")]);
+  const forgotten = [state.a, oracle].map((name) => classAccuracies(name, "forget"));
+  const loss = d3.range(contents.classes.length).map((k) => columns[1][1][k] - columns[0][1][k]);
+  const worst = d3.minIndex(loss);
+  const order = d3.sort(d3.range(contents.classes.length), (k) => loss[k]);
+  const cellsOf = (k, name) => [name, ...columns.map(([, values]) => percent(values[k], 2)), points(columns[1][1][k] - columns[0][1][k]), ...forgotten.map((values) => percent(values[k], 2))];
+  const rows = [{ kind: "all", cells: cellsOf(contents.classes.length, "all classes") }, ...order.map((k) => ({
+    kind: state.class === String(k) ? "a" : "",
+    cells: cellsOf(k, element("button", { type: "button", "aria-pressed": String(state.class === String(k)), onclick: () => choose({ class: state.class === String(k) ? "" : String(k) }) }, className(k))),
+  }))];
+  const heads = ["Class", "test: before", `test: A, ${title(state.a)}`, "test: oracle of A", `test: B, ${title(state.b)}`, "A − before [points]", "forgotten: A", "forgotten: oracle of A"];
+  const table = tableOf(heads, rows, "Accuracy by class, mean over seeds");
+  table.classList.add("by-class");
+  return element("div", {}, element("h3", {}, loss[worst] < 0 ? `Class by class: under A, ${title(state.a)}, class ${className(worst)} loses most, ${points(loss[worst])} points of test accuracy` : `Class by class: under A, ${title(state.a)}, no class loses test accuracy`),
+    element("p", { class: "note" }, `Share of pictures that are answered correctly, mean over n = ${contents.seeds.length} seed${contents.seeds.length === 1 ? "" : "s"}; the class that loses most under A first.`), table);
+}
+
+VIEWS.map = {
+  depends: ["seed", "request", "a", "b", "class", "area", "wrong", "sample"],
+  draw(body, changed) {
+    const marks = state.wrong === "" ? ["sample", "a", "b"] : ["sample"]; // A and B are drawn only where their errors are
+    if (!body.map || changed.some((each) => !marks.includes(each))) drawMap(body);
+    markOnMap(body);
+  },
+};
+
+// Points are drawn on a canvas, which stays fast with thousands; on it lies an SVG for the brush and the chosen sample.
+function drawMap(body) {
+  const few = contents.classes.length <= COLORS.length;
+  const forgotten = forgottenNow();
+  const wrongOf = { before: systems.get(state.a)?.original, a: state.a, b: state.b }[state.wrong];
+  const answers = wrongOf ? answersOf(wrongOf) : null;
+  const width = widthOf(body);
+  const height = Math.min(560, width);
+  const x = d3.scaleLinear(d3.extent(samples.x), [14, width - 14]);
+  const y = d3.scaleLinear(d3.extent(samples.y), [height - 14, 14]);
+  const style = getComputedStyle(document.documentElement);
+  const colorOf = (name) => style.getPropertyValue(`--${name}`).trim();
+  const gray = colorOf("before");
+  const canvas = element("canvas", { role: "img", width: width * devicePixelRatio, height: height * devicePixelRatio });
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  const context = canvas.getContext("2d");
+  context.scale(devicePixelRatio, devicePixelRatio);
+  const shapes = SYMBOLS.map((name) => new Path2D(d3.symbol(d3[`symbol${name[0].toUpperCase()}${name.slice(1)}`], 22)()));
+  const paint = (i, draw) => {
+    context.save();
+    context.translate(x(samples.x[i]), y(samples.y[i]));
+    draw();
+    context.restore();
+  };
+  const chosen = ALL.filter(isChosen);
+  const isIn = new Set(chosen);
+  context.globalAlpha = 0.35;
+  context.fillStyle = gray;
+  for (const i of ALL) if (!isIn.has(i)) context.fillRect(x(samples.x[i]) - 1.5, y(samples.y[i]) - 1.5, 3, 3);
+  context.globalAlpha = 0.8;
+  for (const i of chosen) {
+    context.fillStyle = few ? COLORS[samples.labels[i]] : state.class === "" ? gray : colorOf("a");
+    paint(i, () => context.fill(shapes[few ? samples.labels[i] : 0]));
+  }
+  context.globalAlpha = 1;
+  context.strokeStyle = colorOf("text");
+  const ring = new Path2D();
+  ring.arc(0, 0, 5.5, 0, 2 * Math.PI);
+  const crossed = new Path2D("M-5,-5L5,5M-5,5L5,-5");
+  let wrong = 0;
+  for (const i of chosen) {
+    if (forgotten.has(i)) paint(i, () => context.stroke(ring));
+    if (answers && answers.top[i] !== samples.labels[i]) {
+      wrong += 1;
+      context.lineWidth = 2;
+      paint(i, () => context.stroke(crossed));
+      context.lineWidth = 1;
+    }
+  }
+  canvas.setAttribute("aria-label", `${N} ${NOUN} in the plane, ${chosen.length} chosen, ${forgotten.size} forgotten${answers ? `, ${wrong} answered wrongly` : ""}`);
+  const svg = d3.create("svg").attr("width", width).attr("height", height).attr("aria-hidden", "true").node();
+  const brush = d3.brush().extent([[0, 0], [width, height]]).on("end", (event) => {
+    if (!event.sourceEvent) return;
+    if (event.selection) {
+      const [[x0, y0], [x1, y1]] = event.selection;
+      const box = [x.invert(x0), y.invert(y1), x.invert(x1), y.invert(y0)].map((each) => each.toFixed(3));
+      choose({ area: box.join(",") }, "an area of the map is chosen");
+      return;
+    }
+    const [px, py] = d3.pointer(event.sourceEvent, svg);
+    const nearest = d3.least(ALL, (i) => Math.hypot(x(samples.x[i]) - px, y(samples.y[i]) - py));
+    if (state.area !== "") choose({ area: "", sample: String(samples.ids[nearest]) });
+    else choose({ sample: String(samples.ids[nearest]) }, `picture ${nameOf(nearest)} is shown`);
+  });
+  const group = d3.select(svg).append("g").attr("class", "brush").call(brush);
+  const box = area();
+  if (box) group.call(brush.move, [[x(box[0]), y(box[3])], [x(box[2]), y(box[1])]]);
+  const classes = few ? contents.classes.map((each, label) => element("li", {}, element("button", { type: "button", "aria-pressed": String(state.class === String(label)),
+    onclick: () => choose({ class: state.class === String(label) ? "" : String(label) }) }, colored(SYMBOLS[label], COLORS[label]), ` ${each}`))) : [element("li", {}, "Choose a class above to color its pictures.")];
+  const wrongs = [["", "not marked"], ["before", "before forgetting"], ["a", `after A, ${title(state.a)}`], ["b", `after B, ${title(state.b)}`]];
+  const select = element("select", { onchange: (event) => choose({ wrong: event.target.value }) }, ...wrongs.map(([value, words]) => element("option", { value }, words)));
+  select.value = state.wrong;
+  body.replaceChildren(
+    element("ul", { class: "legend" }, ...classes),
+    element("div", { class: "buttons" }, contents.is_experiment ? element("label", {}, "Crossed: answered wrongly", select) : null,
+      element("button", { type: "button", disabled: state.area === "", onclick: () => choose({ area: "" }, "all of the map is chosen") }, "Clear the area")),
+    element("div", { class: "wide map" }, canvas, svg),
+    element("div", { class: "pointed" }),
+    element("p", { class: "note" }, `${contents.projection} ${N.toLocaleString("en")} ${NOUN}; ${contents.is_experiment ? `${forgotten.size} forgotten ones are ringed; ` : ""}chosen: ${chosen.length.toLocaleString("en")}.${answers ? ` Answered wrongly among these: ${wrong}.` : ""} Without a mouse: choose a class or an id at the top.`),
+  );
+  body.map = { svg, x, y }; // the mark of the chosen one moves on it
+}
+
+function markOnMap(body) {
+  const i = contents.is_experiment ? chosenSample() : state.sample === "" ? null : chosenSample([]);
+  const { svg, x, y } = body.map;
+  d3.select(svg).selectAll(".chosen").remove();
+  body.querySelector(".pointed").replaceChildren();
+  if (i === null || i === undefined) return;
+  d3.select(svg).append("circle").attr("class", "chosen").attr("cx", x(samples.x[i])).attr("cy", y(samples.y[i]))
+    .attr("r", 9).attr("fill", "none").attr("stroke", "var(--accent)").attr("stroke-width", 3).attr("pointer-events", "none");
+  body.querySelector(".pointed").replaceChildren(element("ul", { class: "pictures" }, sampleButton(samples.ids[i], [forgottenNow().has(i) ? "forgotten" : samples.splits[i]])));
+}
+
+VIEWS.neighbors = {
+  depends: ["seed", "request", "a", "b", "class", "area", "sample"],
+  draw(body) {
+    if (!nearOf("full")) return body.replaceChildren(element("p", {}, "No neighbors were looked up."));
+    const memory = contents.is_experiment ? `${state.seed}/${state.request}` : "full";
+    const key = [memory, state.class, state.area].join(" ");
+    const asked = contents.is_experiment ? [...forgottenNow()].filter(isChosen) : ALL.filter(isChosen);
+    const alike = once(`alike ${key}`, () => d3.sort(asked.map((i) => ({ i, near: neighborsOf(memory, i, false)[0] })).filter((each) => each.near), (each) => -each.near.cosine));
+    const i = contents.is_experiment ? chosenSample() : state.sample !== "" ? chosenSample([]) : alike[0]?.i ?? null;
+    if (!body.querySelector(".alike") || body.dataset.key !== key) {
+      body.dataset.key = key;
+      const svg = chart({
+        width: widthOf(body), height: 180, marginLeft: 50, x: { label: `similarity to the nearest ${contents.is_experiment ? "remaining picture" : "other sample"} (cosine, 1: the same key) →` }, y: { label: `↑ ${NOUN}`, grid: true },
+        marks: [Plot.rectY(alike, Plot.binX({ y: "count" }, { x: (each) => each.near.cosine, fill: "var(--a)", thresholds: 30 })), Plot.ruleY([0])],
+      }, `How similar the nearest remaining picture is, for ${alike.length} pictures`);
+      const about = contents.is_experiment ? "forgotten pictures, by their nearest look-alike that stays" : "samples of the memory, by their nearest other";
+      body.replaceChildren(element("div", { class: "two" }), element("h3", {}, contents.is_experiment ? "Look-alikes that stay" : "Nearest pairs"), element("div", { class: "wide" }, svg),
+        element("p", { class: "note" }, `n = ${alike.length} ${about}. The closest pairs:`), element("ul", { class: "pictures alike" }));
+    }
+    body.querySelector(".alike").replaceChildren(...alike.slice(0, 10).map(({ i: each, near }) => sampleButton(samples.ids[each], [`like #${near.id}`, near.cosine.toFixed(3)])));
+    body.querySelector(".two").replaceChildren(...(i === null || i === undefined ? [element("p", {}, "Choose a picture.")] : neighborRows(i, memory)));
+  },
+};
+
+function neighborRows(i, memory) {
+  const forgotten = forgottenNow();
+  const before = neighborsOf("full", i, contents.is_experiment);
+  const buttons = (list, kindOf) => element("ul", { class: "pictures" }, ...list.map(({ id, cosine }) => {
+    const [kind, words] = kindOf(id);
+    return sampleButton(id, [`similarity ${cosine.toFixed(3)}`, words].filter(Boolean), kind);
+  }));
+  const chosen = element("ul", { class: "pictures" }, sampleButton(samples.ids[i], [forgotten.has(i) ? "forgotten" : samples.splits[i]], forgotten.has(i) ? "forgotten" : ""));
+  if (!contents.is_experiment) return [element("h3", {}, "This sample"), chosen, element("h3", {}, "Its nearest others in the memory"), buttons(before, () => ["", ""])];
+  const isForgotten = (id) => forgotten.has(positionOf.get(id));
+  const known = new Set(before.map(({ id }) => id));
+  const after = neighborsOf(memory, i);
+  const users = contents.systems.filter((each) => each.role === "method" && each.restsOn).map((each) => `${each.title} answers from the first ${each.restsOn}`);
+  return [
+    element("h3", {}, "This picture"), chosen,
+    element("h3", {}, "Before: nearest in the whole memory"), buttons(before, (id) => isForgotten(id) ? ["forgotten", id === samples.ids[i] ? "itself, forgotten" : "forgotten"] : ["", ""]),
+    element("h3", {}, "After: nearest in what remains"), buttons(after, (id) => known.has(id) ? ["", "as before"] : ["new", "stood in"]),
+    element("p", { class: "note" }, `${users.join("; ") || "No method of this run answers from neighbors"}. Similarity: the cosine of both keys.`),
+  ];
+}
+
+VIEWS.requests = {
+  depends: ["a", "b"],
+  draw(body) {
+    const parts = [];
+    const wanted = new Set([state.a, state.b, systems.get(state.a)?.oracle, systems.get(state.b)?.oracle]);
+    const curves = contents.streams.filter((each) => wanted.has(each.name));
+    if (curves.length) {
+      const colorOf = (name) => name === state.a ? "var(--a)" : name === state.b ? "var(--b)" : "var(--before)";
+      parts.push(element("div", { class: "wide" }, chart({
+        width: widthOf(body), height: 320, marginLeft: 50, marginRight: 110, x: { label: "requests →" }, y: { label: "↑ test accuracy [%]", grid: true },
+        marks: [
+          Plot.lineY(curves, { x: "done", y: "TA", z: (each) => `${each.name} ${each.seed}`, stroke: (each) => colorOf(each.name), strokeOpacity: 0.7 }),
+          Plot.text(curves, Plot.selectLast({ x: "done", y: "TA", z: "name", text: "title", dx: 6, textAnchor: "start" })),
+        ],
+      }, "Test accuracy after each request, for A, B and their oracles")), element("p", { class: "note" }, "A line for each trained model."));
+    } else {
+      parts.push(element("p", {}, contents.streams.length ? "A and B did not take part in the stream." : "No stream of requests was run. ", element("code", {}, contents.commands.streams), " runs one."));
+    }
+    const heads = ["Request", "", "TA [%]", "FA [%]", "MIA [%]", "Avg Gap", "Seconds"];
+    const rows = contents.requests.flatMap((request) => ["a", "b"].map((side) => {
+      const line = contents.designs.find((each) => each.request === request.key && each.name === state[side]);
+      return { kind: side, cells: [request.words, `${side.toUpperCase()}, ${title(state[side])}`, ...["TA", "FA", "MIA", "Avg Gap", "Seconds"].map((each) => line?.cells[each] ?? "–")] };
+    }));
+    parts.push(element("h3", {}, "Request by request"), tableOf(heads, rows, "A and B after each request that was run"));
+    if (!contents.requests.some((each) => each.case)) parts.push(element("p", {}, "Random requests alone were run. ", element("code", {}, contents.commands.scenarios), " forgets a class, look-alikes and the hardest pictures."));
+    body.replaceChildren(...parts);
+  },
+};
+
+// ---------------------------------------------------------------- drawing
+
+const bodies = Object.fromEntries(Object.keys(VIEWS).map((name) => [name, document.querySelector(`#${name} > .body`)]).filter(([, body]) => body));
+
+const spent = {}; // milliseconds of each view's last drawing, for who measures
+
+function redraw(name, changed = VIEWS[name].depends) {
+  const start = performance.now();
+  VIEWS[name].draw(bodies[name], changed);
+  spent[name] = performance.now() - start;
+}
+
+function draw(changed) {
+  choices();
+  for (const name of Object.keys(bodies)) if (VIEWS[name].depends.some((each) => changed.includes(each))) redraw(name, changed.filter((each) => VIEWS[name].depends.includes(each)));
+}
+
+if (contents.pictures) document.documentElement.style.setProperty("--pictures", `url(${contents.pictures.uri})`);
+readAddress();
+draw(Object.keys(DEFAULTS));
+document.documentElement.dataset.drawn = "true";
+addEventListener("hashchange", () => { readAddress(); draw(Object.keys(DEFAULTS)); });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw(Object.keys(DEFAULTS))); // a canvas keeps its colors
+let resizing = 0;
+let width = innerWidth;
+addEventListener("resize", () => {
+  if (innerWidth === width) return; // a phone's bar that slides away
+  width = innerWidth;
+  clearTimeout(resizing);
+  resizing = setTimeout(() => draw(Object.keys(DEFAULTS)), 150);
+});

@@ -1,0 +1,164 @@
+"""What the page of one data set or one model holds, and the list of its views."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class View(NamedTuple):
+    """A view of the page.
+
+    name: the function of page.js that draws it; title: its heading; looks_at: the sentence above
+    it, which says what to look at; of_model: the same where it shows a saved model, of which only
+    keys are known; None if it cannot.
+    """
+
+    name: str
+    title: str
+    looks_at: str
+    of_model: str | None = None
+
+
+# A sixth view is a line here and a function of this name in page.js.
+VIEWS = (
+    View(
+        "designs",
+        "Which design?",
+        "A good design stands at the lower right: it answers most test pictures correctly, and hardly"
+        " differs from a model that never saw what was to be forgotten. Larger marks took longer.",
+    ),
+    View(
+        "samples",
+        "Sample by sample",
+        "Each column is one forgotten picture, the one that A remembers best at the left. The farther"
+        " A's disk lies above the oracle's dash, the more of that picture A kept.",
+    ),
+    View(
+        "map",
+        "Map",
+        "Pictures that the encoder finds alike lie close together. Look for forgotten pictures that lie"
+        " among another class; drag over an area, and the other views show its pictures alone.",
+        of_model="ShownSamples with similar keys lie close together. Look for samples that lie among another"
+        " class: their label may be wrong.",
+    ),
+    View(
+        "neighbors",
+        "Neighbors",
+        "Which pictures are nearest to this one, and which stood in when some were deleted (blue frame)?"
+        " Look-alikes of a forgotten picture stay in the memory, and a model may answer from them.",
+        of_model="Which samples are nearest to this one? When it is forgotten, these look-alikes stay; a"
+        " person may want them forgotten, too.",
+    ),
+    View(
+        "requests",
+        "Over requests",
+        "Flat lines are good: accuracy should not fall as request follows request, whatever is"
+        " forgotten.",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class ShownSamples:
+    """The samples of the page, in the order of every other array. N of them.
+
+    names: file names or other labels to show; x, y: their keys in the plane.
+    """
+
+    ids: np.ndarray
+    labels: np.ndarray
+    splits: np.ndarray
+    x: np.ndarray
+    y: np.ndarray
+    names: Sequence[str] | None = None
+
+
+@dataclass(frozen=True)
+class Thumbnails:
+    """Small pictures in one image, row by row. uri: the image as a data URI; side: of one [px]."""
+
+    uri: str
+    side: int
+    columns: int
+
+
+@dataclass(frozen=True)
+class NearRows:
+    """The nearest rows of a memory to each sample: ids (N x depth) and cosines, row by row."""
+
+    ids: np.ndarray
+    cosines: np.ndarray
+    depth: int
+
+
+@dataclass(frozen=True)
+class SystemAnswers:
+    """Answers of one system. top: the class that it answers; p_true: of the true class, in 1/65535.
+
+    diverged: why it has no answers, if it has none.
+    """
+
+    top: np.ndarray
+    p_true: np.ndarray
+    diverged: str | None = None
+
+
+@dataclass(frozen=True)
+class Contents:
+    """All that a page holds.
+
+    advice: which design to deploy, in a sentence.
+
+    A request is `rate0.1`, or of a scenario `scenario/class/rate0.1`. near: by `full` or
+    SEED/REQUEST, the memory that is searched. forgotten: positions of samples by SEED/REQUEST.
+    answers: by SEED/REQUEST/SYSTEM, of originals SEED/full/SYSTEM. counts, correct: of the whole
+    data set, samples and correct answers by part (test, retain, forget) and class, complete where
+    the page shows a part of the samples; by SEED/REQUEST, and SEED/REQUEST/SYSTEM.
+    """
+
+    title: str
+    subtitle: str
+    scope: str
+    classes: Sequence[str]
+    samples: ShownSamples
+    projection: str
+    is_experiment: bool
+    advice: str = ""
+    pictures: Thumbnails | None = None
+    requests: Sequence[Mapping[str, Any]] = ()
+    seeds: Sequence[int] = ()
+    systems: Sequence[Mapping[str, Any]] = ()
+    answers: Mapping[str, SystemAnswers] = field(default_factory=dict)
+    counts: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
+    correct: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
+    forgotten: Mapping[str, np.ndarray] = field(default_factory=dict)
+    near: Mapping[str, NearRows] = field(default_factory=dict)
+    designs: Sequence[Mapping[str, Any]] = ()
+    streams: Sequence[Mapping[str, Any]] = ()
+    commands: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def views(self) -> list[View]:
+        """The views of this page, each with the sentence that fits."""
+        if self.is_experiment:
+            return list(VIEWS)
+        views = []
+        for view in VIEWS:
+            if view.of_model is not None:
+                views.append(view._replace(looks_at=view.of_model))
+        return views
+
+
+def as_json(value: Any) -> Any:
+    """What the JSON encoder does not know: arrays as base64 of their bytes, with their type."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
+        little = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
+        return {"type": value.dtype.name, "base64": base64.b64encode(little.tobytes()).decode()}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if is_dataclass(value):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    raise TypeError(f"{type(value).__name__} cannot stand on a page")

@@ -1,0 +1,320 @@
+"""What a page shows of an experiment: answers, neighbors and tables, from the files of its results."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from munkey.core.diverged import why_diverged
+from munkey.core.files import read_npz, read_table
+from munkey.core.ids import NOBODY
+from munkey.data import forget_sets, prepared
+from munkey.data.prepared import Dataset
+from munkey.encoders import keys
+from munkey.evaluation.records import Evaluation
+from munkey.explore.contents import Contents, NearRows, ShownSamples, SystemAnswers
+from munkey.explore.pictures import shown_ids, thumbnails
+from munkey.explore.projection import plane
+from munkey.memory import neighbors
+from munkey.report.tables import frontier
+from munkey.report.tables.ablations import read as read_summary
+from munkey.report.tables.frontier import Design
+from munkey.report.tables.markup import ABSENT, cell, two_digits
+from munkey.report.tables.summary import GAP_METRICS, Row
+from munkey.settings import ExploreSettings
+
+FULL = "full"  # the memory before any request
+STANDING_IN = 2  # neighbors of a forgotten sample that are sure to be looked at
+CELLS = {"TA": "TA", "RA": "RA", "FA": "FA", "MIA": "MIA", "Avg Gap": "gap"}  # metrics by heading
+FINEST = 65535  # probabilities are stored in 16 bits
+
+
+@dataclass(frozen=True)
+class ResultFiles:
+    """The files of an experiment that the page of a data set is made from.
+
+    near: files of neighbors by the memory that was searched, `full` or SEED/REQUEST. audits,
+    scenarios, streams: their table, if it was made.
+    """
+
+    images: Path
+    keyfile: Path
+    main_table: Path
+    audits: list[Path]
+    scenarios: list[Path]
+    streams: list[Path]
+
+
+@dataclass(frozen=True)
+class Explored:
+    """What the experiment is, as its plan says it.
+
+    rests_on: how many neighbors a system's answer rests on, for those that have any. requests: of
+    scenarios, in words, by case.
+    """
+
+    name: str
+    dataset: str
+    runs: list[Evaluation]
+    near: Mapping[str, Path]
+    rows: list[Row]
+    designs: list[Design]
+    rests_on: Mapping[str, int]
+    requests: Mapping[str, str]
+
+
+def contents(files: ResultFiles, explored: Explored, settings: ExploreSettings) -> Contents:
+    """Gather what the page of a data set shows."""
+    dataset = prepared.load(files.images.parent)
+    forgotten = {request_key(run): forget_sets.read(Path(run.forget)) for run in explored.runs}
+    standing_in = []
+    for key, ids in forgotten.items():
+        if key in explored.near:
+            near = neighbors.read(explored.near[key], ids).first(STANDING_IN).ids
+            standing_in.append(near[near != NOBODY])
+    ids = shown_ids(dataset.ids, forgotten.values(), standing_in, settings.samples)
+    rows = dataset.rows(ids)
+    points = plane(keys.read(files.keyfile, ids).keys)
+    pictures = thumbnails(dataset.images[rows]) if settings.pictures else None
+    answers = GatheredAnswers(dataset, ids)
+    for run in explored.runs:
+        answers.add(run, forgotten[request_key(run)])
+    return Contents(
+        title=explored.dataset,
+        subtitle=f"configuration {explored.name}",
+        scope=scope_in_words(ids, dataset, forgotten),
+        classes=dataset.classes,
+        samples=ShownSamples(ids, dataset.labels[rows], dataset.splits[rows], points.x, points.y),
+        projection=points.words,
+        is_experiment=True,
+        advice=advice_of(files, explored),
+        pictures=pictures,
+        requests=requests_of(explored),
+        seeds=sorted({run.seed for run in explored.runs}),
+        systems=systems_of(explored),
+        answers=answers.shown,
+        counts=answers.counts,
+        correct=answers.correct,
+        forgotten={
+            key: np.flatnonzero(np.isin(ids, each)).astype(np.int32)
+            for key, each in forgotten.items()
+        },
+        near={
+            key: near_rows(neighbors.read(path, ids).first(settings.neighbors))
+            for key, path in explored.near.items()
+        },
+        designs=designs_of(files, explored),
+        streams=streams_of(files),
+        commands={"audits": "make audits", "scenarios": "make scenarios", "streams": STREAMS},
+    )
+
+
+STREAMS = "make run TARGET=streams"
+
+
+def request_of(run: Evaluation) -> str:
+    """The request that a run is about, without its seed."""
+    return "/".join(filter(None, [run.case, f"rate{run.rate}"]))
+
+
+def request_key(run: Evaluation) -> str:
+    """The request of one seed: SEED/REQUEST."""
+    return f"{run.seed}/{request_of(run)}"
+
+
+def requests_of(explored: Explored) -> list[dict[str, Any]]:
+    """The requests to choose from, the main run's first, the largest rate first."""
+    from munkey.evaluation.metrics import RANDOM  # heavy, and planning imports this file
+
+    requests = {}
+    for run in explored.runs:
+        words = f"{100 * float(run.rate):g} % of the training set"
+        if run.case:
+            words = f"scenario {run.case.partition('/')[2]}: {explored.requests[run.case]}"
+        elif run.sampling in RANDOM:
+            words = f"{words}, at random"
+        else:
+            words = f"{words}, {run.sampling}"
+        requests[request_of(run)] = {
+            "key": request_of(run),
+            "words": words,
+            "case": run.case,
+            "rate": float(run.rate),
+        }
+    return sorted(requests.values(), key=lambda each: (each["case"], -each["rate"]))
+
+
+def systems_of(explored: Explored) -> list[dict[str, Any]]:
+    """Every system of the tables: its role, and the original and the oracle that it belongs to."""
+    originals = {row.oracle: row.name for row in explored.rows if row.context}
+    systems = []
+    for row in explored.rows:
+        role = "method"
+        if row.context:
+            role = "original"
+        elif row.oracle is None:
+            role = "oracle"
+        oracle = row.name if role == "oracle" else row.oracle
+        systems.append(
+            {
+                "name": row.name,
+                "title": row.title,
+                "role": role,
+                "oracle": oracle,
+                "original": originals.get(oracle),
+                "restsOn": explored.rests_on.get(row.name, 0),
+            }
+        )
+    return systems
+
+
+def scope_in_words(ids: np.ndarray, dataset: Dataset, forgotten: Mapping[str, np.ndarray]) -> str:
+    """Which samples the page shows, in a sentence."""
+    every = np.unique(np.concatenate(list(forgotten.values())))
+    if len(ids) == len(dataset.ids):
+        return f"All {len(ids):,} pictures of the data set are shown."
+    shown = int(np.isin(every, ids).sum())
+    return (
+        f"{len(ids):,} of {len(dataset.ids):,} pictures are shown: {shown:,} of the {len(every):,} that"
+        " some request forgets, neighbors of these, and a random sample of the rest (fixed seed)."
+        " Accuracies are of all pictures."
+    )
+
+
+def near_rows(near: neighbors.Neighbors) -> NearRows:
+    """Neighbors as the page holds them."""
+    fitting = np.int16 if near.ids.max(initial=0) < np.iinfo(np.int16).max else np.int32
+    return NearRows(near.ids.astype(fitting).ravel(), near.cosines.ravel(), near.ids.shape[1])
+
+
+class GatheredAnswers:
+    """Answers of systems, gathered one evaluation after the other."""
+
+    def __init__(self, dataset: Dataset, ids: np.ndarray) -> None:
+        """ids: of the samples whose answers are shown one by one."""
+        self.dataset = dataset
+        self.rows = dataset.rows(ids)
+        self.shown: dict[str, SystemAnswers] = {}
+        self.counts: dict[str, dict[str, list[int]]] = {}
+        self.correct: dict[str, dict[str, list[int]]] = {}
+
+    def add(self, run: Evaluation, forgotten: np.ndarray) -> None:
+        """Add the answers of one system to all samples."""
+        arrays = read_npz(run.logits)
+        if not np.array_equal(arrays["ids"], self.dataset.ids):
+            raise ValueError(f"{run.logits}: holds answers on other samples than the data set has")
+        key = f"{request_key(run)}/{run.method}"
+        top = arrays["logits"].argmax(axis=1)
+        why = why_diverged(arrays)
+        self._count(run, top, forgotten)
+        if f"/{FULL}/" in run.logits:
+            key = f"{run.seed}/{FULL}/{run.method}"
+        if key not in self.shown:
+            smallest = np.min_scalar_type(len(self.dataset.classes))
+            p_true = of_the_true_class(arrays["logits"][self.rows], self.dataset.labels[self.rows])
+            self.shown[key] = SystemAnswers(top[self.rows].astype(smallest), p_true, why)
+
+    def _count(self, run: Evaluation, top: np.ndarray, forgotten: np.ndarray) -> None:
+        """Count samples and correct answers by class, on all samples of each part."""
+        is_forgotten = np.isin(self.dataset.ids, forgotten)
+        parts = {
+            "test": self.dataset.splits == "test",
+            "retain": (self.dataset.splits == "train") & ~is_forgotten,
+            "forget": is_forgotten,
+        }
+        labels = self.dataset.labels
+        size = len(self.dataset.classes)
+        counts = {}
+        correct = {}
+        for part, among in parts.items():
+            counts[part] = np.bincount(labels[among], minlength=size).tolist()
+            right = among & (top == labels)
+            correct[part] = np.bincount(labels[right], minlength=size).tolist()
+        self.counts[request_key(run)] = counts
+        self.correct[f"{request_key(run)}/{run.method}"] = correct
+
+
+def of_the_true_class(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The softmax probability of each sample's own class, in 1/65535; 0 where it is not a number."""
+    shifted = logits.astype(np.float64)
+    shifted = np.exp(shifted - shifted.max(axis=1, keepdims=True))
+    p_true = shifted[np.arange(len(labels)), labels] / shifted.sum(axis=1)
+    return np.round(np.nan_to_num(p_true) * FINEST).astype(np.uint16)
+
+
+def designs_of(files: ResultFiles, explored: Explored) -> list[dict[str, Any]]:
+    """A line for each design and request: the cells of the tables, and the numbers behind them."""
+    main = read_summary(files.main_table)
+    tables = [("", main[main["dataset"] == explored.dataset])]
+    for path in files.scenarios:
+        scenarios = read_table(path)
+        tables += [(str(case), part) for case, part in scenarios.groupby("case", sort=False)]
+    audit = read_table(files.audits[0]) if files.audits else None
+    lines = []
+    for case, summary in tables:
+        for _, part in summary.groupby("rate", sort=False):
+            rate = float(part["rate"].iloc[0])
+            # An audit has a forget set of its own: its shares stand beside every request.
+            points = frontier.points(part, audit, explored.designs)
+            request = "/".join(filter(None, [case, f"rate{rate!r}"]))
+            lines += [design_line(point, request) for _, point in points.iterrows()]
+    return lines
+
+
+def advice_of(files: ResultFiles, explored: Explored) -> str:
+    """Which design to deploy, as the report says it: at the largest rate."""
+    main = read_summary(files.main_table)
+    audit = read_table(files.audits[0]) if files.audits else None
+    summary = main[main["dataset"] == explored.dataset]
+    advice = frontier.advice(frontier.points(summary, audit, explored.designs))
+    return advice.replace("`", "")
+
+
+def design_line(point: Any, request: str) -> dict[str, Any]:
+    """One design after one request."""
+    columns = [f"{metric}_mean" for metric in (*GAP_METRICS, "gap")]
+    columns += ["TA_sd", "gap_sd", "share", "share_low", "share_high"]
+    numbers = {}
+    for column in columns:
+        numbers[column.removesuffix("_mean")] = number_or_none(point.get(column, math.nan))
+    seconds = number_or_none(point["seconds"])
+    cells = {heading: cell(point, metric, "markdown") for heading, metric in CELLS.items()}
+    cells["Seconds"] = ABSENT if seconds is None else two_digits(seconds)
+    return {
+        "request": request,
+        "name": point["name"],
+        "title": point["title"],
+        "kind": point["kind"],
+        "stored": point["stored"],
+        "n": int(point["n"]),
+        "seconds": seconds,
+        "shareText": point["share_text"],
+        "cells": cells,
+        **numbers,
+    }
+
+
+def number_or_none(value: Any) -> float | None:
+    """A number as JSON can hold it: None where it is none, or infinite."""
+    return float(value) if math.isfinite(value) else None
+
+
+def streams_of(files: ResultFiles) -> Sequence[Mapping[str, Any]]:
+    """The curves of streams: a line for each system, seed and number of requests."""
+    lines = []
+    for path in files.streams:
+        for _, line in read_table(path).iterrows():
+            lines.append(
+                {
+                    "name": line["name"],
+                    "title": line["title"],
+                    "seed": int(line["seed"]),
+                    "done": int(line["done"]),
+                    "RA": number_or_none(line["RA"]),
+                    "TA": number_or_none(line["TA"]),
+                }
+            )
+    return lines

@@ -1,0 +1,35 @@
+"""The page: one file that needs no other."""
+
+import json
+from importlib.resources import files
+from pathlib import Path
+
+from munkey.core.templates import rendered
+from munkey.explore.contents import Contents, as_json
+
+ASSETS = Path(str(files("munkey.explore"))) / "assets"
+LIBRARIES = ("vendor/d3.min.js", "vendor/plot.umd.min.js")
+
+
+def page(contents: Contents) -> str:
+    """The page as HTML. Names are text wherever they stand: in HTML, in JSON, on a chart."""
+    from markupsafe import Markup
+
+    scripts = [(ASSETS / name).read_text(encoding="utf-8") for name in (*LIBRARIES, "page.js")]
+    values = {
+        "contents": contents,
+        "style": Markup((ASSETS / "page.css").read_text(encoding="utf-8")),
+        "scripts": [Markup(script) for script in scripts],
+        "data": Markup(embedded(contents)),
+    }
+    return rendered(ASSETS / "page.html.j2", values)
+
+
+def embedded(contents: Contents) -> str:
+    """The contents as JSON that can stand in a <script>: no character of it can end the element."""
+    text = json.dumps(
+        contents, default=as_json, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+    )
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text

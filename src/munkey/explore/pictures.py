@@ -1,0 +1,60 @@
+"""Which samples a page shows, and their pictures in one image."""
+
+import base64
+import io
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from munkey.core.randomness import Stage
+from munkey.explore.contents import Thumbnails
+
+LARGEST_SIDE = 32  # of a thumbnail [px]; larger pictures are scaled down
+COLUMNS = 64  # thumbnails in a row
+LOSSLESS_SIDE = 16  # up to this side PNG is the smaller format, too
+
+
+def shown_ids(
+    all_ids: np.ndarray, forgotten: Iterable[np.ndarray], near: Iterable[np.ndarray], most: int
+) -> np.ndarray:
+    """The sorted ids of the samples that a page shows, at most `most`.
+
+    Up to half of the places go to forgotten samples, up to a quarter to their neighbors and all
+    others to a sample of the rest. Where a group is larger than its places, it is sampled; the
+    seed is fixed.
+    """
+    if len(all_ids) <= most:
+        return np.sort(all_ids)
+    generator = Stage("explore", "samples").numpy_generator()
+    chosen_ids = np.array([], dtype=np.int64)
+    groups = [(_union(forgotten), most // 2), (_union(near), most // 4), (all_ids, most)]
+    for group, places in groups:
+        others = np.setdiff1d(group, chosen_ids)
+        count = min(places, most - len(chosen_ids), len(others))
+        chosen_ids = np.union1d(chosen_ids, generator.choice(others, size=count, replace=False))
+    return chosen_ids
+
+
+def _union(groups: Iterable[np.ndarray]) -> np.ndarray:
+    return np.unique(np.concatenate([np.array([], dtype=np.int64), *groups]))
+
+
+def thumbnails(images: Sequence[np.ndarray] | np.ndarray) -> Thumbnails:
+    """Pictures (H, W, 3) uint8, side by side in one image."""
+    from PIL import Image
+
+    side = min(LARGEST_SIDE, max(max(each.shape[:2]) for each in images))
+    columns = min(COLUMNS, len(images))
+    sheet = Image.new("RGB", (columns * side, math.ceil(len(images) / columns) * side))
+    for position, pixels in enumerate(images):
+        picture = Image.fromarray(np.asarray(pixels))
+        if picture.size != (side, side):
+            picture = picture.resize((side, side), Image.Resampling.LANCZOS)
+        row, column = divmod(position, columns)
+        sheet.paste(picture, (column * side, row * side))
+    encoded = io.BytesIO()
+    kind = "png" if side <= LOSSLESS_SIDE else "jpeg"
+    sheet.save(encoded, kind, optimize=True, quality=85)  # PNG has no quality, and ignores it
+    text = base64.b64encode(encoded.getvalue()).decode()
+    return Thumbnails(f"data:image/{kind};base64,{text}", side, columns)

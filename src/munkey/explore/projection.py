@@ -1,0 +1,45 @@
+"""Keys in the plane."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+LEAST_FOR_UMAP = 5
+
+
+class Plane(NamedTuple):
+    """Points x, y (N,) float32, and what put them there, in words."""
+
+    x: np.ndarray
+    y: np.ndarray
+    words: str
+
+
+def plane(keys: np.ndarray) -> Plane:
+    """Keys (N, d) in two dimensions: UMAP where it is installed, else their principal components.
+
+    The same keys give the same points on one machine.
+    """
+    has_umap = True
+    try:
+        import umap  # noqa: F401
+    except ImportError:
+        has_umap = False
+    if has_umap and len(keys) >= LEAST_FOR_UMAP:
+        from munkey.report.figures.projection import umap_2d
+
+        points = umap_2d(keys, seed=0)
+        words = "UMAP of the keys: who is near whom can be read, but not distances."
+    else:
+        points = _principal(keys)
+        words = "The two directions in which the keys vary most (principal components)."
+    return Plane(points[:, 0].astype(np.float32), points[:, 1].astype(np.float32), words)
+
+
+def _principal(keys: np.ndarray) -> np.ndarray:
+    centered = keys - keys.mean(axis=0)
+    _, _, directions = np.linalg.svd(centered, full_matrices=False)
+    points = np.zeros((len(keys), 2))
+    count = min(2, len(directions))
+    points[:, :count] = centered @ directions[:count].T
+    return points

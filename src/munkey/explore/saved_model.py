@@ -1,0 +1,81 @@
+"""What a page shows of a saved model: the samples that it holds, in the plane and with their neighbors."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from munkey.encoders.keys import Keys
+from munkey.explore.contents import Contents, NearRows, ShownSamples
+from munkey.explore.pictures import shown_ids, thumbnails
+from munkey.explore.projection import plane
+from munkey.memory.neighbors import nearest
+
+
+class HeldRows(NamedTuple):
+    """The rows of a saved model: ids (N,), ascending, keys (N, d), class and name of each."""
+
+    ids: np.ndarray
+    keys: np.ndarray
+    classes: Sequence[str]
+    names: Sequence[str]
+
+
+def shown_of(ids: np.ndarray, most: int) -> np.ndarray:
+    """The sorted ids of the rows that the page shows, at most `most`: all, or a sample."""
+    return shown_ids(ids, [], [], most)
+
+
+def contents(
+    title: str,
+    rows: HeldRows,
+    most: int,
+    depth: int,
+    pictures: Mapping[int, np.ndarray] | None = None,
+) -> Contents:
+    """What the page of a saved model holds.
+
+    most: rows to show; depth: neighbors of each, found among all rows; pictures: by id, where they
+    can be read; None shows none at all.
+    """
+    shown = shown_of(rows.ids, most)
+    places = np.searchsorted(rows.ids, shown)
+    every_class = sorted(set(rows.classes))
+    number_of = {name: number for number, name in enumerate(every_class)}
+    labels = np.array([number_of[rows.classes[place]] for place in places], dtype=np.int64)
+    # Rows of a saved estimator need not have length 1; a cosine is of directions.
+    lengths = np.linalg.norm(rows.keys, axis=1, keepdims=True).clip(min=1e-12)
+    unit_keys = np.ascontiguousarray(rows.keys / lengths, dtype=np.float32)
+    searched = min(depth + 1, len(rows.ids))  # a row is nearest to itself
+    near = nearest(Keys(shown, unit_keys[places]), Keys(rows.ids, unit_keys), searched)
+    points = plane(unit_keys[places])
+    scope = f"All {len(shown):,} samples of the memory are shown."
+    if len(shown) < len(rows.ids):
+        scope = (
+            f"{len(shown):,} of the memory's {len(rows.ids):,} samples are shown, drawn at random"
+            " (fixed seed); neighbors are searched among all."
+        )
+    sheet = None
+    if pictures is not None:
+        sheet = thumbnails([pictures.get(int(one), NO_PICTURE) for one in shown])
+    return Contents(
+        title=title,
+        subtitle="what the memory of a saved model holds now",
+        scope=scope,
+        classes=every_class,
+        samples=ShownSamples(
+            shown,
+            labels,
+            np.full(len(shown), "held"),
+            points.x,
+            points.y,
+            [rows.names[place] for place in places],
+        ),
+        projection=points.words,
+        is_experiment=False,
+        pictures=sheet,
+        near={"full": NearRows(near.ids.ravel(), near.cosines.ravel(), searched)},
+    )
+
+
+NO_PICTURE = np.full((8, 8, 3), 127, dtype=np.uint8)  # gray, for a source file that is gone

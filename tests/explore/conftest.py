@@ -1,0 +1,136 @@
+"""A browser, and pages whose contents are known."""
+
+import tempfile
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from munkey.explore.contents import Contents, NearRows, ShownSamples, SystemAnswers
+from munkey.explore.page import page
+from munkey.explore.pictures import thumbnails
+from tests.explore.browser import launched
+
+MARKUP = (
+    "<img src=x onerror=\"document.title='owned'\"></script><script>document.title='owned'</script>"
+)
+CLASSES = ["cat", "dog", MARKUP]
+REQUEST = "rate0.1"
+
+
+def made_contents(count: int, forgotten: int) -> Contents:
+    """Contents of `count` samples, of which the first are forgotten; drawn from a fixed seed."""
+    generator = np.random.default_rng(0)
+    ids = np.arange(count, dtype=np.int64) * 2  # ids are not positions
+    labels = np.arange(count) % len(CLASSES)
+    splits = np.where(np.arange(count) % 4 == 3, "test", "train")
+    points = generator.normal(size=(2, count)) + 3 * labels
+    images = generator.integers(0, 255, size=(count, 8, 8, 3), dtype=np.uint8)
+    systems = []
+    for name, role in (
+        ("original-v", "original"),
+        ("retrain-v", "oracle"),
+        ("one", "method"),
+        ("two", "method"),
+    ):
+        systems.append(
+            {
+                "name": name,
+                "title": f"{name} {MARKUP}" if name == "two" else name,
+                "role": role,
+                "oracle": "retrain-v",
+                "original": "original-v",
+                "restsOn": 2 if name == "two" else 0,
+            }
+        )
+    answers = {}
+    for system in systems:
+        subset = "full" if system["role"] == "original" else REQUEST
+        p_true = generator.integers(0, 65535, size=count, dtype=np.uint16)
+        answers[f"0/{subset}/{system['name']}"] = SystemAnswers(labels.astype(np.uint8), p_true)
+    per_class = {part: [10, 10, 10] for part in ("test", "retain", "forget")}
+    correct = {}
+    designs = []
+    for place, system in enumerate(systems):
+        correct[f"0/{REQUEST}/{system['name']}"] = {part: [9, 8, place] for part in per_class}
+        if system["role"] != "original":
+            designs.append(design(system, place))
+    streams = []
+    for name, done in product(("one", "two"), range(4)):
+        streams.append(
+            {"name": name, "title": name, "seed": 0, "done": done, "RA": 99.0, "TA": 95.0 - done}
+        )
+    near = np.stack([np.roll(ids, -step) for step in range(4)], axis=1)
+    cosines = np.tile(np.array([1, 0.9, 0.8, 0.7], dtype=np.float32), count)
+    rows = NearRows(near.astype(np.int32).ravel(), cosines, 4)
+    return Contents(
+        title=f"made {MARKUP}",
+        subtitle="a test",
+        scope="All are shown.",
+        classes=CLASSES,
+        samples=ShownSamples(ids, labels, splits, points[0].astype("f4"), points[1].astype("f4")),
+        projection="Two random directions.",
+        is_experiment=True,
+        pictures=thumbnails(images),
+        requests=[{"key": REQUEST, "words": "10 %", "case": "", "rate": 0.1}],
+        seeds=[0],
+        systems=systems,
+        answers=answers,
+        counts={f"0/{REQUEST}": per_class},
+        correct=correct,
+        forgotten={f"0/{REQUEST}": np.arange(forgotten, dtype=np.int32)},
+        near={"full": rows, f"0/{REQUEST}": rows},
+        designs=designs,
+        streams=streams,
+        commands={"audits": "make audits", "scenarios": "make scenarios", "streams": "make run"},
+    )
+
+
+def design(system: dict[str, Any], place: int) -> dict[str, Any]:
+    """A line of the designs."""
+    kinds = {"retrain-v": "anew", "one": "weights", "two": "rows"}
+    cells = dict.fromkeys(
+        ["TA", "RA", "FA", "MIA", "Avg Gap", "Seconds"], f"{90 + place}.00 ± 0.10"
+    )
+    numbers = {
+        "TA": 90.0 + place,
+        "TA_sd": 0.1,
+        "gap": float(place),
+        "gap_sd": 0.2,
+        "seconds": 1.0 + place,
+    }
+    share = {"share": 5.0 * place, "share_low": 5.0 * place - 1, "share_high": 5.0 * place + 1}
+    return {
+        "request": REQUEST,
+        "name": system["name"],
+        "title": system["title"],
+        "kind": kinds[system["name"]],
+        "stored": "nothing",
+        "n": 3,
+        "shareText": f"{5 * place}",
+        "cells": cells,
+        **numbers,
+        **share,
+    }
+
+
+def write_made_page(count: int, forgotten: int) -> Path:
+    """A page of a file of its own."""
+    path = Path(tempfile.mkdtemp()) / "made.html"
+    path.write_text(page(made_contents(count, forgotten)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with launched() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def made_page() -> Path:
+    """A page of 120 samples, 30 of them forgotten, whose names are markup."""
+    return write_made_page(120, 30)

@@ -1,0 +1,110 @@
+"""What a page holds, without a browser."""
+
+import base64
+import io
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from munkey.explore.contents import VIEWS, Contents, as_json
+from munkey.explore.experiment import of_the_true_class
+from munkey.explore.page import ASSETS, embedded, page
+from munkey.explore.pictures import shown_ids, thumbnails
+from munkey.explore.projection import plane
+from munkey.explore.saved_model import HeldRows, contents
+from tests.explore.conftest import MARKUP, made_contents
+
+
+def test_no_name_ends_the_script_or_starts_an_element() -> None:
+    made = made_contents(12, 3)
+    text = embedded(made)
+    assert not set("<>&\u2028\u2029") & set(text)
+    assert json.loads(text)["classes"][2] == MARKUP
+    assert MARKUP not in page(made)
+
+
+def test_arrays_come_back_bit_by_bit() -> None:
+    values = np.array([0.1, -1, 3e38], dtype=np.float32)
+    stored = as_json(values)
+    assert stored["type"] == "float32"
+    again = np.frombuffer(base64.b64decode(stored["base64"]), dtype="<f4")
+    assert np.array_equal(again, values)
+    assert as_json(np.array(["a"])) == ["a"]
+    with pytest.raises(TypeError, match="set cannot stand on a page"):
+        as_json({1})
+
+
+def test_few_samples_are_all_shown_and_many_are_sampled_by_group() -> None:
+    every = np.arange(1000)
+    assert np.array_equal(shown_ids(every, [], [], 1000), every)
+    shown = shown_ids(every, [np.arange(300)], [np.arange(500, 510)], 100)
+    assert len(shown) == 100
+    assert (shown < 300).sum() >= 50
+    assert np.isin(np.arange(500, 510), shown).all()
+    assert np.array_equal(shown, shown_ids(every, [np.arange(300)], [np.arange(500, 510)], 100))
+
+
+def test_thumbnails_are_small_and_in_order() -> None:
+    images = np.stack([np.full((8, 8, 3), shade, dtype=np.uint8) for shade in range(70)])
+    sheet = thumbnails(images)
+    assert (sheet.side, sheet.columns) == (8, 64)
+    pixels = np.asarray(
+        Image.open(io.BytesIO(base64.b64decode(sheet.uri.partition(",")[2]))).convert("RGB")
+    )
+    assert pixels.shape == (16, 512, 3)
+    assert pixels[12, 5 * 8 + 4, 0] == 69  # the second row has the 65th to the 70th
+    assert thumbnails(np.zeros((3, 100, 80, 3), dtype=np.uint8)).side == 32
+
+
+def test_probabilities_of_the_true_class() -> None:
+    logits = np.log(np.array([[0.25, 0.75], [0.5, 0.5]]))
+    assert of_the_true_class(logits, np.array([1, 0])).tolist() == [49151, 32768]
+    assert of_the_true_class(np.full((1, 2), np.nan), np.array([0])).tolist() == [0]
+
+
+def test_without_umap_keys_lie_along_their_principal_components(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "umap", None)
+    keys = np.outer(np.arange(6.0), [3.0, 4.0, 0.0])
+    points = plane(keys)
+    assert "principal" in points.words
+    assert np.allclose(np.abs(np.diff(points.x)), 5)
+    assert np.allclose(points.y, 0, atol=1e-6)
+
+
+def model_contents(**options: object) -> Contents:
+    generator = np.random.default_rng(0)
+    rows = HeldRows(
+        np.array([3, 5, 8, 9, 12]), generator.normal(size=(5, 4)), ["b", "a", "b", "a", MARKUP],
+        [f"#{number}" for number in range(5)],
+    )  # fmt: skip
+    return contents("model", rows, 100, 3, **options)
+
+
+def test_a_saved_model_is_its_own_nearest_neighbor_and_has_no_oracle() -> None:
+    made = model_contents()
+    near = made.near["full"]
+    assert near.ids.reshape(5, near.depth)[:, 0].tolist() == [3, 5, 8, 9, 12]
+    assert [view.name for view in made.views] == ["map", "neighbors"]
+    assert made.pictures is None
+    text = page(made)
+    assert "no pictures" in text
+    assert 'id="samples"' not in text
+
+
+def test_every_view_has_its_function() -> None:
+    script = (ASSETS / "page.js").read_text()
+    for view in VIEWS:
+        assert f"VIEWS.{view.name} = " in script
+
+
+def test_the_libraries_name_their_version_and_have_their_license() -> None:
+    vendor = Path(ASSETS) / "vendor"
+    for script in vendor.glob("*.js"):
+        assert "Copyright" in script.read_text()[:200]
+        assert (vendor / f"{script.name.partition('.')[0]}.LICENSE").is_file()

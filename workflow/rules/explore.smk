@@ -1,0 +1,31 @@
+# A page a data set, on which single samples are looked at: `make explore` (docs/explore.md).
+
+
+use rule job as explore_page with:
+    input:
+        lambda w: EXPLORE.answers(w.dataset, bool(explores_scenarios(w.dataset))),
+        lambda w: list(EXPLORE.near(w.dataset, bool(explores_scenarios(w.dataset))).values()),
+        unpack(lambda w: PLAN.prepared(w.dataset)),
+        keyfile=lambda w: PLAN.keys(w.dataset),
+        assets=sorted(str(path) for path in Path("src/munkey/explore/assets").rglob("*.*")),
+        main_table=table("main", "csv"),
+        audits=lambda w: expand(LAYOUT.audit, dataset={w.dataset} & {*audited(w)}, part="table.csv"),
+        scenarios=lambda w: explores_scenarios(w.dataset),
+        streams=lambda w: so_far("streams", expand(LAYOUT.stream, dataset=w.dataset, part="curves.csv"), in_paper=False),
+    output:
+        page=LAYOUT.explore,
+    log:
+        LAYOUT.log("explore/{dataset}"),
+    params:
+        name=PARAMS.name,
+        dataset=lambda w: w.dataset,
+        runs=lambda w: [asdict(run) for run in EXPLORE.runs(w.dataset, bool(explores_scenarios(w.dataset)))],
+        near=lambda w: EXPLORE.near(w.dataset, bool(explores_scenarios(w.dataset))),
+        rows=EXHIBITS.rows,
+        designs=EXHIBITS.designs,
+        rests_on=lambda w: EXPLORE.rests_on(w.dataset),
+        requests=lambda w: EXHIBITS.requests(w.dataset) if w.dataset in PLAN.scenario_datasets else {},
+        settings=dumped(PARAMS.explore),
+        code=code("report.explore"),
+    message:
+        "make the page on which single samples of {wildcards.dataset} are looked at"
