@@ -80,7 +80,7 @@ def loss(files: Sequence[str], again: bool) -> str:
         consequence = (
             "it is made again, with all that depends on it. To make it alone, stop this run and use"
         )
-    return f"{subject} missing (deleted since): {consequence} `{command_to_make(files[0])}`"
+    return f"{subject} missing (removed since): {consequence} `{command_to_make(files[0])}`"
 
 
 def figures_ahead(
