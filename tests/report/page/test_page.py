@@ -225,7 +225,7 @@ def test_a_model_that_is_worse_than_its_keys_is_told_below_the_table_with_a_link
     worse = summarize(tidy(measured), KEYED_ROWS)
     results = page.PageResults(worse, [], KEYED_ROWS, [], [], [], {})
     text = report(story=story(results), chapters=page.chapters(results))
-    assert text.count("on the same keys, KNN is more accurate than MUNKEY: 11.0 points") == 2
+    assert text.count("on the same keys, KNN is more accurate than MUNKEY by 11.0 points") == 2
     assert '<a href="../../../docs/data.md#underfitting">docs/data.md#underfitting</a>' in text
     assert (ROOT / "docs/data.md").read_text().count("## Underfitting\n") == 1
 

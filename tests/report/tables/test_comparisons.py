@@ -55,12 +55,12 @@ def test_of_one_seed_the_interval_is_over_test_samples():
         (
             line("LDA", 96.73, 0.28, 10),
             line("MUNKEY", 95.39, 0.82, 10),
-            "LDA is more accurate than MUNKEY: 1.3 points [0.7, 1.9] (10 seeds, one split)",
+            "LDA is more accurate than MUNKEY by 1.3 points [0.7, 1.9] (10 seeds, one split)",
         ),
         (
             line("MUNKEY", 66.0, tested=750),
             line("LDA", 73.47, tested=750),
-            "LDA is more accurate than MUNKEY: 7.5 points [2.8, 12.1] (one seed, 750 test samples)",
+            "LDA is more accurate than MUNKEY by 7.5 points [2.8, 12.1] (one seed, 750 test samples)",
         ),
         (
             line("LDA", 75.4, tested=10_000),

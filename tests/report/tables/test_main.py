@@ -145,7 +145,7 @@ def test_a_model_that_is_no_better_than_the_best_of_its_own_keys_is_told_below_i
     measured = [trained_and_untrained(64, 80), trained_and_untrained(64, 81.5, rate=0.02)]
     both = summarize(pd.concat(measured), KEYED_ROWS)
     below = (
-        "KNN is more accurate than MUNKEY: 17.5 points [16.4, 18.6] (3 seeds, one split). It may be"
+        "KNN is more accurate than MUNKEY by 17.5 points [16.4, 18.6] (3 seeds, one split). It may be"
     )
     assert below in main_table(both, KEYED_ROWS, "markdown").splitlines()[-1]
     assert below in main_table(both, KEYED_ROWS, "html").splitlines()[-1]
@@ -181,14 +181,14 @@ def test_all_that_train_nothing_and_are_equally_accurate_are_named():
         table.remark
         for table in main_tables(summarize(measured, KEYED_ROWS), KEYED_ROWS, "markdown")
     }
-    assert "KNN or LDA is more accurate than MUNKEY: 16.0 points" in told
+    assert "KNN or LDA is more accurate than MUNKEY by 16.0 points" in told
 
 
 def test_munkey_is_compared_with_what_has_lost_the_same_rows():
     """Before deletion MUNKEY has 85 %, more than LDA; but LDA's 80 % are after deletion, as MUNKEY's 64."""
     summary = summarize(trained_and_untrained(64, 70, lda=80), KEYED_ROWS)
     (told,) = {table.remark for table in main_tables(summary, KEYED_ROWS, "markdown")}
-    assert "LDA is more accurate than MUNKEY: 16.0 points" in told
+    assert "LDA is more accurate than MUNKEY by 16.0 points" in told
 
 
 def told_below(measured, seeds=3):

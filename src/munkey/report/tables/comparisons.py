@@ -123,10 +123,10 @@ def accuracies_compared(one: pd.Series, other: pd.Series) -> str:
     if not distance.told_apart:
         return f"{title} and {other_title} are not told apart in test accuracy: {_points(distance)}"
     if distance.value > 0:
-        return f"{title} is more accurate than {other_title}: {_points(distance)}"
+        return f"{title} is more accurate than {other_title} by {_points(distance)}"
     turned = Interval(-distance.interval.high, -distance.interval.low)
     distance = Difference(-distance.value, turned, distance.basis)
-    return f"{other_title} is more accurate than {title}: {_points(distance)}"
+    return f"{other_title} is more accurate than {title} by {_points(distance)}"
 
 
 def _points(distance: Difference) -> str:
