@@ -28,7 +28,8 @@ VIEWS = (
         "designs",
         "Which design?",
         "A good design stands at the lower right: it answers most test pictures correctly, and hardly"
-        " differs from a model that never saw what was to be forgotten. Larger marks took longer.",
+        " differs from its oracle, a model that never saw the forgotten pictures. Larger marks took"
+        " longer to forget.",
     ),
     View(
         "samples",
@@ -41,13 +42,13 @@ VIEWS = (
         "Map",
         "Pictures that the encoder finds alike lie close together. Look for forgotten pictures that lie"
         " among another class; drag over an area, and the other views show its pictures alone.",
-        of_model="ShownSamples with similar keys lie close together. Look for samples that lie among another"
+        of_model="Samples with similar keys lie close together. Look for samples that lie among another"
         " class: their label may be wrong.",
     ),
     View(
         "neighbors",
         "Neighbors",
-        "Which pictures are nearest to this one, and which stood in when some were deleted (blue frame)?"
+        "Which pictures are nearest to this one, and which moved up when some were deleted (blue frame)?"
         " Look-alikes of a forgotten picture stay in the memory, and a model may answer from them.",
         of_model="Which samples are nearest to this one? When it is forgotten, these look-alikes stay; a"
         " person may want them forgotten, too.",
@@ -55,8 +56,7 @@ VIEWS = (
     View(
         "requests",
         "Over requests",
-        "Flat lines are good: accuracy should not fall as request follows request, whatever is"
-        " forgotten.",
+        "Accuracy should not fall as request follows request, whatever is forgotten.",
     ),
 )
 
@@ -110,7 +110,7 @@ class SystemAnswers:
 class Contents:
     """All that a page holds.
 
-    advice: which design to deploy, in a sentence.
+    advice: which design to deploy, in a sentence. words: what the page's terms mean.
 
     A request is `rate0.1`, or of a scenario `scenario/class/rate0.1`. near: by `full` or
     SEED/REQUEST, the memory that is searched. forgotten: positions of samples by SEED/REQUEST.
@@ -139,6 +139,7 @@ class Contents:
     designs: Sequence[Mapping[str, Any]] = ()
     streams: Sequence[Mapping[str, Any]] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def views(self) -> list[View]:

@@ -19,6 +19,7 @@ from munkey.explore.contents import Contents, NearRows, ShownSamples, SystemAnsw
 from munkey.explore.pictures import shown_ids, thumbnails
 from munkey.explore.projection import plane
 from munkey.memory import neighbors
+from munkey.report.page import glossary
 from munkey.report.tables import frontier
 from munkey.report.tables.ablations import read as read_summary
 from munkey.report.tables.frontier import Design
@@ -28,6 +29,17 @@ from munkey.settings import ExploreSettings
 
 FULL = "full"  # the memory before any request
 STANDING_IN = 2  # neighbors of a forgotten sample that are sure to be looked at
+EXPLAINED = (
+    "TA",
+    "RA",
+    "FA",
+    "MIA",
+    "Avg Gap",
+    "residual share [%]",
+    "Seconds",
+    "Must be stored",
+    "±",
+)
 CELLS = {"TA": "TA", "RA": "RA", "FA": "FA", "MIA": "MIA", "Avg Gap": "gap"}  # metrics by heading
 FINEST = 65535  # probabilities are stored in 16 bits
 
@@ -108,6 +120,7 @@ def contents(files: ResultFiles, explored: Explored, settings: ExploreSettings) 
         },
         designs=designs_of(files, explored),
         streams=streams_of(files),
+        words=words_of(explored),
         commands={"audits": "make audits", "scenarios": "make scenarios", "streams": STREAMS},
     )
 
@@ -145,6 +158,21 @@ def requests_of(explored: Explored) -> list[dict[str, Any]]:
             "rate": float(run.rate),
         }
     return sorted(requests.values(), key=lambda each: (each["case"], -each["rate"]))
+
+
+def words_of(explored: Explored) -> dict[str, str]:
+    """The meaning of columns and systems, by their names, as the report's glossary has it."""
+    names_by_meaning: dict[str, list[str]] = {}
+    for name in (*EXPLAINED, *(row.title for row in explored.rows)):
+        meaning = glossary.of_column(name)
+        if meaning:
+            names_by_meaning.setdefault(meaning, []).append(name)
+    words = {", ".join(names): meaning for meaning, names in names_by_meaning.items()}
+    words["oracle"] = "the same kind of model, trained from scratch without the forgotten pictures"
+    words["key"] = (
+        "the vector that a frozen encoder makes of a picture; no deletion changes the encoder"
+    )
+    return words
 
 
 def systems_of(explored: Explored) -> list[dict[str, Any]]:

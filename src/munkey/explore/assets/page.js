@@ -135,7 +135,8 @@ function element(name, attributes = {}, ...children) {
 
 const NOUN = contents.is_experiment ? "pictures" : "samples";
 const percent = (value, digits = 1) => (value === null || Number.isNaN(value) ? "–" : `${value.toFixed(digits)} %`);
-const points = (value) => `${value > 0 ? "+" : value < 0 ? "−" : "±"}${Math.abs(value).toFixed(1)}`;
+const points = (value) => `${value >= 0.05 ? "+" : value <= -0.05 ? "−" : "±"}${Math.abs(value).toFixed(1)}`;
+const isExact = (name) => contents.designs.find((each) => each.name === name)?.kind === "exact";
 const className = (label) => contents.classes[label];
 const title = (name) => systems.get(name)?.title ?? name;
 const nameOf = (i) => names?.[i] ?? `#${samples.ids[i]}`;
@@ -170,7 +171,7 @@ function tableOf(heads, rows, caption) {
 }
 
 function chart(options, words) {
-  const svg = Plot.plot({ marginBottom: 42, style: { background: "transparent", fontSize: "12px" }, ...options });
+  const svg = Plot.plot({ marginTop: 32, marginBottom: 48, style: { background: "transparent", overflow: "visible", fontSize: "12px" }, ...options });
   svg.setAttribute("role", "img");
   svg.setAttribute("aria-label", words);
   return svg;
@@ -215,7 +216,7 @@ function choices() {
     })());
   const listed = methods.map((each) => [each.name, each.title]);
   form.replaceChildren(...[
-    pick("seed", "Seed", contents.seeds.map((each) => [String(each), String(each)])),
+    pick("seed", "Seed (of single pictures)", contents.seeds.map((each) => [String(each), String(each)])),
     pick("request", "Forgotten", contents.requests.map((each) => [each.key, each.words])),
     pick("a", "Method A", listed, "a"),
     pick("b", "Method B", listed, "b"),
@@ -271,7 +272,7 @@ VIEWS.designs = {
     });
     const sideButton = (name, words) => element("button", { type: "button", "aria-pressed": String(side === name),
       onclick: () => { body.dataset.side = name; redraw("designs"); } }, words);
-    const heads = ["Design", "", "TA [%]", "RA [%]", "FA [%]", "MIA [%]", "Avg Gap", "residual share [%]", "Seconds", "Kept to forget"];
+    const heads = ["Design", "", "TA [%]", "RA [%]", "FA [%]", "MIA [%]", "Avg Gap", "residual share [%]", "Seconds", "Must be stored"];
     const rows = lines.map((each) => ({
       kind: each.name === state.a ? "a" : each.name === state.b ? "b" : "",
       cells: [each.title, each.kind === "anew" ? "" : element("span", {}, ...["a", "b"].map((name) => element("button", { type: "button", "aria-label": `${each.title} as ${name.toUpperCase()}`,
@@ -279,9 +280,9 @@ VIEWS.designs = {
       each.cells.TA, each.cells.RA, each.cells.FA, each.cells.MIA, each.cells["Avg Gap"], each.shareText, each.cells.Seconds, each.stored],
     }));
     body.replaceChildren(
-      element("p", { class: "advice" }, contents.advice),
-      element("div", { class: "buttons" }, "A click on the chart chooses", sideButton("a", "A"), sideButton("b", "B")),
-      element("ul", { class: "legend" }, ...Object.values(KINDS).map(([symbol, words]) => element("li", {}, symbolOf(symbol), ` ${words}`))),
+      element("p", { class: "advice" }, contents.advice, contents.requests.length > 1 ? " (This is about the largest random request.)" : ""),
+      element("div", { class: "buttons" }, "A click on the chart sets", sideButton("a", "A"), sideButton("b", "B")),
+      element("ul", { class: "legend" }, ...Object.entries(KINDS).filter(([kind]) => drawn.some((each) => each.kind === kind)).map(([, [symbol, words]]) => element("li", {}, symbolOf(symbol), ` ${words}`))),
       element("div", { class: "wide" }, svg),
       element("p", { class: "note" }, `Means over n = ${n} seed${n === 1 ? "" : "s"}; bars: ± one standard deviation`
         + (audited ? "; upright: the 95 % interval of the share, which an audit measured on forget sets of its own." : ". No audit ran, so how much is left is not known; this measures it: "),
@@ -324,11 +325,13 @@ function chosenSample(list = keptByA()) {
 
 function drawColumns(body, list) {
   const series = [
-    ["before forgetting", systems.get(state.a)?.original, "circle", "var(--before)"],
+    ["before A", systems.get(state.a)?.original, "circle", "var(--before)"],
     [`after A, ${title(state.a)}`, state.a, "circle", "var(--a)"],
     [`after B, ${title(state.b)}`, state.b, "triangle", "var(--b)"],
     [`oracle of A, which never saw it`, systems.get(state.a)?.oracle, "dash", "var(--oracle)"],
   ];
+  const oracleOfB = systems.get(state.b)?.oracle;
+  if (oracleOfB !== systems.get(state.a)?.oracle) series.push(["oracle of B", oracleOfB, "dash", "var(--b)"]);
   const drawn = series.map(([words, name, symbol, color]) => {
     const answers = answersOf(name);
     return { words, name, symbol, color, values: answers ? list.map(({ i }, rank) => ({ rank: rank + 1, p: (100 * answers.p[i]) / FINEST })) : null };
@@ -356,17 +359,17 @@ function drawColumns(body, list) {
     const oracle = answersOf(systems.get(name)?.oracle);
     if (!after || !oracle) return `${title(name)} has no answers here (diverged, or not run).`;
     const kept = d3.mean(list, ({ i }) => (100 * (after.p[i] - oracle.p[i])) / FINEST) ?? 0;
-    return `${side.toUpperCase()}, ${title(name)}: ${points(kept)} points of the true class's probability beside its oracle on average.`;
+    return `${side.toUpperCase()}, ${title(name)}: the true class's probability minus its oracle's is ${points(kept)} points on average.`;
   });
-  const best = list.slice(0, 10).map(({ i, kept }) => sampleButton(samples.ids[i], [`A keeps ${points(kept)}`]));
+  const best = list.slice(0, 10).filter(({ kept }) => kept >= 0.05).map(({ i, kept }) => sampleButton(samples.ids[i], [`A keeps ${points(kept)}`]));
   body.replaceChildren(
     element("ul", { class: "legend" }, ...drawn.map((each, place) => element("li", {}, each.symbol === "dash" ? dash(each.color) : place ? colored(each.symbol, each.color) : hollow(each.color),
       ` ${each.words}${each.values ? "" : " (no answers)"}`))),
     element("div", { class: "wide columns" }, svg),
     list.length ? range : element("p", {}, "No forgotten picture is among those chosen: choose another class, or clear the area of the map."),
-    element("p", { class: "note" }, `n = ${list.length} forgotten pictures of seed ${state.seed}. ${means.join(" ")} What A keeps of a picture: its probability after A minus that of A's oracle, in points; noise of training is part of both.`),
+    element("p", { class: "note" }, `n = ${list.length} forgotten pictures of seed ${state.seed}. ${means.join(" ")} What A keeps of a picture: its probability after A minus that of A's oracle, in points. Two trainings differ by chance, too.`),
     element("h3", {}, `Remembered best by A, ${title(state.a)}`),
-    element("ul", { class: "pictures kept" }, ...best),
+    best.length ? element("ul", { class: "pictures kept" }, ...best) : element("p", {}, "None: no picture's probability is above its oracle's."),
     element("div", { class: "one", id: "picture" }),
     classTable(),
   );
@@ -403,7 +406,7 @@ function oneSample(i) {
   const rests = ["a", "b"].flatMap((side) => {
     const count = systems.get(state[side])?.restsOn;
     const memory = `${state.seed}/${state.request}`;
-    if (!count || !nearOf(memory)) return [element("p", { class: "note" }, `${side.toUpperCase()}, ${title(state[side])}, looks up no neighbors: its answer rests on its weights, or on sums over all keys.`)];
+    if (!count || !nearOf(memory)) return [element("p", { class: "note" }, `${side.toUpperCase()}, ${title(state[side])}, looks up no neighbors: its answer rests on ${isExact(state[side]) ? "all keys together" : "its weights"}.`)];
     return [element("p", { class: "note" }, `${side.toUpperCase()}, ${title(state[side])}, answers from ${count} neighbors${count > nearOf(memory).depth ? `, the first ${nearOf(memory).depth} of which are shown` : ""}:`), stoodIn(i, count)];
   });
   const state_ = forgottenNow().has(i) ? "forgotten" : samples.splits[i] === "train" ? "in training, kept" : samples.splits[i];
@@ -411,14 +414,18 @@ function oneSample(i) {
     element("h3", {}, `Picture ${nameOf(i)}, class ${className(samples.labels[i])} (${state_})`),
     element("div", { class: "detail" },
       element("figure", { "data-shown": samples.ids[i] }, picture(i, 160), element("figcaption", {}, `id ${samples.ids[i]}, ${samples.splits[i]}`)),
-      element("div", {}, tableOf(["Model", "answers", "probability of the true class", "beside its oracle [points]"], rows, `Answers of all models to picture ${nameOf(i)}, seed ${state.seed}`), ...rests)),
+      element("div", {}, tableOf(["Model", "answers", "probability of the true class", "minus its oracle's [points]"], rows, `Answers of all models to picture ${nameOf(i)}, seed ${state.seed}`), ...rests)),
   ];
 }
 
 function stoodIn(i, count) {
   const before = new Set(neighborsOf("full", i).slice(0, count).map(({ id }) => id));
   const after = neighborsOf(`${state.seed}/${state.request}`, i).slice(0, count);
-  return element("ul", { class: "pictures" }, ...after.map(({ id, cosine }) => sampleButton(id, [`similarity ${cosine.toFixed(3)}`, before.has(id) ? "as before" : "new"], before.has(id) ? "" : "new")));
+  const allAreKnown = count <= nearOf("full").depth; // else the last of the earlier ones are not on this page
+  return element("ul", { class: "pictures" }, ...after.map(({ id, cosine }) => {
+    const isNew = allAreKnown && !before.has(id);
+    return sampleButton(id, [`similarity ${cosine.toFixed(3)}`, isNew ? "new" : "as before"].slice(0, allAreKnown ? 2 : 1), isNew ? "new" : "");
+  }));
 }
 
 // Accuracy of each class over the seeds, and of all: the numbers of the main table.
@@ -435,7 +442,7 @@ function classAccuracies(system, part) {
 
 function classTable() {
   const { original, oracle } = systems.get(state.a) ?? {};
-  const columns = [original, state.a, oracle, state.b].map((name) => [name, classAccuracies(name, "test")]);
+  const columns = [original, state.a, oracle, systems.get(state.b)?.original, state.b].map((name) => [name, classAccuracies(name, "test")]);
   const forgotten = [state.a, oracle].map((name) => classAccuracies(name, "forget"));
   const loss = d3.range(contents.classes.length).map((k) => columns[1][1][k] - columns[0][1][k]);
   const worst = d3.minIndex(loss);
@@ -445,7 +452,7 @@ function classTable() {
     kind: state.class === String(k) ? "a" : "",
     cells: cellsOf(k, element("button", { type: "button", "aria-pressed": String(state.class === String(k)), onclick: () => choose({ class: state.class === String(k) ? "" : String(k) }) }, className(k))),
   }))];
-  const heads = ["Class", "test: before", `test: A, ${title(state.a)}`, "test: oracle of A", `test: B, ${title(state.b)}`, "A − before [points]", "forgotten: A", "forgotten: oracle of A"];
+  const heads = ["Class", "test: before A", `test: A, ${title(state.a)}`, "test: oracle of A", "test: before B", `test: B, ${title(state.b)}`, "A − before [points]", "forgotten: A", "forgotten: oracle of A"];
   const table = tableOf(heads, rows, "Accuracy by class, mean over seeds");
   table.classList.add("by-class");
   return element("div", {}, element("h3", {}, loss[worst] < 0 ? `Class by class: under A, ${title(state.a)}, class ${className(worst)} loses most, ${points(loss[worst])} points of test accuracy` : `Class by class: under A, ${title(state.a)}, no class loses test accuracy`),
@@ -590,13 +597,21 @@ function neighborRows(i, memory) {
   const chosen = element("ul", { class: "pictures" }, sampleButton(samples.ids[i], [forgotten.has(i) ? "forgotten" : samples.splits[i]], forgotten.has(i) ? "forgotten" : ""));
   if (!contents.is_experiment) return [element("h3", {}, "This sample"), chosen, element("h3", {}, "Its nearest others in the memory"), buttons(before, () => ["", ""])];
   const isForgotten = (id) => forgotten.has(positionOf.get(id));
-  const known = new Set(before.map(({ id }) => id));
   const after = neighborsOf(memory, i);
+  // What a method that answers from neighbors reads: its first few, before and after.
+  const counts = contents.systems.map((each) => each.restsOn).filter((count) => count && count <= nearOf("full").depth);
+  const first = counts.length ? Math.min(...counts) : nearOf("full").depth;
+  const firstBefore = new Set(before.slice(0, first).map(({ id }) => id));
+  const wordsOf = (id) => {
+    const rank = after.findIndex((each) => each.id === id);
+    if (rank >= first) return ["", ""];
+    return firstBefore.has(id) ? ["", "as before"] : ["new", `new among the first ${first}`];
+  };
   const users = contents.systems.filter((each) => each.role === "method" && each.restsOn).map((each) => `${each.title} answers from the first ${each.restsOn}`);
   return [
     element("h3", {}, "This picture"), chosen,
     element("h3", {}, "Before: nearest in the whole memory"), buttons(before, (id) => isForgotten(id) ? ["forgotten", id === samples.ids[i] ? "itself, forgotten" : "forgotten"] : ["", ""]),
-    element("h3", {}, "After: nearest in what remains"), buttons(after, (id) => known.has(id) ? ["", "as before"] : ["new", "stood in"]),
+    element("h3", {}, "After: nearest in what remains"), buttons(after, wordsOf),
     element("p", { class: "note" }, `${users.join("; ") || "No method of this run answers from neighbors"}. Similarity: the cosine of both keys.`),
   ];
 }
@@ -625,7 +640,7 @@ VIEWS.requests = {
       return { kind: side, cells: [request.words, `${side.toUpperCase()}, ${title(state[side])}`, ...["TA", "FA", "MIA", "Avg Gap", "Seconds"].map((each) => line?.cells[each] ?? "–")] };
     }));
     parts.push(element("h3", {}, "Request by request"), tableOf(heads, rows, "A and B after each request that was run"));
-    if (!contents.requests.some((each) => each.case)) parts.push(element("p", {}, "Random requests alone were run. ", element("code", {}, contents.commands.scenarios), " forgets a class, look-alikes and the hardest pictures."));
+    if (!contents.requests.some((each) => each.case)) parts.push(element("p", {}, "Only random requests were run. ", element("code", {}, contents.commands.scenarios), " forgets a class, look-alikes and the hardest pictures."));
     body.replaceChildren(...parts);
   },
 };
