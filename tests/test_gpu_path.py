@@ -168,6 +168,9 @@ def test_an_evaluation_reads_only_its_answers_back(name, params, gpu, tmp_path):
         "munkey.models.forward.answers",
         "munkey.models.families.knn.logits",
         "munkey.models.family.logits",
+        # Exact to the bit in any batch: in double precision, on the host.
+        "munkey.models.networks.closed_form.forward",
+        "munkey.models.networks.kernel_ridge.forward",
     }
     if family.has_pathways:
         trace = Trace(samples_of(0, 13, False), recipe_of(params, family), META)
@@ -202,7 +205,7 @@ def test_a_method_reads_back_only_what_it_reports(name, resident, params, gpu, t
     left = unlearned(params, name, tmp_path, resident)
     assert all(tensor.is_meta for tensor in tensors_of(left))
     per_epoch = {"munkey.training.loop._run_epoch", "munkey.unlearn.finetune.accuracy"}
-    rows = "munkey.models.families.lda._labeled"  # summed on the host
+    rows = "munkey.models.families.lda.labeled_rows"  # summed on the host
     own = name.replace("-", "_")
     per_step = "munkey.models.networks.logistic.norm"  # whether it is small enough
     # before or after all steps

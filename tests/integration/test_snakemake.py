@@ -239,8 +239,8 @@ EDITS = [
     ("evaluation/predict.py", '"ids": asked.ids,', '"ids": 1 * asked.ids,', {"evaluate": 9}),
     (
         "models/families/munkey.py",
-        "image_dropped = mask < s.p_image",
-        "image_dropped = mask <= s.p_image",
+        "image_dropped = mask < settings.p_image",
+        "image_dropped = mask <= settings.p_image",
         {"train": 2, "unlearn": 1, "evaluate": 3},
     ),
     ("training/loop.py", "lr=0.0,", "lr=1e-9,", {"train": 4, "unlearn": 2, "evaluate": 6}),

@@ -1,7 +1,5 @@
 """A job computes on the device that it is given, and notes which one that was."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from munkey.core import gpu
@@ -29,9 +27,7 @@ def test_keys_are_extracted_there_and_its_name_is_kept_beside_them(tmp_path, mon
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(gpu, "name", lambda: "a card")
     monkeypatch.setattr(keys, "extract", extract)
-    monkeypatch.setattr(
-        keys, "find", lambda _: SimpleNamespace(build=lambda _, device: f"encoder on {device}")
-    )
+    monkeypatch.setattr(keys, "build", lambda _, device: f"encoder on {device}")
     prepared(tmp_path / "data")
     for device in ("cuda", "cpu"):
         keys.keys(tmp_path / "data/images.npy", tmp_path / device / "keys.npz", settings, device)

@@ -144,9 +144,7 @@ def trained_and_untrained(trained, untrained, lda=70, rate=0.1):
 def test_a_model_that_is_no_better_than_the_best_of_its_own_keys_is_told_below_its_table():
     measured = [trained_and_untrained(64, 80), trained_and_untrained(64, 81.5, rate=0.02)]
     both = summarize(pd.concat(measured), KEYED_ROWS)
-    below = (
-        "KNN is more accurate than MUNKEY by 17.5 points [16.4, 18.6] (3 seeds, one split). It may be"
-    )
+    below = "KNN is more accurate than MUNKEY by 17.5 points [16.4, 18.6] (3 seeds, one split). It may be"
     assert below in main_table(both, KEYED_ROWS, "markdown").splitlines()[-1]
     assert below in main_table(both, KEYED_ROWS, "html").splitlines()[-1]
     assert below in next(

@@ -21,6 +21,7 @@ CHANGES = {
     "source.storage_size": (32, "source.storage_size is 32 (paper: None or 224)"),
     "data.image_size": (112, "data.image_size is 112 (paper: 224)"),
     "keys.encoder": (DINO, "keys.encoder is dinov2 (paper: vit-b16)"),
+    "keys.mirror": (True, "keys.mirror is True (paper: False)"),
     "model.patch_size": (32, "model.patch_size is 32 (paper: 16)"),
     "model.width": (384, "model.width is 384 (paper: 192)"),
     "model.depth": (6, "model.depth is 6 (paper: 12, implied by the name ViT-Tiny)"),
