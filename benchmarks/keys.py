@@ -34,8 +34,7 @@ LADDER = (
     "efficientnet-lite2@224",
     "efficientnet-lite0@96+efficientnet-lite2@224",
     "efficientnet-lite0@96+efficientnet-lite1@192+efficientnet-lite2@224",
-    "efficientnet-lite0@96+efficientnet-lite0@224+efficientnet-lite1@192"
-    "+efficientnet-lite2@160+efficientnet-lite2@224",
+    "efficientnet-lite0@96+efficientnet-lite0@160+efficientnet-lite1@192+efficientnet-lite2@224",
 )
 HEADS: dict[str, ForgettingClassifier] = {
     "LDA": ForgettingLDA(alpha="auto"),
