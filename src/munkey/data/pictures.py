@@ -167,7 +167,7 @@ def is_picture_name(name: str) -> bool:
     return Image.registered_extensions().get(Path(name).suffix.lower()) in FORMATS
 
 
-def left_out(paths: Sequence[Path]) -> str:
+def skipped_files_warning(paths: Sequence[Path]) -> str:
     """The warning about files that are not pictures: how many of each extension."""
     kinds = Counter(_kind(path) for path in paths)
     counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())

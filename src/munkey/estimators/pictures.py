@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from munkey.core.console import counted, progress, warn_user
-from munkey.data.pictures import BESIDE, is_picture_name, left_out
+from munkey.data.pictures import BESIDE, is_picture_name, skipped_files_warning
 from munkey.deploy.errors import PictureError
 from munkey.deploy.model.images import One, each, pixels, read_picture
 from munkey.deploy.model.manifest import PictureSize
@@ -175,7 +175,7 @@ def readable_pictures(
         else:
             pictures.append(path)
     if others:
-        warn_user(left_out(others))
+        warn_user(skipped_files_warning(others))
     if faults:
         listed = "\n".join(f"  - {fault}" for fault in faults)
         warn_user(f"left out {counted(len(faults), 'picture')} that cannot be read:\n{listed}")

@@ -11,7 +11,7 @@ import numpy as np
 class View(NamedTuple):
     """A view of the page.
 
-    name: the function of page.js that draws it; title: its heading; looks_at: the sentence above
+    name: its entry of VIEWS in page.js, which draws it; title: its heading; looks_at: the sentence above
     it, which says what to look at; of_model: the same where it shows a saved model, of which only
     keys are known; None if it cannot.
     """
@@ -22,7 +22,7 @@ class View(NamedTuple):
     of_model: str | None = None
 
 
-# A sixth view is a line here and a function of this name in page.js.
+# A sixth view is a line here, and an entry of VIEWS of this name in page.js.
 VIEWS = (
     View(
         "designs",

@@ -12,7 +12,14 @@ import numpy as np
 
 from munkey.core.console import warn
 from munkey.data.intake.unit_names import unit_name
-from munkey.data.pictures import BESIDE, decode, is_picture_name, left_out, open_plain, usable
+from munkey.data.pictures import (
+    BESIDE,
+    decode,
+    is_picture_name,
+    open_plain,
+    skipped_files_warning,
+    usable,
+)
 from munkey.data.registry import dataset
 from munkey.data.source import SPLITS, Source, SourceError, printable, readable
 from munkey.data.splits import completed
@@ -64,7 +71,7 @@ def imagefolder(settings: SourceSettings) -> Source:
                 pictures = _pictures(folder / name, others)[: settings.limit_per_class]
                 folders.append(ClassFolder(folder / name, split, label, pictures))
     if others:
-        warn(f"{root}: {left_out(others)}")
+        warn(f"{root}: {skipped_files_warning(others)}")
     if settings.on_bad == "skip":
         folders = _without_bad(folders, settings.white)
     files: list[str] = []

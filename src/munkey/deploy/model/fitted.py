@@ -111,7 +111,10 @@ class LiveSums:
             yield position, self._sums
 
     def _update(self) -> Position:
-        """Add new rows, subtract deleted ones, or start anew. Returns the memory's position."""
+        """Bring the sums to the memory's position, and return it.
+
+        Subtracts deleted rows and adds new ones. Sums of another memory start again from zero.
+        """
         if self._sums is not None and self._position == self._store.position:
             return self._position
         while True:
@@ -122,19 +125,19 @@ class LiveSums:
                     self._counted = 0
                     self._head = position.head
                     self._deleted.clear()
-                self._sums = None  # a failure from here on leaves no sums rather than partial ones
+                # Nobody else has them until they are whole: a failure leaves none, not wrong ones.
+                self._sums = None
                 self._subtract_deleted(sums)
                 added_rows = np.flatnonzero(view.live)[self._counted :]
                 for start in range(0, len(added_rows), BLOCK):
                     rows = view.rows(added_rows[start : start + BLOCK])
                     sums.add(rows.keys, rows.records["label"])
-            if (
-                self._store.position == position
-            ):  # otherwise, rows came or went while they were read
+            if self._store.position == position:
                 self._sums = sums
                 self._counted += len(added_rows)
                 self._position = position
                 return position
+            # Rows came or went while they were read. These sums are lost: start from zero.
 
     def _subtract_deleted(self, sums: Sums) -> None:
         if not self._deleted:

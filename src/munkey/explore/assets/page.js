@@ -1,5 +1,5 @@
 "use strict";
-// The views of the page. Each is a function of its name, which draws into the body of its section.
+// The views of the page. Each is an entry of VIEWS: what it depends on, and how it draws into the body of its section.
 // `state` is what the reader chose; it stands in the address. Text is always set as text, never as HTML.
 
 const contents = JSON.parse(document.getElementById("contents").textContent);

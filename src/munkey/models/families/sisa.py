@@ -98,7 +98,7 @@ def retrain(
     model: Sisa, architecture: SisaArchitecture, first: Mapping[int, int], training: Training
 ) -> History:
     """Train shards in place, each from its slice first[shard] on, starting with the weights before that slice."""
-    from munkey.models.networks.vit import ViT, built
+    from munkey.models.networks.vit import ViT, build_on_cpu
 
     stage = training.recipe.stage
     where = cells(training.samples.ids, model.shards, model.slices, stage)
@@ -109,7 +109,7 @@ def retrain(
                 before = model.state(shard, part - 1)
             else:
                 generator = (stage / "weights" / shard).torch_generator()
-                before = built(lambda: ViT(architecture.of_one()), generator)
+                before = build_on_cpu(lambda: ViT(architecture.of_one()), generator)
             model.state(shard, part).load_state_dict(before.state_dict())
             members = np.flatnonzero((where.shards == shard) & (where.slices <= part))
             training.report(

@@ -55,9 +55,9 @@ class ViTFamily(Family[Settings]):
         return self.network()[0](**stored)  # type: ignore[arg-type]  # checked when it was made
 
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
-        from munkey.models.networks.vit import built
+        from munkey.models.networks.vit import build_on_cpu
 
-        return built(lambda: self.network()[1](architecture), generator)
+        return build_on_cpu(lambda: self.network()[1](architecture), generator)
 
     def train(self, training: Training[Settings]) -> Trained:
         from munkey.models.forward import compiled, supervise

@@ -162,8 +162,8 @@ def initialize_layer(module: nn.Module, generator: torch.Generator) -> None:
 Network = TypeVar("Network", bound=nn.Module)
 
 
-def built(make: Callable[[], Network], generator: torch.Generator | None) -> Network:
-    """A network on the CPU, with weights drawn from `generator`; None: they are to be loaded."""
+def build_on_cpu(make: Callable[[], Network], generator: torch.Generator | None) -> Network:
+    """Build a network on the CPU. Draw its weights from `generator`, or leave them unset if None."""
     with torch.device("meta"):
         network = make()
     network = network.to_empty(device="cpu")
