@@ -182,7 +182,7 @@ class LiveModel:
             names=names,
             pictures=pictures.images if manifest.stored is not None else None,
             files=pictures.files,
-            basis=basis_of(manifest, len(self.samples.ids)),
+            basis=basis_of(manifest, int(np.count_nonzero(self.store.view.live))),
         )
 
     def find(self, images: Images, count: int, above: float, on_bad: OnBad) -> NearSamples:
