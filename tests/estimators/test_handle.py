@@ -28,7 +28,7 @@ from munkey.estimators import handle
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.normal(size=(40, 5)) + 2 * np.eye(5)[np.arange(40) % 3]
 Y = np.array(["ant", "bee", "cat"])[np.arange(40) % 3]
-UNITS = [f"u{row % 4}" for row in range(40)]
+UNITS = [f"patient {row % 4}" for row in range(40)]  # too long to be among random bytes
 QUERIES = GENERATOR.normal(size=(6, 5))
 each = pytest.mark.parametrize("kind", [ForgettingLDA, ForgettingNCM, ForgettingKNN])
 
@@ -59,13 +59,13 @@ def test_rows_that_came_and_rows_that_went_with_the_same_head_and_number_are_see
     head = model._rows.model.head
     rows = model._rows.model._store.state.rows
     with Predictor.load(folder, writer=True) as other:
-        other.add(X[:3], Y[:3].tolist(), units=["u1"] * 3)
+        other.add(X[:3], Y[:3].tolist(), units=["patient 1"] * 3)
         other.compact()
         assert (other.head, other._store.state.rows) == (head, rows)
-    assert len(model.forget(units=["u1"])) == 13
+    assert len(model.forget(units=["patient 1"])) == 13
     fresh = kind().fit(X, Y, units=UNITS)
     fresh.forget([0, 4, 8])
-    fresh.forget(units=["u1"])
+    fresh.forget(units=["patient 1"])
     assert model.predict_proba(QUERIES).tobytes() == fresh.predict_proba(QUERIES).tobytes()
 
 
@@ -75,17 +75,19 @@ def test_what_is_saved_again_is_what_is_there_now_and_the_log_goes_with_it(kind,
     model.save(folder)
     model.predict(QUERIES)
     with Predictor.load(folder, writer=True) as other:
-        other.forget(other.select(units=["u2"]).ids, request="2026-7")
+        other.forget(other.select(units=["patient 2"]).ids, request="2026-7")
     model.save(tmp_path / "copy")
     assert (
-        model.directory_ == tmp_path / "copy" and "u2" not in model.units_ and len(model.ids_) == 30
+        model.directory_ == tmp_path / "copy"
+        and "patient 2" not in model.units_
+        and len(model.ids_) == 30
     )
-    assert b"u2" not in content(tmp_path / "copy")
+    assert b"patient 2" not in content(tmp_path / "copy")
     with Predictor.load(tmp_path / "copy") as copied, Predictor.load(folder) as first:
         assert copied.verify(first.head).sound and [one.request for one in copied.log()] == [
             "2026-7"
         ]
-    model.forget(units="u3")  # of the copy alone
+    model.forget(units="patient 3")  # of the copy alone
     assert len(kind.load(folder).ids_) == 30 and len(kind.load(tmp_path / "copy").ids_) == 20
 
 
@@ -138,10 +140,10 @@ def test_one_that_is_sent_elsewhere_is_the_path_alone(kind, folder):
     model.save(folder)
     before = model.predict_proba(QUERIES)
     sent = pickle.dumps(model)
-    assert b"u1" not in sent and len(sent) < 2000
+    assert b"patient 1" not in sent and len(sent) < 2000
     other = pickle.loads(sent)
     assert other.predict_proba(QUERIES).tobytes() == before.tobytes()
-    other.forget(units="u1")
+    other.forget(units="patient 1")
     assert (
         model.predict_proba(QUERIES).tobytes()
         == other.predict_proba(QUERIES).tobytes()

@@ -22,7 +22,7 @@ from munkey.deploy.store.ledger import Ledger
 from munkey.deploy.store.matrices import Matrices
 from tests.deploy.store.killing import main
 {}
-main(300, 0, Path(sys.argv[1]))
+main(2000, 0, Path(sys.argv[1]))  # it ends with the first fault, after some hundreds at most
 """
 
 
