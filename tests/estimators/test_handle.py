@@ -49,7 +49,7 @@ def folder(tmp_path):
 
 @each
 def test_rows_that_came_and_rows_that_went_with_the_same_head_and_number_are_seen(kind, folder):
-    """Ten rows of u1, and three more that another process adds before it compacts three dead ones
+    """Ten rows of patient 1, and three more that another process adds before it compacts three dead ones
     away.
     """
     kind().fit(X, Y, units=UNITS).save(folder)
