@@ -233,4 +233,4 @@ class Cases:
 
     def encoder_of(self, case: str) -> str:
         """The folder of a case's keys and neighbors: one for each encoder, revision, side and mirror."""
-        return cache_name(self._encoder(case))
+        return cache_name(self.params.for_case(case).keys)
