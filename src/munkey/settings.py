@@ -83,9 +83,13 @@ class AlterSettings(Section):
 class SourceSettings(Section):
     """Where a data set comes from, if it is the user's own. storage_size: side in pixels; reader: None: by its name.
 
-    md5: of the user's own copy of a published file; None: the published one's. only: names of classes; None: all.
-    units: a regular expression whose group is the unit in a picture's path. on_bad: what to do with pictures that
-    cannot be read; white: the brightest value of gray of 16 bits, None: 65535. alter: None: as it is.
+    md5: of the user's own copy of a published file; None: the published one's.
+    limit_per_class: images of each class in each split, or in the splits that it names. val_from:
+    None: val as the data set has it; "train": val is a part of train, and its own val of test. only:
+    names of classes; None: all.
+    units: a regular expression whose group is the unit in a picture's path. on_bad: what to do with
+    pictures that cannot be read; white: the brightest value of gray of 16 bits, None: 65535. alter:
+    None: as it is.
     """
 
     reader: str | None
@@ -93,7 +97,8 @@ class SourceSettings(Section):
     md5: Annotated[str, Field(pattern="^[0-9a-f]{32}$")] | None = None  # earlier results have none
     storage_size: Pixels | None
     split: Annotated[list[Rate], Field(min_length=3, max_length=3)]
-    limit_per_class: Count | None
+    limit_per_class: Count | dict[Literal["train", "val", "test"], Count] | None
+    val_from: Literal["train"] | None = None  # earlier results have none
     classes: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)] | None
     only: Annotated[list[str], Field(min_length=2)] | None
     units: Annotated[str, AfterValidator(_one_group)] | None
@@ -108,6 +113,15 @@ class SourceSettings(Section):
         if len(set(self.classes or [])) != len(self.classes or []):
             raise ValueError(f"classes = {self.classes}: each may be listed only once")
         return self
+
+    def limit_of(self, split: str) -> int | None:
+        """The most images of each class in a split; None: all."""
+        if not isinstance(self.limit_per_class, dict):
+            return self.limit_per_class
+        for name, limit in self.limit_per_class.items():
+            if name == split:
+                return limit
+        return None
 
 
 class DataSettings(Section):

@@ -37,6 +37,27 @@ def test_a_limit_keeps_the_first_of_each_class_in_each_split():
     assert limited.splits.tolist() == ["train", "train", "val", "val", "test", "test"]
 
 
+def test_a_limit_for_one_split_leaves_the_others_whole():
+    limited = shaped(source(), settings(limit={"train": 1}))
+    assert limited.names == ["a", "b", *"efghijkl"]
+
+
+def test_val_is_drawn_from_train_and_test_is_whole():
+    """Of 60 training samples of each of two classes, a fifth becomes val; units stay together."""
+    count = 200
+    labels = np.arange(count) % 2
+    splits = np.repeat(["train", "val", "test"], [120, 40, 40])
+    units = [f"person {number // 4}" for number in range(count)]
+    whole = Source([np.zeros((count, 2, 2, 3), np.uint8)], labels, splits, ["a", "b"])
+    divided = shaped(whole, settings(shares=[0.6, 0.15, 0.25], val_from="train")).splits
+    assert (divided[120:] == "test").all()
+    for label in (0, 1):
+        assert (divided[:120][labels[:120] == label] == "val").sum() == 12
+    by_unit = shaped(replace(whole, units=units), settings(val_from="train")).splits
+    assert all(len(set(by_unit[start : start + 4])) == 1 for start in range(0, 120, 4))
+    assert 0 < (by_unit == "val").sum() < 60
+
+
 def test_some_classes_alone_are_taken_and_numbered_anew():
     three = replace(source(), labels=np.arange(12) % 3, classes=["a", "b", "c"])
     taken = shaped(three, settings(only=["c", "a"], limit=1))

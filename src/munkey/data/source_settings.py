@@ -1,6 +1,6 @@
 """Settings of any data set: fewer samples, another size, names of classes, faults in a copy."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from typing import TypeVar
@@ -10,7 +10,8 @@ import numpy as np
 from munkey.core.randomness import Stage
 from munkey.core.registry import meant
 from munkey.data.decoding.picture_files import resize
-from munkey.data.source import Source, SourceError
+from munkey.data.source import SPLITS, Source, SourceError
+from munkey.data.splits import UNSPLIT, completed
 from munkey.settings import AlterSettings, SourceSettings
 
 Text = TypeVar("Text", str, str | None)
@@ -21,7 +22,7 @@ BRIGHTER = 1.15
 
 
 def shaped(source: Source, settings: SourceSettings) -> Source:
-    """The source with source.classes, only, limit_per_class and storage_size applied.
+    """The source with source.classes, only, limit_per_class, val_from and storage_size applied.
 
     Its images still come in blocks.
 
@@ -37,7 +38,9 @@ def shaped(source: Source, settings: SourceSettings) -> Source:
             ["is for folders of pictures alone: this data set has no paths to look in"],
         )
     if settings.limit_per_class is not None:
-        source = limited(source, settings.limit_per_class)
+        source = limited(source, {split: settings.limit_of(split) for split in SPLITS})
+    if settings.val_from == "train":
+        source = with_val_from_train(source, settings.split)
     if settings.storage_size is not None:
         source = replace(source, images=_resized(source, settings.storage_size))
     return source
@@ -56,12 +59,39 @@ def _names_for(numbers: list[str], names: list[str]) -> list[str]:
     return list(names)
 
 
-def limited(source: Source, limit: int) -> Source:
-    """The first `limit` samples of each class in each split, in their order."""
+def limited(source: Source, limits: Mapping[str, int | None]) -> Source:
+    """The first samples of each class in each split, in their order.
+
+    limits: how many, by split; None: all.
+    """
     import pandas as pd
 
     samples = pd.DataFrame({"split": source.splits, "label": source.labels})
+    limit = samples["split"].map(limits).astype(float).fillna(np.inf).to_numpy()
     return _subset(source, samples.groupby(["split", "label"]).cumcount().to_numpy() < limit)
+
+
+def with_val_from_train(source: Source, shares: Sequence[float]) -> Source:
+    """The source with a part of its training samples as val; its own val becomes test.
+
+    shares: of train, val and test; val is drawn in the proportion of the first two, by class, and
+    the samples of a unit stay together.
+    """
+    train_share, val_share, _ = shares
+    splits = source.splits.copy()
+    splits[splits == "val"] = "test"
+    is_train = splits == "train"
+    units = None
+    if source.units is not None:
+        units = list(compress(source.units, is_train))
+    splits[is_train] = completed(
+        "val from train",
+        [UNSPLIT] * int(is_train.sum()),
+        source.labels[is_train],
+        [train_share, val_share, 0.0],
+        units,
+    )
+    return replace(source, splits=splits)
 
 
 def of_classes(source: Source, names: Sequence[str]) -> Source:

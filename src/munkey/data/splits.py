@@ -7,6 +7,7 @@ import numpy as np
 from munkey.core.randomness import Stage
 from munkey.data.sizes import SIZES
 
+UNSPLIT = ""  # stands for the split of samples whose source names none
 VAL_SHARE = 0.4  # of an original validation or test set: 40 % val, 60 % test (app. B.1)
 
 
@@ -40,7 +41,7 @@ def completed(
     for number, unit in enumerate(units or []):
         if unit:
             first[number] = first_of_unit.setdefault(unit, number)
-    if "" in named:
+    if UNSPLIT in named:
         firsts, of = np.unique(first, return_inverse=True)
         return by_class(name, labels[firsts], shares)[of]
     splits = np.array(named, dtype="<U5")

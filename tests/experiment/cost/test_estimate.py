@@ -193,6 +193,9 @@ def test_a_limit_per_class_counts(config):
     config["source"]["limit_per_class"] = 10
     assert size_of(Plan(load(config)), "digits")[:3] == (100, 100, 100)
     assert Workload(Plan(load(config)), [], {}).all() == []
+    config["source"]["limit_per_class"] = {"train": 10}
+    config["source"]["val_from"] = "train"
+    assert size_of(Plan(load(config)), "digits")[:3] == (80, 20, 719)
 
 
 def test_all_data_sets_are_counted_before_they_are_prepared_and_the_others_named_with_the_reason(

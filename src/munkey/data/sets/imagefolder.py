@@ -22,10 +22,8 @@ from munkey.data.pictures import (
 )
 from munkey.data.registry import dataset
 from munkey.data.source import SPLITS, Source, SourceError, printable, readable
-from munkey.data.splits import completed
+from munkey.data.splits import UNSPLIT, completed
 from munkey.settings import SourceSettings
-
-UNSPLIT = ""  # stands for the split of pictures whose folders name none
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,8 @@ class ClassFolder:
 def imagefolder(settings: SourceSettings) -> Source:
     """Pictures under source.path, in path order.
 
-    Folders `train` and `test` (and `val`, else test is split 40 / 60) are the splits. Without them,
+    Folders `train` and `test` (and `val`, else test is split 40 / 60, or train with
+    source.val_from) are the splits. Without them,
     source.path holds class folders, and source.split divides each class. source.limit_per_class
     takes only the first pictures of each class folder. source.units is a pattern that finds the
     unit in each path; pictures that are split here are split so that those of a unit stay together.
@@ -68,7 +67,7 @@ def imagefolder(settings: SourceSettings) -> Source:
         folders = []
         for split, folder in split_folders.items():
             for label, name in enumerate(classes):
-                pictures = _pictures(folder / name, others)[: settings.limit_per_class]
+                pictures = _pictures(folder / name, others)[: settings.limit_of(split)]
                 folders.append(ClassFolder(folder / name, split, label, pictures))
     if others:
         warn(f"{root}: {skipped_files_warning(others)}")

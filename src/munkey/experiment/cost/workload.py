@@ -68,13 +68,20 @@ def size_of(plan: Plan, dataset: str) -> Size:
         classes = len(read_json(files["classes"]))
         return Size(counts["train"], counts["val"], counts["test"], side, classes)
     classes = len(source.only or ()) or published.classes
-    splits = []
-    for split in (published.train, published.val, published.test):
-        count_of_split = round(split * classes / published.classes)
-        if source.limit_per_class:
-            count_of_split = min(count_of_split, source.limit_per_class * classes)
-        splits.append(count_of_split)
-    train, val, test = splits
+    sizes = {}
+    for split, published_count in zip(
+        SPLITS, (published.train, published.val, published.test), strict=True
+    ):
+        count = round(published_count * classes / published.classes)
+        limit = source.limit_of(split)
+        if limit is not None:
+            count = min(count, limit * classes)
+        sizes[split] = count
+    train, val, test = sizes.values()
+    if source.val_from == "train":
+        test += val
+        val = round(train * source.split[1] / (source.split[0] + source.split[1]))
+        train -= val
     return Size(train, val, test, source.storage_size or published.side, classes)
 
 

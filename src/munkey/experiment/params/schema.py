@@ -125,7 +125,7 @@ class DatasetParams(Section):
 
     def _check_limit(self) -> None:
         """Raise ValueError if so few images of a class are taken that forgetting leaves a class with none."""
-        limit = self.source.limit_per_class
+        limit = self.source.limit_of("train")
         if limit is None:
             return
         rate = max(self.forget.rates)
