@@ -12,7 +12,7 @@ from benchmarks.measuring import Result, ratios, seconds_of, summary
 from benchmarks.training import SMALL, Setup, random_images
 from munkey.core.randomness import Stage
 from munkey.data.augment import Augmentation
-from munkey.data.image_set import ImageSet, to_unit
+from munkey.data.image_set import ImageSet, to_unit_range
 from munkey.encoders.keys import Keys
 from munkey.encoders.registry import find
 from munkey.memory.exemplars import ExemplarMemory
@@ -166,7 +166,7 @@ def key_extraction(device: str, rounds: int) -> Result:
         encoder="efficientnet-lite0", image_size=96, batch_size=64, revision=None
     )
     encode = find(settings.encoder).build(settings, device)
-    images = to_unit(torch.as_tensor(random_images(64, 96).images)).to(device)
+    images = to_unit_range(torch.as_tensor(random_images(64, 96).images)).to(device)
     with torch.inference_mode():
         seconds = seconds_of({"encode": partial(encode, images)}, rounds, device)["encode"]
     return summary(

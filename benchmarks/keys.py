@@ -100,7 +100,11 @@ class Keys:
                 images = np.ascontiguousarray(images[:, :, ::-1])
             start = time.process_time()
             keys = extract(
-                encode, images, 64, "cpu", lambda starts: progress(starts, name, "images", each=64)
+                encode,
+                images,
+                64,
+                "cpu",
+                lambda starts: progress(starts, name, "images", units_per_item=64),
             )
             self.seconds[name] = time.process_time() - start
             np.save(file, keys)

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from benchmarks.measuring import Result, ratios, seconds_of, summary, turned
 from munkey.core.randomness import Stage
 from munkey.data.augment import Augmentation
-from munkey.data.image_set import ImageSet, uploaded
+from munkey.data.image_set import ImageSet, upload
 from munkey.data.loader import Loader
 from munkey.memory.neighbors import Neighbors
 from munkey.models.families.munkey import Exemplars, MunkeySettings
@@ -133,8 +133,11 @@ def stepper(setup: Setup) -> Stepper:
     device, batch, recipe = setup.device, setup.size.batch, setup.recipe()
     samples = random_images(4 * batch, setup.size.image_size)
     if device == "cuda" and not setup.streamed:
-        samples = uploaded(samples, device)
-    augment, crops = Augmentation.of(recipe.data, recipe.train), Stage("crops").torch_generator()
+        samples = upload(samples, device)
+    augment, crops = (
+        Augmentation.from_settings(recipe.data, recipe.train),
+        Stage("crops").torch_generator(),
+    )
     model = setup.network()
     forward: Callable[..., Tensor] = torch.compile(model) if setup.compile else model
     memory = exemplars(len(samples), device) if setup.family == "munkey" else None

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from munkey.core.device import to_device, to_host
 from munkey.core.randomness import Stage
-from munkey.data.image_set import ImageSet, image_set, uploaded
+from munkey.data.image_set import ImageSet, image_set, upload
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
 from munkey.evaluation.predict import Asked, predictions
@@ -78,7 +78,7 @@ def gpu() -> Iterator[LikeAGpu]:
 
 def samples_of(first: int, last: int, resident: bool) -> ImageSet:
     samples = image_set(DATA, DATA.ids[first:last])
-    return uploaded(samples, META) if resident else samples
+    return upload(samples, META) if resident else samples
 
 
 def recipe_of(params: Params, family: Family, **changes: dict[str, object]) -> Recipe:

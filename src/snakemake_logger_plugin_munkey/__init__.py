@@ -18,7 +18,7 @@ from snakemake.logging import ColorizingTextHandler
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from munkey.core.console import counted, duration
+from munkey.core.console import duration, pluralize
 from munkey.experiment.run.job import IN_TERMINAL
 from munkey.experiment.run.outcome import SEEN, STOPPED, FailedJob
 
@@ -125,7 +125,7 @@ class LogHandler(LogHandlerBase):
         del self.job_counts["total"]
         self.start = time.monotonic()
         total = self.job_counts.total()
-        self.say(counted(total, "job"))
+        self.say(pluralize(total, "job"))
         if self.is_live:
             Thread(target=self.tick, daemon=True).start()
 

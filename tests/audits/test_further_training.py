@@ -79,7 +79,9 @@ def test_the_steps_are_those_of_training_at_a_constant_rate(run, vit, params):
     for index in batches:
         images, labels = RETAIN.batch(index, "cpu")
         optimizer.zero_grad()
-        F.cross_entropy(model(Augmentation.of(DATA, train)(images, crops)), labels).backward()
+        F.cross_entropy(
+            model(Augmentation.from_settings(DATA, train)(images, crops)), labels
+        ).backward()
         optimizer.step()
         after.append(weights(replace(vit, model=model)))
     for system, expected in zip(seen.systems, [after[0], after[1], after[4]], strict=True):

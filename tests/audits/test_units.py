@@ -114,7 +114,7 @@ def test_halves_of_a_pool_of_groups_hold_whole_ones_and_their_file_names_them(tm
             [*pairs[0][0], *pairs[0][1]]
         )
     assert len({tuple(first) for first, _ in pairs}) == 3
-    units = dict(zip(ids.tolist(), groups.of.tolist(), strict=True))
+    units = dict(zip(ids.tolist(), groups.names.tolist(), strict=True))
     forget_sets.write(tmp_path / "half.csv", pairs[0][0], units)
     assert forget_sets.read_units([tmp_path / "half.csv"]) == {
         i: f"p{i // 10}" for i in pairs[0][0].tolist()

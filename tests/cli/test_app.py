@@ -18,7 +18,7 @@ from munkey import ForgettingLDA
 from munkey.cli import output
 from munkey.cli.app import CHECK, COMMANDS, USE
 from munkey.cli.arguments import cell_of, name_in
-from munkey.core.console import printable
+from munkey.core.console import escape_unprintable
 from munkey.core.files import write_json
 from munkey.deploy.http import server
 from munkey.deploy.model.manifest import read_manifest
@@ -430,7 +430,7 @@ def test_any_name_is_read_back_from_its_cell_and_no_cell_is_a_formula(name):
     assert name_in(cell) == name
     assert (
         cell[0] not in "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
-        and printable(cell) == cell
+        and escape_unprintable(cell) == cell
         and "\t" not in cell
     )
 

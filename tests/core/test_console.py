@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from munkey.core.console import counted, duration, progress
+from munkey.core.console import duration, pluralize, progress
 
 
 @pytest.mark.parametrize("items", [range(3), (i for i in range(3))], ids=["sized", "unsized"])
@@ -29,7 +29,7 @@ def test_progress_is_printed_at_the_end_even_if_it_was_quick(capsys):
 def test_progress_prints_the_rate_and_the_time_left(capsys, monkeypatch):
     moments = iter([0.0, 2.0, 4.0])
     monkeypatch.setattr("time.monotonic", lambda: next(moments))
-    list(progress(["a", "b"], "batch", "images", every_s=2, each=10))
+    list(progress(["a", "b"], "batch", "images", every_s=2, units_per_item=10))
     lines = capsys.readouterr().out.splitlines()
     assert lines == ["batch 1/2: 5.00 images/s, 2 s left", "batch 2/2: 5.00 images/s, 0 s left"]
 
@@ -54,7 +54,7 @@ with job({log!r}, 1):
     [(0, "0 samples"), (1, "1 sample"), (2, "2 samples"), (1200, "1,200 samples")],
 )
 def test_a_number_comes_with_its_noun(count, said):
-    assert counted(count, "sample") == said
+    assert pluralize(count, "sample") == said
 
 
 @pytest.mark.parametrize(

@@ -8,40 +8,40 @@ import time
 import pytest
 import torch
 
-from munkey.core.device import Stopwatch, device_of, gpu_visible, to_device
+from munkey.core.device import Stopwatch, has_gpu, select_device, to_device
 from tests.conftest import needs_gpu
 
 
 def test_a_job_without_a_gpu_computes_on_the_cpu():
-    assert device_of(0) == "cpu"
+    assert select_device(0) == "cpu"
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_a_promised_gpu_that_is_not_there_is_an_error():
     with pytest.raises(RuntimeError, match="torch sees none here: set device: cpu"):
-        device_of(1)
+        select_device(1)
 
 
 def test_a_job_on_a_gpu_keeps_float32_in_convolutions_too(monkeypatch):
-    monkeypatch.setattr("munkey.core.gpu_seats.take_one", lambda: None)
-    monkeypatch.setattr("munkey.core.gpu.is_there", lambda: True)
+    monkeypatch.setattr("munkey.core.gpu_seats.take_seat", lambda: None)
+    monkeypatch.setattr("munkey.core.gpu.is_available", lambda: True)
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
-    assert device_of(1) == "cuda" and not torch.backends.cudnn.allow_tf32
+    assert select_device(1) == "cuda" and not torch.backends.cudnn.allow_tf32
 
 
 @needs_gpu
 def test_a_job_with_a_gpu_computes_on_it():
-    assert device_of(1) == "cuda"
+    assert select_device(1) == "cuda"
 
 
 @pytest.mark.parametrize("hidden", ["", "-1"])
 def test_a_hidden_gpu_is_not_visible(monkeypatch, hidden):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
-    assert not gpu_visible()
+    assert not has_gpu()
 
 
 def test_looking_for_a_gpu_does_not_import_torch():
-    code = "import sys; from munkey.core.device import gpu_visible; gpu_visible(); print('torch' in sys.modules)"
+    code = "import sys; from munkey.core.device import has_gpu; has_gpu(); print('torch' in sys.modules)"
     process = subprocess.run(
         [sys.executable, "-c", code], env=os.environ, capture_output=True, text=True, check=True
     )

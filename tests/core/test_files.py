@@ -18,6 +18,7 @@ from munkey.core.files import (
     DamagedFileError,
     UnwritableFileError,
     atomic,
+    checksum_path,
     map_npy,
     read_bytes,
     read_csv,
@@ -25,7 +26,6 @@ from munkey.core.files import (
     read_npy,
     read_npz,
     read_table,
-    sum_file,
     write_csv,
     write_json,
     write_npy,
@@ -233,11 +233,13 @@ def test_the_sum_beside_a_file_is_what_sha256sum_checks(tmp_path):
 def test_a_file_without_its_own_sum_is_refused(tmp_path, fault):
     write_json(tmp_path / "a.json", {"a": 1})
     write_json(tmp_path / "b.json", {"a": 1})
-    beside = sum_file(tmp_path / "a.json")
+    beside = checksum_path(tmp_path / "a.json")
     if fault == "missing":
         beside.unlink()
     else:
-        beside.write_bytes(b"" if fault == "empty" else sum_file(tmp_path / "b.json").read_bytes())
+        beside.write_bytes(
+            b"" if fault == "empty" else checksum_path(tmp_path / "b.json").read_bytes()
+        )
     with pytest.raises(DamagedFileError, match=r"a\.json: .*\.a\.json\.sha256"):
         read_json(tmp_path / "a.json")
 

@@ -11,13 +11,13 @@ from tests.conftest import generator, needs_gpu
 
 @needs_gpu
 def test_a_card_has_a_name_and_free_memory():
-    assert gpu.is_there() and gpu.name() and gpu.free_bytes() > 0
+    assert gpu.is_available() and gpu.name() and gpu.free_bytes() > 0
 
 
 @needs_gpu
 def test_a_copy_arrives_whole():
     tensor = torch.rand(1000, generator=generator())
-    copy = gpu.copied(tensor)
+    copy = gpu.copy_to_gpu(tensor)
     gpu.wait()
     assert copy.is_cuda and torch.equal(copy.cpu(), tensor)
 
@@ -27,7 +27,7 @@ def test_what_a_stream_hands_over_is_complete_when_it_is_computed_with():
     tensors = [torch.rand(1_000_000, generator=generator(seed)) for seed in range(20)]
     stream, sums = gpu.CopyStream(), []
     for tensor in tensors:
-        copy, arrived = stream.started(lambda tensor=tensor: gpu.copied(tensor))
+        copy, arrived = stream.start(lambda tensor=tensor: gpu.copy_to_gpu(tensor))
         stream.hand_over([copy], arrived)
         sums.append(copy.double().sum())
         del copy  # its memory must not be used again before it is summed
@@ -59,9 +59,9 @@ def test_a_step_in_every_precision_descends(name):
 
 
 def test_a_device_without_a_choice_of_number_formats_keeps_the_one_it_has():
-    with gpu.products_in(torch.bfloat16, "meta"):
+    with gpu.autocast(torch.bfloat16, "meta"):
         assert (
             torch.ones(2, 2, device="meta") @ torch.ones(2, 2, device="meta")
         ).dtype == torch.float32
-    with gpu.products_in(torch.bfloat16, "cpu"):
+    with gpu.autocast(torch.bfloat16, "cpu"):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16

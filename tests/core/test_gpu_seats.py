@@ -10,7 +10,7 @@ import pytest
 from filelock import FileLock
 
 from munkey.core import gpu_seats
-from munkey.core.device import device_of
+from munkey.core.device import select_device
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no file locks")
 FOUR = ["GPU-a", "GPU-b", "GPU-c", "MIG-GPU-d/1/0"]
@@ -21,13 +21,13 @@ Take = Callable[..., str]
 def take(monkeypatch, tmp_path) -> Iterator[Take]:
     """Take a seat as a job does: `at_once` jobs share the GPUs. It is held until the test ends, like a job's."""
     locks: list[FileLock | None] = []
-    take_one = gpu_seats.take_one.__wrapped__
+    take_seat = gpu_seats.take_seat.__wrapped__
 
     def taken(at_once: int | None, visible: list[str] = FOUR) -> str:
         monkeypatch.setenv(gpu_seats.VISIBLE, ",".join(visible))
         if at_once:
             monkeypatch.setenv(gpu_seats.AT_ONCE, str(at_once))
-        locks.append(take_one())
+        locks.append(take_seat())
         return os.environ[gpu_seats.VISIBLE]
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -51,9 +51,9 @@ def test_on_a_cluster_a_job_keeps_the_gpus_that_the_scheduler_chose(take: Take) 
 
 JOB = """
 import os
-from munkey.core.gpu_seats import take_one
-take_one()
-take_one()
+from munkey.core.gpu_seats import take_seat
+take_seat()
+take_seat()
 print(os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
 input()
 """
@@ -87,8 +87,8 @@ def test_a_job_waits_for_a_gpu_and_gets_the_one_of_a_job_that_was_killed(tmp_pat
 
 def test_who_waits_for_a_gpu_says_so_once(take: Take, monkeypatch, capsys) -> None:
     free = iter([False, False, True])
-    lock = gpu_seats._lock
-    monkeypatch.setattr(gpu_seats, "_lock", lambda path: lock(path) if next(free) else None)
+    lock = gpu_seats._try_lock
+    monkeypatch.setattr(gpu_seats, "_try_lock", lambda path: lock(path) if next(free) else None)
     monkeypatch.setattr(gpu_seats, "LOOK_AGAIN_S", 0.0)
     assert take(1, ["GPU-a"]) == "GPU-a"
     assert capsys.readouterr().out == "waiting for a GPU: other jobs use GPU-a.0\n"
@@ -109,7 +109,7 @@ def test_the_folder_of_the_seats_is_the_users_alone(take: Take, tmp_path, umask)
 def test_a_folder_that_was_open_to_others_is_closed(tmp_path) -> None:
     (tmp_path / "seats").mkdir()
     (tmp_path / "seats").chmod(0o777)
-    assert gpu_seats.own_folder(tmp_path / "seats").stat().st_mode & 0o777 == 0o700
+    assert gpu_seats.private_folder(tmp_path / "seats").stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("whose", ["another's", "a link", "a file"])
@@ -142,7 +142,7 @@ def test_gpus_are_counted_where_none_are_named(monkeypatch, tmp_path) -> None:
         (tmp_path / name).touch()
     monkeypatch.delenv(gpu_seats.VISIBLE, raising=False)
     monkeypatch.setattr(gpu_seats, "DEVICES", tmp_path)
-    assert gpu_seats._names() == ["0", "1", "2"]  # as CUDA counts them
+    assert gpu_seats._gpu_names() == ["0", "1", "2"]  # as CUDA counts them
 
 
 def test_a_job_has_its_gpu_before_cuda_is_asked(monkeypatch, take: Take) -> None:
@@ -151,8 +151,8 @@ def test_a_job_has_its_gpu_before_cuda_is_asked(monkeypatch, take: Take) -> None
         "torch.cuda.is_available",
         lambda: bool(seen.append(os.environ.get(gpu_seats.VISIBLE))) or True,
     )
-    monkeypatch.setattr(gpu_seats, "take_one", lambda: take(4))
-    assert device_of(1) == "cuda"
+    monkeypatch.setattr(gpu_seats, "take_seat", lambda: take(4))
+    assert select_device(1) == "cuda"
     assert seen == ["GPU-a"]
 
 

@@ -24,11 +24,11 @@ def palette(tmp_path, monkeypatch):
         folder = f"{name.replace('-', '_')}-1.2.dist-info"
         written(tmp_path, modules | {f"{folder}/{file}": text for file, text in metadata.items()})
         importlib.invalidate_caches()
-        plugins.installed.cache_clear()
+        plugins.installed_entry_points.cache_clear()
         return importlib.import_module("palette.registry").COLORS
 
     yield make
-    plugins.installed.cache_clear()
+    plugins.installed_entry_points.cache_clear()
     forget("palette", "shop", "other")
 
 
@@ -40,7 +40,7 @@ def test_a_plug_in_is_an_entry_like_any_other(palette):
         and len(colors) == 2
         and "red" in colors
     )
-    assert colors.origins == {"red": "paint-shop 1.2"} and colors.refused == {}
+    assert colors.origins == {"red": "paint-shop 1.2"} and colors.refusals == {}
 
 
 def test_plug_ins_are_imported_only_where_they_are_asked_for(palette):
@@ -55,7 +55,7 @@ def test_one_module_may_register_several(palette):
     colors = palette(
         {"red": "shop.all", "blue": "shop.all"}, {"shop/__init__.py": "", "shop/all.py": text}
     )
-    assert list(colors) == ["blue", "green", "red"] and colors.refused == {}
+    assert list(colors) == ["blue", "green", "red"] and colors.refusals == {}
     assert set(colors.origins) == {"red", "blue"}
 
 
@@ -74,9 +74,9 @@ def test_a_broken_plug_in_is_refused_by_name_and_the_others_go_on(palette, text,
     palette({"amber": "other"}, {"other.py": ADD.format("amber", 4)}, name="other-shop")
     colors = palette({"red": "shop"}, {"shop.py": text})
     assert colors.values() == [4, 3]
-    assert list(colors.refused) == ["red"]
+    assert list(colors.refusals) == ["red"]
     assert (
-        colors.refused["red"].startswith("red of paint-shop 1.2") and why in colors.refused["red"]
+        colors.refusals["red"].startswith("red of paint-shop 1.2") and why in colors.refusals["red"]
     )
     with pytest.raises(
         KeyError, match=r"unknown color 'red'\. There are: amber, green; refused: red of paint-shop"
@@ -86,7 +86,7 @@ def test_a_broken_plug_in_is_refused_by_name_and_the_others_go_on(palette, text,
 
 def test_a_module_that_is_not_there_is_named(palette):
     colors = palette({"red": "shop"}, {})
-    assert colors.refused == {
+    assert colors.refusals == {
         "red": "red of paint-shop 1.2: ModuleNotFoundError: No module named 'shop'"
     }
 
@@ -98,12 +98,12 @@ def test_of_two_with_one_name_the_first_stays(palette):
         {"shop.py": ADD.format("red", 1), "shop_green.py": ADD.format("green", 5)},
     )
     assert colors.values() == [3, 4]
-    assert set(colors.refused) == {"green of paint-shop 1.2", "red of paint-shop 1.2"}
-    assert all("is registered twice" in why for why in colors.refused.values())
+    assert set(colors.refusals) == {"green of paint-shop 1.2", "red of paint-shop 1.2"}
+    assert all("is registered twice" in why for why in colors.refusals.values())
 
 
 def test_nothing_that_a_broken_plug_in_registered_stays(palette):
     text = ADD.format("red", 1) + ADD.format("blue", 2) + "1 / 0"
     colors = palette({"red": "shop", "blue": "shop"}, {"shop.py": text})
     assert list(colors) == ["green"]
-    assert all("ZeroDivisionError" in colors.refused[name] for name in ("red", "blue"))
+    assert all("ZeroDivisionError" in colors.refusals[name] for name in ("red", "blue"))

@@ -99,8 +99,8 @@ def test_one_new_file_in_its_package_is_enough_to_add_an_entry(palette, ask, ans
 def test_a_broken_file_is_refused_by_name_and_the_others_go_on(palette, tmp_path, text, why):
     (tmp_path / "palette/colors/dark_red.py").write_text(text)
     assert palette.COLORS.values() == [4, 3]
-    (refusal,) = palette.COLORS.refused.values()
-    assert list(palette.COLORS.refused) == ["dark-red"]
+    (refusal,) = palette.COLORS.refusals.values()
+    assert list(palette.COLORS.refusals) == ["dark-red"]
     assert "palette/colors/dark_red.py" in refusal and why in refusal
     with pytest.raises(
         KeyError,
@@ -122,7 +122,7 @@ def test_a_file_that_forgets_its_decorator_is_named(palette, tmp_path):
     "registry", [DATASETS, ENCODERS, FAMILIES, METHODS], ids=lambda registry: registry.kind
 )
 def test_no_file_of_the_project_is_refused(registry):
-    assert registry.refused == {}
+    assert registry.refusals == {}
 
 
 def test_a_module_of_its_package_can_be_imported_before_the_registry_is_asked(palette):
@@ -165,5 +165,5 @@ def test_a_name_that_cannot_be_part_of_a_path_is_refused(colors, name):
 def test_an_unknown_name_is_answered_by_the_most_similar_one(registry, name, close):
     assert (
         f"unknown {registry.kind} {name!r}; did you mean {close!r}? There are: "
-        in registry.unknown(name)
+        in registry.unknown_message(name)
     )

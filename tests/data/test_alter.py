@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from munkey.core.randomness import Stage
 from munkey.data.source import Source, SourceError
-from munkey.data.source_settings import ALTERED, altered
+from munkey.data.source_settings import ALTERED, alter_samples
 from munkey.settings import AlterSettings
 
 N = 120  # 60 of train, 20 of val, 40 of test; classes a, b, c in turn
@@ -20,7 +20,9 @@ def source() -> Source:
 
 def made(kind: str, share: float, classes: list[str]) -> tuple[Source, np.ndarray, np.ndarray]:
     """The altered source, its images, and which samples have a unit."""
-    found = altered(source(), AlterSettings(kind=kind, share=share, classes=classes), Stage("toy"))
+    found = alter_samples(
+        source(), AlterSettings(kind=kind, share=share, classes=classes), Stage("toy")
+    )
     return (
         found,
         np.concatenate(list(found.blocks())),

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from munkey.data.arrays import Stored
+from munkey.data.arrays import ArrayHeader
 from munkey.data.registry import DATASETS
 from munkey.data.source import SPLITS, SourceError
 from tests.data.inputs import loaded, settings
@@ -21,7 +21,7 @@ def test_an_array_is_read_in_blocks_of_whole_rows(monkeypatch):
     monkeypatch.setattr("munkey.data.arrays.BLOCK", 50)
     rows = np.arange(9 * 10, dtype=np.int16).reshape(9, 10)
     blocks = list(
-        Stored("x", rows.shape, rows.dtype, rows.nbytes).blocks(io.BytesIO(rows.tobytes()))
+        ArrayHeader("x", rows.shape, rows.dtype, rows.nbytes).blocks(io.BytesIO(rows.tobytes()))
     )
     assert [len(block) for block in blocks] == [2, 2, 2, 2, 1]
     np.testing.assert_array_equal(np.concatenate(blocks), rows)
@@ -32,7 +32,9 @@ def test_an_array_is_read_in_blocks_of_whole_rows(monkeypatch):
 )
 def test_less_or_more_than_the_header_says_is_refused(change, message):
     with pytest.raises(SourceError, match=rf"{message} \(3, 4\) uint8"):
-        list(Stored("x", (3, 4), np.dtype(np.uint8), 12).blocks(io.BytesIO(bytes(12 + change))))
+        list(
+            ArrayHeader("x", (3, 4), np.dtype(np.uint8), 12).blocks(io.BytesIO(bytes(12 + change)))
+        )
 
 
 def damaged(content: bytes, generator: np.random.Generator) -> bytes:
@@ -98,7 +100,7 @@ def test_an_archive_that_unpacks_to_gigabytes_is_refused_by_its_headers(
         for kind in KINDS
     }
     bomb(tmp_path / "x.npz", **parts | {name: shape})
-    monkeypatch.setattr(Stored, "blocks", lambda *_: pytest.fail("was unpacked"))
+    monkeypatch.setattr(ArrayHeader, "blocks", lambda *_: pytest.fail("was unpacked"))
     with pytest.raises(SourceError, match=rf"{name}: \({shape[0]},.* unpacks to .* bytes from"):
         DATASETS["npz"].load(settings(tmp_path / "x.npz"))
 
@@ -133,7 +135,7 @@ def test_a_gzipped_file_that_unpacks_to_gigabytes_is_refused_by_its_header(tmp_p
 
 def test_zeros_that_are_stored_unpacked_are_no_bomb(monkeypatch):
     monkeypatch.setattr("munkey.data.arrays.UNPACKED", 100)
-    Stored("x", (10, 10, 10), np.dtype(np.uint8), 1000).require_moderate()
-    Stored("x", (10, 10, 10), np.dtype(np.uint8), 5).require_moderate()
+    ArrayHeader("x", (10, 10, 10), np.dtype(np.uint8), 1000).require_plausible_size()
+    ArrayHeader("x", (10, 10, 10), np.dtype(np.uint8), 5).require_plausible_size()
     with pytest.raises(SourceError, match="1,000 bytes from 4, more than 200 times as many"):
-        Stored("x", (10, 10, 10), np.dtype(np.uint8), 4).require_moderate()
+        ArrayHeader("x", (10, 10, 10), np.dtype(np.uint8), 4).require_plausible_size()

@@ -13,7 +13,7 @@ IMAGES = torch.rand(3, 3, 12, 12, generator=generator())
 def test_without_cropping_augmentation_is_what_evaluation_does():
     augment = Augmentation(8, [1.0, 1.0], [1.0, 1.0], 0.4, 0.2)
     torch.testing.assert_close(augment(IMAGES, generator()), normalize(resize(IMAGES, 8), 0.4, 0.2))
-    assert torch.equal(augment.plain(IMAGES), normalize(resize(IMAGES, 8), 0.4, 0.2))
+    assert torch.equal(augment.eval_transform(IMAGES), normalize(resize(IMAGES, 8), 0.4, 0.2))
 
 
 def test_augmentation_crops_random_boxes_of_its_generator():
@@ -27,6 +27,6 @@ def test_augmentation_crops_random_boxes_of_its_generator():
 def test_augmentation_takes_its_numbers_from_the_settings(config):
     train = config["train"] | {"crop_scale": [0.3, 0.6], "crop_ratio": [0.5, 2.0]}
     data = DataSettings(image_size=8, pixel_mean=0.4, pixel_std=0.2)
-    assert Augmentation.of(data, TrainSettings(**train)) == Augmentation(
+    assert Augmentation.from_settings(data, TrainSettings(**train)) == Augmentation(
         8, [0.3, 0.6], [0.5, 2.0], 0.4, 0.2
     )

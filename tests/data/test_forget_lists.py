@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from munkey.data.forget_draws import list_of_seed, listed_ids, read_list, require_listed_share
+from munkey.data.forget_draws import find_listed_ids, list_path, read_list, require_listed_share
 
 SAMPLES = [
     {"id": "0", "split": "train", "label": "0", "name": "train/cat/1.png"},
@@ -61,9 +61,9 @@ def test_an_array_of_something_else_is_refused(tmp_path, array):
 
 
 def test_ids_and_files_lead_to_the_same_samples(tmp_path):
-    assert listed_ids([2, 0], SAMPLES, tmp_path).tolist() == [0, 2]
-    assert listed_ids(["dog/1.png", "train/cat/1.png"], SAMPLES, tmp_path).tolist() == [0, 2]
-    assert listed_ids(["2.png"], SAMPLES, tmp_path).tolist() == [1]
+    assert find_listed_ids([2, 0], SAMPLES, tmp_path).tolist() == [0, 2]
+    assert find_listed_ids(["dog/1.png", "train/cat/1.png"], SAMPLES, tmp_path).tolist() == [0, 2]
+    assert find_listed_ids(["2.png"], SAMPLES, tmp_path).tolist() == [1]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_ids_and_files_lead_to_the_same_samples(tmp_path):
 )
 def test_what_no_training_sample_is_is_named(tmp_path, listed, words):
     with pytest.raises(ValueError, match=words):
-        listed_ids(listed, SAMPLES, tmp_path / "a.txt")
+        find_listed_ids(listed, SAMPLES, tmp_path / "a.txt")
 
 
 def test_names_of_files_need_a_data_set_of_files(tmp_path):
@@ -86,7 +86,7 @@ def test_names_of_files_need_a_data_set_of_files(tmp_path):
         {name: value for name, value in sample.items() if name != "name"} for sample in SAMPLES
     ]
     with pytest.raises(ValueError, match="are no files; list ids"):
-        listed_ids(["1.png"], samples, tmp_path / "a.txt")
+        find_listed_ids(["1.png"], samples, tmp_path / "a.txt")
 
 
 def test_the_rate_under_which_tables_show_a_list_is_the_share_that_it_holds(tmp_path):
@@ -96,7 +96,7 @@ def test_the_rate_under_which_tables_show_a_list_is_the_share_that_it_holds(tmp_
 
 
 def test_a_list_may_be_one_for_each_seed():
-    assert [str(list_of_seed("lists/seed{seed}.txt", seed)) for seed in (0, 3)] == [
+    assert [str(list_path("lists/seed{seed}.txt", seed)) for seed in (0, 3)] == [
         "lists/seed0.txt",
         "lists/seed3.txt",
     ]

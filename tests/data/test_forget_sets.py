@@ -11,12 +11,12 @@ from munkey.data.forget_draws import (
     Groups,
     clusters,
     draw,
+    draw_by_difficulty,
     draw_groups,
-    first_of_each,
-    groups_of,
+    draw_share,
+    group_samples,
     halves,
-    known_share,
-    ranked,
+    lowest_ids,
 )
 from munkey.data.forget_sets import read, split, write
 from munkey.data.prepared import Dataset
@@ -85,7 +85,7 @@ def test_a_forget_set_of_nothing_or_everything_is_refused(rate):
     with pytest.raises(
         ValueError, match=rf"{rate} of 100 training samples is \d+: change forget\.rates"
     ):
-        ranked(IDS, np.zeros(100), rate, "hard", np.random.default_rng(0))
+        draw_by_difficulty(IDS, np.zeros(100), rate, "hard", np.random.default_rng(0))
 
 
 def test_forgetting_a_whole_class_is_refused():
@@ -203,20 +203,20 @@ def test_groups_are_classes_or_units_of_training_samples():
         ["cat", "dog"],
         ("p", None, "q", "p", "p"),
     )
-    assert groups_of(data, "class").of.tolist() == ["cat", "dog", "dog", "cat"]
-    assert groups_of(data, "unit").of.tolist() == ["p", "", "q", "p"]
+    assert group_samples(data, "class").names.tolist() == ["cat", "dog", "dog", "cat"]
+    assert group_samples(data, "unit").names.tolist() == ["p", "", "q", "p"]
     with pytest.raises(ValueError, match="has no units"):
-        groups_of(replace(data, units=None), "unit")
+        group_samples(replace(data, units=None), "unit")
 
 
 def test_clusters_are_samples_whose_keys_are_near_the_same_for_the_same_stage():
     around = np.repeat(np.eye(5) * 10, 20, axis=0)
     keys = around + np.random.default_rng(0).normal(size=around.shape)
     first, again = (clusters(IDS, keys, 20, Stage(0, "clusters")) for _ in range(2))
-    assert first.of.tolist() == again.of.tolist()
+    assert first.names.tolist() == again.names.tolist()
     assert (
-        all(len(set(first.of[20 * i : 20 * i + 20])) == 1 for i in range(5))
-        and len(set(first.of)) == 5
+        all(len(set(first.names[20 * i : 20 * i + 20])) == 1 for i in range(5))
+        and len(set(first.names)) == 5
     )
 
 
@@ -227,10 +227,13 @@ def test_hard_samples_have_the_fewest_votes_easy_ones_the_most():
         ("easy", range(90, 100)),
         ("medium", range(45, 55)),
     ):
-        assert ranked(IDS, votes, 0.1, sampling, generator()).tolist() == IDS[list(places)].tolist()
-    assert ranked(IDS, votes, 0.01, "easy", generator()).tolist() == [IDS[-1]]
+        assert (
+            draw_by_difficulty(IDS, votes, 0.1, sampling, generator()).tolist()
+            == IDS[list(places)].tolist()
+        )
+    assert draw_by_difficulty(IDS, votes, 0.01, "easy", generator()).tolist() == [IDS[-1]]
     ties = [
-        tuple(ranked(IDS, np.ones(100), 0.1, "hard", np.random.default_rng(seed)))
+        tuple(draw_by_difficulty(IDS, np.ones(100), 0.1, "hard", np.random.default_rng(seed)))
         for seed in range(5)
     ]
     assert len(set(ties)) == 5
@@ -239,18 +242,18 @@ def test_hard_samples_have_the_fewest_votes_easy_ones_the_most():
 def test_one_of_each_group_is_its_first_sample():
     of = np.array(["x", "y", "x", "", "y", "z"], dtype=object)
     ids = np.array([3, 5, 8, 9, 11, 12])
-    assert first_of_each(Groups(ids, of), np.array([3, 5, 8, 11])).tolist() == [3, 5]
+    assert lowest_ids(Groups(ids, of), np.array([3, 5, 8, 11])).tolist() == [3, 5]
 
 
 def test_of_what_is_altered_a_share_is_known():
     of = np.array(["altered"] * 40 + [""] * 60, dtype=object)
     groups, ids = Groups(np.arange(100), of), set(range(40))
     drawn = [
-        set(known_share(groups, ["altered"], 0.25, np.random.default_rng(seed)).tolist())
+        set(draw_share(groups, ["altered"], 0.25, np.random.default_rng(seed)).tolist())
         for seed in range(2)
     ]
     assert all(len(each) == 10 and each < ids for each in drawn) and drawn[0] != drawn[1]
     with pytest.raises(ValueError, match=r"0\.01 of 40 samples of altered is none"):
-        known_share(groups, ["altered"], 0.01, generator())
+        draw_share(groups, ["altered"], 0.01, generator())
     with pytest.raises(ValueError, match=r"no sample is of 'alterd'; did you mean 'altered'"):
-        known_share(groups, ["alterd"], 0.5, generator())
+        draw_share(groups, ["alterd"], 0.5, generator())

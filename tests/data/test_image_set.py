@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from munkey.data.image_set import ImageSet, Joined, TensorSet, resident, to_unit, uploaded
+from munkey.data.image_set import (
+    ImageSet,
+    Joined,
+    TensorSet,
+    move_to_gpu_if_it_fits,
+    to_unit_range,
+    upload,
+)
 from munkey.data.image_set import image_set as set_of
 from munkey.data.prepared import Dataset
 from tests.conftest import generator, image_set
@@ -14,7 +21,7 @@ def test_unit_images_put_channels_first_and_255_at_one():
     images = torch.zeros(1, 2, 3, 3, dtype=torch.uint8)
     images[0, 1, 2, 0] = 255
     images[0, 0, 0, 2] = 51
-    unit = to_unit(images)
+    unit = to_unit_range(images)
     assert unit.shape == (1, 3, 2, 3)
     assert unit[0, 0, 1, 2] == 1
     assert unit[0, 2, 0, 0] == pytest.approx(0.2)
@@ -58,7 +65,7 @@ def test_uploaded_images_are_the_same_samples_and_no_others(block):
     whole = image_set(9)
     rows = np.array([7, 0, 3, 8])
     samples = ImageSet(whole.images, rows, whole.ids[rows], whole.labels[rows])
-    held = uploaded(samples, "cpu", block)
+    held = upload(samples, "cpu", block)
     assert isinstance(held.images, torch.Tensor) and held.images.shape == (4, 8, 8, 3)
     assert held.images.dtype == torch.uint8  # a quarter of a GPU's memory
     index = torch.tensor([2, 0, 3, 3])
@@ -75,9 +82,9 @@ def test_images_stay_on_a_gpu_only_within_their_share_of_its_free_memory(
     whole = image_set(10)
     samples = ImageSet(whole.images, np.arange(count), whole.ids[:count], whole.labels[:count])
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (2 * 5 * 192, 8000))
-    monkeypatch.setattr("munkey.data.image_set.uploaded", lambda *_: "uploaded")
-    assert resident(samples, "cpu", 0.5) is samples
-    assert (resident(samples, "cuda", 0.5) is samples) == streamed
+    monkeypatch.setattr("munkey.data.image_set.upload", lambda *_: "uploaded")
+    assert move_to_gpu_if_it_fits(samples, "cpu", 0.5) is samples
+    assert (move_to_gpu_if_it_fits(samples, "cuda", 0.5) is samples) == streamed
     assert ("they are streamed" in capsys.readouterr().out) == streamed
 
 

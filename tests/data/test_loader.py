@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from munkey.data.augment import Augmentation
-from munkey.data.image_set import resident, to_unit, uploaded
-from munkey.data.loader import Loader, ahead
+from munkey.data.image_set import move_to_gpu_if_it_fits, to_unit_range, upload
+from munkey.data.loader import Loader, prefetch
 from munkey.models.family import FAMILIES
 from munkey.models.networks.vit import ViTArchitecture
 from munkey.training.loop import adamw, classified
@@ -20,7 +20,9 @@ def test_a_loader_gives_each_batch_in_order_with_its_positions():
     assert len(loader) == 3 and [len(batch) for batch in loader] == [4, 4, 3]
     for batch, index in zip(loader, indices, strict=True):
         assert torch.equal(batch.index, index)
-        assert torch.equal(batch.images, to_unit(torch.from_numpy(samples.images[index.numpy()])))
+        assert torch.equal(
+            batch.images, to_unit_range(torch.from_numpy(samples.images[index.numpy()]))
+        )
         assert batch.labels.tolist() == samples.labels[index.numpy()].tolist()
 
 
@@ -28,13 +30,13 @@ def test_a_loader_gives_each_batch_in_order_with_its_positions():
 def test_what_is_made_ahead_comes_in_order_and_as_far_ahead_as_asked(count):
     taken = []
     items = (taken.append(item) or item for item in range(20))
-    for position, made in enumerate(ahead(str, items, count)):
+    for position, made in enumerate(prefetch(str, items, count)):
         assert made == str(position) and len(taken) == min(20, position + 1 + count)
     assert taken == list(range(20))
 
 
 def test_an_error_made_ahead_is_raised_when_its_turn_comes():
-    source = ahead(lambda item: 1 // item, [2, 1, 0, 1], 2)
+    source = prefetch(lambda item: 1 // item, [2, 1, 0, 1], 2)
     assert [next(source), next(source)] == [0, 1]
     with pytest.raises(ZeroDivisionError):
         next(source)
@@ -44,12 +46,12 @@ def test_an_error_made_ahead_is_raised_when_its_turn_comes():
 def test_on_a_gpu_streamed_resident_and_slow_batches_are_the_same():
     samples = image_set(50)
     indices = torch.randperm(50, generator=generator()).split(7)
-    held = resident(samples, "cuda", 0.9)
+    held = move_to_gpu_if_it_fits(samples, "cuda", 0.9)
     assert held.images.is_cuda
     for streamed, kept, index in zip(
         Loader(samples, indices, "cuda"), Loader(held, indices, "cuda"), indices, strict=True
     ):
-        slow = to_unit(torch.from_numpy(samples.images[index.numpy()]))
+        slow = to_unit_range(torch.from_numpy(samples.images[index.numpy()]))
         assert torch.equal(streamed.images.cpu(), slow) and torch.equal(kept.images.cpu(), slow)
         assert (
             streamed.labels.tolist()
@@ -69,7 +71,7 @@ def test_on_a_gpu_no_step_of_a_training_waits_for_it():
         adamw(model.parameters(), [0.9, 0.99], 0.0),
     )
     augment, crops = Augmentation(8, [0.08, 1.0], [3 / 4, 4 / 3], 0.5, 0.5), generator()
-    batches = list(Loader(uploaded(image_set(50), "cuda"), torch.arange(50).split(10), "cuda"))
+    batches = list(Loader(upload(image_set(50), "cuda"), torch.arange(50).split(10), "cuda"))
     try:
         for position, batch in enumerate(batches):
             if position == 1:

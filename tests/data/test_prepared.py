@@ -157,12 +157,12 @@ def test_an_interrupted_preparation_starts_anew_and_ends_the_same(source, tmp_pa
 
 
 def test_too_few_training_samples_are_reported_with_the_other_faults(source, tmp_path):
-    prepare(source, tmp_path, least=4)
+    prepare(source, tmp_path, min_train=4)
     source.labels[0] = 7
     with pytest.raises(
         SourceError, match=r"(?s)2 faults.*labels run from 0 to 7.*4 training samples; keys\.depth"
     ):
-        prepare(source, tmp_path, least=5)
+        prepare(source, tmp_path, min_train=5)
 
 
 def test_copies_across_splits_are_counted(source, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from munkey.data.source import SPLITS, Source, SourceError
-from munkey.data.source_settings import shaped
+from munkey.data.source_settings import apply_source_settings
 from tests.data.inputs import loaded, settings
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (12, 4, 6, 3), dtype=np.uint8)
@@ -27,7 +27,7 @@ def source():
 
 
 def test_a_limit_keeps_the_first_of_each_class_in_each_split():
-    limited = shaped(source(), settings(limit=1))
+    limited = apply_source_settings(source(), settings(limit=1))
     assert limited.names == ["a", "b", "e", "f", "i", "j"]
     assert limited.units == ["A", "B", "E", "F", "I", "J"]
     np.testing.assert_array_equal(
@@ -38,7 +38,7 @@ def test_a_limit_keeps_the_first_of_each_class_in_each_split():
 
 
 def test_a_limit_for_one_split_leaves_the_others_whole():
-    limited = shaped(source(), settings(limit={"train": 1}))
+    limited = apply_source_settings(source(), settings(limit={"train": 1}))
     assert limited.names == ["a", "b", *"efghijkl"]
 
 
@@ -49,26 +49,26 @@ def test_val_is_drawn_from_train_and_test_is_whole():
     splits = np.repeat(["train", "val", "test"], [120, 40, 40])
     units = [f"person {number // 4}" for number in range(count)]
     whole = Source([np.zeros((count, 2, 2, 3), np.uint8)], labels, splits, ["a", "b"])
-    divided = shaped(whole, settings(shares=[0.6, 0.15, 0.25], val_from="train")).splits
+    divided = apply_source_settings(whole, settings(shares=[0.6, 0.15, 0.25], val_from="train")).splits
     assert (divided[120:] == "test").all()
     for label in (0, 1):
         assert (divided[:120][labels[:120] == label] == "val").sum() == 12
-    by_unit = shaped(replace(whole, units=units), settings(val_from="train")).splits
+    by_unit = apply_source_settings(replace(whole, units=units), settings(val_from="train")).splits
     assert all(len(set(by_unit[start : start + 4])) == 1 for start in range(0, 120, 4))
     assert 0 < (by_unit == "val").sum() < 60
 
 
 def test_some_classes_alone_are_taken_and_numbered_anew():
     three = replace(source(), labels=np.arange(12) % 3, classes=["a", "b", "c"])
-    taken = shaped(three, settings(only=["c", "a"], limit=1))
+    taken = apply_source_settings(three, settings(only=["c", "a"], limit=1))
     assert taken.classes == ["a", "c"] and taken.labels.tolist() == [0, 1, 1, 0, 1, 0]
     assert taken.names == ["a", "c", "f", "g", "i", "j"]
     with pytest.raises(SourceError, match="there is no class 'cc'; did you mean 'c'"):
-        shaped(three, settings(only=["cc", "a"]))
+        apply_source_settings(three, settings(only=["cc", "a"]))
 
 
 def test_a_storage_size_holds_for_every_data_set(tmp_path):
-    images = loaded(shaped(source(), settings(size=5)), tmp_path).images
+    images = loaded(apply_source_settings(source(), settings(size=5)), tmp_path).images
     assert images.shape == (12, 5, 5, 3)
     expected = Image.fromarray(IMAGES[7]).resize((5, 5), Image.Resampling.BILINEAR)
     np.testing.assert_array_equal(images[7], np.asarray(expected))
@@ -76,13 +76,16 @@ def test_a_storage_size_holds_for_every_data_set(tmp_path):
 
 def test_nothing_set_changes_nothing():
     unshaped = source()
-    assert shaped(unshaped, settings()) is unshaped
+    assert apply_source_settings(unshaped, settings()) is unshaped
 
 
 def test_classes_that_are_numbers_can_be_named():
     numbered = replace(source(), classes=["0", "1"])
-    assert shaped(numbered, settings(classes=["cat", "dog"])).classes == ["cat", "dog"]
+    assert apply_source_settings(numbered, settings(classes=["cat", "dog"])).classes == [
+        "cat",
+        "dog",
+    ]
     with pytest.raises(SourceError, match="names 3 classes, but there are 2 labels"):
-        shaped(numbered, settings(classes=["cat", "dog", "bird"]))
+        apply_source_settings(numbered, settings(classes=["cat", "dog", "bird"]))
     with pytest.raises(SourceError, match="the classes have names: a, b"):
-        shaped(source(), settings(classes=["cat", "dog"]))
+        apply_source_settings(source(), settings(classes=["cat", "dog"]))

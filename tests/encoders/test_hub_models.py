@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from munkey.data.image_set import to_unit
+from munkey.data.image_set import to_unit_range
 from munkey.encoders import hub_models
 from munkey.encoders.hub_models import from_processor, from_transformers, look_up
 from munkey.encoders.registry import ENCODERS, MissingEncoderError, find
@@ -33,7 +33,7 @@ def test_a_saved_transformers_model_gives_what_a_direct_call_gives(family, tmp_p
         "pixel_values"
     ]
     with torch.no_grad():
-        ours, direct = encode(to_unit(torch.from_numpy(images))), feature(pixels)
+        ours, direct = encode(to_unit_range(torch.from_numpy(images))), feature(pixels)
     assert ours.shape == direct.shape
     cosines = torch.nn.functional.cosine_similarity(ours, direct)
     # processors round to whole pixel values after resizing, ours does not
@@ -56,9 +56,9 @@ def test_a_saved_vision_model_of_another_type_gives_its_pooled_features(
         "pixel_values"
     ]
     with torch.no_grad():
-        ours = encode(to_unit(torch.from_numpy(images)))
+        ours = encode(to_unit_range(torch.from_numpy(images)))
         direct = feature(pixels).flatten(1)
-        again = encode(to_unit(torch.from_numpy(images)))
+        again = encode(to_unit_range(torch.from_numpy(images)))
     assert ours.shape == (3, 16)
     assert torch.equal(ours, again)
     assert torch.nn.functional.cosine_similarity(ours, direct).min() > 0.999

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from munkey.data.image_set import to_unit
+from munkey.data.image_set import to_unit_range
 from munkey.encoders.embedded import _file
 from munkey.encoders.keys import extract
 from munkey.encoders.parts import build, cache_name, joined, parts_of, portable, weights_of
@@ -75,7 +75,7 @@ def test_the_key_of_a_mirror_image_is_that_of_the_picture():
 
 def test_one_encoder_answers_with_the_bytes_of_its_own_features():
     encoder = settings("efficientnet-lite0", 32)
-    pixels = to_unit(torch.from_numpy(IMAGES))
+    pixels = to_unit_range(torch.from_numpy(IMAGES))
     with torch.inference_mode():
         own = ENCODERS["efficientnet-lite0"].build(encoder, "cpu")(pixels)
         assert torch.equal(build(encoder, "cpu")(pixels), own)

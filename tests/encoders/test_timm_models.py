@@ -6,7 +6,7 @@ import timm
 import torch
 from PIL import Image
 
-from munkey.data.image_set import to_unit
+from munkey.data.image_set import to_unit_range
 from munkey.encoders.registry import MissingEncoderError, find
 from tests.encoders.inputs import settings
 
@@ -25,7 +25,7 @@ def test_a_saved_timm_model_gives_what_a_direct_call_gives(tmp_path, crop_pct, c
     small = np.random.default_rng(0).integers(0, 256, (6, 9, 3), dtype=np.uint8)
     picture = Image.fromarray(small).resize((240, 200), Image.Resampling.BICUBIC)
     with torch.no_grad():
-        ours = encode(to_unit(torch.from_numpy(np.array(picture))[None]))
+        ours = encode(to_unit_range(torch.from_numpy(np.array(picture))[None]))
         direct = model(timm.data.create_transform(**config)(picture)[None])
     # timm rounds to whole pixel values, we do not
     assert torch.nn.functional.cosine_similarity(ours, direct) > 0.999

@@ -19,7 +19,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from munkey.data.sizes import Size
-from munkey.data.splits import held_out
+from munkey.data.splits import split_held_out
 from munkey.encoders.registry import ENCODERS
 from tests.encoders.inputs import tiny
 
@@ -116,7 +116,7 @@ def splits_held_out(name: str) -> np.ndarray:
     """val and test, as the published parts are split: an NPZ file under its own name."""
     size = SIZES[name]
     drawn_for = f"{name}_224" if name in INFO else name
-    return held_out(drawn_for, size.val + size.test, size.val)
+    return split_held_out(drawn_for, size.val + size.test, size.val)
 
 
 def _labels_of_train(size: Size) -> np.ndarray:

@@ -119,5 +119,5 @@ def test_two_families_cannot_share_a_letter():
 
 @pytest.mark.parametrize("first", ["vit", "munkey"])
 def test_whichever_family_is_imported_first_all_are_there(first):
-    said = f"import munkey.models.families.{first}; from munkey.models.family import FAMILIES; print(FAMILIES.refused)"
+    said = f"import munkey.models.families.{first}; from munkey.models.family import FAMILIES; print(FAMILIES.refusals)"
     assert subprocess.check_output([sys.executable, "-c", said], text=True) == "{}\n"

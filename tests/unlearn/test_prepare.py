@@ -47,7 +47,7 @@ def test_only_images_that_a_method_declares_are_put_on_the_device(
         uploads.append(samples.ids)
         return samples
 
-    monkeypatch.setattr(prepare, "resident", upload)
+    monkeypatch.setattr(prepare, "move_to_gpu_if_it_fits", upload)
     expected = {part: samples.ids for part, samples in world().parts.items()}
     split = ForgetSplit(retain=expected["retain"], forget=expected["forget"])
     declared = {

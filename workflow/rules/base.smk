@@ -7,9 +7,9 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
-from munkey.core.device import gpu_visible
+from munkey.core.device import has_gpu
 from munkey.core.files import CONFIGFILES
-from munkey.core.paths import name_of
+from munkey.core.paths import configuration_name
 from munkey.experiment.params.load import ParamsError, from_command_line, load, read_file, refusals
 from munkey.experiment.plan import audits, exhibits, explore, plan, relearning, streams
 from munkey.experiment.run.dispatch import dumped
@@ -35,7 +35,7 @@ configfile: "params.yaml"
 for refusal in refusals():
     logger.warning(f"skipping what cannot be used: {refusal}")
 # An overlay has results of its own, so that it does not replace those of the default.
-config["name"] = name_of(config.get("name", ""), workflow.config_settings.configfiles, Path("params.yaml").absolute())
+config["name"] = configuration_name(config.get("name", ""), workflow.config_settings.configfiles, Path("params.yaml").absolute())
 try:
     config.update(from_command_line(config, workflow.config_settings.config_args or []))
     PARAMS = load(config)
@@ -50,7 +50,7 @@ RELEARNING = relearning.RelearnPlan(PLAN)
 EXPLORE = explore.ExplorePlan(PLAN)
 STREAMS = streams.StreamPlan(PLAN)
 # GPUs of a job that can use one. `cuda` also plans on a host without a GPU, for nodes that have one.
-GPUS = {"cuda": 1, "cpu": 0, "auto": int(gpu_visible())}[PARAMS.device]
+GPUS = {"cuda": 1, "cpu": 0, "auto": int(has_gpu())}[PARAMS.device]
 # Jobs inherit it: the command that makes a damaged file anew names them.
 os.environ[CONFIGFILES] = shlex.join(str(path) for path in workflow.config_settings.configfiles)
 

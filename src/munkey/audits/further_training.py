@@ -73,7 +73,7 @@ def trained_further(
     resumed = FAMILIES[system.family].resumed(system, training)
     model = cast("nn.Module", resumed.system.model)
     train = recipe.train
-    augment = Augmentation.of(recipe.data, train)
+    augment = Augmentation.from_settings(recipe.data, train)
     order = (recipe.stage / "order").torch_generator()
     crops = (recipe.stage / "crops").torch_generator()
     # Here an epoch is the steps between two measurements, whatever the size of the retain set.

@@ -4,7 +4,7 @@ import numpy as np
 
 from munkey.core.ids import rows_of
 from munkey.core.randomness import Stage
-from munkey.data.forget_draws import Members, draw, even, vote_shares
+from munkey.data.forget_draws import Members, draw, drop_odd_one, vote_shares
 from munkey.data.prepared import Dataset
 
 __all__ = ["Members", "half_of", "hardest", "mislabeled", "require_fitting", "vote_shares"]
@@ -49,7 +49,7 @@ def hardest(members: Members, votes: np.ndarray, share: float, stage: Stage) -> 
     hardest_of_classes = []
     for label, count in zip(*np.unique(pool_labels, return_counts=True), strict=True):
         hardest_of_classes.append(order[members.labels[order] == label][:count])
-    return even(np.sort(members.ids[np.concatenate(hardest_of_classes)]), stage)
+    return drop_odd_one(np.sort(members.ids[np.concatenate(hardest_of_classes)]), stage)
 
 
 def half_of(pool: np.ndarray, number: int, pair: Stage) -> np.ndarray:

@@ -105,7 +105,7 @@ def main() -> None:
         code = output.code_of(reported)
         if code is None:
             raise
-        output.refused(reported, "--json" in sys.argv)
+        output.print_error(reported, "--json" in sys.argv)
         sys.exit(code)
 
 

@@ -108,23 +108,23 @@ def list_in(file: Path, kind: str) -> list[str]:
     file: `-` is standard input; kind: a value of COLUMNS. Raises ValueError if the file is not UTF-8,
     or not valid as CSV.
     """
-    from munkey.core.files import given_text
-    from munkey.data.intake.csv_tables import table_of
+    from munkey.core.files import read_user_text
+    from munkey.data.intake.csv_tables import parse_table
 
-    text = given_text(file)
+    text = read_user_text(file)
     if kind not in _kinds_of_header(file, text.partition("\n")[0]):
         return text.splitlines()
-    table = table_of(file, text, trimmed=False)
+    table = parse_table(file, text, strip=False)
     column = [COLUMNS.get(name, "") for name in table.names].index(kind)
     return [name_in(cells[column]) for _, cells in table.lines]
 
 
 def _kinds_of_header(file: Path, line: str) -> list[str]:
     """The kinds of columns in the first line of a file; empty if it is not a header."""
-    from munkey.data.intake.csv_tables import TableError, table_of
+    from munkey.data.intake.csv_tables import TableError, parse_table
 
     try:
-        names = table_of(file, line).names
+        names = parse_table(file, line).names
     except TableError:  # e.g. a file name with a quotation mark in it
         return []
     return [COLUMNS.get(name, "") for name in names]
@@ -138,7 +138,7 @@ def requests_in(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
     """
     from munkey.data.intake.csv_tables import read_table
 
-    table = read_table(file, trimmed=False)  # names may begin or end with blanks
+    table = read_table(file, strip=False)  # names may begin or end with blanks
     kinds = [COLUMNS.get(name, "") for name in table.names]
     if not kinds or "" in kinds or len(set(kinds)) < len(kinds):
         columns = (
@@ -219,10 +219,10 @@ def name_in(cell: str) -> str:
 
 def salt_of(salt: str | None, file: Path | None) -> bytes:
     """The salt in a hexadecimal text or a file; empty without either. Else ValueError."""
-    from munkey.core.files import given_text
+    from munkey.core.files import read_user_text
 
     if file:
-        text = given_text(file).strip()
+        text = read_user_text(file).strip()
     elif salt is not None:
         text = salt.strip()
     else:

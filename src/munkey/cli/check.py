@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from munkey.cli import arguments
-from munkey.cli.output import NotVerifiedError, say, table, working
-from munkey.core.console import counted
+from munkey.cli.output import NotVerifiedError, say, spinner, table
+from munkey.core.console import pluralize
 
 
 def list_(
@@ -58,7 +58,7 @@ def list_(
         )
     lines = [["id", "class", "file", "unit", "added"]]
     lines += [list(sample.values()) for sample in samples]
-    text = _as_csv(lines) if as_csv else f"{table(lines)}\n{counted(len(samples), 'sample')}"
+    text = _as_csv(lines) if as_csv else f"{table(lines)}\n{pluralize(len(samples), 'sample')}"
     say(text, {"samples": samples}, as_json)
 
 
@@ -150,7 +150,7 @@ def verify(
     from munkey.deploy import json_answers
 
     with arguments.model(directory) as predictor:
-        with working("verifying"):
+        with spinner("verifying"):
             report = predictor.verify(published)
         if not report.sound:
             raise NotVerifiedError(str(report))
@@ -168,7 +168,7 @@ def purge(
     Exits with 1 if the directory has files that are not the model's: they stay, and may contain forgotten samples.
     """
     with arguments.model(directory, writer=True, wait=wait) as predictor:
-        with working("purging"):
+        with spinner("purging"):
             foreign = predictor.purge()
         _require_nothing_foreign(directory, foreign)
         text = "purged: no file of the directory contains a byte of a forgotten sample"
@@ -194,11 +194,11 @@ def compact(
     munkey compact model
     """
     with arguments.model(directory, writer=True, wait=wait) as predictor:
-        with working("compacting"):
+        with spinner("compacting"):
             foreign = predictor.compact()
         summary = predictor.summary()
         _require_nothing_foreign(directory, foreign)
-    text = f"compacted: {counted(summary['samples'], 'sample')}, {summary['bytes']:,} bytes"
+    text = f"compacted: {pluralize(summary['samples'], 'sample')}, {summary['bytes']:,} bytes"
     say(text, summary, as_json)
 
 
@@ -261,11 +261,11 @@ def certificate(
                 if len(present) or len(set(numbers)) != document.rows:
                     raise ValueError(
                         f"--ids: {len(set(numbers))} ids, {len(present)} of them in the memory, cannot be"
-                        f" the deletion's {counted(document.rows, 'sample')}"
+                        f" the deletion's {pluralize(document.rows, 'sample')}"
                     )
                 document = certificates.with_ids(document, numbers, secret, later=True)
             page = certificates.write_certificate(document, file)
-            text = f"{file}: {counted(document.rows, 'sample')} deleted on {document.deleted}; readable page: {page}"
+            text = f"{file}: {pluralize(document.rows, 'sample')} deleted on {document.deleted}; readable page: {page}"
             say(text, document.model_dump(mode="json"), as_json)
             return
         document = certificates.read_certificate(file)
@@ -273,7 +273,7 @@ def certificate(
         faults = predictor.certificate_faults(document, numbers, secret, exact)
     if faults:
         raise NotVerifiedError(f"{file}: NOT VERIFIED: {'; '.join(faults)}")
-    confirmed = f"the deletion of {counted(document.rows, 'sample')} on {document.deleted}, between the same heads"
+    confirmed = f"the deletion of {pluralize(document.rows, 'sample')} on {document.deleted}, between the same heads"
     unconfirmed = certificates.unconfirmed_fields(document, exact)
     if document.exact and "exact" not in unconfirmed:
         confirmed += "; the model equals, to the bit, a fit to the rows that are left"

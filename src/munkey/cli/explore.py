@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from munkey.cli.arguments import AsJson, Directory, model, require_outside
-from munkey.cli.output import say, working
-from munkey.core.console import counted, warn
+from munkey.cli.output import say, spinner
+from munkey.core.console import pluralize, warn
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,7 +48,7 @@ def explore(
     from munkey.explore.saved_model import HeldRows, contents, shown_of
 
     require_page_of_ours(directory, html)
-    with model(directory) as predictor, working("looking up"), redirect_stdout(sys.stderr):
+    with model(directory) as predictor, spinner("looking up"), redirect_stdout(sys.stderr):
         ids, keys = predictor.keys()
         records = {record.id: record for record in predictor.rows()}
         still_there = np.isin(ids, list(records))  # one may have been deleted between both looks
@@ -74,7 +74,7 @@ def explore(
     with atomic(html) as temporary:
         temporary.write_text(text, encoding="utf-8")
     say(
-        f"{html}: {counted(min(len(ids), samples), 'sample')} of {len(ids)}",
+        f"{html}: {pluralize(min(len(ids), samples), 'sample')} of {len(ids)}",
         {"page": str(html), "samples": min(len(ids), samples), "held": len(ids)},
         as_json,
     )
@@ -110,6 +110,6 @@ def pictures_in(files: dict[int, str | None]) -> "dict[int, np.ndarray]":
         except (PictureError, OSError):
             continue
     if len(pictures) < len(files):
-        missing = counted(len(files) - len(pictures), "picture")
+        missing = pluralize(len(files) - len(pictures), "picture")
         warn(f"{missing} not shown: the source file is not known or cannot be read")
     return pictures

@@ -17,7 +17,7 @@ from munkey.cli.arguments import (
     model,
     require_page,
 )
-from munkey.cli.output import say, table, working
+from munkey.cli.output import say, spinner, table
 
 HEADER = ("cosine", "id", "class", "unit", "file", "")
 
@@ -49,7 +49,7 @@ def find(
     from munkey.deploy.model.explain import near_page
 
     require_page(directory, html)
-    with model(directory) as predictor, working("looking up"), redirect_stdout(sys.stderr):
+    with model(directory) as predictor, spinner("looking up"), redirect_stdout(sys.stderr):
         with warnings.catch_warnings(record=True) as skipped:
             warnings.simplefilter("always", UserWarning)
             nearest = predictor.find(pictures, count=count, above=above, on_bad=on_bad)

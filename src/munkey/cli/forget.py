@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from munkey.cli import arguments
-from munkey.cli.output import FOUND_NOTHING, AfterDeletionError, say, working
-from munkey.core.console import counted, one_line
+from munkey.cli.output import FOUND_NOTHING, AfterDeletionError, say, spinner
+from munkey.core.console import one_line, pluralize
 
 if TYPE_CHECKING:
     from munkey.deploy.deletions import CertificateOrder, DeletionPlan
@@ -131,7 +131,7 @@ def forget(
                 answers = predictor.preview(plan)
             else:
                 order = _order_certificates(plan, certificate_files, salt_files, list_ids)
-                with working("forgetting"):
+                with spinner("forgetting"):
                     answers = predictor.delete(plan, certificates=order, answers=done)
             for answer in answers:
                 answer.update(plan.deletions[answer["request"]].look_alikes)
@@ -288,7 +288,7 @@ def _describe(answer: dict[str, Any], directory: Path) -> str:
     elif is_dry_run:
         lines = _describe_dry_run(answer, name)
     else:
-        text = f"{name}forgot {counted(answer['deleted'], 'sample')}, {answer['left']:,} left"
+        text = f"{name}forgot {pluralize(answer['deleted'], 'sample')}, {answer['left']:,} left"
         if answer["deleted"]:
             text += f"; numbers {answer['first']} to {answer['last']} of the chain"
         lines = [text]
@@ -303,7 +303,7 @@ def _describe(answer: dict[str, Any], directory: Path) -> str:
 def _describe_dry_run(answer: dict[str, Any], name: str) -> list[str]:
     from munkey.deploy.errors import first_ten
 
-    text = f"{name}would forget {counted(len(answer['would_delete']), 'sample')}"
+    text = f"{name}would forget {pluralize(len(answer['would_delete']), 'sample')}"
     if answer["classes"]:
         counts = [f"{label} {count:,}" for label, count in answer["classes"].items()]
         text += f" ({', '.join(counts)})"
@@ -351,7 +351,7 @@ def _describe_look_alikes(above: float, also: bool, samples: list[dict[str, Any]
     fate = f"kept, with keys as near as {above:g} (cosine); --also-similar forgets them too"
     if also:
         fate = "among these"
-    return f"{counted(len(samples), 'look-alike')} {fate}: ids {ids}{_of_units(samples)}"
+    return f"{pluralize(len(samples), 'look-alike')} {fate}: ids {ids}{_of_units(samples)}"
 
 
 def _of_units(samples: list[dict[str, Any]]) -> str:

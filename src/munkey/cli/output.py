@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
-from munkey.core.console import one_line, printable
+from munkey.core.console import escape_unprintable, one_line
 
 # exit codes, see `munkey --help`
 FAILED, BAD_INPUT, LOCKED, MACHINE, FOUND_NOTHING, INTERRUPTED = 1, 2, 3, 4, 5, 130
@@ -36,7 +36,7 @@ def say(text: str, value: Mapping[str, object], as_json: bool) -> None:
         text = json.dumps(value, indent=2)
     encoding = sys.stdout.encoding
     try:
-        encoded = printable(text).encode(encoding, "backslashreplace")
+        encoded = escape_unprintable(text).encode(encoding, "backslashreplace")
         print(encoded.decode(encoding), flush=True)
     except OSError:  # a full disk or a closed pipe: Python would try to write again at exit
         with suppress(OSError):  # if standard output is not a file
@@ -75,9 +75,9 @@ def code_of(error: BaseException) -> int | None:
     return None
 
 
-def refused(error: BaseException, as_json: bool) -> None:
+def print_error(error: BaseException, as_json: bool) -> None:
     """Print the error on standard error, and as JSON if that was asked for."""
-    print(printable(f"munkey: {error}"), file=sys.stderr)
+    print(escape_unprintable(f"munkey: {error}"), file=sys.stderr)
     if as_json:
         value: dict[str, object] = {"error": str(error), "code": code_of(error)}
         if isinstance(error, AfterDeletionError):
@@ -86,8 +86,8 @@ def refused(error: BaseException, as_json: bool) -> None:
             say("", value, True)
 
 
-def working(what: str) -> AbstractContextManager[object]:
-    """A spinner in a terminal, while something of unknown length is done."""
+def spinner(what: str) -> AbstractContextManager[object]:
+    """Show a spinner in a terminal while the block runs."""
     if not sys.stderr.isatty():
         return nullcontext()
     from rich.console import Console

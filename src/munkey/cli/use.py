@@ -18,8 +18,8 @@ from munkey.cli.arguments import (
     model,
     require_page,
 )
-from munkey.cli.output import say, working
-from munkey.core.console import counted
+from munkey.cli.output import say, spinner
+from munkey.core.console import pluralize
 
 PICTURES_AT_ONCE = 64  # pictures that are answered together
 
@@ -148,7 +148,7 @@ def add(
 
     with model(directory, writer=True, wait=wait) as predictor:
         files = list(each(pictures))
-        with working("adding"):
+        with spinner("adding"):
             added = predictor.add(
                 files,
                 [label] * len(files),
@@ -184,13 +184,17 @@ def export(
 
     The directory has everything needed to classify and to forget, and a model card. No file in it is executed.
     """
-    with working("exporting"):
+    with spinner("exporting"):
         from munkey.deploy.model.export import export as exported
 
         exported(result, directory)
     with model(directory) as predictor:
         facts = predictor.summary()
-    say(f"{directory}: {counted(facts['samples'], 'sample')}, head {facts['head']}", facts, as_json)
+    say(
+        f"{directory}: {pluralize(facts['samples'], 'sample')}, head {facts['head']}",
+        facts,
+        as_json,
+    )
 
 
 def serve(

@@ -9,30 +9,31 @@ from typing import TypeVar
 
 T = TypeVar("T")
 Report = Callable[[str], None]
-LIBRARIES = ("munkey", "sklearn", "joblib")  # whose lines no warning names
+# A warning points at the user's line, not at one in these packages.
+LIBRARIES = ("munkey", "sklearn", "joblib")
 # Control characters but tab and line feed, marks of text direction, and lone surrogates.
 UNSEEN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
 
-def printable(text: str) -> str:
-    """The text with control characters and marks of direction as \\uXXXX.
+def escape_unprintable(text: str) -> str:
+    """Escape control characters and marks of text direction as \\uXXXX.
 
-    Names of files and classes may come from strangers. Line breaks and tabs stay. JSON stays the
-    same JSON.
+    Names of files and classes may come from strangers, who could rewrite the terminal with them.
+    Line breaks and tabs stay. Escaped JSON has the same meaning.
     """
     return UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def one_line(text: str) -> str:
-    """The same with line breaks and tabs as \\n and \\t, for names within a line."""
-    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+    """Escape line breaks and tabs too, for a name within a line."""
+    return escape_unprintable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def warn(message: str) -> None:
     """Write to the job's log, and to the terminal: logs of successful jobs are not read."""
-    message = printable(message)
+    message = escape_unprintable(message)
     print(message)
     print(message, file=sys.__stderr__, flush=True)
 
@@ -47,16 +48,16 @@ def warn_user(message: str) -> None:
             break
         frame = frame.f_back
         depth += 1
-    warnings.warn(printable(message), UserWarning, stacklevel=depth)
+    warnings.warn(escape_unprintable(message), UserWarning, stacklevel=depth)
 
 
-def counted(count: int, noun: str) -> str:
-    """A number with its noun: 1 sample, 1,200 samples."""
+def pluralize(count: int, noun: str) -> str:
+    """Join a number and its noun: 1 sample, 1,200 samples."""
     return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def duration(seconds: float) -> str:
-    """A duration in words: 0.4 s, 12 s, 4 min, 2 h 5 min."""
+    """Format a duration: 0.4 s, 12 s, 4 min, 2 h 5 min."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     if seconds < 99.5:
@@ -68,24 +69,22 @@ def duration(seconds: float) -> str:
 
 
 def progress(
-    items: Iterable[T], what: str, unit: str, every_s: float = 2.0, each: int = 1
+    items: Iterable[T], what: str, unit: str, every_s: float = 2.0, units_per_item: int = 1
 ) -> Iterator[T]:
-    """Yield the items. Every `every_s` seconds, and at the end, print the rate and the time left.
-
-    each: units per item.
-    """
+    """Yield the items. Every `every_s` seconds, and at the end, print the rate and the time left."""
     total = len(items) if isinstance(items, Sized) else 0
-    start = last = time.monotonic()
-    for done, item in enumerate(items, start=1):
+    start = time.monotonic()
+    last_print = start
+    for count, item in enumerate(items, start=1):
         yield item
         now = time.monotonic()
-        if now - last >= every_s or done == total:
-            last = now
-            rate = done / max(now - start, 1e-9)
+        if now - last_print >= every_s or count == total:
+            last_print = now
+            rate = count / max(now - start, 1e-9)
             if total:
-                seconds_left = (total - done) / rate
+                seconds_left = (total - count) / rate
                 print(
-                    f"{what} {done}/{total}: {rate * each:.2f} {unit}/s, {seconds_left:.0f} s left"
+                    f"{what} {count}/{total}: {rate * units_per_item:.2f} {unit}/s, {seconds_left:.0f} s left"
                 )
             else:
-                print(f"{what} {done}/?: {rate * each:.2f} {unit}/s")
+                print(f"{what} {count}/?: {rate * units_per_item:.2f} {unit}/s")

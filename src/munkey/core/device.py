@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def gpu_visible() -> bool:
+def has_gpu() -> bool:
     """Whether this machine has an NVIDIA GPU. Called while planning, so without torch."""
     if os.environ.get("CUDA_VISIBLE_DEVICES", "all") in {"", "-1"}:
         return False
@@ -19,22 +19,22 @@ def gpu_visible() -> bool:
     return any(Path(sign).exists() for sign in signs)
 
 
-def device_of(gpus: int) -> str:
-    """The device of a job that was granted `gpus` GPUs. Raises RuntimeError if there is none.
+def select_device(gpus: int) -> str:
+    """Select the device of a job that was granted `gpus` GPUs. Raises RuntimeError if there is none.
 
-    From now on the process sees one of the machine's GPUs, so CUDA must not have started before.
+    From now on this process sees a single GPU, so call it before CUDA starts.
     """
     if not gpus:
         return "cpu"
-    sharing.take_one()
+    sharing.take_seat()
     from munkey.core import gpu
 
-    if not gpu.is_there():
+    if not gpu.is_available():
         raise RuntimeError(
             "this job was planned for a GPU (device in params.yaml), but torch sees none here:"
             " set device: cpu, or run on a machine whose driver fits this torch"
         )
-    gpu.keep_float32()
+    gpu.disable_tf32()
     return "cuda"
 
 
@@ -43,7 +43,7 @@ def to_device(tensor: "Tensor", device: str) -> "Tensor":
     if device == "cuda":
         from munkey.core import gpu
 
-        return gpu.copied(tensor)
+        return gpu.copy_to_gpu(tensor)
     return tensor.to(device)
 
 

@@ -17,14 +17,14 @@ class DivergedError(ValueError):
     """A loss, a weight or an answer is not finite; the message says which."""
 
     def reason(self, log: str) -> str:
-        """The message and a job's log. A message that names a log, of an earlier job, stays."""
+        """The message and a job's log, unless the message names the log of an earlier job."""
         message = str(self)
         if LOG in message:
             return message
         return f"{message}{LOG}{log}"
 
 
-def no_answers(arrays: Mapping[str, np.ndarray], classes: int, why: str) -> dict[str, np.ndarray]:
+def nan_answers(arrays: Mapping[str, np.ndarray], classes: int, why: str) -> dict[str, np.ndarray]:
     """The answers of a diverged model: NaN. arrays: ids of the samples, and further arrays."""
     logits = np.full((len(arrays["ids"]), classes), np.nan, dtype=np.float32)
     return {**arrays, "logits": logits, DIVERGED: np.array(why)}

@@ -15,7 +15,7 @@ def state_of(path: str | Path, *more: Path) -> str:
     """
     root = Path(path).absolute()
     stamps = []
-    for file in _at_or_below(root):
+    for file in _walk(root):
         relative = str(file)[len(str(root)) :]
         stamps.append((os.fsencode(relative), _stamp(file)))
     stamps.sort()
@@ -23,17 +23,17 @@ def state_of(path: str | Path, *more: Path) -> str:
     return hashlib.sha256(repr(stamps).encode()).hexdigest()[:16]
 
 
-def _at_or_below(root: Path) -> Iterator[Path]:
+def _walk(root: Path) -> Iterator[Path]:
     """A path, and all files and folders below it."""
     yield root
-    entered: set[Path] = set()
+    visited: set[Path] = set()
     for folder, folders, files in os.walk(root, followlinks=True):
         folders.sort()  # so that of two links to one folder, the same one is entered everywhere
         real_folder = Path(folder).resolve()
-        if real_folder in entered:
+        if real_folder in visited:
             folders.clear()
             continue
-        entered.add(real_folder)
+        visited.add(real_folder)
         for name in [*folders, *files]:
             yield Path(folder, name)
 

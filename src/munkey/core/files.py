@@ -34,8 +34,8 @@ class DamagedFileError(ValueError):
     """A file differs from the one that was written. The message says how to recreate it."""
 
     def __init__(self, path: str | Path, why: str) -> None:
-        again = f"`{command_to_make(path, '--force')}`{overlays_of(path)}"
-        super().__init__(f"{path}: {why}. Recreate it with {again}, then run again")
+        command = f"`{command_to_make(path, '--force')}`{overlays_hint(path)}"
+        super().__init__(f"{path}: {why}. Recreate it with {command}, then run again")
 
 
 def command_to_make(path: str | Path, *options: str) -> str:
@@ -47,7 +47,7 @@ def command_to_make(path: str | Path, *options: str) -> str:
     return " ".join([*words, *options, "--", shlex.quote(str(path))])
 
 
-def overlays_of(path: str | Path) -> str:
+def overlays_hint(path: str | Path) -> str:
     """A hint to add to `command_to_make` if it lacks the overlays of the file's run."""
     folders = Path(path).parts[:-1]
     name = "default"
@@ -71,14 +71,14 @@ def atomic(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    for leftover in abandoned(path):
+    for leftover in abandoned_files(path):
         leftover.unlink(missing_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(8)}{path.suffix}")
     os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
     try:
         yield temporary
-        with temporary.open("rb+") as written:
-            os.fsync(written.fileno())
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
         temporary.replace(path)
     except UnwritableFileError:
         raise
@@ -90,21 +90,21 @@ def atomic(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def abandoned(path: Path) -> Iterator[Path]:
-    """Temporary files for `path` of processes that have ended."""
+def abandoned_files(path: Path) -> Iterator[Path]:
+    """Find temporary files that processes left beside `path` when they were killed."""
     candidates = f".{glob.escape(path.name)}.*-*{glob.escape(path.suffix)}"
     pattern = rf"\.{re.escape(path.name)}\.(\d+)-\w+{re.escape(path.suffix)}"
     for candidate in path.parent.glob(candidates):
-        process = re.fullmatch(pattern, candidate.name)
-        if process and not is_running(int(process[1])):
+        match = re.fullmatch(pattern, candidate.name)
+        if match and not is_running(int(match[1])):
             yield candidate
 
 
-def is_running(process: int) -> bool:
-    """Whether a process of this number runs; true on systems that cannot tell."""
+def is_running(pid: int) -> bool:
+    """Whether a process with this id runs; true on systems that cannot tell."""
     try:
         if os.name == "posix":
-            os.kill(process, 0)
+            os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:  # it runs, but belongs to another user
@@ -113,45 +113,46 @@ def is_running(process: int) -> bool:
 
 
 @contextmanager
-def sealed(path: str | Path) -> Iterator[Path]:
-    """As `atomic`, with a checksum file.
+def atomic_with_checksum(path: str | Path) -> Iterator[Path]:
+    """Write as `atomic` does, and write the file's checksum beside it.
 
     The checksum is replaced first: if the process is killed in between, the old file does not
     match.
     """
     with atomic(path) as temporary:
         yield temporary
-        with temporary.open("rb") as written:
-            digest = hashlib.file_digest(written, "sha256").hexdigest()
-        with atomic(sum_file(path)) as temporary_sum:
-            temporary_sum.write_bytes(_line(path, digest))
+        with temporary.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        with atomic(checksum_path(path)) as temporary_sum:
+            temporary_sum.write_bytes(_checksum_line(path, digest))
 
 
-def sum_file(path: str | Path) -> Path:
+def checksum_path(path: str | Path) -> Path:
     """The path of a file's checksum."""
     return Path(path).with_name(f".{Path(path).name}.sha256")
 
 
-def _line(path: str | Path, digest: str) -> bytes:
+def _checksum_line(path: str | Path, digest: str) -> bytes:
+    """The line of a checksum file, as sha256sum writes it."""
     return f"{digest}  {Path(path).name}\n".encode()
 
 
-def _require(path: str | Path, digest: str) -> None:
-    """Raise DamagedFileError unless this is the digest in the file's checksum."""
-    checksum = sum_file(path)
+def _require_checksum(path: str | Path, digest: str) -> None:
+    """Raise DamagedFileError unless the checksum file of `path` holds this digest."""
+    checksum = checksum_path(path)
     if not checksum.exists():
         raise DamagedFileError(
             path,
             f"its checksum {checksum.name} is missing, so nothing tells whether it is whole",
         )
-    if checksum.read_bytes() != _line(path, digest):
+    if checksum.read_bytes() != _checksum_line(path, digest):
         raise DamagedFileError(
             path, f"damaged, since its SHA-256 is not the one in {checksum.name}"
         )
 
 
-def given_text(path: str | Path) -> str:
-    """The text of a user's file, without a byte order mark; `-` is standard input.
+def read_user_text(path: str | Path) -> str:
+    """Read a user's text file, without a byte order mark; `-` is standard input.
 
     Raises ValueError for a file that is not in UTF-8. The message says how to convert it.
     """
@@ -185,14 +186,14 @@ def given_text(path: str | Path) -> str:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The content of a file of the pipeline. Raises DamagedFileError if it has changed."""
+    """Read a file of the pipeline. Raises DamagedFileError if it has changed."""
     content = Path(path).read_bytes()
-    _require(path, hashlib.sha256(content).hexdigest())
+    _require_checksum(path, hashlib.sha256(content).hexdigest())
     return content
 
 
 def write_text(path: str | Path, text: str) -> None:
-    with sealed(path) as temporary:
+    with atomic_with_checksum(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
@@ -208,7 +209,10 @@ def write_csv(
     path: str | Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()
 ) -> None:
     """Write rows with equal keys. columns: the keys, needed if there may be no rows."""
-    with sealed(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+    with (
+        atomic_with_checksum(path) as temporary,
+        temporary.open("w", newline="", encoding="utf-8") as file,
+    ):
         writer = csv.DictWriter(file, fieldnames=columns or list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
@@ -219,14 +223,14 @@ def read_csv(path: str | Path) -> list[dict[str, str]]:
 
 
 def read_table(path: str | Path) -> "pd.DataFrame":
-    """A CSV file as pandas reads it."""
+    """Read a CSV file with pandas."""
     import pandas as pd
 
     return pd.read_csv(io.BytesIO(read_bytes(path)))
 
 
 def write_npy(path: str | Path, array: np.ndarray) -> None:
-    with sealed(path) as temporary:
+    with atomic_with_checksum(path) as temporary:
         np.save(temporary, array)
 
 
@@ -235,9 +239,9 @@ def read_npy(path: str | Path) -> np.ndarray:
 
 
 def map_npy(path: str | Path) -> np.ndarray:
-    """A memory map of an array, checked in full. Maps the open file that was checked."""
+    """Memory-map an array, after checking all of it. Maps the open file that was checked."""
     with Path(path).open("rb") as file:
-        _require(path, hashlib.file_digest(file, "sha256").hexdigest())
+        _require_checksum(path, hashlib.file_digest(file, "sha256").hexdigest())
         file.seek(0)
         np.lib.format.read_magic(file)
         shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(file)
@@ -246,12 +250,12 @@ def map_npy(path: str | Path) -> np.ndarray:
 
 
 def write_npz(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
-    with sealed(path) as temporary:
+    with atomic_with_checksum(path) as temporary:
         np.savez(temporary, **arrays)  # type: ignore[arg-type]
 
 
 def read_npz(path: str | Path, *names: str) -> dict[str, np.ndarray]:
-    """The named arrays of an NPZ file, by default all. Raises DamagedFileError."""
+    """Read the named arrays of an NPZ file, by default all. Raises DamagedFileError."""
     with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as archive:
         missing = set(names) - set(archive.files)
         if missing:

@@ -14,11 +14,11 @@ from torch.nn import functional as F
 Result = TypeVar("Result")
 
 
-def is_there() -> bool:
+def is_available() -> bool:
     return torch.cuda.is_available()
 
 
-def keep_float32() -> None:
+def disable_tf32() -> None:
     """Compute convolutions in float32, as matrix products; torch's default for them is TF32."""
     torch.backends.cudnn.allow_tf32 = False
 
@@ -38,7 +38,7 @@ def wait() -> None:
     torch.cuda.synchronize()
 
 
-def copied(tensor: Tensor) -> Tensor:
+def copy_to_gpu(tensor: Tensor) -> Tensor:
     """Copy a tensor from the host to the GPU. Does not wait, since it copies from pinned memory."""
     return tensor.pin_memory().to("cuda", non_blocking=True)
 
@@ -50,19 +50,19 @@ class CopyStream:
         self.copying = torch.cuda.Stream()
         self.computing = torch.cuda.current_stream()
 
-    def started(self, make: Callable[[], Result]) -> tuple[Result, torch.cuda.Event]:
-        """The result of `make`, which copies, and the event of its arrival. For any thread."""
+    def start(self, make: Callable[[], Result]) -> tuple[Result, torch.cuda.Event]:
+        """Call `make`, which copies. Returns its result and the event of its arrival. Thread-safe."""
         with torch.cuda.stream(self.copying):
             return make(), self.copying.record_event()
 
-    def hand_over(self, tensors: Iterable[Tensor], arrived: torch.cuda.Event) -> None:
+    def hand_over(self, tensors: Iterable[Tensor], arrival: torch.cuda.Event) -> None:
         """Let the computation wait for the tensors, and keep their memory until it is done."""
-        self.computing.wait_event(arrived)
+        self.computing.wait_event(arrival)
         for tensor in tensors:
             tensor.record_stream(self.computing)
 
 
-def products_in(dtype: torch.dtype, device: str) -> AbstractContextManager[object]:
+def autocast(dtype: torch.dtype, device: str) -> AbstractContextManager[object]:
     """A context in which matrix products have this number format, on devices with autocast."""
     if not torch.amp.is_autocast_available(device):
         return nullcontext()
@@ -70,7 +70,7 @@ def products_in(dtype: torch.dtype, device: str) -> AbstractContextManager[objec
 
 
 def loss_scaler(device: str, enabled: bool) -> torch.amp.GradScaler:
-    """Scales the loss of a training in float16."""
+    """Make a scaler for the loss of a training in float16."""
     return torch.amp.GradScaler(device, enabled=enabled)
 
 

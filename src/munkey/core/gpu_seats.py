@@ -26,21 +26,21 @@ DEVICES = Path("/dev")
 LOOK_AGAIN_S = 0.1
 
 
-def share(at_once: int | None) -> None:
-    """Let `at_once` jobs of this process share the GPUs; None: one on each GPU."""
-    os.environ[AT_ONCE] = str(at_once or 1)
+def share(job_count: int | None) -> None:
+    """Let `job_count` jobs of this run share the GPUs; None: one on each GPU."""
+    os.environ[AT_ONCE] = str(job_count or 1)
 
 
 @functools.cache  # a process has one seat, whose lock it keeps
-def take_one() -> "FileLock | None":
+def take_seat() -> "FileLock | None":
     """Restrict CUDA in this process to a single GPU. Waits for a free seat.
 
     Call it before CUDA starts. On a cluster, where the scheduler assigns GPUs, it does nothing.
     """
     if AT_ONCE not in os.environ:
         return None
-    names = _names()
-    folder = own_folder(Path(tempfile.gettempdir()) / f"munkey-gpus-{os.getuid()}")
+    names = _gpu_names()
+    folder = private_folder(Path(tempfile.gettempdir()) / f"munkey-gpus-{os.getuid()}")
     seats: dict[Path, str] = {}  # GPU by file; the first seat of every GPU, then the second, ...
     for number in range(math.ceil(int(os.environ[AT_ONCE]) / len(names))):
         for name in names:
@@ -50,7 +50,7 @@ def take_one() -> "FileLock | None":
     return lock
 
 
-def own_folder(folder: Path) -> Path:
+def private_folder(folder: Path) -> Path:
     """Create a folder that only this user may enter. Raises PermissionError if it is another's.
 
     In /tmp, any user may have created a folder or a link of this name.
@@ -68,31 +68,31 @@ def own_folder(folder: Path) -> Path:
     return folder
 
 
-def _names() -> list[str]:
+def _gpu_names() -> list[str]:
     """CUDA's names of the GPUs that this process may use."""
-    allowed = os.environ.get(VISIBLE)
-    if allowed:
-        return [name.strip() for name in allowed.split(",")]
+    visible_gpus = os.environ.get(VISIBLE)
+    if visible_gpus:
+        return [name.strip() for name in visible_gpus.split(",")]
     count = len(list(DEVICES.glob("nvidia[0-9]*")))
     return [str(number) for number in range(max(1, count))]
 
 
 def _lock_any(paths: list[Path]) -> "FileLock":
     """Lock the first of these files that is free. Waits for one."""
-    waited = False
+    has_told = False
     while True:
         for path in paths:
-            lock = _lock(path)
+            lock = _try_lock(path)
             if lock is not None:
                 return lock
-        if not waited:
+        if not has_told:
             print(f"waiting for a GPU: other jobs use {', '.join(path.name for path in paths)}")
-        waited = True
+        has_told = True
         time.sleep(LOOK_AGAIN_S)
 
 
-def _lock(path: Path) -> "FileLock | None":
-    """The lock of a file; None if another process has it."""
+def _try_lock(path: Path) -> "FileLock | None":
+    """Lock a file. Returns None if another process has the lock."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(path, mode=0o600)

@@ -74,15 +74,15 @@ def fill(pattern: str, **values: object) -> str:
     return re.sub(r"\{(\w+)\}", lambda match: str(values.get(match[1], match[0])), pattern)
 
 
-def name_of(named: str, overlays: Iterable[Path], params: Path) -> str:
+def configuration_name(name_setting: str, overlays: Iterable[Path], params: Path) -> str:
     """The name of a configuration: its setting `name`, or else the file names of its overlays.
 
-    named: the setting, `default` if no overlay sets it. overlays: the files of `--configfile`.
+    name_setting: `default` if no overlay sets it. overlays: the files of `--configfile`.
     params: the project's `params.yaml`, which may be among them. For an overlay default.yaml the
     name is `default-overlay`.
     """
-    if named != DEFAULT:
-        return named
+    if name_setting != DEFAULT:
+        return name_setting
     stems = "-".join(path.stem for path in overlays if path != params)
     name = re.sub(r"[^\w.-]+", "-", stems)
     if name == DEFAULT:

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 # Once per process: it reads a file of every installed package.
-installed = cache(entry_points)
+installed_entry_points = cache(entry_points)
 
 
-def announced(package: str) -> list[EntryPoint]:
-    """The plug-ins of a package and its subpackages, sorted by name."""
+def find_plugins(package: str) -> list[EntryPoint]:
+    """Find the plug-ins of a package and its subpackages, sorted by name."""
     plugins: list[EntryPoint] = []
-    for group in installed().groups:
+    for group in installed_entry_points().groups:
         if group == package or group.startswith(f"{package}."):
-            plugins += installed().select(group=group)
+            plugins += installed_entry_points().select(group=group)
     return sorted(plugins, key=lambda plugin: (plugin.name, origin(plugin)))
 
 
@@ -39,13 +39,13 @@ class Package(NamedTuple):
 
 
 def plugin_packages() -> dict[str, Package]:
-    """The packages of all plug-ins, without importing them.
+    """Find the packages of all plug-ins, without importing them.
 
-    For nested packages it is the outermost one that is a folder or a file, which a namespace is
-    not. Plug-ins that cannot be found are left out: their registry refuses them.
+    The package of a plug-in is the outermost one that is a folder or a file; a namespace package
+    is neither. Plug-ins that cannot be found are left out: their registry refuses them.
     """
     packages: dict[str, Package] = {}
-    for plugin in announced("munkey"):
+    for plugin in find_plugins("munkey"):
         parts = plugin.module.split(".")
         with suppress(ImportError, ValueError):
             for length in range(1, len(parts) + 1):

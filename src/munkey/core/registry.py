@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from munkey.core.plugins import announced, origin
+from munkey.core.plugins import find_plugins, origin
 
 T = TypeVar("T")
 NAME = re.compile(r"[\w-]+|timm:NAME")  # the latter stands for all timm models
 
 
-def meant(name: str, names: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the most similar valid one."""
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """The end of a message about an unknown name: suggests the most similar valid one."""
     similar = difflib.get_close_matches(name.lower(), list(names), n=1)
     return f"; did you mean {similar[0]!r}?" if similar else "."
 
@@ -28,7 +28,7 @@ class Registry(Generic[T]):
     package: the package whose modules add the entries. The first look-up imports all of them, so a
     new file is enough to add an entry. Plug-ins of other packages are imported when a name is not
     among the package's own. A module that cannot be imported is refused, and all others still
-    work: `refused` has the reason by the name that the entry should have, which is the plug-in's,
+    work: `refusals` has the reason by the name that the entry should have, which is the plug-in's,
     or the file's with - for _.
 
     origins: distributions of plug-ins, NAME VERSION, by the names of their entries.
@@ -41,7 +41,7 @@ class Registry(Generic[T]):
         self.kind = kind
         self.origins: dict[str, str] = {}
         self._entries: dict[str, T] = {}
-        self._refused: dict[str, str] = {}
+        self._refusals: dict[str, str] = {}
         self._package = package or ""
         self._pending: list[Callable[[], None]] = []  # imports that have not been done yet
         if package:
@@ -63,14 +63,16 @@ class Registry(Generic[T]):
         del self._entries[name]
 
     def __getitem__(self, name: str) -> T:
-        entries = self._loaded(name)
+        entries = self._load(name)
         if name not in entries:
-            raise KeyError(self.unknown(name))
+            raise KeyError(self.unknown_message(name))
         return entries[name]
 
-    def unknown(self, name: str) -> str:
+    def unknown_message(self, name: str) -> str:
         """The message about a name that is not registered."""
-        message = f"unknown {self.kind} {name!r}{meant(name, self)} There are: {', '.join(self)}"
+        message = (
+            f"unknown {self.kind} {name!r}{did_you_mean(name, self)} There are: {', '.join(self)}"
+        )
         file = self._file_of(name)
         if file:
             message = (
@@ -78,44 +80,44 @@ class Registry(Generic[T]):
                 " another"
                 f" name; {message}"
             )
-        return "; ".join([message, *(f"refused: {why}" for why in self._refused.values())])
+        return "; ".join([message, *(f"refused: {why}" for why in self._refusals.values())])
 
     def _file_of(self, name: str) -> str:
-        """The file of the package with the name of an entry that it does not register, if any."""
-        if not self._package or name in self._refused or not NAME.fullmatch(name):
+        """The file that should register an entry, by its name, but does not; empty without one."""
+        if not self._package or name in self._refusals or not NAME.fullmatch(name):
             return ""
         folder = importlib.import_module(self._package).__path__[0]
         file = Path(folder) / f"{name.replace('-', '_')}.py"
         return os.path.relpath(file) if file.exists() else ""
 
     def __contains__(self, name: object) -> bool:
-        return name in self._loaded(name)
+        return name in self._load(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._loaded()))
+        return iter(sorted(self._load()))
 
     def __len__(self) -> int:
-        return len(self._loaded())
+        return len(self._load())
 
     def values(self) -> list[T]:
         """All entries, sorted by name."""
         return [self[name] for name in self]
 
-    def so_far(self) -> list[T]:
+    def loaded_entries(self) -> list[T]:
         """The entries of modules imported so far. For modules of the package itself."""
         return list(self._entries.values())
 
     @property
-    def refused(self) -> dict[str, str]:
+    def refusals(self) -> dict[str, str]:
         """Place and reason of each module that cannot be imported, by the name of its entry."""
-        self._loaded()
-        return self._refused
+        self._load()
+        return self._refusals
 
-    def _loaded(self, wanted: object = None) -> dict[str, T]:
-        """The entries, after as many imports as the wanted one takes; None: after all."""
+    def _load(self, name: object = None) -> dict[str, T]:
+        """Import modules until one adds the entry `name`; by default, all. Returns the entries."""
         pending = self._pending
         self._pending = []  # a module may ask its registry while it is being imported
-        while pending and wanted not in self._entries:
+        while pending and name not in self._entries:
             import_more = pending.pop(0)
             import_more()
         self._pending = pending
@@ -136,11 +138,13 @@ class Registry(Generic[T]):
             self._entries.pop(name, None)
             frames = traceback.extract_tb(error.__traceback__)
             in_file = [frame for frame in frames if frame.filename == str(file)]
-            self._refused[name] = f"{os.path.relpath(file)}{_line(in_file[-1:])}: {_why(error)}"
+            self._refusals[name] = (
+                f"{os.path.relpath(file)}{_line_number(in_file[-1:])}: {_describe_error(error)}"
+            )
 
     def _import_plugins(self) -> None:
         """Import the plug-ins. If one fails, or has the name of another entry, record why."""
-        for plugin in announced(self._package):
+        for plugin in find_plugins(self._package):
             entries_before = dict(self._entries)
             try:
                 plugin.load()
@@ -150,21 +154,23 @@ class Registry(Generic[T]):
                 self._entries = entries_before
                 full_name = f"{plugin.name} of {origin(plugin)}"
                 name = full_name if plugin.name in entries_before else plugin.name
-                self._refused[name] = f"{full_name}{_place(error)}: {_why(error)}"
+                self._refusals[name] = (
+                    f"{full_name}{_failing_line(error)}: {_describe_error(error)}"
+                )
             else:
                 new_names = self._entries.keys() - entries_before.keys()
                 self.origins |= dict.fromkeys(new_names, origin(plugin))
 
 
-def _why(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
-def _line(frames: list[traceback.FrameSummary]) -> str:
+def _line_number(frames: list[traceback.FrameSummary]) -> str:
     return f", line {frames[0].lineno}" if frames else ""
 
 
-def _place(error: Exception) -> str:
+def _failing_line(error: Exception) -> str:
     """File and line of a plug-in at which its import fails; empty if it was not reached."""
     frames = []
     for frame in traceback.extract_tb(error.__traceback__):
@@ -172,4 +178,4 @@ def _place(error: Exception) -> str:
             frames.append(frame)
     if not frames:
         return ""
-    return f", {os.path.relpath(frames[0].filename)}{_line(frames)}"
+    return f", {os.path.relpath(frames[0].filename)}{_line_number(frames)}"

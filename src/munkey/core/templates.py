@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 
-def rendered(
+def render_template(
     template: Path, values: Mapping[str, Any], filters: Mapping[str, Any] | None = None
 ) -> str:
-    """A template, filled in. In HTML, text is escaped; a name that has no value is an error."""
+    """Fill in a template. In HTML, text is escaped; a name without a value is an error."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(

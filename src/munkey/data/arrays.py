@@ -13,45 +13,46 @@ from munkey.data.source import SourceError
 
 BLOCK = 64 * 2**20  # bytes read at once
 UNPACKED = 256 * 2**20  # bytes that any archive may unpack to
-# A larger one may unpack to so many times its size. Zeros reach 1,000; pictures of MNIST, which are
-# mostly black, 5.
+# A larger archive may unpack to this many times its size. Zeros reach 1,000; MNIST, whose pictures
+# are mostly black, reaches 5.
 MOST_RATIO = 200
 
 
 @dataclass(frozen=True)
-class Stored:
-    """An array as the header of its file describes it.
+class ArrayHeader:
+    """The header of a file that holds one array.
 
-    name: of the array or of the file, for messages; packed: bytes that it is unpacked from.
+    name: of the array or of the file, for messages. packed_bytes: how many bytes it takes in the
+    file, compressed or not.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype
-    packed: int
+    packed_bytes: int
     fortran_order: bool = False
 
-    def require_moderate(self) -> None:
-        """Raise SourceError where it unpacks to far more than is there."""
+    def require_plausible_size(self) -> None:
+        """Raise SourceError if the array is far larger than its compressed bytes: a zip bomb."""
         size = math.prod(self.shape) * self.dtype.itemsize
-        if size > max(UNPACKED, MOST_RATIO * self.packed):
+        if size > max(UNPACKED, MOST_RATIO * self.packed_bytes):
             fault = (
-                f"{self.name}: {self.shape} {self.dtype} unpacks to {size:,} bytes from {self.packed:,},"
+                f"{self.name}: {self.shape} {self.dtype} unpacks to {size:,} bytes from {self.packed_bytes:,},"
                 f" more than {MOST_RATIO} times as many; if that is right, store it unpacked"
             )
             raise SourceError(self.name, [fault])
 
     def blocks(self, file: IO[bytes] | BufferedIOBase) -> Iterator[np.ndarray]:
-        """Blocks of rows from the open file, past its header.
+        """Read blocks of rows from the open file, which is past its header.
 
-        Raises SourceError if it holds less or more.
+        Raises SourceError if the file is shorter or longer than the array.
         """
-        row = math.prod(self.shape[1:]) * self.dtype.itemsize
-        step = max(1, BLOCK // row)
+        row_bytes = math.prod(self.shape[1:]) * self.dtype.itemsize
+        step = max(1, BLOCK // row_bytes)
         for start in range(0, self.shape[0], step):
             count = min(step, self.shape[0] - start)
-            data = file.read(count * row)
-            if len(data) < count * row:
+            data = file.read(count * row_bytes)
+            if len(data) < count * row_bytes:
                 raise SourceError(
                     self.name, [f"{self.name}: ends too early for {self.shape} {self.dtype}"]
                 )
@@ -64,8 +65,8 @@ class Stored:
 class Part:
     """The images and the labels of a split."""
 
-    images: Stored
-    labels: Stored
+    images: ArrayHeader
+    labels: ArrayHeader
 
 
 def part_faults(parts: Sequence[Part], storage_size: int | None) -> list[str]:
@@ -104,7 +105,7 @@ def _size_faults(parts: Sequence[Part]) -> list[str]:
     return faults
 
 
-def _image_faults(images: Stored) -> list[str]:  # noqa: PLR0911  # one for each fault
+def _image_faults(images: ArrayHeader) -> list[str]:  # noqa: PLR0911  # one for each fault
     name = images.name
     shape = images.shape
     if len(shape) not in (3, 4):
@@ -114,10 +115,10 @@ def _image_faults(images: Stored) -> list[str]:  # noqa: PLR0911  # one for each
     if shape[1] * shape[2] > MOST_PIXELS:
         return [f"{name}: {shape[1]} x {shape[2]} pixels; a picture may have {MOST_PIXELS:,}"]
     if len(shape) == 4 and shape[-1] not in (1, 3):
-        first = (
+        advice = (
             "; it has them first: save images.transpose(0, 2, 3, 1)" if shape[1] in (1, 3) else ""
         )
-        return [f"{name}: must be (N, H, W, channels) with 1 or 3 channels, not {shape}{first}"]
+        return [f"{name}: must be (N, H, W, channels) with 1 or 3 channels, not {shape}{advice}"]
     if images.dtype != np.uint8 and not np.issubdtype(images.dtype, np.floating):
         return [f"{name}: pixels must be uint8, or floats in [0, 1], not {images.dtype}"]
     if images.fortran_order:
@@ -125,7 +126,7 @@ def _image_faults(images: Stored) -> list[str]:  # noqa: PLR0911  # one for each
     return []
 
 
-def _label_faults(labels: Stored) -> list[str]:
+def _label_faults(labels: ArrayHeader) -> list[str]:
     name = labels.name
     shape = labels.shape
     if (
@@ -139,6 +140,6 @@ def _label_faults(labels: Stored) -> list[str]:
     return []
 
 
-def all_labels(labels: Stored, file: IO[bytes] | BufferedIOBase) -> np.ndarray:
-    """The labels in an open file, past its header: (N,) int64."""
+def read_labels(labels: ArrayHeader, file: IO[bytes] | BufferedIOBase) -> np.ndarray:
+    """Read the labels of an open file, which is past its header: (N,) int64."""
     return np.concatenate([block.reshape(-1) for block in labels.blocks(file)]).astype(np.int64)

@@ -24,7 +24,7 @@ class Augmentation:
     std: float
 
     @classmethod
-    def of(cls, data: DataSettings, train: TrainSettings) -> "Augmentation":
+    def from_settings(cls, data: DataSettings, train: TrainSettings) -> "Augmentation":
         return cls(
             data.image_size, train.crop_scale, train.crop_ratio, data.pixel_mean, data.pixel_std
         )
@@ -39,6 +39,6 @@ class Augmentation:
         )
         return normalize(crop_resize(images, boxes, self.size), self.mean, self.std)
 
-    def plain(self, images: Tensor) -> Tensor:
-        """The same without the crop: images as a model sees them at test time. Differentiable."""
+    def eval_transform(self, images: Tensor) -> Tensor:
+        """Images as a model sees them at test time: resized, not cropped. Differentiable."""
         return normalize(resize(images, self.size), self.mean, self.std)

@@ -29,9 +29,9 @@ class PublishedFile:
     unpacked: str | None = None
 
     def obtain(self, folder: Path = FOLDER, own_md5: str | None = None) -> Path:
-        """Path of the file, downloaded if it is not in `folder`, and checked against its md5.
+        """Return the path of the file. Downloads it if it is not in `folder`, and checks its md5.
 
-        own_md5: of the user's own copy, packed anew, which is there and is not downloaded. Raises
+        own_md5: of the user's own, repacked copy, which must be in `folder` already. Raises
         MissingDataError if the file is not there and cannot be downloaded, ValueError if the file
         in `folder` is another or damaged.
         """
@@ -49,13 +49,13 @@ class PublishedFile:
                 download_url(self.url, str(folder), part.name, self.md5)
             except (OSError, RuntimeError) as error:
                 part.unlink(missing_ok=True)
-                raise self.missing(folder) from error
+                raise self.missing_file_error(folder) from error
             part.replace(path)
         if not check_md5(str(path), own_md5 or self.md5):
-            raise self.damaged(path, own_md5)
+            raise self.damaged_file_error(path, own_md5)
         return path
 
-    def damaged(self, path: Path, own_md5: str | None = None) -> ValueError:
+    def damaged_file_error(self, path: Path, own_md5: str | None = None) -> ValueError:
         """The error for a file that is neither the published one nor the user's own copy."""
         from torchvision.datasets.utils import calculate_md5
 
@@ -85,9 +85,9 @@ class PublishedFile:
             with urllib.request.urlopen(head_request, timeout=PATIENCE_S) as answer:
                 return int(answer.headers["Content-Length"] or 0)
         except OSError as error:
-            raise self.missing(folder) from error
+            raise self.missing_file_error(folder) from error
 
-    def missing(self, folder: Path = FOLDER) -> MissingDataError:
+    def missing_file_error(self, folder: Path = FOLDER) -> MissingDataError:
         """The error for a file that is not in `folder` on a machine without a network."""
         return MissingDataError(
             f"{self.name} is not in {folder}/ and could not be downloaded. On a machine with a network get {self.url}"

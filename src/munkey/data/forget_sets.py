@@ -35,7 +35,7 @@ def write(path: str | Path, ids: np.ndarray, units: Mapping[int, str] | None = N
 
 
 def read_units(paths: Iterable[str | Path]) -> dict[int, str]:
-    """The units named by files of halves, by id; empty if they name none."""
+    """Read the unit of each id from files of halves; empty if they name no units."""
     units = {}
     for path in paths:
         for line in read_csv(path):
@@ -45,7 +45,7 @@ def read_units(paths: Iterable[str | Path]) -> dict[int, str]:
 
 
 def read(path: str | Path | None) -> np.ndarray:
-    """Sorted sample ids of a forget set: (M,) int64. Empty without a file, as for an original.
+    """Read the sorted sample ids of a forget set: (M,) int64. Empty without a file.
 
     Raises DamagedFileError if the file was changed since it was written, or lists nothing.
     """
@@ -60,13 +60,11 @@ def read(path: str | Path | None) -> np.ndarray:
 def split(
     dataset: Dataset, path: str | Path | None, absent: str | Path | None = None
 ) -> ForgetSplit:
-    """The training split of a data set, divided by a forget set.
+    """Split the training samples into retain set and forget set.
 
-    Without a file, all samples are retained.
-
-    absent: in an audit, the samples that the model never saw. They are neither retained nor
-    forgotten.
+    path: the file of the forget set; without one, all samples are retained. absent: in an audit,
+    the file of the samples that the model never saw. They are in neither set.
     """
-    forgotten = read(path)
-    unseen = np.union1d(forgotten, read(absent))
-    return ForgetSplit(np.setdiff1d(dataset.ids_of("train"), unseen), forgotten)
+    forget_ids = read(path)
+    excluded_ids = np.union1d(forget_ids, read(absent))
+    return ForgetSplit(np.setdiff1d(dataset.ids_of("train"), excluded_ids), forget_ids)

@@ -19,7 +19,7 @@ class LabeledImages(NamedTuple):
     labels: Tensor
 
 
-class Labeled(Protocol):
+class LabeledSet(Protocol):
     """A set of labeled images."""
 
     def __len__(self) -> int: ...
@@ -36,7 +36,7 @@ class ImageSet:
     Parameters
     ----------
     images : ndarray or Tensor of uint8, shape (M, H, W, 3)
-        RGB images of a data set, possibly memory-mapped; or a tensor on the GPU (see ``resident``).
+        RGB images of a data set, possibly memory-mapped; or a tensor on the GPU (see ``move_to_gpu_if_it_fits``).
     rows : ndarray of int64, shape (N,)
         ``images[rows[i]]`` is the image of sample i, so a subset shares the images.
     ids : ndarray of int64, shape (N,)
@@ -69,9 +69,9 @@ class ImageSet:
 
     The samples of class 1, as a set of their own:
 
-    >>> kept = samples.labels == 1
+    >>> rows = samples.labels == 1
     >>> ones = replace(
-    ...     samples, rows=samples.rows[kept], ids=samples.ids[kept], labels=samples.labels[kept]
+    ...     samples, rows=samples.rows[rows], ids=samples.ids[rows], labels=samples.labels[rows]
     ... )
     >>> len(ones), ones.ids.tolist()
     (2, [5, 8])
@@ -105,15 +105,15 @@ class ImageSet:
         labels = to_device(torch.from_numpy(self.labels[positions]), device)
         if isinstance(self.images, Tensor):
             return LabeledImages(
-                to_unit(self.images[to_device(torch.from_numpy(rows), device)]), labels
+                to_unit_range(self.images[to_device(torch.from_numpy(rows), device)]), labels
             )
         images = torch.from_numpy(np.ascontiguousarray(self.images[rows]))
-        return LabeledImages(to_unit(to_device(images, device)), labels)
+        return LabeledImages(to_unit_range(to_device(images, device)), labels)
 
 
 @dataclass(frozen=True)
 class TensorSet:
-    """Labeled images that were computed.
+    """Labeled images in memory, e.g. computed ones.
 
     images: (N, 3, H, W) float32 in [0, 1]; labels: (N,) int64.
     """
@@ -135,7 +135,7 @@ class TensorSet:
 class Joined:
     """Several sets read as one: positions count through the first set, then the second, …"""
 
-    parts: tuple[Labeled, ...]
+    parts: tuple[LabeledSet, ...]
 
     def __len__(self) -> int:
         return sum(len(part) for part in self.parts)
@@ -167,27 +167,28 @@ def image_set(dataset: Dataset, ids: np.ndarray) -> ImageSet:
     return ImageSet(dataset.images, rows, ids, dataset.labels[rows])
 
 
-def resident(samples: ImageSet, device: str, share: float) -> ImageSet:
-    """The same samples, with their images on the GPU if they fit in this share of its free memory.
+def move_to_gpu_if_it_fits(samples: ImageSet, device: str, share: float) -> ImageSet:
+    """Move the images to the GPU if they fit in this share of its free memory.
 
-    Otherwise, and on a CPU, they are unchanged.
+    Otherwise, and on a CPU, returns the samples unchanged.
     """
     if device != "cuda":
         return samples
-    needed = len(samples) * samples.images[0].nbytes
-    free = gpu.free_bytes()
-    if needed > share * free:
+    image_bytes = len(samples) * samples.images[0].nbytes
+    free_bytes = gpu.free_bytes()
+    if image_bytes > share * free_bytes:
         print(
-            f"{needed / 1e9:.1f} GB of images do not fit in {share:.0%} of {free / 1e9:.1f} GB: they are streamed"
+            f"{image_bytes / 1e9:.1f} GB of images do not fit in {share:.0%} of"
+            f" {free_bytes / 1e9:.1f} GB: they are streamed"
         )
         return samples
-    return uploaded(samples, device)
+    return upload(samples, device)
 
 
-def uploaded(samples: ImageSet, device: str, block: int = 4096) -> ImageSet:
-    """The same samples with only their images, in a tensor on the device.
+def upload(samples: ImageSet, device: str, block: int = 4096) -> ImageSet:
+    """Copy the images of these samples, and no others, to a tensor on the device.
 
-    Copies `block` images at a time.
+    Copies `block` images at a time, to bound the memory of the host.
     """
     images = torch.empty(len(samples), *samples.images.shape[1:], dtype=torch.uint8, device=device)
     for start in range(0, len(samples), block):
@@ -198,6 +199,6 @@ def uploaded(samples: ImageSet, device: str, block: int = 4096) -> ImageSet:
     return replace(samples, images=images, rows=np.arange(len(samples)))
 
 
-def to_unit(images: Tensor) -> Tensor:
+def to_unit_range(images: Tensor) -> Tensor:
     """(B, H, W, 3) uint8 -> (B, 3, H, W) float32 in [0, 1]."""
     return images.permute(0, 3, 1, 2).float().div_(255)

@@ -1,4 +1,4 @@
-"""The batches of an epoch; on a GPU, the next ones are copied while one is computed."""
+"""The batches of an epoch. On a GPU, the next batches are copied while one is computed."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +9,7 @@ from typing import TypeVar
 from torch import Tensor
 
 from munkey.core import gpu
-from munkey.data.image_set import Labeled
+from munkey.data.image_set import LabeledSet
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -36,7 +36,7 @@ class Loader:
 
     AHEAD = 2
 
-    def __init__(self, samples: Labeled, indices: Sequence[Tensor], device: str) -> None:
+    def __init__(self, samples: LabeledSet, indices: Sequence[Tensor], device: str) -> None:
         self.samples = samples
         self.indices = indices
         self.device = device
@@ -45,16 +45,16 @@ class Loader:
         return len(self.indices)
 
     def __iter__(self) -> Iterator[Batch]:
-        return self._copied_ahead() if self.device == "cuda" else map(self._batch, self.indices)
+        return self._prefetch() if self.device == "cuda" else map(self._batch, self.indices)
 
-    def _copied_ahead(self) -> Iterator[Batch]:
-        """The batches, each copied to the GPU on its own stream while earlier ones are computed."""
+    def _prefetch(self) -> Iterator[Batch]:
+        """Yield the batches. Each is copied to the GPU on a stream of its own, ahead of its use."""
         stream = gpu.CopyStream()
-        copies = ahead(
-            lambda index: stream.started(lambda: self._batch(index)), self.indices, self.AHEAD
+        copies = prefetch(
+            lambda index: stream.start(lambda: self._batch(index)), self.indices, self.AHEAD
         )
-        for batch, arrived in copies:
-            stream.hand_over((batch.images, batch.labels), arrived)
+        for batch, arrival in copies:
+            stream.hand_over((batch.images, batch.labels), arrival)
             yield batch
 
     def _batch(self, index: Tensor) -> Batch:
@@ -62,13 +62,13 @@ class Loader:
         return Batch(index, images, labels)
 
 
-def ahead(make: Callable[[Item], Result], items: Sequence[Item], count: int) -> Iterator[Result]:
-    """`make` of each item, in order; another thread works up to `count` results ahead."""
+def prefetch(make: Callable[[Item], Result], items: Sequence[Item], count: int) -> Iterator[Result]:
+    """Yield `make(item)` for each item, in order, while a thread computes up to `count` ahead."""
     with ThreadPoolExecutor(1) as thread:
-        waiting: deque[Future[Result]] = deque()
+        futures: deque[Future[Result]] = deque()
         for item in items:
-            waiting.append(thread.submit(make, item))
-            if len(waiting) > count:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+            futures.append(thread.submit(make, item))
+            if len(futures) > count:
+                yield futures.popleft().result()
+        while futures:
+            yield futures.popleft().result()

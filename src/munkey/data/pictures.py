@@ -10,8 +10,8 @@ from typing import IO
 
 import numpy as np
 
-from munkey.core.console import counted, progress, warn
-from munkey.data.decoding.decoder import decoded
+from munkey.core.console import pluralize, progress, warn
+from munkey.data.decoding.decoder import decode_pictures
 from munkey.data.decoding.picture_files import (
     FORMATS,
     MOST_PIXELS,
@@ -21,7 +21,7 @@ from munkey.data.decoding.picture_files import (
     dim_warning,
     unit_to_uint8,
 )
-from munkey.data.source import SourceError, printable, readable
+from munkey.data.source import SourceError, escape_undecodable, reraise_as_source_error
 
 BLOCK = 64 * 2**20  # bytes of decoded pictures in a block
 LIMITS = PictureLimits(pixels=MOST_PIXELS)
@@ -35,28 +35,28 @@ def decode(
     size: int | None,
     white: int | None = None,
 ) -> Iterator[np.ndarray]:
-    """Blocks of (n, H, W, 3) uint8 from picture files, in order.
+    """Decode picture files in order. Yields blocks of (n, H, W, 3) uint8.
 
-    size: if given, each picture is resized to size x size.
-
-    white: source.white. Warns of gray of 16 bits that becomes nearly black. Raises SourceError at
-    the end that lists every file that cannot be read or, without a `size`, has another size than
-    the first one.
+    size: if given, each picture is resized to size x size. white: source.white. Warns of 16-bit
+    gray that becomes nearly black. Raises SourceError at the end, which lists every file that
+    cannot be read or, without a `size`, differs in size from the first.
     """
     faults: list[str] = []
     block: list[np.ndarray] = []
     brightest: list[int | None] = []
-    first: tuple[int, ...] | None = None
+    first_shape: tuple[int, ...] | None = None
     for name in names:
-        decoded_picture = _read(name, open_file, size, white, faults)
-        if decoded_picture is None:
+        try:
+            decoded_picture = _read(name, open_file, size, white)
+        except SourceError as error:
+            faults += error.faults
             continue
         picture = decoded_picture.pixels
         brightest.append(decoded_picture.brightest)
-        first = first or picture.shape
-        if picture.shape != first:
+        first_shape = first_shape or picture.shape
+        if picture.shape != first_shape:
             faults.append(
-                f"{name}: {picture.shape[:2]} px, the first is {first[:2]}; set source.storage_size"
+                f"{name}: {picture.shape[:2]} px, the first is {first_shape[:2]}; set source.storage_size"
             )
         elif not faults:
             block.append(picture)
@@ -73,58 +73,48 @@ def decode(
             warn(f"WARNING: {warning}")
 
 
-def usable(
+def are_readable(
     names: list[str], open_file: Callable[[str], IO[bytes]], white: int | None
 ) -> list[bool]:
-    """Which picture files can be read.
-
-    Each is decoded. Warns of those that cannot, all by name and reason.
-    """
+    """Whether each picture file can be read. Decodes all, and warns of the others with the reasons."""
     faults: list[str] = []
-    is_usable: list[bool] = []
+    is_readable: list[bool] = []
     for name in progress(names, "pictures looked at", "pictures"):
-        is_usable.append(_read(name, open_file, None, white, faults) is not None)
+        try:
+            _read(name, open_file, None, white)
+        except SourceError as error:
+            faults += error.faults
+            is_readable.append(False)
+        else:
+            is_readable.append(True)
     if faults:
-        bad = counted(len(faults), "picture")
+        count = pluralize(len(faults), "picture")
         warn(
-            printable(
-                f"WARNING: skipped {bad} that cannot be used:\n"
-                + "\n".join(f"  - {each}" for each in faults)
+            escape_undecodable(
+                f"WARNING: skipped {count} that cannot be used:\n"
+                + "\n".join(f"  - {fault}" for fault in faults)
             )
         )
-    return is_usable
+    return is_readable
 
 
 def _read(
-    name: str,
-    open_file: Callable[[str], IO[bytes]],
-    size: int | None,
-    white: int | None,
-    faults: list[str],
-) -> DecodedPicture | None:
-    """A picture. If it cannot be read, None, and `faults` says why."""
-    try:
-        with readable(name), open_file(name) as file:
-            return _decoded(name, file, size, white)
-    except SourceError as error:
-        faults += error.faults
-        return None
+    name: str, open_file: Callable[[str], IO[bytes]], size: int | None, white: int | None
+) -> DecodedPicture:
+    """Decode a picture file. Raises SourceError with its name."""
+    limits = replace(LIMITS, white=white)
+    with reraise_as_source_error(name), open_file(name) as file:
+        try:
+            [picture] = decode_pictures([file], limits, None if size is None else (size, size))
+        except RefusedPictureError as error:
+            raise SourceError(name, [f"{name}: {error}"]) from error
+        return picture
 
 
-def _decoded(name: str, file: IO[bytes], size: int | None, white: int | None) -> DecodedPicture:
-    try:
-        (picture,) = decoded(
-            [file], replace(LIMITS, white=white), None if size is None else (size, size)
-        )
-    except RefusedPictureError as error:
-        raise SourceError(name, [f"{name}: {error}"]) from error
-    return picture
+def open_regular_file(path: str | Path) -> IO[bytes]:
+    """Open a regular file.
 
-
-def open_plain(path: str | Path) -> IO[bytes]:
-    """Open a plain file.
-
-    Raises OSError for anything else: to open a pipe would wait for who writes into it.
+    Raises OSError for anything else: opening a pipe would wait for a process that writes to it.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -133,11 +123,11 @@ def open_plain(path: str | Path) -> IO[bytes]:
     return os.fdopen(descriptor, "rb")
 
 
-def as_rgb(images: np.ndarray, name: str, first: int = 0) -> np.ndarray:
-    """(n, H, W[, 1 or 3]) uint8, or floats in [0, 1], as (n, H, W, 3) uint8.
+def to_rgb(images: np.ndarray, name: str, first: int = 0) -> np.ndarray:
+    """Convert (n, H, W[, 1 or 3]) uint8, or floats in [0, 1], to (n, H, W, 3) uint8.
 
-    Raises SourceError for values out of range, or NaN: then it names the images, counted from
-    `first`.
+    first: the number of the first image, for messages. Raises SourceError for NaN and for values
+    out of range.
     """
     if np.issubdtype(images.dtype, np.floating):
         images = _floats_to_uint8(images, name, first)
@@ -147,13 +137,13 @@ def as_rgb(images: np.ndarray, name: str, first: int = 0) -> np.ndarray:
 
 
 def _floats_to_uint8(images: np.ndarray, name: str, first: int) -> np.ndarray:
-    """(n, ...) floats in [0, 1] as uint8.
-
-    Raises SourceError for NaN and for values out of range.
-    """
-    bad = np.flatnonzero(~np.isfinite(images).all(axis=tuple(range(1, images.ndim)))) + first
-    if bad.size:
-        raise SourceError(name, [f"{name}: image {i} has pixels that are not finite" for i in bad])
+    """Convert (n, ...) floats in [0, 1] to uint8. Raises SourceError as `to_rgb`."""
+    is_finite = np.isfinite(images).all(axis=tuple(range(1, images.ndim)))
+    numbers = np.flatnonzero(~is_finite) + first
+    if numbers.size:
+        raise SourceError(
+            name, [f"{name}: image {number} has pixels that are not finite" for number in numbers]
+        )
     try:
         return unit_to_uint8(images)
     except ValueError as error:
@@ -161,7 +151,7 @@ def _floats_to_uint8(images: np.ndarray, name: str, first: int) -> np.ndarray:
 
 
 def is_picture_name(name: str) -> bool:
-    """Whether a file name ends as those of a format that is read."""
+    """Whether a file name has the extension of a format that is read."""
     from PIL import Image
 
     return Image.registered_extensions().get(Path(name).suffix.lower()) in FORMATS
@@ -169,15 +159,15 @@ def is_picture_name(name: str) -> bool:
 
 def skipped_files_warning(paths: Sequence[Path]) -> str:
     """The warning about files that are not pictures: how many of each extension."""
-    kinds = Counter(_kind(path) for path in paths)
+    kinds = Counter(_file_kind(path) for path in paths)
     counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
-    skipped = (
-        f"left out {counted(len(paths), 'file')} beside the pictures: {counts}; e.g. {paths[0]}"
+    sentence = (
+        f"left out {pluralize(len(paths), 'file')} beside the pictures: {counts}; e.g. {paths[0]}"
     )
-    return printable(f"{skipped}. Pictures may be {', '.join(FORMATS)}")
+    return escape_undecodable(f"{sentence}. Pictures may be {', '.join(FORMATS)}")
 
 
-def _kind(path: Path) -> str:
+def _file_kind(path: Path) -> str:
     if path.name in BESIDE:
         return f"{path.name} (folder)"
     if path.exists() and not path.is_file():

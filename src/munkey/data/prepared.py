@@ -12,19 +12,19 @@ from typing import IO
 
 import numpy as np
 
-from munkey.core.console import Report, counted
+from munkey.core.console import Report, pluralize
 from munkey.core.files import (
     DamagedFileError,
+    atomic_with_checksum,
     map_npy,
     read_csv,
     read_json,
-    sealed,
     write_csv,
     write_json,
 )
 from munkey.core.ids import rows_of
-from munkey.data.intake.copies import copies_apart
-from munkey.data.intake.unit_names import large_units, unit_names
+from munkey.data.intake.copies import conflicting_copies_warning
+from munkey.data.intake.unit_names import large_units_warning, unit_names
 from munkey.data.source import SPLITS, Source, SourceError, image_faults
 
 WAYS_OUT = (
@@ -58,11 +58,13 @@ class Dataset:
         return rows_of(self.ids, ids)
 
 
-def prepare(source: Source, folder: str | Path, report: Report = print, *, least: int = 1) -> None:
+def prepare(
+    source: Source, folder: str | Path, report: Report = print, *, min_train: int = 1
+) -> None:
     """Check a source and write its prepared form, one block of images at a time.
 
-    least: how many training samples the experiment needs, so that enough neighbors are left after
-    forgetting.
+    min_train: how many training samples the experiment needs, so that enough neighbors are left
+    after forgetting.
 
     Raises SourceError that lists everything wrong with the source. Reports a warning with the
     number of images that occur in two splits, because no test can tell whether those are forgotten.
@@ -70,22 +72,22 @@ def prepare(source: Source, folder: str | Path, report: Report = print, *, least
     """
     if source.units is not None:
         source = replace(source, units=unit_names(source.units))
-    faults = _label_faults(source, least)
+    faults = _label_faults(source, min_train)
     if faults:
         raise SourceError("the data set cannot be used", faults + image_faults(source.blocks()))
     folder = Path(folder)
-    # of a preparation that was killed; up to 15 GB each
+    # Left by a preparation that was killed; up to 15 GB each.
     for leftover in folder.glob(".images.npy.*.npy"):
         leftover.unlink()
-    with sealed(folder / "images.npy") as temporary:
+    with atomic_with_checksum(folder / "images.npy") as temporary:
         digests = _write_images(source, temporary)
     names = source.names or [f"image {number}" for number in range(len(digests))]
     classes = [source.classes[label] for label in source.labels.tolist()]
     contents = digests.tolist()
-    warnings = [copies_apart(contents, classes, "class", names)]
+    warnings = [conflicting_copies_warning(contents, classes, "class", names)]
     if source.units is not None:
-        warnings.append(copies_apart(contents, source.units, "unit", names))
-        warnings.append(large_units(source.units))
+        warnings.append(conflicting_copies_warning(contents, source.units, "unit", names))
+        warnings.append(large_units_warning(source.units))
     for warning in filter(None, warnings):
         report(f"WARNING: {warning}")
     duplicates = _duplicates_across_splits(digests, source.splits)
@@ -140,7 +142,7 @@ def load(folder: str | Path) -> Dataset:
     )
 
 
-def _label_faults(source: Source, least: int) -> list[str]:
+def _label_faults(source: Source, min_train: int) -> list[str]:
     """Faults in the labels and splits of a source."""
     labels = source.labels
     splits = source.splits
@@ -166,31 +168,31 @@ def _label_faults(source: Source, least: int) -> list[str]:
             f" numbered 0 to {len(classes) - 1} without gaps"
         )
     if not faults:
-        faults += _absences(labels, splits, classes)
+        faults += _missing_class_faults(labels, splits, classes)
     if not faults and np.bincount(labels[splits == "test"]).max() < 2:
         faults.append(
             "split 'test' has one image of each class: the membership attack needs two of at least one class"
         )
     count = int((splits == "train").sum())
-    if count < least:
+    if count < min_train:
         faults.append(
-            f"{count} training samples; keys.depth and forget.rates need at least {least}"
+            f"{count} training samples; keys.depth and forget.rates need at least {min_train}"
         )
     return faults
 
 
-def _absences(labels: np.ndarray, splits: np.ndarray, classes: list[str]) -> list[str]:
-    """The classes without an image in some split. The first fault also says how to mend it."""
+def _missing_class_faults(labels: np.ndarray, splits: np.ndarray, classes: list[str]) -> list[str]:
+    """Faults: classes without an image in some split. The first one also says what to do."""
     faults = []
     for label, name in enumerate(classes):
         splits_of_class = splits[labels == label]
-        absent = [repr(split) for split in SPLITS if split not in splits_of_class]
+        missing_splits = [repr(split) for split in SPLITS if split not in splits_of_class]
         if len(splits_of_class) == 0:
             faults.append(f"class {name!r} has no image")
-        elif absent:
-            count = counted(len(splits_of_class), "image")
+        elif missing_splits:
+            count = pluralize(len(splits_of_class), "image")
             faults.append(
-                f"no image of class {name!r} in split {' and '.join(absent)}: it has {count} in all"
+                f"no image of class {name!r} in split {' and '.join(missing_splits)}: it has {count} in all"
             )
     if faults:
         faults[0] += f". {WAYS_OUT}"
@@ -198,10 +200,10 @@ def _absences(labels: np.ndarray, splits: np.ndarray, classes: list[str]) -> lis
 
 
 def _write_images(source: Source, path: Path) -> np.ndarray:
-    """Write the blocks one after the other. Returns a digest of each image: (N,) bytes."""
+    """Write the images as an .npy file. Returns a digest of each image: (N,) bytes."""
     count = len(source.labels)
     with path.open("wb") as file:
-        digests = list(_written(source, count, file))
+        digests = list(_write_blocks(source, count, file))
     if len(digests) != count:
         raise ValueError(
             f"{len(digests)} images, {count} labels and {len(source.splits)} splits: must be equal in number"
@@ -209,8 +211,8 @@ def _write_images(source: Source, path: Path) -> np.ndarray:
     return np.array(digests)
 
 
-def _written(source: Source, count: int, file: IO[bytes]) -> Iterator[bytes]:
-    """Write an .npy file of `count` images. Yields the digest of each image."""
+def _write_blocks(source: Source, count: int, file: IO[bytes]) -> Iterator[bytes]:
+    """Write the header and the blocks of an .npy file. Yields a digest of each image."""
     shape: tuple[int, ...] | None = None
     for block in source.blocks():
         if (
@@ -235,7 +237,7 @@ def _duplicates_across_splits(digests: np.ndarray, splits: np.ndarray) -> int:
     earlier: set[bytes] = set()
     duplicates = 0
     for split in SPLITS:
-        in_split = digests[splits == split].tolist()
-        duplicates += sum(digest in earlier for digest in in_split)
-        earlier.update(in_split)
+        split_digests = digests[splits == split].tolist()
+        duplicates += sum(digest in earlier for digest in split_digests)
+        earlier.update(split_digests)
     return duplicates

@@ -22,11 +22,9 @@ class DatasetEntry:
     """A data set and its reader.
 
     needs_path: whether source.path is a file or a folder; None if the data set is not the user's
-    own.
-
-    folder: the unpacked data set, used without a checksum; more: returns the files that the file at
-    source.path refers to; archive: returns the file to download, called only if needed, because it
-    imports heavy libraries.
+    own. folder: the unpacked data set, used without a checksum. archive: returns the file to
+    download; called only if needed, because it imports heavy libraries. more: returns further files
+    that the file at source.path refers to.
     """
 
     name: str
@@ -39,11 +37,11 @@ class DatasetEntry:
 
     @property
     def train(self) -> int | None:
-        """How many training samples it has, if that is known before it is read."""
+        """The number of training samples, if it is known before the data set is read."""
         return SIZES[self.name].train if self.name in SIZES else None
 
     def files(self, settings: SourceSettings) -> list[Path]:
-        """The files or the folder of a data set that has no checksum."""
+        """The files or the folder of a data set without a published checksum."""
         if self.needs_path and settings.path:
             return [Path(settings.path), *self.more(Path(settings.path))]
         return [self.folder] if self.folder else []
@@ -52,8 +50,8 @@ class DatasetEntry:
 DATASETS: Registry[DatasetEntry] = Registry("data set", "munkey.data.sets")
 
 
-def reader_of(dataset: str, settings: SourceSettings) -> DatasetEntry:
-    """The reader of a data set: source.reader, or its own name.
+def find_reader(dataset: str, settings: SourceSettings) -> DatasetEntry:
+    """Find the reader of a data set: source.reader, or the one of its own name.
 
     Raises KeyError that lists valid names.
     """

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from munkey.core.device import to_device
-from munkey.core.gpu import products_in
+from munkey.core.gpu import autocast
 
 DRAWS = 10  # boxes drawn for an image before the central one is taken, as in torchvision
 
@@ -23,9 +23,9 @@ def crop_resize(images: Tensor, boxes: Tensor, size: int) -> Tensor:
     Returns (B, 3, size, size). Equals torchvision's `resized_crop(antialias=True)` box by box.
     """
     top, left, height, width = to_device(boxes.float(), images.device.type).unbind(1)
-    rows = _weights(top, height, images.shape[2], size)  # (B, size, H)
-    columns = _weights(left, width, images.shape[3], size)  # (B, size, W)
-    with products_in(torch.float32, images.device.type):  # bfloat16 has fewer digits than a pixel
+    rows = _resampling_weights(top, height, images.shape[2], size)  # (B, size, H)
+    columns = _resampling_weights(left, width, images.shape[3], size)  # (B, size, W)
+    with autocast(torch.float32, images.device.type):  # bfloat16 has fewer digits than a pixel
         return rows[:, None] @ images @ columns[:, None].mT
 
 
@@ -65,9 +65,9 @@ def random_boxes(
     w = (area * aspect).sqrt().round().long()  # (count, DRAWS)
     h = (area / aspect).sqrt().round().long()
     fits = (w > 0) & (w <= width) & (h > 0) & (h <= height)
-    first = fits.int().argmax(dim=1, keepdim=True)
-    h = h.gather(1, first)[:, 0]  # (count,)
-    w = w.gather(1, first)[:, 0]
+    first_fit = fits.int().argmax(dim=1, keepdim=True)
+    h = h.gather(1, first_fit)[:, 0]  # (count,)
+    w = w.gather(1, first_fit)[:, 0]
     top = (torch.rand(count, generator=generator) * (height - h + 1)).long()
     left = (torch.rand(count, generator=generator) * (width - w + 1)).long()
     boxes = torch.stack([top, left, h, w], dim=1)
@@ -85,7 +85,7 @@ def _central_box(height: int, width: int, ratio: list[float]) -> Tensor:
     return torch.tensor([(height - h) // 2, (width - w) // 2, h, w])
 
 
-def _weights(start: Tensor, length: Tensor, extent: int, size: int) -> Tensor:
+def _resampling_weights(start: Tensor, length: Tensor, extent: int, size: int) -> Tensor:
     """(B, size, extent) weights that resample [start, start + length) of an axis to `size`."""
     scale = (length / size)[:, None, None]
     pixel = torch.arange(extent, device=start.device)[None, None, :] - start[:, None, None]

@@ -23,20 +23,17 @@ class SourceError(ValueError):
         more = [f"... and {len(faults) - FIRST} more"] if len(faults) > FIRST else []
         lines = [f"  - {fault}" for fault in [*faults[:FIRST], *more]]
         count = f"{len(faults)} fault" + "s" * (len(faults) != 1)
-        super().__init__(printable(f"{what}: {count}\n" + "\n".join(lines)))
+        super().__init__(escape_undecodable(f"{what}: {count}\n" + "\n".join(lines)))
 
 
-def printable(name: str) -> str:
-    """A file name that can be printed: bytes that are not UTF-8 become escapes, as in caf\\xe9.png."""
+def escape_undecodable(name: str) -> str:
+    """Escape the bytes of a file name that are not UTF-8, as in caf\\xe9.png, so that it can be printed."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 @contextmanager
-def readable(name: str) -> Iterator[None]:
-    """Read a foreign file: errors of the libraries that read it become SourceError with its name.
-
-    Raises SourceError.
-    """
+def reraise_as_source_error(name: str) -> Iterator[None]:
+    """Turn any error of a library that reads a foreign file into a SourceError with its name."""
     try:
         yield
     except SourceError:
@@ -47,14 +44,14 @@ def readable(name: str) -> Iterator[None]:
         ) from error
 
 
-def numbered(labels: np.ndarray) -> list[str]:
-    """Names for classes that have none: as many numbers as there are different labels."""
+def numbered_classes(labels: np.ndarray) -> list[str]:
+    """Numbers as names of classes that have none, one for each different label."""
     return [str(number) for number in range(len(np.unique(labels)))]
 
 
 @dataclass(frozen=True)
 class Source:
-    """A data set as its reader found it. A sample's id is its position.
+    """A data set as its reader returns it. A sample's id is its position.
 
     images: (N, H, W, 3) uint8, or blocks of them that are read once and in order, so that they need
     not fit in memory; labels: (N,) integers below len(classes); splits: (N,) names out of SPLITS;
@@ -81,7 +78,7 @@ class Source:
 
 
 def image_faults(blocks: Iterable[np.ndarray]) -> list[str]:
-    """What is wrong with the images of a source. Reads all of them and keeps none."""
+    """Find the faults of a source's images. Reads all of them and keeps none."""
     try:
         for _ in blocks:
             pass

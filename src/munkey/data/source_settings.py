@@ -8,46 +8,47 @@ from typing import TypeVar
 import numpy as np
 
 from munkey.core.randomness import Stage
-from munkey.core.registry import meant
+from munkey.core.registry import did_you_mean
 from munkey.data.decoding.picture_files import resize
 from munkey.data.source import SPLITS, Source, SourceError
-from munkey.data.splits import UNSPLIT, completed
+from munkey.data.splits import UNSPLIT, complete_splits
 from munkey.settings import AlterSettings, SourceSettings
 
 Text = TypeVar("Text", str, str | None)
 # The unit of altered samples, and of the test samples that show whether forgetting corrected them.
 ALTERED = "altered"
-PATCH = 3 / 32  # side of the patch, of that of the picture
-BRIGHTER = 1.15
+PATCH = 3 / 32  # side of the patch as a share of the picture's
+BRIGHTER = 1.15  # factor of the pixels of a near-duplicate
 
 
-def shaped(source: Source, settings: SourceSettings) -> Source:
-    """The source with source.classes, only, limit_per_class, val_from and storage_size applied.
+def apply_source_settings(source: Source, settings: SourceSettings) -> Source:
+    """Apply source.classes, only, limit_per_class, val_from and storage_size.
 
-    Its images still come in blocks.
+    Images still come in blocks.
 
-    Raises SourceError if the classes cannot be given these names, or are not there.
+    Raises SourceError if the classes cannot be given these names, or if one does not exist.
     """
     if settings.classes is not None:
-        source = replace(source, classes=_names_for(source.classes, settings.classes))
+        _check_class_names(source.classes, settings.classes)
+        source = replace(source, classes=list(settings.classes))
     if settings.only is not None:
-        source = of_classes(source, settings.only)
+        source = select_classes(source, settings.only)
     if settings.units is not None and source.units is None:
         raise SourceError(
             "source.units",
             ["is for folders of pictures alone: this data set has no paths to look in"],
         )
     if settings.limit_per_class is not None:
-        source = limited(source, {split: settings.limit_of(split) for split in SPLITS})
+        source = limit_per_class(source, {split: settings.limit_of(split) for split in SPLITS})
     if settings.val_from == "train":
-        source = with_val_from_train(source, settings.split)
+        source = draw_val_from_train(source, settings.split)
     if settings.storage_size is not None:
-        source = replace(source, images=_resized(source, settings.storage_size))
+        source = replace(source, images=_resize_images(source, settings.storage_size))
     return source
 
 
-def _names_for(numbers: list[str], names: list[str]) -> list[str]:
-    """The names, if they stand for as many classes that are numbers."""
+def _check_class_names(numbers: list[str], names: list[str]) -> None:
+    """Raise SourceError unless the classes are numbers, as many as there are names."""
     if not all(number.isdecimal() for number in numbers):
         raise SourceError(
             "source.classes", [f"must be null, the classes have names: {', '.join(numbers[:20])}"]
@@ -56,11 +57,10 @@ def _names_for(numbers: list[str], names: list[str]) -> list[str]:
         raise SourceError(
             "source.classes", [f"names {len(names)} classes, but there are {len(numbers)} labels"]
         )
-    return list(names)
 
 
-def limited(source: Source, limits: Mapping[str, int | None]) -> Source:
-    """The first samples of each class in each split, in their order.
+def limit_per_class(source: Source, limits: Mapping[str, int | None]) -> Source:
+    """Keep the first samples of each class in each split, in their order.
 
     limits: how many, by split; None: all.
     """
@@ -68,11 +68,12 @@ def limited(source: Source, limits: Mapping[str, int | None]) -> Source:
 
     samples = pd.DataFrame({"split": source.splits, "label": source.labels})
     limit = samples["split"].map(limits).astype(float).fillna(np.inf).to_numpy()
-    return _subset(source, samples.groupby(["split", "label"]).cumcount().to_numpy() < limit)
+    number_in_class = samples.groupby(["split", "label"]).cumcount().to_numpy()
+    return _select_samples(source, number_in_class < limit)
 
 
-def with_val_from_train(source: Source, shares: Sequence[float]) -> Source:
-    """The source with a part of its training samples as val; its own val becomes test.
+def draw_val_from_train(source: Source, shares: Sequence[float]) -> Source:
+    """Make a part of the training samples val, and the source's own val test.
 
     shares: of train, val and test; val is drawn in the proportion of the first two, by class, and
     the samples of a unit stay together.
@@ -84,7 +85,7 @@ def with_val_from_train(source: Source, shares: Sequence[float]) -> Source:
     units = None
     if source.units is not None:
         units = list(compress(source.units, is_train))
-    splits[is_train] = completed(
+    splits[is_train] = complete_splits(
         "val from train",
         [UNSPLIT] * int(is_train.sum()),
         source.labels[is_train],
@@ -94,53 +95,56 @@ def with_val_from_train(source: Source, shares: Sequence[float]) -> Source:
     return replace(source, splits=splits)
 
 
-def of_classes(source: Source, names: Sequence[str]) -> Source:
-    """Only the samples of these classes, in the same order.
+def select_classes(source: Source, names: Sequence[str]) -> Source:
+    """Keep only the samples of these classes, in the same order.
 
     Raises SourceError for an unknown class.
     """
     _check_classes("source.only", names, source)
     labels = [label for label, name in enumerate(source.classes) if name in names]
-    selected = _subset(source, np.isin(source.labels, labels))
+    selection = _select_samples(source, np.isin(source.labels, labels))
     return replace(
-        selected,
-        labels=np.searchsorted(labels, selected.labels),
+        selection,
+        labels=np.searchsorted(labels, selection.labels),
         classes=[source.classes[label] for label in labels],
     )
 
 
 def _check_classes(setting: str, names: Sequence[str], source: Source) -> None:
+    """Raise SourceError for a class that the source does not have."""
     for name in names:
         if name not in source.classes:
-            raise SourceError(setting, [f"there is no class {name!r}{meant(name, source.classes)}"])
+            raise SourceError(
+                setting, [f"there is no class {name!r}{did_you_mean(name, source.classes)}"]
+            )
 
 
-def _subset(source: Source, keep: np.ndarray) -> Source:
-    """The samples selected by `keep`, (N,) bool."""
+def _select_samples(source: Source, keep: np.ndarray) -> Source:
+    """Keep the samples that `keep`, (N,) bool, marks."""
 
-    def subset(column: Sequence[Text] | None) -> list[Text] | None:
+    def select(column: Sequence[Text] | None) -> list[Text] | None:
         return None if column is None else list(compress(column, keep))
 
     return replace(
         source,
-        images=_image_subset(source, keep),
+        images=_select_images(source, keep),
         labels=source.labels[keep],
         splits=source.splits[keep],
-        names=subset(source.names),
-        units=subset(source.units),
+        names=select(source.names),
+        units=select(source.units),
     )
 
 
-def _image_subset(source: Source, keep: np.ndarray) -> Iterator[np.ndarray]:
-    """The blocks, reduced to the images selected by `keep`, (N,) bool."""
+def _select_images(source: Source, keep: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the blocks with only the images that `keep`, (N,) bool, marks."""
     start = 0
     for block in source.blocks():
         yield block[keep[start : start + len(block)]]
         start += len(block)
 
 
-def _resized(source: Source, size: int) -> Iterator[np.ndarray]:
-    """The blocks with every image resized to size x size."""
+def _resize_images(source: Source, size: int) -> Iterator[np.ndarray]:
+    """Yield the blocks with every image resized to size x size."""
     for block in source.blocks():
         if not len(block):
             continue
@@ -150,9 +154,10 @@ def _resized(source: Source, size: int) -> Iterator[np.ndarray]:
             yield np.stack([resize(image, (size, size)) for image in block])
 
 
-def altered(source: Source, settings: AlterSettings, stage: Stage) -> Source:
-    """The source, altered. Altered samples have the unit ALTERED; two near-duplicates share a unit.
+def alter_samples(source: Source, settings: AlterSettings, stage: Stage) -> Source:
+    """Alter some samples, e.g. their labels, to test whether forgetting them undoes the damage.
 
+    Altered samples get the unit ALTERED; two near-duplicates share a unit. Kinds:
     `confusion`: samples of two classes are labeled as the other; their test samples keep their
     labels (interclass confusion, Goel et al. 2024). `patch`: samples of all other classes get a
     patch and the label of one; half of their test samples get only the patch. `twins`: samples
@@ -161,53 +166,59 @@ def altered(source: Source, settings: AlterSettings, stage: Stage) -> Source:
     """
     _check_classes("source.alter.classes", settings.classes, source)
     classes = [source.classes.index(name) for name in settings.classes]
-    train = source.splits == "train"
+    is_train = source.splits == "train"
+    is_test = source.splits == "test"
     generator = stage.numpy_generator()
-    of_these = np.isin(source.labels, classes)
+    in_classes = np.isin(source.labels, classes)
     if settings.kind == "twins":
-        return _twins(source, _drawn(train, settings.share, generator))
+        return _add_near_duplicates(source, _draw_share(is_train, settings.share, generator))
     labels = source.labels.copy()
     if settings.kind == "confusion":
-        wrong = _drawn(train & of_these, settings.share, generator)
-        labels[wrong] = sum(classes) - labels[wrong]
-        marked = wrong | (of_these & (source.splits == "test"))
-        return replace(source, labels=labels, units=_units(marked))
-    wrong = _drawn(train & ~of_these, settings.share, generator)
-    labels[wrong] = classes[0]
-    marked = wrong | _drawn((source.splits == "test") & ~of_these, 0.5, generator)
-    return replace(source, labels=labels, units=_units(marked), images=_patched(source, marked))
+        is_mislabeled = _draw_share(is_train & in_classes, settings.share, generator)
+        labels[is_mislabeled] = sum(classes) - labels[is_mislabeled]  # the other one of the two
+        is_altered = is_mislabeled | (in_classes & is_test)
+        return replace(source, labels=labels, units=_mark_with_units(is_altered))
+    is_mislabeled = _draw_share(is_train & ~in_classes, settings.share, generator)
+    labels[is_mislabeled] = classes[0]
+    is_altered = is_mislabeled | _draw_share(is_test & ~in_classes, 0.5, generator)
+    return replace(
+        source,
+        labels=labels,
+        units=_mark_with_units(is_altered),
+        images=_add_patches(source, is_altered),
+    )
 
 
-def _drawn(among: np.ndarray, share: float, generator: np.random.Generator) -> np.ndarray:
-    """A random share of the samples in `among`. Both are (N,) bool."""
-    rows = np.flatnonzero(among)
+def _draw_share(candidates: np.ndarray, share: float, generator: np.random.Generator) -> np.ndarray:
+    """Draw a share of the samples that `candidates`, (N,) bool, marks. Returns (N,) bool."""
+    rows = np.flatnonzero(candidates)
     if not round(share * len(rows)):
         raise SourceError(
             "source.alter.share", [f"{share} of {len(rows)} samples that may be altered is none"]
         )
-    drawn = np.zeros(len(among), dtype=bool)
-    drawn[generator.choice(rows, size=round(share * len(rows)), replace=False)] = True
-    return drawn
+    is_drawn = np.zeros(len(candidates), dtype=bool)
+    is_drawn[generator.choice(rows, size=round(share * len(rows)), replace=False)] = True
+    return is_drawn
 
 
-def _units(marked: np.ndarray) -> list[str | None]:
-    return [ALTERED if each else None for each in marked.tolist()]
+def _mark_with_units(is_altered: np.ndarray) -> list[str | None]:
+    return [ALTERED if flag else None for flag in is_altered.tolist()]
 
 
-def _patched(source: Source, marked: np.ndarray) -> Iterator[np.ndarray]:
-    """The blocks, with a checkered patch in the lower right corner of those that are marked."""
+def _add_patches(source: Source, has_patch: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the blocks with a checkered patch in the lower right corner of some images."""
     start = 0
     for block in source.blocks():
         side = max(round(PATCH * block.shape[1]), 2)
         patch = np.where(np.indices((side, side)).sum(axis=0) % 2, 255, 0)[:, :, None]
-        changed = block.copy()
-        changed[marked[start : start + len(block)], -side:, -side:] = patch
+        patched_block = block.copy()
+        patched_block[has_patch[start : start + len(block)], -side:, -side:] = patch
         start += len(block)
-        yield changed
+        yield patched_block
 
 
-def _twins(source: Source, has_twin: np.ndarray) -> Source:
-    """The source, followed by a near-duplicate of each sample in `has_twin`, (N,) bool."""
+def _add_near_duplicates(source: Source, has_twin: np.ndarray) -> Source:
+    """Append a near-duplicate of each sample that `has_twin`, (N,) bool, marks."""
     rows = np.flatnonzero(has_twin).tolist()
     units: list[str | None] = [None] * len(has_twin)
     for row in rows:
@@ -220,7 +231,7 @@ def _twins(source: Source, has_twin: np.ndarray) -> Source:
         twins: list[np.ndarray] = []
         for block in source.blocks():
             for image in block[has_twin[start : start + len(block)]]:
-                twins.append(_near_duplicate(image))
+                twins.append(_make_near_duplicate(image))
             start += len(block)
             yield block
         yield np.stack(twins)
@@ -235,8 +246,8 @@ def _twins(source: Source, has_twin: np.ndarray) -> Source:
     )
 
 
-def _near_duplicate(image: np.ndarray) -> np.ndarray:
-    """(H, W, 3) uint8: without its upper and left edge, at the same size, and brighter."""
+def _make_near_duplicate(image: np.ndarray) -> np.ndarray:
+    """Cut off the upper and left edge of an image (H, W, 3) uint8, resize it back, and brighten it."""
     edge = max(image.shape[0] // 16, 1)
     brighter = np.clip(BRIGHTER * image[edge:, edge:].astype(np.float64), 0, 255).astype(np.uint8)
     return resize(brighter, (image.shape[0], image.shape[0]))

@@ -11,7 +11,7 @@ UNSPLIT = ""  # stands for the split of samples whose source names none
 VAL_SHARE = 0.4  # of an original validation or test set: 40 % val, 60 % test (app. B.1)
 
 
-def held_out(name: str, count: int, val: int | None = None) -> np.ndarray:
+def split_held_out(name: str, count: int, val: int | None = None) -> np.ndarray:
     """Split `count` held-out samples into val and test at random: (count,) names.
 
     name: the data set, which seeds the draw; val: how many become val, by default 40 % (app. B.1).
@@ -22,36 +22,37 @@ def held_out(name: str, count: int, val: int | None = None) -> np.ndarray:
     return splits
 
 
-def completed(
+def complete_splits(
     name: str,
-    named: Sequence[str],
+    split_names: Sequence[str],
     labels: np.ndarray,
     shares: list[float],
     units: Sequence[str | None] | None = None,
 ) -> np.ndarray:
-    """The split of each sample: (N,) names.
+    """Complete the splits that a source names. Returns the split of each sample: (N,) names.
 
-    named: the splits that the source names, all or none; without val, test is divided.
-    shares: of train, val and test within each class, if the source names none. All samples of a
-    unit are in the split of its first sample.
+    split_names: of all samples, or empty texts. Without val, test is divided. shares: of train, val
+    and test within each class, if the source names no splits. All samples of a unit are in the
+    split of its first sample.
     """
     # The first sample of each sample's unit decides the split; a sample without a unit is its own.
-    first = np.arange(len(labels))
+    first_samples = np.arange(len(labels))
     first_of_unit: dict[str, int] = {}
     for number, unit in enumerate(units or []):
         if unit:
-            first[number] = first_of_unit.setdefault(unit, number)
-    if UNSPLIT in named:
-        firsts, of = np.unique(first, return_inverse=True)
-        return by_class(name, labels[firsts], shares)[of]
-    splits = np.array(named, dtype="<U5")
-    if "val" not in named:
-        firsts, of = np.unique(first[splits == "test"], return_inverse=True)
-        splits[splits == "test"] = held_out(name, len(firsts))[of]
+            first_samples[number] = first_of_unit.setdefault(unit, number)
+    if UNSPLIT in split_names:
+        deciding_samples, positions = np.unique(first_samples, return_inverse=True)
+        return split_by_class(name, labels[deciding_samples], shares)[positions]
+    splits = np.array(split_names, dtype="<U5")
+    if "val" not in split_names:
+        is_test = splits == "test"
+        deciding_samples, positions = np.unique(first_samples[is_test], return_inverse=True)
+        splits[is_test] = split_held_out(name, len(deciding_samples))[positions]
     return splits
 
 
-def by_class(name: str, labels: np.ndarray, shares: list[float]) -> np.ndarray:
+def split_by_class(name: str, labels: np.ndarray, shares: list[float]) -> np.ndarray:
     """Split samples within each class into these shares of train, val and test: (N,) names."""
     splits = np.empty(len(labels), dtype="<U5")
     generator = Stage(name, "split").numpy_generator()
@@ -62,14 +63,14 @@ def by_class(name: str, labels: np.ndarray, shares: list[float]) -> np.ndarray:
     return splits
 
 
-def expect(name: str, splits: np.ndarray) -> None:
+def require_published_sizes(name: str, splits: np.ndarray) -> None:
     """Raise ValueError if a split of a published data set lacks its published number of samples."""
     size = SIZES[name]
     counts = {"train": size.train, "val": size.val, "test": size.test}
-    present = {split: int((splits == split).sum()) for split in counts}
-    if present != counts:
+    present_counts = {split: int((splits == split).sum()) for split in counts}
+    if present_counts != counts:
         raise ValueError(
-            f"{name} should have {counts} images, but the files here hold {present}: get them anew"
+            f"{name} should have {counts} images, but the files here hold {present_counts}: get them anew"
         )
 
 

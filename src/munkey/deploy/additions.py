@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from munkey.core.console import counted
+from munkey.core.console import pluralize
 from munkey.data.intake.unit_names import unit_names
 from munkey.deploy.errors import PictureError, first_ten
 from munkey.deploy.model.images import Images
@@ -31,11 +31,11 @@ class _NewRows(NamedTuple):
 
 
 class Additions:
-    """Adds samples to a model. alone: keeps other threads from changing the memory meanwhile."""
+    """Adds samples to a model. lock: keeps other threads from changing the memory meanwhile."""
 
-    def __init__(self, model: LiveModel, alone: Callable[[], AbstractContextManager[None]]) -> None:
+    def __init__(self, model: LiveModel, lock: Callable[[], AbstractContextManager[None]]) -> None:
         self._model = model
-        self._alone = alone
+        self._lock = lock
 
     def add(
         self,
@@ -51,8 +51,8 @@ class Additions:
         pictures, rows = model.read(images)
         class_numbers = model.samples.class_numbers(labels)
         if len(class_numbers) != len(pictures.images):
-            label_count = counted(len(class_numbers), "label")
-            raise ValueError(f"{label_count} for {counted(len(pictures.images), 'picture')}")
+            label_count = pluralize(len(class_numbers), "label")
+            raise ValueError(f"{label_count} for {pluralize(len(pictures.images), 'picture')}")
         contents = model.content_digests(pictures, rows)
         # This also refuses a forked child, before torch is touched.
         blocked = np.flatnonzero(model.store.are_blocked(contents))
@@ -71,7 +71,7 @@ class Additions:
         else:
             # A trained neighbor lends its token for each answer, see `Retriever`.
             tokens = np.zeros((len(keys), model.manifest.token_dim), dtype=np.float32)
-        with self._alone():
+        with self._lock():
             ids = np.arange(self.next_id, self.next_id + len(keys))
             new = _NewRows(ids, keys, tokens, class_numbers, pictures.files, units, contents)
             return self._enter(new, allow_blocked)
@@ -88,7 +88,7 @@ class Additions:
         model = self._model
         assert model.fitted_model is not None
         stored_keys = model.fitted_model.family.stored(keys)
-        with self._alone():
+        with self._lock():
             manifest = model.manifest
             has_pictures = manifest.encoder is not None
             chooses_ids = ids is not None and not has_pictures

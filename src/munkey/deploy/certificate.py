@@ -19,9 +19,9 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, NonNegativeInt, PositiveInt, ValidationError
 
-from munkey.core.console import counted
+from munkey.core.console import pluralize
 from munkey.core.files import UnwritableFileError, atomic
-from munkey.core.templates import rendered
+from munkey.core.templates import render_template
 from munkey.deploy.model.manifest import self_digest
 from munkey.deploy.store import disk
 from munkey.deploy.store.chain import Receipt
@@ -221,7 +221,7 @@ def receipt_of(store: Store, sequence: int | None = None, request: str | None = 
         receipts = [receipt for receipt in receipts if sequence in receipt.sequences]
         missing = f", and none has the number {sequence}"
     if not receipts:
-        count = counted(store.deletions, "deleted sample")
+        count = pluralize(store.deletions, "deleted sample")
         raise CertificateError(f"the chain has {count}{missing}")
     return receipts[-1]
 
@@ -292,7 +292,7 @@ def faults(
         )
         return found_faults
     if certificate.ids is not None and len(set(certificate.ids)) != certificate.rows:
-        count = counted(certificate.rows, "row")
+        count = pluralize(certificate.rows, "row")
         found_faults.append(f"it says {count}, and its ids say otherwise")
     found_faults += store.chain_faults()
     if id_list is not None:
@@ -336,7 +336,7 @@ def _ids_faults(certificate: Certificate, store: Store, ids: list[int]) -> list[
     """
     ids_faults: list[str] = []
     if len(set(ids)) != certificate.rows:
-        count = counted(certificate.rows, "row")
+        count = pluralize(certificate.rows, "row")
         ids_faults.append(f"it says {count}, and {len(set(ids))} ids were given")
     view = store.view
     deleted = _microseconds(certificate.deleted)
@@ -477,4 +477,4 @@ def page_of(path: str | Path) -> Path:
 def html(certificate: Certificate) -> str:
     """The page: one file, no scripts, nothing loaded from elsewhere."""
     values = {"it": certificate, "text": certificate.model_dump_json(indent=2)}
-    return rendered(TEMPLATE, values)
+    return render_template(TEMPLATE, values)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from munkey.core.console import counted
+from munkey.core.console import pluralize
 from munkey.deploy import json_answers
 from munkey.deploy.certificate import Certificate
 from munkey.deploy.errors import UnknownNamesError
@@ -111,7 +111,7 @@ class Deletion(NamedTuple):
 class Deletions:
     """Plans deletions and carries them out, one at a time.
 
-    alone: keeps other threads from changing the memory meanwhile. loaded_sums: the sums that
+    lock: keeps other threads from changing the memory meanwhile. loaded_sums: the sums that
     answers have needed so far, if any; they follow each deletion.
     """
 
@@ -119,12 +119,12 @@ class Deletions:
         self,
         store: Store,
         samples: Samples,
-        alone: Callable[[], AbstractContextManager[None]],
+        lock: Callable[[], AbstractContextManager[None]],
         loaded_sums: Callable[[], "FittedModel | None"],
     ) -> None:
         self._store = store
         self._samples = samples
-        self._alone = alone
+        self._lock = lock
         self._loaded_sums = loaded_sums
 
     def plan(self, request: DeletionRequest) -> DeletionPlan:
@@ -205,7 +205,7 @@ class Deletions:
         they went meanwhile, with another request of the same table, say, it is recorded all the
         same. A request that never meant a sample is not recorded.
         """
-        with self._alone():
+        with self._lock():
             rows = self._store.known_rows(ids)
             unknown_ids = ids[rows < 0]
             earlier = None if number is None else self._store.receipt(number)
@@ -252,7 +252,7 @@ def require_new_number(number: str | None, earlier: Receipt | None, count: int) 
         outcome = "was carried out" if earlier.sequences else "found nothing"
         raise ValueError(
             f"request {number!r} {outcome} on {earlier.when.isoformat()}, and names"
-            f" {counted(count, 'sample')} that the memory holds; give this deletion another"
+            f" {pluralize(count, 'sample')} that the memory holds; give this deletion another"
             " number. Nothing was changed, for other requests of the same call either"
         )
 

@@ -44,8 +44,8 @@ def extract(
     """
     import torch
 
-    from munkey.core.gpu import products_in
-    from munkey.data.image_set import to_unit
+    from munkey.core.gpu import autocast
+    from munkey.data.image_set import to_unit_range
 
     starts = range(0, len(images), batch_size)
     blocks = [starts[i : i + BLOCK] for i in range(0, len(starts), BLOCK)]
@@ -57,10 +57,10 @@ def extract(
             remaining += block
     dtype = torch.float16 if device == "cuda" else torch.float32
     batches: list[np.ndarray] = []
-    with torch.inference_mode(), products_in(dtype, device):
+    with torch.inference_mode(), autocast(dtype, device):
         for start in show_progress(remaining):
             batch = images[start : start + batch_size]
-            pixels = to_unit(to_device(torch.from_numpy(filled_up(batch)), device))
+            pixels = to_unit_range(to_device(torch.from_numpy(filled_up(batch)), device))
             encoded = encode(pixels)[: len(batch)]
             batches.append(to_host(encoded.float()).numpy())
             if start in block_of_last_batch:

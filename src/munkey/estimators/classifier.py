@@ -18,8 +18,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from munkey.core.console import warn_user
-from munkey.data.intake.copies import copies_apart
-from munkey.data.intake.unit_names import large_units
+from munkey.data.intake.copies import conflicting_copies_warning
+from munkey.data.intake.unit_names import large_units_warning
 from munkey.deploy.errors import first_ten, unreadable_on_error
 from munkey.deploy.model.manifest import MEMORY, read_manifest
 from munkey.deploy.store import disk
@@ -437,16 +437,20 @@ def warn_of_copies(
     candidates = np.flatnonzero(counts[groups] > 1).tolist()
     contents = [rows[row].tobytes() for row in candidates]
     names = [f"id {ids[row]}" for row in candidates]
-    in_two_classes = copies_apart(contents, labels[candidates].tolist(), "class", names)
+    in_two_classes = conflicting_copies_warning(
+        contents, labels[candidates].tolist(), "class", names
+    )
     if in_two_classes:
         warn_user(in_two_classes)
-    of_two_units = copies_apart(contents, [units[row] for row in candidates], "unit", names)
+    of_two_units = conflicting_copies_warning(
+        contents, [units[row] for row in candidates], "unit", names
+    )
     if of_two_units:
         warn_user(of_two_units)
 
 
 def warn_of_large_units(units: Sequence[str | None]) -> None:
     """Warn if a unit has more than a tenth of all rows."""
-    warning = large_units(units)
+    warning = large_units_warning(units)
     if warning:
         warn_user(warning)

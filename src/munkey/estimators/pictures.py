@@ -9,7 +9,7 @@ from typing import Any, Self, cast, get_args
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from munkey.core.console import counted, progress, warn_user
+from munkey.core.console import pluralize, progress, warn_user
 from munkey.data.pictures import BESIDE, is_picture_name, skipped_files_warning
 from munkey.deploy.errors import PictureError
 from munkey.deploy.model.images import One, each, pixels, read_picture
@@ -178,7 +178,7 @@ def readable_pictures(
         warn_user(skipped_files_warning(others))
     if faults:
         listed = "\n".join(f"  - {fault}" for fault in faults)
-        warn_user(f"left out {counted(len(faults), 'picture')} that cannot be read:\n{listed}")
+        warn_user(f"left out {pluralize(len(faults), 'picture')} that cannot be read:\n{listed}")
     return pictures
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from munkey.core.console import counted
+from munkey.core.console import pluralize
 from munkey.data.intake.unit_names import unit_name
 from munkey.deploy.deletions import DeletionRequest
 from munkey.deploy.errors import first_ten
@@ -72,9 +72,9 @@ class DeletionReceipt:
 
     def __str__(self) -> str:
         if self.dry_run:
-            lines = [f"would forget {counted(len(self), 'row')} and keep {self.left:,}"]
+            lines = [f"would forget {pluralize(len(self), 'row')} and keep {self.left:,}"]
         else:
-            lines = [f"forgot {counted(len(self), 'row')}, {self.left:,} left"]
+            lines = [f"forgot {pluralize(len(self), 'row')}, {self.left:,} left"]
         if len(self):
             lines.append(f"ids {first_ten(self.tolist())}")
         else:

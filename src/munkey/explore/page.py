@@ -4,7 +4,7 @@ import json
 from importlib.resources import files
 from pathlib import Path
 
-from munkey.core.templates import rendered
+from munkey.core.templates import render_template
 from munkey.explore.contents import Contents, as_json
 
 ASSETS = Path(str(files("munkey.explore"))) / "assets"
@@ -22,7 +22,7 @@ def page(contents: Contents) -> str:
         "scripts": [Markup(script) for script in scripts],
         "data": Markup(embedded(contents)),
     }
-    return rendered(ASSETS / "page.html.j2", values)
+    return render_template(ASSETS / "page.html.j2", values)
 
 
 def embedded(contents: Contents) -> str:

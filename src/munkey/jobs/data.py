@@ -7,21 +7,21 @@ from typing import Any
 from munkey.core.console import warn
 from munkey.core.randomness import Stage
 from munkey.data.prepared import prepare
-from munkey.data.registry import reader_of
-from munkey.data.source_settings import altered, shaped
+from munkey.data.registry import find_reader
+from munkey.data.source_settings import alter_samples, apply_source_settings
 from munkey.experiment.params.load import load
 from munkey.settings import SourceSettings
 
 
 def data(images: Path, dataset: str, source: SourceSettings, config: Mapping[str, Any]) -> None:
     """Decode a data set. config: all parameters; another depth or rate needs other neighbors, no other preparation."""
-    loaded = shaped(reader_of(dataset, source).load(source), source)
+    loaded = apply_source_settings(find_reader(dataset, source).load(source), source)
     if source.alter:
-        loaded = altered(loaded, source.alter, Stage(dataset, "altered"))
+        loaded = alter_samples(loaded, source.alter, Stage(dataset, "altered"))
     prepare(
         loaded.with_progress(),
         images.parent,
         report=warn,
-        least=load(config).for_case(dataset).least_samples,
+        min_train=load(config).for_case(dataset).least_samples,
     )
     print(f"{len(loaded.labels)} images, {len(loaded.classes)} classes -> {images.parent}")

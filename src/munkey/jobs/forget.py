@@ -21,7 +21,7 @@ def groups_of(prepared: Dataset, sampling: str, stage: Stage, keyfile: Path | No
     """The training samples by class, unit, or cluster of their keys."""
     if sampling != "cluster":
         kind = "class" if sampling == "class" else "unit"
-        return forget_draws.groups_of(prepared, kind)
+        return forget_draws.group_samples(prepared, kind)
     assert keyfile
     members = keys.read(keyfile, prepared.ids_of("train"))
     return forget_draws.clusters(members.ids, members.keys, CLUSTER, stage)
@@ -58,7 +58,7 @@ def forget(images: Path, forget: Path, dataset: str, seed: int, rate: str, draw:
         listed = draw.listed
         entries = forget_draws.read_list(listed)
         samples = read_csv(images.parent / "samples.csv")
-        forget_ids = forget_draws.listed_ids(entries, samples, listed)
+        forget_ids = forget_draws.find_listed_ids(entries, samples, listed)
         forget_draws.require_listed_share(listed, len(forget_ids), len(members), float(rate))
         if len(set(labels[~np.isin(members, forget_ids)].tolist())) < 2:
             raise ValueError(
@@ -68,20 +68,22 @@ def forget(images: Path, forget: Path, dataset: str, seed: int, rate: str, draw:
         groups = groups_of(prepared, sampling, stage / "clusters", draw.keyfile)
         forget_ids = forget_draws.draw_groups(groups, labels, float(rate), draw.names, generator)
         if sampling == "one-of-unit":
-            forget_ids = forget_draws.first_of_each(groups, forget_ids)
+            forget_ids = forget_draws.lowest_ids(groups, forget_ids)
     elif sampling == "known":
         groups = groups_of(prepared, sampling, stage, draw.keyfile)
-        forget_ids = forget_draws.known_share(groups, names, float(rate), generator)
+        forget_ids = forget_draws.draw_share(groups, names, float(rate), generator)
     elif draw.neighbors and sampling == "relied-on":
-        test_units = forget_draws.groups_of(prepared, "unit", "test")
-        forget_draws.existing(test_units, names)
-        queries = test_units.ids[np.isin(test_units.of, list(names))]
+        test_units = forget_draws.group_samples(prepared, "unit", "test")
+        forget_draws.check_group_names(test_units, names)
+        queries = test_units.ids[np.isin(test_units.names, list(names))]
         near = read(draw.neighbors, queries)
         forget_ids = np.unique(near.first(draw.k).ids)
     elif draw.neighbors:
         voters = read_others(draw.neighbors, members, draw.depth - 1).ids
         votes = vote_shares(Members(members, labels), voters)
-        forget_ids = forget_draws.ranked(members, votes, float(rate), sampling, generator)
+        forget_ids = forget_draws.draw_by_difficulty(
+            members, votes, float(rate), sampling, generator
+        )
     else:
         forget_ids = forget_draws.draw(members, labels, float(rate), sampling, generator)
     forget_sets.write(forget, forget_ids)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from munkey.core.console import progress
-from munkey.core.files import DamagedFileError, read_json, sum_file, write_json
+from munkey.core.files import DamagedFileError, checksum_path, read_json, write_json
 from munkey.core.ids import rows_of
 from munkey.data import forget_sets, prepared
 from munkey.data.source import SourceError
@@ -54,7 +54,7 @@ def keys(
         write(keyfile, *same_keys)
     else:
         encode = build(settings, device)
-        show_progress = partial(progress, what="batch", unit="images", each=size)
+        show_progress = partial(progress, what="batch", unit="images", units_per_item=size)
         name = hashlib.sha256(f"{origin} {keyfile}".encode()).hexdigest()[:16]
         blocks = Path("cache") / "keys" / name
         vectors = extract(encode, dataset.images, size, device, show_progress, blocks)
@@ -97,7 +97,7 @@ def _same_elsewhere(keyfile: Path, origin: dict[str, Any]) -> Keys | None:
 
 def _sum(file: Path) -> str:
     """The SHA-256 that stands beside a file."""
-    return sum_file(file).read_text().split()[0]
+    return checksum_path(file).read_text().split()[0]
 
 
 def neighbors(

@@ -39,7 +39,7 @@ def half(
     if pool_of in ("class", "unit", "cluster"):
         groups = groups_of(prepared, pool_of, stage / "clusters", keyfile)
         both = forget_draws.group_halves(groups, labels, pool, *stages)
-        units = dict(zip(groups.ids.tolist(), groups.of.tolist(), strict=True))
+        units = dict(zip(groups.ids.tolist(), groups.names.tolist(), strict=True))
     else:
         both = forget_draws.halves(members, labels, pool, *stages)
     if draw:

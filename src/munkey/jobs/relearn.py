@@ -13,7 +13,7 @@ from munkey.core.diverged import DIVERGED, DivergedError
 from munkey.core.files import write_csv, write_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets, prepared
-from munkey.data.image_set import image_set, resident
+from munkey.data.image_set import image_set, move_to_gpu_if_it_fits
 from munkey.encoders import keys
 from munkey.evaluation.metrics import accuracy
 from munkey.evaluation.streams import Answered, Asker, Stream, moments, stream_of
@@ -58,7 +58,7 @@ def relearn(
     split = forget_sets.split(data, files.forget)
     stage = Stage(seed, dataset, "relearn", family.name)
     recipe = family.recipe(settings, stage, training_inputs.selected(files.selected))
-    samples = resident(image_set(data, split.retain), device, around.resident_share)
+    samples = move_to_gpu_if_it_fits(image_set(data, split.retain), device, around.resident_share)
     members = training_inputs.member_keys(
         family, recipe, samples.ids, files.keyfile, files.neighbors
     )
@@ -98,7 +98,9 @@ def trace(
     data = prepared.load(files.images.parent)
     model_family = FAMILIES[family]
     device = around.device
-    samples = resident(image_set(data, data.ids_of("train")), device, around.resident_share)
+    samples = move_to_gpu_if_it_fits(
+        image_set(data, data.ids_of("train")), device, around.resident_share
+    )
     stage = model_family.stage(seed, dataset, "full")  # the original's: the same to the bit
     recipe = model_family.recipe(settings, stage, training_inputs.selected(files.selected))
     members = training_inputs.member_keys(

@@ -7,7 +7,14 @@ from pathlib import Path
 from munkey.core.console import progress
 from munkey.core.device import Stopwatch
 from munkey.core.diverged import DIVERGED
-from munkey.core.files import read_bytes, read_json, read_table, sealed, write_csv, write_json
+from munkey.core.files import (
+    atomic_with_checksum,
+    read_bytes,
+    read_json,
+    read_table,
+    write_csv,
+    write_json,
+)
 from munkey.data import prepared
 from munkey.evaluation import selection
 from munkey.evaluation.search import choose, scorer, search_result
@@ -58,7 +65,7 @@ def search(
     scores = list(map(score_of.get, range(len(candidate_records))))
     outcome = search_result(scores, candidate_records, best, before, watch.seconds)
     write_json(found, outcome)
-    with sealed(system) as temporary:
+    with atomic_with_checksum(system) as temporary:
         temporary.write_bytes(read_bytes(candidates.systems[best]))
     write_json(record, candidate_records[best] | {"search_s": outcome["search_s"]})
 

@@ -9,7 +9,7 @@ from munkey.core.console import warn
 from munkey.core.device import Stopwatch
 from munkey.core.diverged import DIVERGED, DivergedError
 from munkey.data import forget_sets, prepared
-from munkey.data.image_set import image_set, resident
+from munkey.data.image_set import image_set, move_to_gpu_if_it_fits
 from munkey.encoders import keys
 from munkey.experiment.run.job import Surroundings, now
 from munkey.experiment.run.record import write_record
@@ -60,7 +60,7 @@ def train(
         return
     selected = training_inputs.selected(files.selected)
     recipe = model_family.recipe(settings, model_family.stage(seed, dataset, subset), selected)
-    samples = resident(image_set(data, retain), device, around.resident_share)
+    samples = move_to_gpu_if_it_fits(image_set(data, retain), device, around.resident_share)
     members = training_inputs.member_keys(
         model_family, recipe, samples.ids, files.keyfile, files.neighbors
     )

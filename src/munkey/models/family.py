@@ -671,7 +671,7 @@ SomeFamily = TypeVar("SomeFamily", bound=Family)
 
 def family(kind: type[SomeFamily]) -> type[SomeFamily]:
     """Register a family under its name. Raises ValueError where another family has its letter."""
-    for other in FAMILIES.so_far():
+    for other in FAMILIES.loaded_entries():
         if kind.letter == other.letter and kind.name != other.name:
             raise ValueError(
                 f"the families {other.name!r} and {kind.name!r} have the same letter, {kind.letter!r}"

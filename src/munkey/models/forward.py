@@ -32,7 +32,7 @@ def supervise(learner: Learner, training: Training) -> Trained:
     settings = recipe.train
     order = (recipe.stage / "order").torch_generator()
     crops = (recipe.stage / "crops").torch_generator()
-    augment = Augmentation.of(recipe.data, settings)
+    augment = Augmentation.from_settings(recipe.data, settings)
     model = learner.system.weights()
 
     def batches(_: int) -> Loader:

@@ -11,7 +11,7 @@ from safetensors.torch import save as serialized
 
 from munkey.core.device import to_host
 from munkey.core.diverged import DIVERGED, DivergedError
-from munkey.core.files import read_bytes, sealed
+from munkey.core.files import atomic_with_checksum, read_bytes
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.models.family import FAMILIES, Architecture, System
 
@@ -35,13 +35,13 @@ def save(path: str | Path, system: System) -> None:
     # A single entry of metadata, since safetensors writes several in any order.
     described = {"family": system.family, "architecture": asdict(system.architecture)}
     metadata = {"system": json.dumps(described, sort_keys=True)}
-    with sealed(path) as temporary:
+    with atomic_with_checksum(path) as temporary:
         temporary.write_bytes(serialized(tensors, metadata))
 
 
 def save_diverged(path: str | Path, why: str) -> None:
     """Write a system without weights, for a job that diverged. why: the reason, and the log."""
-    with sealed(path) as temporary:
+    with atomic_with_checksum(path) as temporary:
         temporary.write_bytes(serialized({}, {DIVERGED: why}))
 
 

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 import torch
 from torch import Tensor
 
-from munkey.core.gpu import loss_scaler, products_in
+from munkey.core.gpu import autocast, loss_scaler
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -26,7 +26,7 @@ class Precision:
 
     def forward(self) -> AbstractContextManager[object]:
         """The context for a forward pass."""
-        return products_in(DTYPES[self.name], self.device)
+        return autocast(DTYPES[self.name], self.device)
 
     def descend(self, loss: Tensor, optimizer: torch.optim.Optimizer) -> None:
         """Backward pass and optimizer step. Does not wait for the device."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from munkey.core.device import to_device, to_host
-from munkey.data.image_set import ImageSet, Labeled, LabeledImages, TensorSet
+from munkey.data.image_set import ImageSet, LabeledImages, LabeledSet, TensorSet
 from munkey.data.loader import Batch, Loader
 from munkey.models.family import System
 from munkey.training.checkpoint import History
@@ -20,13 +20,13 @@ from munkey.unlearn.contract import Request
 Objective = Callable[[nn.Module, Tensor, Tensor], Outcome]
 
 
-def plain(samples: Labeled, index: Tensor, request: Request) -> LabeledImages:
+def plain(samples: LabeledSet, index: Tensor, request: Request) -> LabeledImages:
     """A batch (B, 3, S, S) with labels (B,), resized without cropping as at test time."""
     images, labels = samples.batch(index, request.device)
-    return LabeledImages(request.tuning.augment.plain(images), labels)
+    return LabeledImages(request.tuning.augment.eval_transform(images), labels)
 
 
-def endless(samples: Labeled, batch_size: int, request: Request) -> Iterator[LabeledImages]:
+def endless(samples: LabeledSet, batch_size: int, request: Request) -> Iterator[LabeledImages]:
     """Augmented batches without end: each pass over the samples has new crops and a new order."""
     while True:
         for index in shuffled(len(samples), batch_size, request.generator):
@@ -120,7 +120,7 @@ def repelling_noise(
     targets = to_device(labels, request.device)
     optimizer = torch.optim.Adam([noise], lr=0.1)  # 0.1 here and below as in UNSIR's code
     for _ in range(steps):
-        inputs = augment.plain(augment.mean + augment.std * noise)
+        inputs = augment.eval_transform(augment.mean + augment.std * noise)
         penalty = 0.1 * inputs.square().sum(dim=(1, 2, 3)).mean()
         loss = penalty - F.cross_entropy(model(inputs), targets)
         (noise.grad,) = torch.autograd.grad(loss, noise)  # spares the weights' gradients
@@ -151,7 +151,7 @@ def rising_and_falling(epochs: int) -> Callable[[float], float]:
     return lambda done: min((int(done) + 1) / middle, (epochs - int(done)) / (epochs + 1 - middle))
 
 
-def accuracy(model: nn.Module, samples: Labeled, request: Request) -> float:
+def accuracy(model: nn.Module, samples: LabeledSet, request: Request) -> float:
     """Top-1 accuracy in percent, not augmented. Only for methods that are defined by it (SCRUB)."""
     hits = []
     with torch.no_grad():
@@ -165,7 +165,7 @@ def finetune(  # noqa: PLR0913  # where methods differ; the last three by name
     system: System,
     request: Request,
     lr_factor: float,
-    samples: Labeled,
+    samples: LabeledSet,
     objective: Objective = cross_entropy,
     only: str = "",
     schedule: Callable[[float], float] = lambda _: 1.0,
@@ -227,7 +227,7 @@ def optimizer_of(model: nn.Module, request: Request) -> torch.optim.AdamW:
 
 
 def fitted(
-    samples: Labeled,
+    samples: LabeledSet,
     step: Callable[[Batch], Outcome],
     optimizer: torch.optim.Optimizer,
     request: Request,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from munkey.data.augment import Augmentation
 from munkey.data.forget_sets import ForgetSplit
-from munkey.data.image_set import ImageSet, image_set, resident
+from munkey.data.image_set import ImageSet, image_set, move_to_gpu_if_it_fits
 from munkey.data.prepared import Dataset
 from munkey.models import system
 from munkey.models.family import Recipe, System
@@ -49,7 +49,7 @@ def parts(
     for part, part_ids in ids.items():
         sets[part] = image_set(dataset, part_ids)
         if f"{part} images" in declared:
-            sets[part] = resident(sets[part], device, resident_share)
+            sets[part] = move_to_gpu_if_it_fits(sets[part], device, resident_share)
     return sets
 
 
@@ -67,6 +67,6 @@ def tuning(recipe: Recipe | None, sections: Sections) -> Tuning | None:
     return Tuning(
         settings,
         recipe.train.lr,
-        Augmentation.of(recipe.data, recipe.train),
+        Augmentation.from_settings(recipe.data, recipe.train),
         recipe.train.precision,
     )

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from munkey.core.device import to_device, to_host
-from munkey.data.image_set import Labeled
+from munkey.data.image_set import LabeledSet
 from munkey.training.loop import shuffled
 from munkey.unlearn.contract import Request
 from munkey.unlearn.finetune import plain, subset
@@ -24,7 +24,7 @@ def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
 
 def batch_gradients(
     model: nn.Module,
-    samples: Labeled,
+    samples: LabeledSet,
     request: Request,
     batches: Iterable[Tensor],
     criterion: Criterion = F.cross_entropy,
@@ -42,7 +42,7 @@ def batch_gradients(
 
 def importances(
     model: nn.Module,
-    samples: Labeled,
+    samples: LabeledSet,
     request: Request,
     per_sample: bool = False,
     criterion: Criterion = F.cross_entropy,
@@ -109,7 +109,7 @@ def dampening(forgotten: Tensor, everything: Tensor, alpha: float, lam: float) -
     return factor.where(forgotten > alpha * everything, 1)
 
 
-def summed_gradients(model: nn.Module, samples: Labeled, request: Request) -> dict[str, Tensor]:
+def summed_gradients(model: nn.Module, samples: LabeledSet, request: Request) -> dict[str, Tensor]:
     """The sum over shuffled batches of the gradient of the mean cross-entropy, by name (SalUn)."""
     total = {name: torch.zeros_like(parameter) for name, parameter in trainable(model).items()}
     batches = shuffled(len(samples), request.tuning.settings.batch_size, request.generator)

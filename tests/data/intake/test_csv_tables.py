@@ -61,7 +61,7 @@ def test_all_lines_that_do_not_fit_are_named(tmp_path):
 
 def test_blanks_stay_where_they_are_asked_for(tmp_path):
     (tmp_path / "t.csv").write_text("a , b\n x,y \n")
-    table = read_table(tmp_path / "t.csv", trimmed=False)
+    table = read_table(tmp_path / "t.csv", strip=False)
     assert table.header == ("a", "b") and table.lines == ((2, (" x", "y ")),)
 
 

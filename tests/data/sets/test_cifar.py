@@ -11,7 +11,7 @@ from torchvision.datasets import CIFAR10, CIFAR100
 from munkey.data.download import MissingDataError
 from munkey.data.registry import DATASETS
 from munkey.data.sets import cifar
-from munkey.data.sets.cifar import combine, with_superclasses
+from munkey.data.sets.cifar import add_superclasses, combine
 from munkey.data.sizes import SIZES, Size
 from munkey.data.source import Source
 from tests.data.inputs import RNG, counts, settings
@@ -104,7 +104,7 @@ def test_superclasses_come_from_the_files_in_their_published_form(tmp_path):
         np.array(["train"] * 6),
         ["a", "b", "c"],
     )
-    found = with_superclasses(source, tmp_path)
+    found = add_superclasses(source, tmp_path)
     assert found.units == [
         "flowers",
         "fish",

@@ -11,7 +11,7 @@ from PIL import Image
 from munkey.data.prepared import prepare
 from munkey.data.registry import DATASETS
 from munkey.data.source import SourceError
-from munkey.data.source_settings import shaped
+from munkey.data.source_settings import apply_source_settings
 from tests.data.inputs import class_folders, counts, loaded, pets_in, picture, settings
 
 
@@ -144,7 +144,7 @@ def test_the_ways_out_of_a_class_that_is_too_small_lead_out(tmp_path):
     class_folders(tmp_path / "pets", {"many": 12, "more": 12, "few": 3})
     (tmp_path / "pets/none").mkdir()
     asked = settings(tmp_path / "pets", only=["many", "more"])
-    source = shaped(DATASETS["imagefolder"].load(asked), asked)
+    source = apply_source_settings(DATASETS["imagefolder"].load(asked), asked)
     assert loaded(source, tmp_path / "only").classes == ["many", "more"]
     (tmp_path / "pets/none").rmdir()
     thirds = source_of(tmp_path / "pets", shares=(0.34, 0.33, 0.33))
@@ -330,7 +330,7 @@ def test_a_pattern_without_one_group_is_refused(pattern, message):
 def test_a_pattern_where_there_are_no_paths_is_refused():
     asked = settings(units="(p)")
     with pytest.raises(SourceError, match="for folders of pictures alone"):
-        shaped(DATASETS["digits"].load(asked), asked)
+        apply_source_settings(DATASETS["digits"].load(asked), asked)
 
 
 def test_names_from_a_mac_are_those_that_people_type(tmp_path):
@@ -341,7 +341,7 @@ def test_names_from_a_mac_are_those_that_people_type(tmp_path):
             picture(tmp_path / path, seed=number + 10 * len(name) + (name == "cat"))
     source = source_of(tmp_path / "pets", units=r"(Zoë \d)_")
     assert source.classes == ["Bär", "cat"] and set(source.units) == {"Zoë 0", "Zoë 1", "Zoë 2"}
-    assert shaped(source, settings(only=["cat", "Bär"])).classes == ["Bär", "cat"]
+    assert apply_source_settings(source, settings(only=["cat", "Bär"])).classes == ["Bär", "cat"]
     picture(tmp_path / "pets/Bär/0.png", seed=99)
     with pytest.raises(SourceError, match="two folders are named 'Bär', in two forms of Unicode"):
         source_of(tmp_path / "pets")

@@ -10,7 +10,7 @@ from munkey.data.prepared import MOST_CLASSES, prepare
 from munkey.data.registry import DATASETS
 from munkey.data.sets import npz
 from munkey.data.source import SPLITS, SourceError
-from munkey.data.source_settings import shaped
+from munkey.data.source_settings import apply_source_settings
 from tests.data.inputs import RNG, counts, loaded, settings
 
 
@@ -113,7 +113,9 @@ def refusal(path, **kind):
     """What is said of a file that is refused."""
     with pytest.raises(SourceError) as refused:
         loaded(
-            shaped(DATASETS["npz"].load(settings(path, **kind)), settings(path, **kind)),
+            apply_source_settings(
+                DATASETS["npz"].load(settings(path, **kind)), settings(path, **kind)
+            ),
             path.parent / "out",
         )
     assert "elete" not in str(refused.value)
@@ -227,7 +229,9 @@ def test_arrays_that_cannot_be_used_are_named_with_their_shapes(tmp_path, part, 
 def test_images_of_other_sizes_are_taken_where_a_storage_size_is_set(tmp_path):
     changed(tmp_path / "x.npz", "test_images", lambda a: a[:, :5])
     sized = settings(tmp_path / "x.npz", size=4)
-    assert loaded(shaped(DATASETS["npz"].load(sized), sized), tmp_path / "out").images.shape == (
+    assert loaded(
+        apply_source_settings(DATASETS["npz"].load(sized), sized), tmp_path / "out"
+    ).images.shape == (
         21,
         4,
         4,

@@ -22,7 +22,7 @@ from munkey.data.decoding.picture_files import (
     PictureLimits,
     RefusedPictureError,
     TooManyPixelsError,
-    opened,
+    open_picture,
 )
 from munkey.data.pictures import decode
 from munkey.deploy.errors import PictureError
@@ -97,7 +97,7 @@ def test_a_picture_that_says_it_is_huge_or_a_thread_is_refused_before_it_is_deco
 def test_a_picture_of_any_shape_that_is_met_is_opened(size, tmp_path):
     (tmp_path / "one.png").write_bytes(claims(*size))
     with (tmp_path / "one.png").open("rb") as file:
-        assert opened(file, LIMITS.pixels).size == size
+        assert open_picture(file, LIMITS.pixels).size == size
 
 
 @pytest.mark.skipif(not features.check("jpg_2000"), reason="this Pillow was built without it")
@@ -108,11 +108,13 @@ def test_a_large_jpeg_2000_is_refused_before_it_is_decoded(tmp_path):
     )
     content, pack = (tmp_path / "one.jp2").read_bytes(), lambda side: struct.pack(">II", side, side)
     moderate, larger = (content.replace(pack(64), pack(side)) for side in (3162, 5000))
-    assert opened(BytesIO(moderate), LIMITS.pixels).size == (3162, 3162) and len(larger) == 171
+    assert (
+        open_picture(BytesIO(moderate), LIMITS.pixels).size == (3162, 3162) and len(larger) == 171
+    )
     with pytest.raises(
         RefusedPictureError, match="5000 x 5000 pixels; a picture may have 1 to 10,000,000"
     ):
-        opened(BytesIO(larger), LIMITS.pixels)
+        open_picture(BytesIO(larger), LIMITS.pixels)
 
 
 def tiled(*sides: int) -> bytes:
@@ -134,7 +136,7 @@ def tiled(*sides: int) -> bytes:
 @pytest.mark.parametrize("sides", [(1024, 1024), (16, 16, 12288, 12288)], ids=str)
 def test_a_tiff_of_usual_tiles_is_opened(sides):
     """Of a tag that stands twice, Pillow and libtiff take the first."""
-    assert opened(BytesIO(tiled(*sides)), LIMITS.pixels).size == (4, 4)
+    assert open_picture(BytesIO(tiled(*sides)), LIMITS.pixels).size == (4, 4)
 
 
 @pytest.mark.parametrize("sides", [(1040, 1024), (12288, 12288), (12288, 12288, 16, 16)], ids=str)
@@ -143,7 +145,7 @@ def test_a_tiff_whose_tile_is_larger_than_itself_is_refused_before_it_is_decoded
     with pytest.raises(
         RefusedPictureError, match=rf"has tiles of {sides[0]} x {sides[1]} pixels; a tile may have"
     ):
-        opened(BytesIO(tiled(*sides)), LIMITS.pixels)
+        open_picture(BytesIO(tiled(*sides)), LIMITS.pixels)
 
 
 def test_pictures_are_opened_and_decoded_one_after_the_other(tmp_path):
@@ -223,9 +225,9 @@ def test_where_a_picture_lay_is_named_in_full_and_in_utf_8(tmp_path):
 def test_the_first_picture_too_many_stops_a_request_before_anything_is_decoded(monkeypatch):
     file = BytesIO()
     Image.new("1", (40, 30)).save(file, "PNG")
-    looked_at = Mock(wraps=opened)
+    looked_at = Mock(wraps=open_picture)
     monkeypatch.setattr(picture_files, "opened", looked_at)
-    monkeypatch.setattr(picture_files, "upright", lambda picture: pytest.fail("was decoded"))
+    monkeypatch.setattr(picture_files, "to_upright_rgb", lambda picture: pytest.fail("was decoded"))
     with pytest.raises(TooManyPixelsError, match="2,400 pixels") as raised:
         picture_files.read([BytesIO(file.getvalue())] * 5, PictureLimits(1200, together=2000), None)
     assert raised.value.number == 1 and looked_at.call_count == 2

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from munkey.core.console import counted
+from munkey.core.console import pluralize
 from munkey.deploy.store.ledger import Ledger, LedgerState
 from munkey.deploy.store.matrices import Matrices
 from munkey.deploy.store.rows import NOWHERE, RECORD
@@ -70,8 +70,9 @@ def test_a_name_that_is_not_the_rows_own_is_found(statement, rows, folder):
         store.delete(raw(60)[0][:3])
     sql(statement)(folder)
     with Store.open(folder) as reader:
-        assert f"{counted(len(rows.split()), 'row')} not matching their commitment: {rows}" in str(
-            reader.verify()
+        assert (
+            f"{pluralize(len(rows.split()), 'row')} not matching their commitment: {rows}"
+            in str(reader.verify())
         )
 
 

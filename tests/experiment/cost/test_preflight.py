@@ -27,8 +27,8 @@ def empty(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(PublishedFile, "bytes_to_download", lambda file: 0)
     monkeypatch.setattr(preflight, "look_up", lambda name, revision: None)
-    monkeypatch.setattr(preflight, "gpu_visible", lambda: True)
-    monkeypatch.setattr(gpu, "is_there", lambda: True)
+    monkeypatch.setattr(preflight, "has_gpu", lambda: True)
+    monkeypatch.setattr(gpu, "is_available", lambda: True)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, 10**12))
 
 
@@ -54,11 +54,11 @@ def test_a_machine_with_all_of_it_is_ready():
     ("change", "why"),
     [
         (
-            lambda patch: patch.setattr(preflight, "gpu_visible", lambda: False),
+            lambda patch: patch.setattr(preflight, "has_gpu", lambda: False),
             "this machine shows none",
         ),
         (
-            lambda patch: patch.setattr(gpu, "is_there", lambda: False),
+            lambda patch: patch.setattr(gpu, "is_available", lambda: False),
             "driver does not fit this torch",
         ),
     ],
@@ -123,11 +123,11 @@ def test_a_disk_without_room_is_named_with_what_is_there_already(monkeypatch, tm
 def test_a_machine_that_was_not_benchmarked_has_the_speeds_of_a_cpu_that_was_and_a_gpu_none(
     monkeypatch,
 ):
-    monkeypatch.setattr(machines, "gpu_visible", lambda: False)
+    monkeypatch.setattr(machines, "has_gpu", lambda: False)
     monkeypatch.setattr(machines, "provenance", lambda params, device: {"device": "an abacus, CPU"})
     on = machine(folder=ROOT / machines.RESULTS)
     assert on.speeds == EPYC.speeds and not on.measured
     assert on.name == "this machine, not benchmarked, at the speed of AMD EPYC, CPU"
     assert machine(folder=Path("empty")).speeds == []
-    monkeypatch.setattr(machines, "gpu_visible", lambda: True)
+    monkeypatch.setattr(machines, "has_gpu", lambda: True)
     assert machine(folder=ROOT / machines.RESULTS).speeds == []

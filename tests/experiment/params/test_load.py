@@ -437,7 +437,7 @@ def test_a_misspelled_override_does_not_pass_as_a_data_set_of_ones_own(config, t
 def test_a_refused_file_is_named_to_those_who_use_it_and_to_nobody_else(
     config, monkeypatch, registry, name, unused, used
 ):
-    monkeypatch.setitem(registry.refused, name, "a/mine.py, line 3: why")
+    monkeypatch.setitem(registry.refusals, name, "a/mine.py, line 3: why")
     assert refusals() == ["a/mine.py, line 3: why"]
     for key, value in unused.items():
         config = changed(config, key, value)
@@ -449,7 +449,7 @@ def test_a_refused_file_is_named_to_those_who_use_it_and_to_nobody_else(
 
 def test_without_a_family_to_ablate_its_refused_file_is_named(monkeypatch):
     monkeypatch.setattr(FAMILIES, "_entries", {})
-    monkeypatch.setitem(FAMILIES.refused, "munkey", "families/munkey.py, line 3: why")
+    monkeypatch.setitem(FAMILIES.refusals, "munkey", "families/munkey.py, line 3: why")
     with pytest.raises(ParamsError, match=r"families/munkey\.py, line 3: why"):
         memory_family()
 

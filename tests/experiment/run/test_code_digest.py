@@ -299,7 +299,9 @@ def test_plug_ins_are_found_by_what_they_announce_and_not_imported(tmp_path, mon
         tmp_path, files | {f"shop9-1.0.dist-info/{name}": text for name, text in metadata.items()}
     )
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(plugins, "installed", plugins.installed.__wrapped__)
+    monkeypatch.setattr(
+        plugins, "installed_entry_points", plugins.installed_entry_points.__wrapped__
+    )
     assert plugin_packages() == {
         "shop9": Package(tmp_path / "shop9", "shop9 1.0"),
         "company9.tools": Package(tmp_path / "company9/tools", "shop9 1.0"),

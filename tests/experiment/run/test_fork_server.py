@@ -232,8 +232,8 @@ def test_forks_have_a_gpu_each_until_they_are_killed(run):
     (run.folder / "copy/munkey/core").mkdir()
     shutil.copy(gpu_seats.__file__, run.folder / "copy/munkey/core")
     env = {gpu_seats.VISIBLE: "GPU-a,GPU-b", gpu_seats.AT_ONCE: "2", "TMPDIR": str(run.folder)}
-    body = f"""from munkey.core.gpu_seats import take_one
-take_one()
+    body = f"""from munkey.core.gpu_seats import take_seat
+take_seat()
 print(os.environ["{gpu_seats.VISIBLE}"], 'MUNKEY_FORKED' in os.environ, flush=True)
 time.sleep(300)"""
     first, second = (run.start(body, env=env) for _ in range(2))

@@ -2,7 +2,7 @@
 
 The process has an alarm of the kernel's, which no decoder can keep waiting, and a bound on its
 memory. It is started with the first picture and serves this process until that ends. Its answers
-are JSON and bytes, never a pickle: who takes over a decoder gains nothing here.
+are JSON and bytes, never a pickle: a picture that takes over the decoder gains nothing here.
 """
 
 import atexit
@@ -40,9 +40,9 @@ SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM
 
 
 class Decoder:
-    """The process, started anew where it has ended.
+    """The process that decodes. It is started again if it has ended.
 
-    May be used from several threads, one after the other.
+    Several threads may use it; they take turns.
     """
 
     def __init__(self) -> None:
@@ -53,9 +53,9 @@ class Decoder:
     def read(
         self, pictures: Sequence[IO[bytes] | bytes], limits: PictureLimits, size: Size | None = None
     ) -> list[DecodedPicture]:
-        """Pictures, each resized to `size` (width, height) if that is given.
+        """Decode pictures. Each is resized to `size` (width, height) if that is given.
 
-        Raises RefusedPictureError, also where they are not decoded in time.
+        Raises RefusedPictureError for an unusable picture, or if decoding takes too long.
         """
         with self._turn:
             try:
@@ -64,7 +64,7 @@ class Decoder:
                 raise RefusedPictureError(self._why_it_ended(limits.seconds)) from error
             except RefusedPictureError:
                 raise
-            # an interrupt: what it would answer now is no answer to the next question
+            # E.g. an interrupt. The answer that is still to come would be taken for the next one.
             except BaseException:
                 self.stop()
                 raise
@@ -73,7 +73,7 @@ class Decoder:
         self, pictures: Sequence[IO[bytes] | bytes], limits: PictureLimits, size: Size | None
     ) -> list[DecodedPicture]:
         inputs = [_content_or_descriptor(picture) for picture in pictures]
-        connection = self._connected()
+        connection = self._connect()
         are_files = [isinstance(one, int) for one in inputs]
         request = {"are_files": are_files, "limits": asdict(limits), "size": size}
         connection.send_bytes(json.dumps(request).encode())
@@ -91,8 +91,8 @@ class Decoder:
             decoded_pictures.append(DecodedPicture(pixels, brightest))
         return decoded_pictures
 
-    def _connected(self) -> Connection:
-        """The connection to the process, which is started if there is none."""
+    def _connect(self) -> Connection:
+        """Return the connection to the process. Starts the process if it does not run."""
         if (
             self._process is not None
             and self._connection is not None
@@ -102,7 +102,7 @@ class Decoder:
         self.stop()
         ours, theirs = socket.socketpair()
         with theirs:
-            # What is imported there is what is imported here.
+            # The process must import the same packages as this one.
             path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "munkey.data.decoding.decoder", str(theirs.fileno())],
@@ -115,7 +115,7 @@ class Decoder:
         return self._connection
 
     def _why_it_ended(self, seconds: float) -> str:
-        """Why the process is gone, after it was asked."""
+        """Why the process ended while it was decoding, for the message."""
         process = self._process
         assert process
         self._connection = None
@@ -137,8 +137,8 @@ class Decoder:
         self._connection = None
         self._process = None
 
-    def leave(self) -> None:
-        """Let go of the parent's process in a forked child, which starts its own."""
+    def abandon(self) -> None:
+        """Abandon the parent's process in a forked child, which starts its own."""
         if self._connection:
             self._connection.close()
         self.__init__()  # type: ignore[misc]
@@ -159,13 +159,13 @@ def _content_or_descriptor(picture: IO[bytes] | bytes) -> bytes | int:
 
 _decoder = Decoder()
 atexit.register(_decoder.stop)
-os.register_at_fork(after_in_child=_decoder.leave)
+os.register_at_fork(after_in_child=_decoder.abandon)
 
 
-def decoded(
+def decode_pictures(
     pictures: Sequence[IO[bytes] | bytes], limits: PictureLimits, size: Size | None = None
 ) -> list[DecodedPicture]:
-    """Pictures by this process's decoder, as `Decoder.read` returns them."""
+    """Decode pictures with the decoder of this process, as `Decoder.read` does."""
     return _decoder.read(pictures, limits, size)
 
 
@@ -183,7 +183,7 @@ def _serve(connection: Connection) -> None:
                 files.append(os.fdopen(reduction.recv_handle(connection), "rb"))
             else:
                 files.append(BytesIO(connection.recv_bytes()))
-        # It ends the process by default, whatever code is running.
+        # SIGPROF ends the process by default, whatever code is running.
         signal.setitimer(signal.ITIMER_PROF, limits.seconds)
         try:
             pictures = read(files, limits, request["size"] and tuple(request["size"]))
@@ -207,11 +207,11 @@ def main() -> None:
 
     from PIL import Image, ImageOps  # noqa: F401
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who asked
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asked
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    most = MOST_MEMORY if hard == resource.RLIM_INFINITY else min(MOST_MEMORY, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+    limit = MOST_MEMORY if hard == resource.RLIM_INFINITY else min(MOST_MEMORY, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
     Image.init()  # before the first deadline
     with suppress(EOFError, ConnectionError):
         _serve(Connection(int(sys.argv[1])))

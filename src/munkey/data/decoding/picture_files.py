@@ -87,23 +87,26 @@ class DecodedPicture(NamedTuple):
 
 
 def read(files: list[IO[bytes]], limits: PictureLimits, size: Size | None) -> list[DecodedPicture]:
-    """Pictures, each resized to `size` (width, height) if that is given.
+    """Decode pictures. Each is resized to `size` (width, height) if that is given.
 
-    All headers are looked at before any pixel is decoded. Raises RefusedPictureError.
+    All headers are checked before any pixel is decoded. Raises RefusedPictureError.
     """
     pictures: list[Image] = []
     pixels = 0
     for number, file in enumerate(files):
-        with _naming(number):
-            picture = opened(file, limits.pixels)
+        with _number_in_errors(number):
+            picture = open_picture(file, limits.pixels)
         pixels += picture.width * picture.height
         if limits.together is not None and pixels > limits.together:
             raise TooManyPixelsError(f"{pixels:,} pixels", number)
         pictures.append(picture)
     decoded_pictures: list[DecodedPicture] = []
     for number in range(len(pictures)):
-        with _naming(number), pictures.pop(0) as picture:  # a picture keeps what was decoded of it
-            image = upright(picture, limits.white)
+        with (
+            _number_in_errors(number),
+            pictures.pop(0) as picture,
+        ):  # a picture keeps what was decoded of it
+            image = to_upright_rgb(picture, limits.white)
             brightest = None
             if _is_deep(picture):
                 brightest = int(np.asarray(picture).max())
@@ -114,8 +117,8 @@ def read(files: list[IO[bytes]], limits: PictureLimits, size: Size | None) -> li
 
 
 @contextmanager
-def _naming(number: int) -> Iterator[None]:
-    """Whatever Pillow raises on bytes that it cannot read becomes RefusedPictureError."""
+def _number_in_errors(number: int) -> Iterator[None]:
+    """Give errors the picture's number. Whatever else Pillow raises becomes RefusedPictureError."""
     try:
         yield
     except RefusedPictureError as error:
@@ -126,8 +129,8 @@ def _naming(number: int) -> Iterator[None]:
         raise RefusedPictureError(why, number) from error
 
 
-def opened(file: IO[bytes], most: int) -> "Image":
-    """A picture of at most so many pixels, which are not read yet.
+def open_picture(file: IO[bytes], max_pixels: int) -> "Image":
+    """Open a picture without reading its pixels.
 
     Raises RefusedPictureError, and whatever Pillow raises on bytes that it cannot read.
     """
@@ -141,55 +144,58 @@ def opened(file: IO[bytes], most: int) -> "Image":
     except UnidentifiedImageError as error:
         why = f"cannot be read as a picture, it is none of {', '.join(FORMATS)}"
         raise RefusedPictureError(why) from error
-    require_moderate(picture, most)
-    _require_moderate_file(picture, file)
+    require_plausible_size(picture, max_pixels)
+    _require_plausible_file(picture, file)
     return picture
 
 
-def require_moderate(picture: "Image", most: int) -> None:
+def require_plausible_size(picture: "Image", max_pixels: int) -> None:
     """Raise RefusedPictureError for a picture that is too large or has an impossible shape."""
     short, long = sorted(picture.size)
     if picture.format == "JPEG2000":
-        most = min(most, MOST_JPEG2000)
-    if not 0 < short * long <= most or long > min(MOST_SIDE, MOST_ASPECT * short):
+        max_pixels = min(max_pixels, MOST_JPEG2000)
+    if not 0 < short * long <= max_pixels or long > min(MOST_SIDE, MOST_ASPECT * short):
         raise RefusedPictureError(
-            f"{picture.width} x {picture.height} pixels; a picture may have 1 to {most:,}, sides of"
+            f"{picture.width} x {picture.height} pixels; a picture may have 1 to {max_pixels:,}, sides of"
             f" {MOST_SIDE:,} at most, one at most {MOST_ASPECT} times the other"
         )
     tile = [getattr(picture, "tag_v2", {}).get(tag, 0) for tag in (322, 323)]
-    is_whole = all(isinstance(side, int) for side in tile)
-    if not is_whole or tile[0] * tile[1] > max(short * long, MOST_TILE):
+    are_integers = all(isinstance(side, int) for side in tile)
+    if not are_integers or tile[0] * tile[1] > max(short * long, MOST_TILE):
         raise RefusedPictureError(
             f"has tiles of {tile[0]} x {tile[1]} pixels; a tile may have as many as the picture, or {MOST_TILE:,}"
         )
 
 
-def _require_moderate_file(picture: "Image", file: IO[bytes]) -> None:
-    """Raise RefusedPictureError where the file makes more work than its picture can need."""
+def _require_plausible_file(picture: "Image", file: IO[bytes]) -> None:
+    """Raise RefusedPictureError if decoding the file takes far more work than such a picture needs."""
     if picture.format not in (*ONE_PICTURE, "MPO"):
         return
     position = file.tell()
     size = file.seek(0, 2)
-    most = METADATA_BYTES + MOST_BYTES_PER_PIXEL * picture.width * picture.height
-    # A JPEG may hold others (MPO) or a film after its end, so there only what is decoded counts.
+    max_size = METADATA_BYTES + MOST_BYTES_PER_PIXEL * picture.width * picture.height
+    # A JPEG may hold other pictures (MPO) or a video after its end: count only the decoded bytes.
     if picture.format in ("JPEG", "MPO"):
         file.seek(0)
-        size, scans = _jpeg_work(file.read())
+        size, scans = _count_jpeg_scans(file.read())
         if scans > MOST_SCANS:
             raise RefusedPictureError(
                 f"has {scans:,} scans, each of which decodes the whole picture; a JPEG may have"
                 f" {MOST_SCANS}. Save it again as a baseline JPEG"
             )
-    if size > most:
+    if size > max_size:
         raise RefusedPictureError(
             f"{size:,} bytes for {picture.width} x {picture.height} pixels; a {picture.format} may"
-            f" have {most:,}. Save it again"
+            f" have {max_size:,}. Save it again"
         )
     file.seek(position)
 
 
-def _jpeg_work(content: bytes) -> tuple[int, int]:
-    """The bytes of a JPEG up to its end, and the scans in them, as its decoder meets them."""
+def _count_jpeg_scans(content: bytes) -> tuple[int, int]:
+    """Count the bytes of a JPEG up to its end marker, and the scans in them.
+
+    Walks from marker to marker, as the decoder does.
+    """
     scans = 0
     position = 0
     while marker := JPEG_MARKER.search(content, position):
@@ -204,16 +210,14 @@ def _jpeg_work(content: bytes) -> tuple[int, int]:
     return len(content), scans
 
 
-def upright(picture: "Image", white: int | None = None) -> np.ndarray:
-    """A picture as a data set stores it: (H, W, 3) uint8.
+def to_upright_rgb(picture: "Image", white: int | None = None) -> np.ndarray:
+    """Turn a picture upright, as its EXIF data says, and convert it to RGB: (H, W, 3) uint8.
 
-    Raises what Pillow raises on one that it cannot read.
-
-    white: as in `PictureLimits`.
+    white: as in `PictureLimits`. Raises whatever Pillow raises for a picture that it cannot read.
     """
     from PIL import ImageOps
 
-    return np.asarray(_rgb(ImageOps.exif_transpose(picture), white))
+    return np.asarray(_to_rgb(ImageOps.exif_transpose(picture), white))
 
 
 def _is_deep(picture: "Image") -> bool:
@@ -237,7 +241,7 @@ def dim_warning(brightest: Iterable[int | None], setting: str) -> str:
 
 
 def resize(image: np.ndarray, size: Size) -> np.ndarray:
-    """(H, W, 3) uint8 in another size (width, height): the whole image, antialiased bilinear."""
+    """Resize an image (H, W, 3) uint8 to (width, height), antialiased bilinear, without cropping."""
     width, height = size
     if image.shape[:2] == (height, width):
         return image
@@ -247,8 +251,8 @@ def resize(image: np.ndarray, size: Size) -> np.ndarray:
     return np.asarray(picture.resize(size, Image.Resampling.BILINEAR))
 
 
-def _rgb(picture: "Image", white: int | None) -> "Image":
-    """Any mode as RGB.
+def _to_rgb(picture: "Image", white: int | None) -> "Image":
+    """Convert a picture of any mode to RGB.
 
     Transparent pixels become white, 16-bit gray keeps its high byte or is scaled to its white,
     floats must lie in [0, 1].
@@ -263,22 +267,20 @@ def _rgb(picture: "Image", white: int | None) -> "Image":
     if _is_deep(picture):
         gray = np.asarray(picture)
         if gray.min() < 0 or gray.max() > (white or DEEPEST):
-            allowed = f"16 bits, 0 to {DEEPEST}"
+            valid_range = f"16 bits, 0 to {DEEPEST}"
             if white:
-                allowed = f"0 to {white}, which was said to be white"
-            raise ValueError(f"gray values must be {allowed}, not {gray.min()} to {gray.max()}")
-        scaled = np.rint(gray * (255 / white)) if white else gray >> 8
-        return Image.fromarray(scaled.astype(np.uint8)).convert("RGB")
+                valid_range = f"0 to {white}, which was said to be white"
+            raise ValueError(f"gray values must be {valid_range}, not {gray.min()} to {gray.max()}")
+        gray_of_8_bits = np.rint(gray * (255 / white)) if white else gray >> 8
+        return Image.fromarray(gray_of_8_bits.astype(np.uint8)).convert("RGB")
     if picture.mode in ("P", "PA", "LA", "RGBA", "RGBa", "La") or "transparency" in picture.info:
-        layered = picture.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", picture.size, "white"), layered).convert(
-            "RGB"
-        )
+        background = Image.new("RGBA", picture.size, "white")
+        return Image.alpha_composite(background, picture.convert("RGBA")).convert("RGB")
     return picture.convert("RGB")
 
 
 def unit_to_uint8(values: np.ndarray) -> np.ndarray:
-    """Floats in [0, 1] as uint8. Raises ValueError for NaN and for values out of range."""
+    """Convert floats in [0, 1] to uint8. Raises ValueError for NaN and for values out of range."""
     if not np.isfinite(values).all():
         raise ValueError("has pixels that are not finite")
     if values.min() < 0 or values.max() > 1:

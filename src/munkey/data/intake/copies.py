@@ -3,40 +3,42 @@
 from collections.abc import Hashable, Sequence
 
 
-def copies_apart(
+def conflicting_copies_warning(
     contents: Sequence[Hashable], groups: Sequence[Hashable | None], kind: str, names: Sequence[str]
 ) -> str:
-    """What to say of equal samples in different groups; empty where there are none.
+    """A warning about equal samples in different groups; empty if there are none.
 
     Parameters
     ----------
     contents : sequence, length n
-        What is equal for equal samples: a digest, or the sample itself.
+        The sample itself or a digest of it: equal for equal samples.
     groups : sequence, length n
-        The class or the unit of each; None: of none.
+        The class or the unit of each sample; None for a sample without one.
     kind : str
-        What the groups are: "class" or "unit".
+        "class" or "unit".
     names : sequence of str, length n
-        How the message names a sample.
+        The name of each sample in the message.
     """
-    first: dict[Hashable, int] = {}
-    apart: dict[Hashable, tuple[int, int]] = {}  # by content, the first two samples that differ
+    first_by_content: dict[Hashable, int] = {}
+    # By content, the first two samples in different groups.
+    conflicts: dict[Hashable, tuple[int, int]] = {}
     for number, (content, group) in enumerate(zip(contents, groups, strict=True)):
         if group is None:
             continue
-        earlier = first.setdefault(content, number)
+        earlier = first_by_content.setdefault(content, number)
         if groups[earlier] != group:
-            apart.setdefault(content, (earlier, number))
-    if not apart:
+            conflicts.setdefault(content, (earlier, number))
+    if not conflicts:
         return ""
-    pairs = list(apart.values())[:2]
+    pairs = list(conflicts.values())[:2]
     examples = "; ".join(
-        f"{names[one]} ({groups[one]}) and {names[other]} ({groups[other]})" for one, other in pairs
+        f"{names[first]} ({groups[first]}) and {names[second]} ({groups[second]})"
+        for first, second in pairs
     )
-    several = {"class": "classes", "unit": "units"}[kind]
-    count = "1 sample is" if len(apart) == 1 else f"{len(apart):,} samples are"
+    plural = {"class": "classes", "unit": "units"}[kind]
+    count = "1 sample is" if len(conflicts) == 1 else f"{len(conflicts):,} samples are"
     return (
-        f"{count} in two {several} or more, in exact copies: {examples}. Each copy is a sample"
+        f"{count} in two {plural} or more, in exact copies: {examples}. Each copy is a sample"
         " of its own, which"
         f" forgetting the other {kind} leaves"
     )

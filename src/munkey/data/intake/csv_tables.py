@@ -8,15 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from munkey.core.files import given_text
+from munkey.core.files import read_user_text
 
 SEPARATORS = "\t;,"
 MOST_FAULTS = 20  # lines of vectors that a message names
-# what pandas names a column of row numbers: on writing, and on reading that
-INDEX = (
-    "",
-    "unnamed: 0",
-)
+INDEX = ("", "unnamed: 0")  # the header of the index that pandas writes, and reads again
 
 
 class TableError(ValueError):
@@ -31,8 +27,7 @@ class TableError(ValueError):
 class Table:
     """A CSV file. header: names as written; lines: number in the file, and a cell for each name.
 
-    There are no blanks around names and cells. `names` are those of the header in lower case, by
-    which columns are found.
+    There are no blanks around names and cells.
     """
 
     header: tuple[str, ...]
@@ -40,88 +35,90 @@ class Table:
 
     @property
     def names(self) -> list[str]:
+        """The names in lower case, by which callers find columns."""
         return [name.lower() for name in self.header]
 
 
-def read_table(path: str | Path, *, trimmed: bool = True) -> Table:
-    """A CSV file with a header; `-` is standard input. Raises as `table_of` and `given_text`."""
-    return table_of(path, given_text(path), trimmed=trimmed)
+def read_table(path: str | Path, *, strip: bool = True) -> Table:
+    """Read a CSV file with a header; `-` is standard input. Raises as `parse_table`, `read_user_text`."""
+    return parse_table(path, read_user_text(path), strip=strip)
 
 
-def table_of(path: str | Path, text: str, *, trimmed: bool = True) -> Table:
-    """The text of a CSV file with a header.
+def parse_table(path: str | Path, text: str, *, strip: bool = True) -> Table:
+    """Parse the text of a CSV file with a header.
 
-    Cells are parted by tabs, else semicolons, else commas, whichever the header has first. A mark
-    of the byte order and a line `sep=;`, as Excel writes them, are passed over, and so are lines
-    whose cells are all empty, and a first column without a name, the index that pandas writes.
+    The separator is the first of tab, semicolon and comma that splits the header. These are
+    skipped: a line `sep=;`, as Excel writes it, lines of empty cells, and a first column without a
+    name, the index that pandas writes. An empty file has no header.
 
-    trimmed: whether blanks around cells are left out; those around names always are. Raises
-    TableError that lists all lines that do not fit the header. A file that holds nothing has no
-    header.
+    strip: whether to strip blanks around cells; those around names always are. Raises TableError
+    that lists all lines that do not fit the header.
     """
-    lines = cells_of(path, text)
+    lines = split_cells(path, text)
     if not lines:
         return Table((), ())
-    (_, first), *others = lines
-    header = [name.strip() for name in first]
+    (_, first_cells), *data_lines = lines
+    header = [name.strip() for name in first_cells]
     start = 1 if len(header) > 1 and header[0].lower() in INDEX else 0
     names = [name.lower() for name in header[start:]]
     faults = [
         f"line 1: two columns {name!r}" for name in dict.fromkeys(names) if names.count(name) > 1
     ]
     checked_lines: list[tuple[int, tuple[str, ...]]] = []
-    for number, cells in others:
+    for number, cells in data_lines:
         if len(cells) != len(header):
             faults.append(f"line {number}: {len(cells)} cells, but the header has {len(header)}")
         checked_lines.append(
-            (number, tuple(cell.strip() if trimmed else cell for cell in cells[start:]))
+            (number, tuple(cell.strip() if strip else cell for cell in cells[start:]))
         )
     if faults:
         raise TableError(path, faults)
     return Table(tuple(header[start:]), tuple(checked_lines))
 
 
-def cells_of(path: str | Path, text: str) -> list[tuple[int, list[str]]]:
-    """The lines of a CSV file that are not empty: number and cells. Raises TableError."""
-    start = 0
+def split_cells(path: str | Path, text: str) -> list[tuple[int, list[str]]]:
+    """Split the text of a CSV file into lines that are not empty: number and cells of each.
+
+    Raises TableError.
+    """
+    skipped_lines = 0
     separator = ""
-    first, _, rest = text.partition("\n")
-    if first.strip().lower() in [f"sep={mark}" for mark in SEPARATORS]:
-        separator = first.strip()[-1]
-        text = rest
-        start = 1
-    separator = separator or _separator(text)
+    first_line, _, remaining_text = text.partition("\n")
+    if first_line.strip().lower() in [f"sep={mark}" for mark in SEPARATORS]:
+        separator = first_line.strip()[-1]
+        text = remaining_text
+        skipped_lines = 1
+    separator = separator or _find_separator(text)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     lines: list[tuple[int, list[str]]] = []
     try:
         for cells in reader:
             if any(cell.strip() for cell in cells):
-                lines.append((reader.line_num + start, cells))
+                lines.append((reader.line_num + skipped_lines, cells))
     except csv.Error as error:
-        raise TableError(path, [f"line {reader.line_num + start}: {error}"]) from error
+        raise TableError(path, [f"line {reader.line_num + skipped_lines}: {error}"]) from error
     return lines
 
 
-def _separator(text: str) -> str:
-    """The first of tab, semicolon and comma that parts the first line that is not empty."""
-    first = next((line for line in text.splitlines() if line.strip()), "")
+def _find_separator(text: str) -> str:
+    """The first of tab, semicolon and comma that splits the first line that is not empty."""
+    first_line = next((line for line in text.splitlines() if line.strip()), "")
     for separator in SEPARATORS:
-        if len(next(csv.reader([first], delimiter=separator), [])) > 1:
+        if len(next(csv.reader([first_line], delimiter=separator), [])) > 1:
             return separator
     return ","
 
 
 def read_vectors(path: str | Path, width: int, names: Sequence[str] | None = None) -> np.ndarray:
-    """Vectors (N, width) of a CSV file, as pandas writes them or without a header.
+    """Read vectors (N, width) from a CSV file, as pandas writes them or without a header.
 
-    A first line in which no cell is a number, or that numbers the columns from 0 on, is the
-    header, and a first column without a name there is the index. names: of the columns, by which
-    they are found where there is a header; others are passed over. A comma is a decimal point
-    where semicolons part the cells.
+    names: of the columns to take, in this order, if the file has a header (`_is_header`); other
+    columns are ignored, and so is an index. A comma in a number is a decimal point, which only a
+    file with another separator can have.
 
     Raises ValueError that names the lines and columns that do not fit.
     """
-    lines = cells_of(path, given_text(path))
+    lines = split_cells(path, read_user_text(path))
     columns = list(range(width))
     if len(lines) > 1 and _is_header(lines[0][1], names):
         header = [name.strip() for name in lines[0][1]]
@@ -129,11 +126,12 @@ def read_vectors(path: str | Path, width: int, names: Sequence[str] | None = Non
         if names is None:
             columns = list(range(int(has_index), len(header)))
         else:
-            if absent := [name for name in names if name not in header]:
+            missing_names = [name for name in names if name not in header]
+            if missing_names:
                 raise TableError(
                     path,
                     [
-                        f"line 1: no column {', '.join(map(repr, absent[:5]))} among those of its"
+                        f"line 1: no column {', '.join(map(repr, missing_names[:5]))} among those of its"
                         " header"
                     ],
                 )
@@ -141,17 +139,17 @@ def read_vectors(path: str | Path, width: int, names: Sequence[str] | None = Non
         lines = lines[1:]
         if len(columns) != width:
             raise TableError(path, [f"line 1: {len(columns)} columns, but {width} are needed"])
-        count = len(header)
+        cell_count = len(header)
     else:
-        count = width
+        cell_count = width
     faults: list[str] = []
     rows: list[list[float]] = []
     for number, cells in lines:
-        if len(cells) != count:
-            faults.append(f"line {number}: {len(cells)} cells, but {count} are needed")
+        if len(cells) != cell_count:
+            faults.append(f"line {number}: {len(cells)} cells, but {cell_count} are needed")
             continue
         try:
-            rows.append([_number(cells[column]) for column in columns])
+            rows.append([_parse_number(cells[column]) for column in columns])
         except ValueError as error:
             faults.append(f"line {number}: {error}")
     if faults:
@@ -160,32 +158,37 @@ def read_vectors(path: str | Path, width: int, names: Sequence[str] | None = Non
 
 
 def _is_header(cells: Sequence[str], names: Sequence[str] | None) -> bool:
-    """Whether the first line names columns. A vector with a gap or a slip is refused instead.
+    """Whether the first line of a file names its columns, and is not a vector itself.
 
-    names: of the columns, where they are known.
+    It names them if all of `names` are in it, if it counts them from 0, as pandas does, or if none
+    of its cells is a number. A line with both numbers and words is a vector with a typing error,
+    which is refused later.
     """
     header = [cell.strip() for cell in cells]
     if names is not None and set(names) <= set(header):
         return True
-    if header[0].lower() in INDEX and len(header) > 1:
+    has_index = header[0].lower() in INDEX and len(header) > 1
+    if has_index:
         header = header[1:]
         if all(name.isdecimal() for name in header):
             return True
-    return header == [str(number) for number in range(len(header))] or not any(
-        map(_is_number, header)
-    )
+    if header == [str(number) for number in range(len(header))]:
+        return True
+    return not any(map(_is_number_or_gap, header))
 
 
-def _is_number(cell: str) -> bool:
+def _is_number_or_gap(cell: str) -> bool:
+    if cell == "":
+        return True
     try:
-        _number(cell)
+        _parse_number(cell)
     except ValueError:
-        return cell == ""  # a gap
+        return False
     return True
 
 
-def _number(cell: str) -> float:
-    """A number; one with a decimal comma can only stand where no comma parts cells."""
+def _parse_number(cell: str) -> float:
+    """Parse a number, also with a decimal comma. A file separated by commas has no such cell."""
     try:
         return float(cell)
     except ValueError:

@@ -1,4 +1,4 @@
-"""One rule for the name of a unit (the person, lesion, … of a sample), and which names are near."""
+"""One rule for the name of a unit (the person, lesion, … of a sample), and which names are similar."""
 
 import re
 import unicodedata
@@ -31,10 +31,10 @@ NO_UNIT = frozenset(
         "null",
     )
 )
-# 7 where pandas made a column of floats of it, since another cell is empty.
+# pandas turns 7 into 7.0 if another cell of the column is empty.
 WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]*))\.0+")
 MANY = 0.1  # of all samples
-LONGEST_COMPARED = 200  # letters of a name whose near names are looked for
+LONGEST_COMPARED = 200  # letters of a name for which similar ones are looked up
 
 
 def unit_name(unit: Any) -> str | None:
@@ -59,8 +59,8 @@ def unit_name(unit: Any) -> str | None:
     name = unicodedata.normalize("NFC", str(unit)).strip()
     if name in NO_UNIT:
         return None
-    whole = WHOLE.fullmatch(name)
-    return whole[1] if whole else name
+    whole_number = WHOLE.fullmatch(name)
+    return whole_number[1] if whole_number else name
 
 
 def unit_names(units: Iterable[Any]) -> list[str | None]:
@@ -68,76 +68,83 @@ def unit_names(units: Iterable[Any]) -> list[str | None]:
     return [unit_name(unit) for unit in units]
 
 
-def units_meant(names: Iterable[str], held: Collection[str]) -> dict[str, list[str]]:
-    """The held spellings that each name means: itself if it is held, else all of the same name."""
+def match_units(names: Iterable[str], stored_names: Collection[str]) -> dict[str, list[str]]:
+    """The stored names that each name means: itself if it is stored, else all of the same unit."""
     spellings: dict[str | None, list[str]] = defaultdict(list)
-    for unit in held:
-        spellings[unit_name(unit)].append(unit)
-    spellings[None] = []  # what is no unit means nobody
-    return {name: [name] if name in held else spellings.get(unit_name(name), []) for name in names}
-
-
-def near_names(names: Iterable[str], held: Iterable[str]) -> dict[str, list[str]]:
-    """For each name, up to three held ones that a person may have meant.
-
-    Those that differ in case, blanks or Unicode form; where there are none, those with one letter
-    more, less or another one, or with two neighboring letters swapped.
-    """
-    folded: dict[str, list[str]] = defaultdict(list)
-    for each in sorted({*held}):
-        folded[_folded(each)].append(each)
-    letters = set().union(*folded)
-    near = {}
+    for stored_name in stored_names:
+        spellings[unit_name(stored_name)].append(stored_name)
+    spellings[None] = []  # NA and the like name no unit
+    matches = {}
     for name in names:
-        folded_name = _folded(name)
-        alike = [folded_name]
-        if folded_name not in folded:
-            alike = sorted(_one_letter_off(folded_name, letters) & folded.keys())
-        near[name] = [each for one in alike for each in folded[one]][:3]
-    return near
+        if name in stored_names:
+            matches[name] = [name]
+        else:
+            matches[name] = spellings.get(unit_name(name), [])
+    return matches
 
 
-def _folded(name: str) -> str:
+def similar_names(names: Iterable[str], stored_names: Iterable[str]) -> dict[str, list[str]]:
+    """For each name, up to three stored names that a person may have meant.
+
+    These are names that differ in case, blanks or Unicode form only. If there are none, names with
+    one letter added, dropped or replaced, or with two neighboring letters swapped.
+    """
+    names_by_fold: dict[str, list[str]] = defaultdict(list)
+    for stored_name in sorted({*stored_names}):
+        names_by_fold[_fold(stored_name)].append(stored_name)
+    letters = set().union(*names_by_fold)
+    similar = {}
+    for name in names:
+        folds = [_fold(name)]
+        if folds[0] not in names_by_fold:
+            # Far fewer spellings are one letter off than names may be stored.
+            folds = sorted(_spellings_one_letter_off(folds[0], letters) & names_by_fold.keys())
+        similar[name] = [stored_name for fold in folds for stored_name in names_by_fold[fold]][:3]
+    return similar
+
+
+def _fold(name: str) -> str:
+    """A name without differences of case, blanks and Unicode form."""
     return "".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
-def _one_letter_off(name: str, letters: Collection[str]) -> set[str]:
-    """All names that are one letter off, of these letters: far fewer than the held ones may be."""
+def _spellings_one_letter_off(name: str, letters: Collection[str]) -> set[str]:
+    """All spellings one letter off: a letter added, dropped or replaced, or two swapped."""
     if len(name) > LONGEST_COMPARED:
         return set()
     splits = [(name[:place], name[place:]) for place in range(len(name) + 1)]
-    shorter = {start + end[1:] for start, end in splits}
-    longer = {start + letter + end for start, end in splits for letter in letters}
-    other = {start + letter + end[1:] for start, end in splits for letter in letters}
+    dropped = {start + end[1:] for start, end in splits}
+    added = {start + letter + end for start, end in splits for letter in letters}
+    replaced = {start + letter + end[1:] for start, end in splits for letter in letters}
     swapped = {start + end[1::-1] + end[2:] for start, end in splits if len(end) > 1}
-    return shorter | longer | other | swapped
+    return added | dropped | replaced | swapped
 
 
-def large_units(units: Sequence[str | None]) -> str:
+def large_units_warning(units: Sequence[str | None]) -> str:
     """A warning about units that may stand for no unit, as "unknown" does; empty without any.
 
-    They hold more than a tenth of all samples, and twice as many as the other units do in the
-    median: a few persons with as many samples each are no mistake.
+    Such a unit holds more than a tenth of all samples, and at least twice the median of the other
+    units: a few persons with about as many samples each are no mistake.
     """
     counts = Counter(unit for unit in units if unit is not None)
-    large = []
+    large_units = []
     for unit, count in counts.most_common():
         if count <= MANY * len(units):
             break
-        others = [other_count for other, other_count in counts.items() if other != unit]
-        if not others or count >= 2 * median(others):
-            large.append((unit, count))
-    if not large:
+        other_counts = [other_count for other, other_count in counts.items() if other != unit]
+        if not other_counts or count >= 2 * median(other_counts):
+            large_units.append((unit, count))
+    if not large_units:
         return ""
-    examples = " and ".join(f"{unit!r} ({count:,})" for unit, count in large[:2])
-    who = (
+    examples = " and ".join(f"{unit!r} ({count:,})" for unit, count in large_units[:2])
+    subject = (
         f"the unit {examples} holds"
-        if len(large) == 1
-        else f"{len(large)} units, e.g. {examples}, hold"
+        if len(large_units) == 1
+        else f"{len(large_units)} units, e.g. {examples}, hold"
     )
-    each = "" if len(large) == 1 else " each"
+    each = "" if len(large_units) == 1 else " each"
     return (
-        f"{who} more than a tenth of all {len(units):,} samples{each}. All samples of a unit"
+        f"{subject} more than a tenth of all {len(units):,} samples{each}. All samples of a unit"
         " are forgotten together:"
         " where the name stands for 'unknown', leave the cell empty"
     )

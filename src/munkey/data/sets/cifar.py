@@ -16,8 +16,8 @@ import numpy as np
 from munkey.core.files import atomic
 from munkey.data.download import FOLDER, PublishedFile
 from munkey.data.registry import dataset
-from munkey.data.source import Source, SourceError, readable
-from munkey.data.splits import expect, held_out
+from munkey.data.source import Source, SourceError, reraise_as_source_error
+from munkey.data.splits import require_published_sizes, split_held_out
 from munkey.settings import SourceSettings
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def cifar10(settings: SourceSettings) -> Source:
 )
 def cifar100(settings: SourceSettings) -> Source:
     _unpack_own_copy("cifar100", settings)
-    return with_superclasses(_read("cifar100"), FOLDER / "cifar-100-python")
+    return add_superclasses(_read("cifar100"), FOLDER / "cifar-100-python")
 
 
 @dataset(
@@ -75,8 +75,8 @@ def cifar20(settings: SourceSettings) -> Source:
     )
 
 
-def with_superclasses(source: Source, folder: Path) -> Source:
-    """CIFAR-100 with the superclass of each sample as its unit, read from the published files."""
+def add_superclasses(source: Source, folder: Path) -> Source:
+    """Make the superclass of each CIFAR-100 sample its unit; reads them from the published files."""
     train, test, meta = (
         pickle.loads((folder / name).read_bytes(), encoding="latin1")
         for name in ("train", "test", "meta")
@@ -95,16 +95,16 @@ def _unpack_own_copy(name: str, settings: SourceSettings) -> None:
         return
     path = _archive(name).obtain(own_md5=settings.md5)
     reader = _reader(name)
-    published = dict([*reader.train_list, *reader.test_list])
-    published[reader.meta["filename"]] = reader.meta["md5"]
+    published_md5 = dict([*reader.train_list, *reader.test_list])
+    published_md5[reader.meta["filename"]] = reader.meta["md5"]
     contents = {}
-    with readable(str(path)), tarfile.open(path) as archive:
+    with reraise_as_source_error(str(path)), tarfile.open(path) as archive:
         for member in archive:
             file = archive.extractfile(member)
-            if file and Path(member.name).name in published:
+            if file and Path(member.name).name in published_md5:
                 contents[Path(member.name).name] = file.read()
     faults = []
-    for file_name, md5 in published.items():
+    for file_name, md5 in published_md5.items():
         if file_name not in contents:
             faults.append(f"{file_name} is missing")
         elif hashlib.md5(contents[file_name], usedforsecurity=False).hexdigest() != md5:
@@ -124,26 +124,26 @@ def _read(name: str) -> Source:
     """
     archive = _archive(name)
     path = FOLDER / archive.name
-    if path.exists() and not _unpacked_whole(name):
+    if path.exists() and not _is_unpacked(name):
         archive.obtain(FOLDER)
     try:
         train = _reader(name)(str(FOLDER), train=True, download=True)
         test = _reader(name)(str(FOLDER), train=False, download=True)
     except (OSError, RuntimeError) as error:
-        unpacked = FOLDER / str(archive.unpacked)
-        if unpacked.exists():
+        unpacked_folder = FOLDER / str(archive.unpacked)
+        if unpacked_folder.exists():
             raise ValueError(
-                f"{unpacked} is damaged: a file in it is missing or not the published one. Put the archive"
+                f"{unpacked_folder} is damaged: a file in it is missing or not the published one. Put the archive"
                 f" {archive.url} beside it, as {path}; it is then unpacked again"
             ) from error
-        raise archive.missing() from error
+        raise archive.missing_file_error() from error
     source = combine(name, train, test)
-    expect(name, source.splits)
+    require_published_sizes(name, source.splits)
     return source
 
 
-def _unpacked_whole(name: str) -> bool:
-    """Whether the unpacked files are all here, by their md5, as torchvision checks them."""
+def _is_unpacked(name: str) -> bool:
+    """Whether all unpacked files are here and have their md5, as torchvision checks them."""
     from torchvision.datasets.utils import check_integrity
 
     reader = _reader(name)
@@ -153,13 +153,12 @@ def _unpacked_whole(name: str) -> bool:
 
 
 def combine(name: str, train: "CIFAR10", test: "CIFAR10") -> Source:
-    """torchvision's two parts as one source; the test part is split 40 / 60 into val and test (app.
-
-    B.1).
-    """
+    """Combine torchvision's two parts; test is split 40 / 60 into val and test (app. B.1)."""
     return Source(
         images=[train.data, test.data],
         labels=np.array([*train.targets, *test.targets], dtype=np.int64),
-        splits=np.concatenate([np.full(len(train.data), "train"), held_out(name, len(test.data))]),
+        splits=np.concatenate(
+            [np.full(len(train.data), "train"), split_held_out(name, len(test.data))]
+        ),
         classes=list(train.classes),
     )

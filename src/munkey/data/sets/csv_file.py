@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from munkey.core.console import counted, warn
+from munkey.core.console import pluralize, warn
 from munkey.data.intake.csv_tables import TableError, read_table
 from munkey.data.intake.unit_names import unit_name
-from munkey.data.pictures import decode, open_plain, usable
+from munkey.data.pictures import are_readable, decode, open_regular_file
 from munkey.data.registry import dataset
-from munkey.data.source import SPLITS, Source, SourceError, readable
-from munkey.data.splits import completed
+from munkey.data.source import SPLITS, Source, SourceError, reraise_as_source_error
+from munkey.data.splits import complete_splits
 from munkey.settings import SourceSettings
 
 COLUMNS = ("file", "label", "unit", "split")  # the last two are optional
@@ -22,10 +22,12 @@ LONGEST = 200  # characters of a label
 Line = tuple[int, Mapping[str, str]]  # its number in the file, and its cells by column
 
 
-def pictures_in(path: Path) -> list[Path]:
-    """The pictures that a CSV file lists; none if it cannot be read, which its reader reports."""
+def listed_pictures(path: Path) -> list[Path]:
+    """The pictures that a CSV file lists. Empty if it cannot be read: its reader reports that."""
     try:
-        return [_place(path.parent / cells["file"]) for _, cells in lines_of(path, ["file"])]
+        return [
+            _find_picture(path.parent / cells["file"]) for _, cells in read_lines(path, ["file"])
+        ]
     except SourceError:
         return []
 
@@ -34,7 +36,7 @@ def pictures_in(path: Path) -> list[Path]:
     "csv",
     "your own pictures anywhere: a CSV file of paths and labels",
     needs_path="file",
-    more=pictures_in,
+    more=listed_pictures,
 )
 def csv_file(settings: SourceSettings) -> Source:
     """Pictures in the order of the lines of source.path.
@@ -47,25 +49,29 @@ def csv_file(settings: SourceSettings) -> Source:
     Raises SourceError that lists all faults, by line and column.
     """
     path = Path(str(settings.path))
-    lines = lines_of(path, ["file", "label"])
-    places = [_place(path.parent / cells["file"]) for _, cells in lines]
+    lines = read_lines(path, ["file", "label"])
+    places = [_find_picture(path.parent / cells["file"]) for _, cells in lines]
     faults = list(_faults(lines, places))
     if faults:
         raise SourceError(f"source.path = {path}", faults)
     if settings.on_bad == "skip":
-        named = {
+        place_of_name = {
             f"{path}, line {line}, {place}": place
             for (line, _), place in zip(lines, places, strict=True)
         }
-        is_usable = usable(list(named), lambda name: open_plain(named[name]), settings.white)
-        lines = list(compress(lines, is_usable))
-        places = list(compress(places, is_usable))
+        is_readable = are_readable(
+            list(place_of_name),
+            lambda name: open_regular_file(place_of_name[name]),
+            settings.white,
+        )
+        lines = list(compress(lines, is_readable))
+        places = list(compress(places, is_readable))
         if not lines:
             raise SourceError(f"source.path = {path}", ["lists no picture that can be used"])
-    ignored = [name for name in lines[0][1] if name not in COLUMNS]
-    if ignored:
+    ignored_columns = [name for name in lines[0][1] if name not in COLUMNS]
+    if ignored_columns:
         warn(
-            f"{path}: left out the columns {', '.join(ignored)}; those that count are {', '.join(COLUMNS)}"
+            f"{path}: left out the columns {', '.join(ignored_columns)}; those that count are {', '.join(COLUMNS)}"
         )
     folder = _absolute(path.parent)
     has_units = "unit" in lines[0][1]
@@ -88,22 +94,22 @@ def csv_file(settings: SourceSettings) -> Source:
     if all(map(str.isdecimal, labels)):
         classes = sorted(classes, key=int)  # the sort is stable: 07 stays before 7
     number_of = {name: number for number, name in enumerate(classes)}
-    numbered = np.array([number_of[label] for label in labels])
-    splits = completed("csv", split_names, numbered, settings.split, units or None)
+    class_numbers = np.array([number_of[label] for label in labels])
+    splits = complete_splits("csv", split_names, class_numbers, settings.split, units or None)
     if has_units:
-        divided = _divided_units(units, splits)
-        if divided:
+        divided_units = _divided_units(units, splits)
+        if divided_units:
             warn(
-                f"{path}: {counted(len(divided), 'unit')} in more than one split, e.g. {divided[0]}"
+                f"{path}: {pluralize(len(divided_units), 'unit')} in more than one split, e.g. {divided_units[0]}"
             )
     return Source(
         images=decode(
             list(place_of),
-            lambda name: open_plain(place_of[name]),
+            lambda name: open_regular_file(place_of[name]),
             settings.storage_size,
             settings.white,
         ),
-        labels=numbered,
+        labels=class_numbers,
         splits=splits,
         classes=classes,
         names=names,
@@ -113,45 +119,46 @@ def csv_file(settings: SourceSettings) -> Source:
 
 def _divided_units(units: Sequence[str | None], splits: np.ndarray) -> list[str]:
     """The units whose pictures are in more than one split, sorted."""
-    split_of: dict[str, str] = {}
-    divided = set()
+    first_split: dict[str, str] = {}
+    divided_units = set()
     for unit, split in zip(units, splits.tolist(), strict=True):
-        if unit and split_of.setdefault(unit, split) != split:
-            divided.add(unit)
-    return sorted(divided)
+        if unit and first_split.setdefault(unit, split) != split:
+            divided_units.add(unit)
+    return sorted(divided_units)
 
 
 def _absolute(path: Path) -> Path:
     return Path(os.path.abspath(path))  # noqa: PTH100 (Path.resolve would follow links)
 
 
-def _place(path: Path) -> Path:
-    """The path of a picture: as named, or in the form of Unicode that another system writes."""
+def _find_picture(path: Path) -> Path:
+    """Find a picture by its path, also in the Unicode form of another system (Macs write NFD)."""
     place = _absolute(path)
-    if os.path.isfile(place):  # noqa: PTH113 (says no where it may not look)
+    if os.path.isfile(place):  # noqa: PTH113 (Path.is_file raises PermissionError)
         return place
     for form in ("NFC", "NFD"):
-        other = Path(unicodedata.normalize(form, str(place)))
-        if os.path.isfile(other):  # noqa: PTH113
-            return other
+        candidate = Path(unicodedata.normalize(form, str(place)))
+        if os.path.isfile(candidate):  # noqa: PTH113
+            return candidate
     return place
 
 
-def lines_of(path: Path, needed: Sequence[str]) -> list[Line]:
-    """The lines of a CSV file that are not empty, without spaces around their cells.
+def read_lines(path: Path, required_columns: Sequence[str]) -> list[Line]:
+    """Read the lines of a CSV file that are not empty, without spaces around their cells.
 
-    Raises SourceError if a needed column is missing, a line does not fit the header, or there are
+    Raises SourceError if a required column is missing, a line does not fit the header, or there are
     no lines.
     """
-    with readable(f"source.path = {path}"):
+    with reraise_as_source_error(f"source.path = {path}"):
         try:
             table = read_table(path)
         except TableError as error:
             raise SourceError(f"source.path = {path}", error.faults) from error
     header = ", ".join(table.header)
-    faults = [
-        f"line 1: no column {name!r} among {header}" for name in needed if name not in table.names
-    ]
+    faults = []
+    for name in required_columns:
+        if name not in table.names:
+            faults.append(f"line 1: no column {name!r} among {header}")
     if faults or not table.lines:
         raise SourceError(f"source.path = {path}", faults or ["holds no line below its header"])
     return [(number, dict(zip(table.names, cells, strict=True))) for number, cells in table.lines]
@@ -159,16 +166,16 @@ def lines_of(path: Path, needed: Sequence[str]) -> list[Line]:
 
 def _faults(lines: Sequence[Line], places: Sequence[Path]) -> Iterator[str]:
     """Faults in the cells of a list of pictures. places: their paths on disk."""
-    first: dict[Path, int] = {}
+    first_line: dict[Path, int] = {}
     for (line, cells), place in zip(lines, places, strict=True):
         for name in ("file", "label", "split"):
             if cells.get(name) == "":
                 yield f"line {line}, column {name!r}: is empty"
         if len(cells["label"]) > LONGEST:
             yield f"line {line}, column 'label': has {len(cells['label']):,} characters, more than {LONGEST}"
-        if cells["file"] and not os.path.isfile(place):  # noqa: PTH113 (says no where it may not look)
+        if cells["file"] and not os.path.isfile(place):  # noqa: PTH113 (Path.is_file raises PermissionError)
             yield f"line {line}, column 'file': there is no file {place}"
-        elif cells["file"] and first.setdefault(place, line) != line:
-            yield f"line {line}, column 'file': {cells['file']} is on line {first[place]} already"
+        elif cells["file"] and first_line.setdefault(place, line) != line:
+            yield f"line {line}, column 'file': {cells['file']} is on line {first_line[place]} already"
         if cells.get("split") not in (None, "", *SPLITS):
             yield f"line {line}, column 'split': {cells['split']!r} is none of {', '.join(SPLITS)}"

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from munkey.data.arrays import Part, Stored, all_labels, part_faults
-from munkey.data.pictures import as_rgb
+from munkey.data.arrays import ArrayHeader, Part, part_faults, read_labels
+from munkey.data.pictures import to_rgb
 from munkey.data.registry import dataset
-from munkey.data.source import Source, SourceError, numbered, readable
-from munkey.data.splits import held_out
+from munkey.data.source import Source, SourceError, numbered_classes, reraise_as_source_error
+from munkey.data.splits import split_held_out
 from munkey.settings import SourceSettings
 
 
-def _plain_or_gzipped(file: Path) -> Path:
+def _find_file(file: Path) -> Path:
     """The file, or its gzipped form if only that one exists."""
     gzipped = file.with_name(f"{file.name}.gz")
     if gzipped.is_file() and not file.is_file():
@@ -32,61 +32,64 @@ def _plain_or_gzipped(file: Path) -> Path:
 def idx(settings: SourceSettings) -> Source:
     """Images and labels under source.path; the test part is split 40 / 60 into val and test."""
     root = Path(str(settings.path))
-    train_images = _plain_or_gzipped(root / "train-images-idx3-ubyte")
-    train_labels = _plain_or_gzipped(root / "train-labels-idx1-ubyte")
-    test_images = _plain_or_gzipped(root / "t10k-images-idx3-ubyte")
-    test_labels = _plain_or_gzipped(root / "t10k-labels-idx1-ubyte")
-    absent = []
+    train_images = _find_file(root / "train-images-idx3-ubyte")
+    train_labels = _find_file(root / "train-labels-idx1-ubyte")
+    test_images = _find_file(root / "t10k-images-idx3-ubyte")
+    test_labels = _find_file(root / "t10k-labels-idx1-ubyte")
+    faults = []
     for file in (train_images, train_labels, test_images, test_labels):
         if not file.is_file():
-            absent.append(f"{file}[.gz] is missing")
-    if absent:
-        raise SourceError(f"source.path = {root}", absent)
+            faults.append(f"{file}[.gz] is missing")
+    if faults:
+        raise SourceError(f"source.path = {root}", faults)
     parts = [
-        Part(_stored(train_images, 3), _stored(train_labels, 1)),
-        Part(_stored(test_images, 3), _stored(test_labels, 1)),
+        Part(_read_header(train_images, 3), _read_header(train_labels, 1)),
+        Part(_read_header(test_images, 3), _read_header(test_labels, 1)),
     ]
     faults = part_faults(parts, settings.storage_size)
     if faults:
         raise SourceError(f"source.path = {root}", faults)
-    train = _labels(train_labels)
-    test = _labels(test_labels)
-    together = np.concatenate([train, test])
+    train = _read_labels(train_labels)
+    test = _read_labels(test_labels)
+    labels = np.concatenate([train, test])
     return Source(
-        images=_images([train_images, test_images]),
-        labels=together,
-        splits=np.concatenate([np.full(len(train), "train"), held_out("idx", len(test))]),
-        classes=numbered(together),
+        images=_read_images([train_images, test_images]),
+        labels=labels,
+        splits=np.concatenate([np.full(len(train), "train"), split_held_out("idx", len(test))]),
+        classes=numbered_classes(labels),
     )
 
 
-def _stored(path: Path, dimensions: int) -> Stored:
-    with _opened(path) as file:
-        return _header(file, path, dimensions)
+def _read_header(path: Path, dimensions: int) -> ArrayHeader:
+    with _open(path) as file:
+        return _parse_header(file, path, dimensions)
 
 
-def _labels(path: Path) -> np.ndarray:
-    with _opened(path) as file:
-        return all_labels(_header(file, path, 1), file)
+def _read_labels(path: Path) -> np.ndarray:
+    with _open(path) as file:
+        return read_labels(_parse_header(file, path, 1), file)
 
 
-def _images(paths: list[Path]) -> Iterator[np.ndarray]:
-    """Blocks of (n, H, W, 3) uint8 of all files."""
+def _read_images(paths: list[Path]) -> Iterator[np.ndarray]:
+    """Yield blocks of (n, H, W, 3) uint8 of all files."""
     for path in paths:
-        with _opened(path) as file:
-            for block in _header(file, path, 3).blocks(file):
-                yield as_rgb(block, str(path))
+        with _open(path) as file:
+            for block in _parse_header(file, path, 3).blocks(file):
+                yield to_rgb(block, str(path))
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BufferedIOBase]:
-    """The file, unpacked as it is read. Errors while it is open become SourceError."""
-    with readable(str(path)), gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+def _open(path: Path) -> Iterator[BufferedIOBase]:
+    """Open a file, which is unpacked while it is read. Errors in the block become SourceError."""
+    with (
+        reraise_as_source_error(str(path)),
+        gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file,
+    ):
         yield file
 
 
-def _header(file: BufferedIOBase, path: Path, dimensions: int) -> Stored:
-    """The header of a file of unsigned bytes: a magic number, and the lengths of its dimensions."""
+def _parse_header(file: BufferedIOBase, path: Path, dimensions: int) -> ArrayHeader:
+    """Parse the header of a file of unsigned bytes: a magic number, then the length of each axis."""
     if file.read(4) != bytes([0, 0, 8, dimensions]):
         raise SourceError(
             str(path), [f"{path}: is not an IDX file of unsigned bytes in {dimensions} dimensions"]
@@ -95,7 +98,7 @@ def _header(file: BufferedIOBase, path: Path, dimensions: int) -> Stored:
     if len(lengths) < 4 * dimensions:
         raise SourceError(str(path), [f"{path}: ends within its header"])
     shape = tuple(np.frombuffer(lengths, ">u4").tolist())
-    stored = Stored(str(path), shape, np.dtype(np.uint8), path.stat().st_size)
+    header = ArrayHeader(str(path), shape, np.dtype(np.uint8), path.stat().st_size)
     if path.suffix == ".gz":
-        stored.require_moderate()
-    return stored
+        header.require_plausible_size()
+    return header

@@ -14,15 +14,21 @@ from munkey.core.console import warn
 from munkey.data.intake.unit_names import unit_name
 from munkey.data.pictures import (
     BESIDE,
+    are_readable,
     decode,
     is_picture_name,
-    open_plain,
+    open_regular_file,
     skipped_files_warning,
-    usable,
 )
 from munkey.data.registry import dataset
-from munkey.data.source import SPLITS, Source, SourceError, printable, readable
-from munkey.data.splits import UNSPLIT, completed
+from munkey.data.source import (
+    SPLITS,
+    Source,
+    SourceError,
+    escape_undecodable,
+    reraise_as_source_error,
+)
+from munkey.data.splits import UNSPLIT, complete_splits
 from munkey.settings import SourceSettings
 
 
@@ -53,26 +59,27 @@ def imagefolder(settings: SourceSettings) -> Source:
     Raises SourceError that lists all faults.
     """
     root = Path(str(settings.path))
-    others: list[Path] = []
-    with readable(f"source.path = {root}"):
+    with reraise_as_source_error(f"source.path = {root}"):
         split_folders = _split_folders(root)
-        classes = _classes(split_folders.values(), others)
-        if not classes:
+        class_folders, skipped_paths = _list_class_folders(split_folders.values())
+        if not class_folders:
             raise SourceError(f"source.path = {root}", ["holds no class folders"])
-        names_of_classes = [_class_name(folder) for folder in classes]
-        repeated = sorted(name for name, count in Counter(names_of_classes).items() if count > 1)
-        if repeated:
-            fault = f"two folders are named {repeated[0]!r}, in two forms of Unicode: move the pictures into one"
+        names_of_classes = [_class_name(folder) for folder in class_folders]
+        duplicates = sorted(name for name, count in Counter(names_of_classes).items() if count > 1)
+        if duplicates:
+            fault = f"two folders are named {duplicates[0]!r}, in two forms of Unicode: move the pictures into one"
             raise SourceError(f"source.path = {root}", [fault])
         folders = []
         for split, folder in split_folders.items():
-            for label, name in enumerate(classes):
-                pictures = _pictures(folder / name, others)[: settings.limit_of(split)]
+            for label, name in enumerate(class_folders):
+                pictures, other_files = _list_pictures(folder / name)
+                skipped_paths += other_files
+                pictures = pictures[: settings.limit_of(split)]
                 folders.append(ClassFolder(folder / name, split, label, pictures))
-    if others:
-        warn(f"{root}: {skipped_files_warning(others)}")
+    if skipped_paths:
+        warn(f"{root}: {skipped_files_warning(skipped_paths)}")
     if settings.on_bad == "skip":
-        folders = _without_bad(folders, settings.white)
+        folders = _drop_unreadable(folders, settings.white)
     files: list[str] = []
     splits: list[str] = []
     label_list: list[int] = []
@@ -81,41 +88,45 @@ def imagefolder(settings: SourceSettings) -> Source:
         splits += [class_folder.split] * len(class_folder.files)
         label_list += [class_folder.label] * len(class_folder.files)
     labels = np.array(label_list, dtype=np.int64)
-    names = [printable(Path(file).relative_to(root).as_posix()) for file in files]
+    names = [escape_undecodable(Path(file).relative_to(root).as_posix()) for file in files]
     units = None
     if settings.units:
-        units = [_unit(settings.units, name) for name in names]
+        units = [_find_unit(settings.units, name) for name in names]
     return Source(
-        images=decode(files, open_plain, settings.storage_size, settings.white),
+        images=decode(files, open_regular_file, settings.storage_size, settings.white),
         labels=labels,
-        splits=completed("imagefolder", splits, labels, settings.split, units),
+        splits=complete_splits("imagefolder", splits, labels, settings.split, units),
         classes=names_of_classes,
         names=names,
         units=units,
     )
 
 
-def _classes(folders: Iterable[Path], others: list[Path]) -> list[str]:
-    """The names of the class folders in all splits, sorted. Other folders are added to `others`."""
-    classes = set()
+def _list_class_folders(folders: Iterable[Path]) -> tuple[list[str], list[Path]]:
+    """List the class folders in the folders of all splits.
+
+    Returns their names, sorted, and the folders that are none, such as thumbnails of a NAS.
+    """
+    names = set()
+    skipped_folders = []
     for folder in folders:
-        for path in _visible(folder):
+        for path in _list_visible(folder):
             if not path.is_dir():
                 continue
             if path.name in BESIDE:
-                others.append(path)
+                skipped_folders.append(path)
             else:
-                classes.add(path.name)
-    return sorted(classes)
+                names.add(path.name)
+    return sorted(names), skipped_folders
 
 
 def _class_name(folder: str) -> str:
-    """The name of a class as people type it: a Mac takes its letters apart."""
-    return unicodedata.normalize("NFC", printable(folder))
+    """The name of a class as people type it. Macs store names in Unicode form NFD."""
+    return unicodedata.normalize("NFC", escape_undecodable(folder))
 
 
-def _unit(pattern: str, name: str) -> str | None:
-    """The pattern's group in a path, or None. Letters match in any form of Unicode."""
+def _find_unit(pattern: str, name: str) -> str | None:
+    """The unit in a path: the pattern's group; None without a match. Any form of Unicode matches."""
     match = re.search(unicodedata.normalize("NFC", pattern), unicodedata.normalize("NFC", name))
     if match is None:
         return None
@@ -130,7 +141,7 @@ def _split_folders(root: Path) -> dict[str, Path]:
     if not root.is_dir():
         raise SourceError(f"source.path = {root}", ["there is no such folder"])
     folders = {}
-    for path in _visible(root):
+    for path in _list_visible(root):
         if path.is_dir() and path.name not in BESIDE:
             folders[path.name] = path
     if not set(SPLITS) & set(folders):
@@ -147,51 +158,52 @@ def _split_folders(root: Path) -> dict[str, Path]:
     return {split: folders[split] for split in SPLITS if split in folders}
 
 
-def _without_bad(folders: list[ClassFolder], white: int | None) -> list[ClassFolder]:
-    """The folders without pictures that cannot be read."""
+def _drop_unreadable(folders: list[ClassFolder], white: int | None) -> list[ClassFolder]:
+    """Drop the pictures that cannot be read."""
     files = [file for folder in folders for file in folder.files]
-    is_usable = usable(files, open_plain, white)
-    remaining = []
+    is_readable = are_readable(files, open_regular_file, white)
+    readable_folders = []
     start = 0
     for folder in folders:
-        flags = is_usable[start : start + len(folder.files)]
-        remaining.append(replace(folder, files=list(compress(folder.files, flags))))
+        flags = is_readable[start : start + len(folder.files)]
+        readable_folders.append(replace(folder, files=list(compress(folder.files, flags))))
         start += len(folder.files)
-    return remaining
+    return readable_folders
 
 
-def _pictures(folder: Path, others: list[Path]) -> list[str]:
-    """Pictures anywhere below a folder, in path order. All other files are added to `others`."""
+def _list_pictures(folder: Path) -> tuple[list[str], list[Path]]:
+    """List the pictures anywhere below a folder, and all other files, both in path order."""
     pictures: list[str] = []
+    other_files: list[Path] = []
     if not folder.is_dir():
-        return pictures
-    for path in sorted(_below(folder), key=str):
-        # as a pipe; a broken link is named when it is read
+        return pictures, other_files
+    for path in sorted(_walk(folder), key=str):
+        # Such as a pipe. A broken link is not special: an error names it when it is read.
         is_special = path.exists() and not path.is_file()
         if is_picture_name(path.name) and not is_special:
             pictures.append(str(path))
         else:
-            others.append(path)
-    return pictures
+            other_files.append(path)
+    return pictures, other_files
 
 
-def _below(folder: Path) -> Iterator[Path]:
-    """All files below a folder that are not hidden, and folders that are not looked into."""
-    for path in _visible(folder):
+def _walk(folder: Path) -> Iterator[Path]:
+    """Yield all files below a folder that are not hidden, and folders that are not searched."""
+    for path in _list_visible(folder):
         if path.is_dir() and path.name not in BESIDE:
-            yield from _below(path)
+            yield from _walk(path)
         else:
             yield path
 
 
-def _visible(folder: Path) -> list[Path]:
-    """The entries of a folder that are not hidden.
+def _list_visible(folder: Path) -> list[Path]:
+    """List the entries of a folder that are not hidden.
 
     Raises SourceError for a link back to a parent folder.
     """
     paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     for link in filter(Path.is_symlink, paths):
-        if link.resolve() in [above.resolve() for above in link.absolute().parents]:
+        if link.resolve() in [parent.resolve() for parent in link.absolute().parents]:
             raise SourceError(
                 str(folder),
                 [f"{link}: is a link back to {link.resolve()}, a folder that it lies in"],

@@ -7,7 +7,7 @@ from munkey.data.registry import dataset
 from munkey.data.sets.npz import read_archive
 from munkey.data.sizes import SIZES
 from munkey.data.source import Source
-from munkey.data.splits import expect
+from munkey.data.splits import require_published_sizes
 from munkey.settings import SourceSettings
 
 
@@ -57,5 +57,5 @@ def _read(name: str, settings: SourceSettings, arrays: dict[str, str] | None = N
     classes = [labels[str(label)] for label in range(len(labels))]
     path = _archive(name).obtain(own_md5=settings.md5)
     source = read_archive(path, arrays, classes, SIZES[name].val)
-    expect(name, source.splits)
+    require_published_sizes(name, source.splits)
     return source

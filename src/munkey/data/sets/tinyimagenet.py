@@ -8,10 +8,10 @@ from typing import IO
 import numpy as np
 
 from munkey.data.download import FOLDER, PublishedFile
-from munkey.data.pictures import decode, open_plain
+from munkey.data.pictures import decode, open_regular_file
 from munkey.data.registry import dataset
-from munkey.data.source import Source, SourceError, readable
-from munkey.data.splits import expect, held_out
+from munkey.data.source import Source, SourceError, reraise_as_source_error
+from munkey.data.splits import require_published_sizes, split_held_out
 from munkey.settings import SourceSettings
 
 NAME = "tiny-imagenet-200"
@@ -38,17 +38,17 @@ def tinyimagenet(settings: SourceSettings) -> Source:
     else:
         archive = ARCHIVE.obtain(own_md5=settings.md5)
         source = read_zip(archive)
-    expect("tinyimagenet", source.splits)
+    require_published_sizes("tinyimagenet", source.splits)
     return source
 
 
 def read_folder(root: Path) -> Source:
     files = [str(path.relative_to(root.parent)) for path in root.rglob("*") if path.is_file()]
-    return _source(str(root), files, lambda name: open_plain(root.parent / name))
+    return _source(str(root), files, lambda name: open_regular_file(root.parent / name))
 
 
 def read_zip(path: Path) -> Source:
-    with readable(str(path)):
+    with reraise_as_source_error(str(path)):
         archive = zipfile.ZipFile(path)
     return _source(str(path), archive.namelist(), archive.open)
 
@@ -58,9 +58,9 @@ def _source(place: str, files: list[str], open_file: Callable[[str], IO[bytes]])
 
     Raises SourceError if those two files cannot be read, or if a picture belongs to no class.
     """
-    with readable(place), open_file(f"{NAME}/wnids.txt") as file:
+    with reraise_as_source_error(place), open_file(f"{NAME}/wnids.txt") as file:
         classes = sorted(file.read().decode().split())
-    with readable(place), open_file(f"{NAME}/val/val_annotations.txt") as file:
+    with reraise_as_source_error(place), open_file(f"{NAME}/val/val_annotations.txt") as file:
         class_of_val = dict(line.split("\t")[:2] for line in file.read().decode().splitlines())
     train = []
     val = []
@@ -85,7 +85,9 @@ def _source(place: str, files: list[str], open_file: Callable[[str], IO[bytes]])
     return Source(
         images=decode([*train, *val], open_file, size=None),
         labels=np.array([classes.index(class_name) for class_name in class_names], dtype=np.int64),
-        splits=np.concatenate([np.full(len(train), "train"), held_out("tinyimagenet", len(val))]),
+        splits=np.concatenate(
+            [np.full(len(train), "train"), split_held_out("tinyimagenet", len(val))]
+        ),
         classes=classes,
         names=[*train, *val],
     )

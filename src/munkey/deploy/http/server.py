@@ -9,7 +9,7 @@ from pathlib import Path
 
 import uvicorn
 
-from munkey.core.files import given_text
+from munkey.core.files import read_user_text
 from munkey.deploy.http.bodies import RequestLimits
 from munkey.deploy.http.roles import ROLES
 from munkey.deploy.http.service import application
@@ -62,7 +62,7 @@ def read_tokens(token_file: Path | None) -> tuple[dict[str, str], dict[str, str]
     for role, variable in VARIABLES.items():
         if role == "forget" and token_file:
             place = str(token_file)
-            tokens[role] = given_text(token_file).strip()
+            tokens[role] = read_user_text(token_file).strip()
             shell_words[role] = f"$(cat {shlex.quote(place)})"
         elif variable in os.environ:
             place = variable

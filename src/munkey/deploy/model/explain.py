@@ -8,7 +8,7 @@ import numpy as np
 
 from munkey.core.console import warn
 from munkey.core.ids import NOBODY
-from munkey.core.templates import rendered
+from munkey.core.templates import render_template
 from munkey.deploy.errors import PictureError
 from munkey.deploy.model.find import NearSample, NearSamples
 from munkey.deploy.model.images import read_picture
@@ -91,7 +91,7 @@ def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
     without_neighbors = "No single sample decided: all of them together did."
     if prediction.neighbors.ids.shape[1] > 0:
         without_neighbors = NO_NEIGHBOR
-    return rendered(
+    return render_template(
         PAGE,
         {
             "title": TITLE,
@@ -121,7 +121,7 @@ def near_page(near: NearSamples, images: np.ndarray | None = None) -> str:
         answers.append(
             {"name": None, "picture": query, "file": near.files[number], "neighbors": neighbors}
         )
-    return rendered(
+    return render_template(
         PAGE,
         {
             "title": NEAR_TITLE,

@@ -13,7 +13,7 @@ from safetensors.torch import save as to_safetensors
 
 from munkey.core.device import to_host
 from munkey.core.files import atomic
-from munkey.core.templates import rendered
+from munkey.core.templates import render_template
 from munkey.deploy.errors import ExportError
 from munkey.deploy.model.images import content_digests
 from munkey.deploy.model.manifest import (
@@ -195,7 +195,7 @@ def card(manifest: Manifest, metrics: Mapping[str, Mapping[str, float]]) -> str:
         "meanings": MEANINGS,
         "constants": fixed_constants(manifest),
     }
-    return rendered(Path(__file__).parents[1] / "card.md.j2", values)
+    return render_template(Path(__file__).parents[1] / "card.md.j2", values)
 
 
 def fixed_constants(manifest: Manifest) -> list[str]:

@@ -10,8 +10,8 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from munkey.core.console import counted, warn_user
-from munkey.data.decoding.decoder import decoded as decode
+from munkey.core.console import pluralize, warn_user
+from munkey.data.decoding.decoder import decode_pictures as decode
 from munkey.data.decoding.picture_files import (
     FORMATS,
     DecodedPicture,
@@ -20,12 +20,12 @@ from munkey.data.decoding.picture_files import (
     Size,
     TooManyPixelsError,
     dim_warning,
-    require_moderate,
+    require_plausible_size,
     resize,
-    upright,
+    to_upright_rgb,
 )
 from munkey.data.intake.csv_tables import read_vectors
-from munkey.data.pictures import BESIDE, is_picture_name, open_plain
+from munkey.data.pictures import BESIDE, is_picture_name, open_regular_file
 from munkey.deploy.errors import PictureError
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.sources import location
@@ -101,7 +101,7 @@ def pixels(
     if not pictures:
         raise PictureError("no picture was given")
     if faults:
-        warn_user(f"skipped {counted(len(faults), 'picture')}: {_list_faults(faults)}")
+        warn_user(f"skipped {pluralize(len(faults), 'picture')}: {_list_faults(faults)}")
     if many and stored.white is None:
         warning = dim_warning(brightest, "white")
         if warning:
@@ -219,7 +219,7 @@ def read_picture(path: Path, size: Size | None = None) -> np.ndarray:
 def _read_file(path: Path, size: Size | None, white: int | None) -> DecodedPicture:
     if not path.is_file():
         raise PictureError(f"{path}: there is no such file")
-    with open_plain(path) as file:
+    with open_regular_file(path) as file:
         return _decode([file], [str(path)], size, replace(LIMITS, white=white))[0]
 
 
@@ -253,8 +253,8 @@ def _decode(
 def _from_pillow(picture: "Image", white: int | None) -> np.ndarray:
     """Decode a picture that the caller has opened with Pillow, in this process."""
     try:
-        require_moderate(picture, LIMITS.pixels)
-        return upright(picture, white)
+        require_plausible_size(picture, LIMITS.pixels)
+        return to_upright_rgb(picture, white)
     except RefusedPictureError as error:
         raise PictureError(f"the picture: {error}") from error
     except Exception as error:  # whatever Pillow raises on bytes that it cannot read

@@ -244,10 +244,10 @@ class Manifest(Section):
         )
 
     def write(self, directory: Path) -> None:
-        """Write it, sealed."""
-        sealed = self.model_copy(update={"sha256": self_digest(self)})
+        """Write the manifest with the digest of its own content, atomically."""
+        manifest = self.model_copy(update={"sha256": self_digest(self)})
         with atomic(directory / NAME) as temporary:
-            temporary.write_text(sealed.model_dump_json(indent=2) + "\n", encoding="utf-8")
+            temporary.write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 
 def read_plain_file(path: Path, largest: int | None = None) -> bytes:

@@ -32,7 +32,7 @@ def device_for(name: str) -> str:
     """`cpu` or `cuda`. `auto` becomes `cuda` if torch sees a GPU."""
     if name != "auto":
         return name
-    return "cuda" if gpu.is_there() else "cpu"
+    return "cuda" if gpu.is_available() else "cpu"
 
 
 def find_encoders(settings: EncoderSettings) -> list[EncoderEntry]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from munkey.data.intake.unit_names import near_names, units_meant
+from munkey.data.intake.unit_names import match_units, similar_names
 from munkey.deploy.errors import UnknownNamesError
 from munkey.deploy.model.manifest import Manifest
 from munkey.deploy.model.sources import (
@@ -79,7 +79,7 @@ class Samples:
         manifest = self._manifest()
         names = manifest.names
         labels = as_list("labels", labels)
-        spellings = units_meant({label for label in labels if isinstance(label, str)}, names)
+        spellings = match_units({label for label in labels if isinstance(label, str)}, names)
         numbers: list[Any] = []
         for label in labels:
             matches = spellings[label] if isinstance(label, str) else []
@@ -173,7 +173,7 @@ class Samples:
         if not unmatched:
             return ids_by_unit, ""
         present_units = {unit for _, unit in self.sources.records()[1] if unit}
-        for unit, spellings in units_meant(unmatched, present_units).items():
+        for unit, spellings in match_units(unmatched, present_units).items():
             for spelling in spellings:
                 ids_by_unit[unit] += self._store.ids_from(spelling, "unit").tolist()
         missing = [unit for unit in unmatched if not ids_by_unit[unit]]
@@ -242,7 +242,7 @@ def _is_class_number(number: object, classes: Sequence[object]) -> bool:
 
 def _unknown_class(label: object, names: Sequence[str]) -> str:
     """The message about a label that is not a class."""
-    close_names = [repr(name) for name in near_names([str(label)], names)[str(label)]]
+    close_names = [repr(name) for name in similar_names([str(label)], names)[str(label)]]
     near = f"near is {' or '.join(close_names)}; " if close_names else ""
     more = ", …" if len(names) > 20 else ""
     return (

@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from munkey.data.intake.unit_names import near_names
-from munkey.data.source import printable
+from munkey.data.intake.unit_names import similar_names
+from munkey.data.source import escape_undecodable
 from munkey.deploy.errors import AmbiguousFileError
 from munkey.deploy.store.rows import Source
 from munkey.deploy.store.store import Store
@@ -84,7 +84,7 @@ def normalize_path(path: str) -> str:
 
 def location(file: str | os.PathLike[str]) -> str:
     """The place of a file, as a memory stores it: an absolute path without `..`, printable."""
-    return printable(os.path.abspath(file))  # noqa: PTH100 (Path.resolve would follow links)
+    return escape_undecodable(os.path.abspath(file))  # noqa: PTH100 (Path.resolve would follow links)
 
 
 class SourceFiles:
@@ -167,7 +167,7 @@ class SourceFiles:
             return set()
         ids_by_place: dict[str, set[int]] = {}
         for parent in (folder, *folder.parents):
-            place = posixpath.normpath(posixpath.join(parent, printable(name)))
+            place = posixpath.normpath(posixpath.join(parent, escape_undecodable(name)))
             if not Path(place).is_relative_to(folder):
                 continue
             ids = ids_from(place)
@@ -199,7 +199,7 @@ class SourceFiles:
 
     def _resolve(self, file: Path, ids_from: Callable[[str], set[int]]) -> set[int]:
         """Find the ids of a file by its name in the memory, or by where it lies now."""
-        name = str(self._root / printable(file.as_posix()))
+        name = str(self._root / escape_undecodable(file.as_posix()))
         place = location(file)
         ids_by_name = ids_from(name) if file.parts else set()  # `.` is a place
         ids_by_place = ids_from(place)
@@ -275,7 +275,7 @@ def suggest_near_names(kind: str, missing: Iterable[str], present: Iterable[str]
         return ""
     suggestions = [
         f"{name!r}: {' or '.join(map(repr, names))}"
-        for name, names in near_names(queries, present).items()
+        for name, names in similar_names(queries, present).items()
         if names
     ]
     if not suggestions:

@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from munkey.core.diverged import DivergedError
-from munkey.core.files import command_to_make, overlays_of, read_csv, read_json
+from munkey.core.files import command_to_make, overlays_hint, read_csv, read_json
 from munkey.core.ids import rows_of
 from munkey.data.prepared import Dataset, load
 from munkey.data.registry import DATASETS
@@ -150,7 +150,7 @@ class TrainedSystem:
             target = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
             raise ExportError(
                 f"{file}: is missing; it says with which settings a run was made. Make it with"
-                f" `{command_to_make(target)}`{overlays_of(file)}"
+                f" `{command_to_make(target)}`{overlays_hint(file)}"
             )
         cases = read_json(file)
         if self.place.case not in cases or not set(SECTIONS) <= set(cases[self.place.case]):

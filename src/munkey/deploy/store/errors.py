@@ -3,7 +3,7 @@
 import sqlite3
 from pathlib import Path
 
-from munkey.core.console import counted
+from munkey.core.console import pluralize
 from munkey.deploy.errors import UnreadableModelError, first_ten
 
 BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
@@ -36,7 +36,7 @@ class UnknownIdsError(KeyError):
         self.ids = ids
 
     def __str__(self) -> str:
-        count = counted(len(self.ids), "id")
+        count = pluralize(len(self.ids), "id")
         return f"{count} not in the memory, so nothing was deleted: {first_ten(self.ids)}"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from munkey.core.console import counted
+from munkey.core.console import pluralize
 from munkey.deploy.store import disk
 from munkey.deploy.store.errors import LockedMemoryError, UnreadableMemoryError
 from munkey.deploy.store.ledger import Ledger, LedgerState
@@ -87,7 +87,7 @@ def require_whole(folder: Path, ledger: Ledger, view: MemoryView) -> np.ndarray:
     lost_rows = np.flatnonzero(live & hidden)
     if len(lost_rows):
         why = (
-            f"does not know of {counted(len(lost_rows), 'deleted row')}, {first_rows(lost_rows)}: it"
+            f"does not know of {pluralize(len(lost_rows), 'deleted row')}, {first_rows(lost_rows)}: it"
             " is older than the rows are, or its write-ahead log, store.db-wal, was lost"
         )
         raise UnreadableMemoryError(ledger.path, why)
@@ -96,7 +96,7 @@ def require_whole(folder: Path, ledger: Ledger, view: MemoryView) -> np.ndarray:
     wrong_rows = mismatched_rows(ledger, view, sample)
     if len(wrong_rows):
         why = (
-            f"{counted(len(wrong_rows), 'row')} not matching their commitment,"
+            f"{pluralize(len(wrong_rows), 'row')} not matching their commitment,"
             f" {first_rows(wrong_rows)}: a file or the name of a source file was changed, or is of"
             " another memory"
         )

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from munkey.core.console import counted
+from munkey.core.console import pluralize
 from munkey.deploy.store import disk
 from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
@@ -610,7 +610,7 @@ class Store(AbstractContextManager["Store"]):
                 outcome = "was carried out" if earlier.sequences else "found nothing"
                 raise ValueError(
                     f"request {request!r} {outcome} at {earlier.when.isoformat()}, and the memory"
-                    f" still holds {counted(len(rows), 'id')} of these; give this deletion another"
+                    f" still holds {pluralize(len(rows), 'id')} of these; give this deletion another"
                     " number"
                 )
             if earlier:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from munkey.core.console import counted
+from munkey.core.console import pluralize
 from munkey.deploy.store.chain import ChainLink, first_head, next_head
 from munkey.deploy.store.ledger import Ledger
 from munkey.deploy.store.matrices import BLOCK, MemoryView
@@ -53,10 +53,10 @@ class Report:
             return f"NOT VERIFIED: {'; '.join(self.problems)}{foreign}"
         zero = f"all but {self.unsettled:,} of them zero" if self.unsettled else "zero"
         return (
-            f"verified: {counted(self.live, 'live row')} with the right commitment, none of them a"
+            f"verified: {pluralize(self.live, 'live row')} with the right commitment, none of them a"
             " deleted row put back (a picture that was added anew is another row);"
-            f" {counted(self.dead, 'dead row')}, hidden and {zero}; an unbroken chain of"
-            f" {counted(self.deletions, 'deleted sample')} that ends in {self.head}{foreign}"
+            f" {pluralize(self.dead, 'dead row')}, hidden and {zero}; an unbroken chain of"
+            f" {pluralize(self.deletions, 'deleted sample')} that ends in {self.head}{foreign}"
         )
 
 
@@ -190,7 +190,7 @@ def find_problems(
     }
     for fault, rows in rows_by_fault.items():
         if len(rows):
-            yield f"{counted(len(rows), 'row')} {fault}: {first_rows(rows)}"
+            yield f"{pluralize(len(rows), 'row')} {fault}: {first_rows(rows)}"
 
 
 def check(

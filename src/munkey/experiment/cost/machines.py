@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from munkey.core.device import gpu_visible
+from munkey.core.device import has_gpu
 from munkey.experiment.cost.flops import NetworkCost, count
 from munkey.experiment.run.provenance import provenance
 
@@ -88,7 +88,7 @@ def machine(
 
 
 def _this_machine(folder: Path) -> Machine:
-    gpu = gpu_visible()
+    gpu = has_gpu()
     device = provenance({}, "cuda" if gpu else "cpu")["device"]
     file = folder / f"speed-{slug(device)}.json"
     if file.exists():

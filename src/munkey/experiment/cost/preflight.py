@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from munkey.core.device import gpu_visible
+from munkey.core.device import has_gpu
 from munkey.data.download import MissingDataError
 from munkey.encoders.hub_models import look_up
 from munkey.encoders.parts import parts_of
@@ -54,12 +54,12 @@ def gpu_faults(plan: Plan) -> Iterator[str]:
             "device = 'cpu', but the paper's experiment needs an NVIDIA GPU: set it to auto or cuda in params.yaml, or"
             " rehearse it here: make reproduce REHEARSAL=1"
         )
-    elif not gpu_visible():
+    elif not has_gpu():
         yield NO_GPU.format(why="this machine shows none")
     else:
         from munkey.core import gpu
 
-        if not gpu.is_there():
+        if not gpu.is_available():
             yield NO_GPU.format(why="this machine's driver does not fit this torch")
 
 

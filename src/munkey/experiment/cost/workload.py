@@ -11,7 +11,7 @@ from munkey.core.files import command_to_make, map_npy, read_csv, read_json
 from munkey.core.randomness import Stage
 from munkey.data.sizes import SIZES, Size
 from munkey.data.source import SPLITS
-from munkey.data.source_settings import shaped
+from munkey.data.source_settings import apply_source_settings
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.cost.flops import NetworkCost, count
 from munkey.experiment.params.load import ParamsError
@@ -99,7 +99,7 @@ def counted(plan: Plan, dataset: str) -> Size:
             if reader.archive and not reader.archive().is_here():
                 raise FileNotFoundError("it would have to be downloaded")
             with contextlib.redirect_stdout(None):  # warnings are seen on standard error too
-                source = shaped(reader.load(settings), settings)
+                source = apply_source_settings(reader.load(settings), settings)
                 side = next(len(block[0]) for block in source.blocks() if len(block))
         except Exception as error:  # whatever a reader may raise
             raise ParamsError(f"{unknown}. Its reader says: {error}") from None

@@ -10,9 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from munkey.core.registry import meant
+from munkey.core.registry import did_you_mean
 from munkey.data import forget_draws
-from munkey.data.registry import DATASETS, reader_of
+from munkey.data.registry import DATASETS, find_reader
 from munkey.encoders.hub_models import MODEL_TYPES, SUPPORTED
 from munkey.encoders.parts import parts_of
 from munkey.encoders.registry import ENCODERS, find
@@ -28,7 +28,7 @@ def reader_faults(dataset: str, source: SourceSettings, prefix: str) -> list[str
     readers = [entry.name for entry in DATASETS.values() if entry.needs_path]
     listed = ", ".join(readers)
     if source.reader not in (None, *readers):
-        hint = meant(str(source.reader), readers)
+        hint = did_you_mean(str(source.reader), readers)
         where = f"{prefix}source.reader = {source.reader!r}: there is no such reader{hint}"
         return [f"{where} It must be one of {listed}, or null for a registered data set"]
     if dataset in DATASETS and source.reader not in (None, dataset):
@@ -38,14 +38,14 @@ def reader_faults(dataset: str, source: SourceSettings, prefix: str) -> list[str
         ]
     if dataset not in DATASETS and source.reader is None:
         return [
-            f"datasets: {DATASETS.unknown(dataset)}. For your own files under this name set"
+            f"datasets: {DATASETS.unknown_message(dataset)}. For your own files under this name set"
             f" overrides.{dataset}.source.reader to one of {listed}"
         ]
     if not dataset[0].isalpha() or dataset.lower() in NO_NAMES:
         return [
             f"datasets: {dataset!r}: tables would read it as a number or as missing; begin with a letter"
         ]
-    if source.md5 is not None and reader_of(dataset, source).archive is None:
+    if source.md5 is not None and find_reader(dataset, source).archive is None:
         return [
             f"{prefix}source.md5 = {source.md5!r}: {dataset} is not read from a published file; set it under"
             " `overrides`, for the data set that you have a copy of"
@@ -55,7 +55,7 @@ def reader_faults(dataset: str, source: SourceSettings, prefix: str) -> list[str
 
 def source_faults(dataset: str, source: SourceSettings, least: int, prefix: str) -> list[str]:
     """The faults of the files or the size of a data set that has a reader. least: number of training samples needed."""
-    reader = reader_of(dataset, source)
+    reader = find_reader(dataset, source)
     if reader.train is not None and reader.train < least:
         needs = f"keys.depth and forget.rates need at least {least:,}"
         return [f"{prefix or 'datasets: '}{dataset} has {reader.train:,} training samples; {needs}"]
@@ -78,7 +78,7 @@ def list_faults(forget: ForgetSettings, seeds: Sequence[int], prefix: str) -> li
     if list_file is None:
         return []
     faults = []
-    for path in dict.fromkeys(forget_draws.list_of_seed(list_file, seed) for seed in seeds):
+    for path in dict.fromkeys(forget_draws.list_path(list_file, seed) for seed in seeds):
         try:
             forget_draws.read_list(path)
         except ValueError as error:

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from munkey.audits.registry import AUDITS
-from munkey.core.paths import name_of as name_of_configuration
+from munkey.core.paths import configuration_name as name_of_configuration
 from munkey.data.registry import DATASETS
 from munkey.encoders.registry import ENCODERS
 from munkey.experiment.params.external import list_faults, reader_faults, source_faults
@@ -108,7 +108,7 @@ def load(config: Values) -> Params:
     faults: list[str] = []
     with noted(faults, models().whole):
         params = models().whole.model_validate(config)
-        others = [name for name in params.overrides if name not in DATASETS.refused]
+        others = [name for name in params.overrides if name not in DATASETS.refusals]
         for dataset in dict.fromkeys([*params.datasets, *others]):
             faults += _dataset_faults(params, dataset)
         if not faults:
@@ -123,7 +123,7 @@ def refusals() -> list[str]:
     """The files and plug-ins that cannot be imported, and why."""
     reasons: list[str] = []
     for registry in (METHODS, FAMILIES, DATASETS, ENCODERS, AUDITS):
-        reasons += registry.refused.values()
+        reasons += registry.refusals.values()
     return reasons
 
 

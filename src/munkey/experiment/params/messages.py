@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from munkey.core.registry import Registry, meant
+from munkey.core.registry import Registry, did_you_mean
 
 QUOTES = (
     "YAML reads yes, no, on and off without quotes as True and False: write 'yes' in quotes, or !!str yes, which"
@@ -83,17 +83,19 @@ def _keys_at(model: object, loc: Sequence[object]) -> Mapping[str, object]:
 def unknown(where: str, value: object, name: str, allowed: Collection[str]) -> str:
     """The message on an unknown key."""
     listed = ", ".join(allowed) or "nothing"
-    return f"{where} = {shortened(value)}: unknown key{meant(name, allowed)} Allowed: {listed}"
+    return (
+        f"{where} = {shortened(value)}: unknown key{did_you_mean(name, allowed)} Allowed: {listed}"
+    )
 
 
 def require_registered(key: str, name: str, registry: Registry[Entry]) -> Entry:
     """The entry of a name. Raises ValueError that lists the valid names, or says why the name's file was refused."""
-    if name in registry.refused:
+    if name in registry.refusals:
         raise ValueError(
-            f"{key}: the {registry.kind} {name!r} cannot be used: {registry.refused[name]}"
+            f"{key}: the {registry.kind} {name!r} cannot be used: {registry.refusals[name]}"
         )
     if name not in registry:
-        raise ValueError(f"{key}: {registry.unknown(name)}")
+        raise ValueError(f"{key}: {registry.unknown_message(name)}")
     return registry[name]
 
 

@@ -22,8 +22,8 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
-from munkey.core.registry import meant
-from munkey.data.registry import DatasetEntry, reader_of
+from munkey.core.registry import did_you_mean
+from munkey.data.registry import DatasetEntry, find_reader
 from munkey.experiment.params.external import check_encoder, check_pretrained, check_uri
 from munkey.experiment.params.messages import ParamsError, require_registered, require_unique
 from munkey.experiment.params.overlays import (
@@ -208,7 +208,7 @@ class Params(DatasetParams):
             known_keys.update(f"{method.name}.{key}" for key in method.settings.model_fields)
         unknown_keys = sorted(self.search_grid.keys() - known_keys - {"lr_factor"})
         if unknown_keys:
-            hint = meant(unknown_keys[0], known_keys)
+            hint = did_you_mean(unknown_keys[0], known_keys)
             listed = ", ".join(sorted(known_keys))
             raise ValueError(
                 f"search_grid: unknown key {unknown_keys[0]!r}{hint} There are: lr_factor, {listed}"
@@ -220,7 +220,7 @@ class Params(DatasetParams):
 
     def reader(self, dataset: str) -> DatasetEntry:
         """The reader of a data set."""
-        return reader_of(dataset, self.for_case(dataset).source)
+        return find_reader(dataset, self.for_case(dataset).source)
 
     def candidate_count(self, dataset: str, method: str) -> int:
         """How many settings the search tries for a method, without making them."""
@@ -321,7 +321,7 @@ def memory_family() -> Family:
     families = [family for family in FAMILIES.values() if family.has_pathways]
     if not families:
         raise ParamsError(
-            f"no family of models can be ablated; refused: {'; '.join(FAMILIES.refused.values())}"
+            f"no family of models can be ablated; refused: {'; '.join(FAMILIES.refusals.values())}"
         )
     return families[0]
 
@@ -342,7 +342,7 @@ def models() -> Models:
         if family.settings:
             families.append((family.name, family.settings, family.name in FAMILIES.origins))
     methods = [(method.name, method.settings) for method in METHODS.values()]
-    refused = (tuple(FAMILIES.refused), tuple(METHODS.refused))
+    refused = (tuple(FAMILIES.refusals), tuple(METHODS.refusals))
     return _models(tuple(families), tuple(methods), *refused)
 
 

@@ -76,7 +76,7 @@ class Plan(Cases):
         sampling = forget.sampling
         list_file = forget_draws.list_file(forget)
         if list_file is not None:
-            return {"listed": str(forget_draws.list_of_seed(list_file, seed))}
+            return {"listed": str(forget_draws.list_path(list_file, seed))}
         if sampling in BY_NEIGHBORS:
             return {"neighbors": self.neighbors(dataset_of(case), 0, "full")}
         if sampling == "cluster":

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from munkey.core.device import device_of
+from munkey.core.device import select_device
 from munkey.experiment.run.job import job
 from munkey.settings import Section
 
@@ -73,7 +73,7 @@ def run(task: Task, log: str, threads: int, gpus: int, config: Named) -> None:
         module, _, name = str(task.params["code"]).partition(" ")[0].partition(".")
         function = getattr(importlib.import_module(f"munkey.jobs.{module}"), name)
         surroundings = {
-            "device": device_of(gpus),
+            "device": select_device(gpus),
             "config": config,
             "log": log,
             "inputs": task.inputs,

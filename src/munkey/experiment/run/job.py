@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from munkey.core.console import counted
+from munkey.core.console import pluralize
 
 IN_TERMINAL = "MUNKEY_JOB"  # set by `munkey job`: the file whose job runs in the terminal
 POST_MORTEM = "MUNKEY_PDB"  # set by `munkey job --pdb`: a debugger starts where that job fails
@@ -136,7 +136,7 @@ def last_words(failed: Mapping[str, str], stopped: bool = False) -> str:
     if not reasons:
         return f"The run was stopped; to go on, {again}"
     listed = list(reasons)[:3]
-    paragraphs = [f"{counted(len(reasons), 'job')} failed:"]
+    paragraphs = [f"{pluralize(len(reasons), 'job')} failed:"]
     most = 24 // len(listed) - 2
     for log in listed:
         lines = reasons[log].splitlines()

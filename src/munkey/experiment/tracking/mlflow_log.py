@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
-from munkey.core.console import counted
+from munkey.core.console import pluralize
 from munkey.core.files import DamagedFileError, read_json, read_table
 from munkey.experiment.tracking.store import (
     StoreError,
@@ -143,7 +143,7 @@ def replaced(path: str, since: float) -> str:
     if len(changes) > SHOWN_CHANGES:
         listed += f" and {len(changes) - SHOWN_CHANGES} more"
     words = (
-        f"{counted(earlier['runs'], 'earlier run')} ({listed}). MLflow still has them; tables and files on disk are"
+        f"{pluralize(earlier['runs'], 'earlier run')} ({listed}). MLflow still has them; tables and files on disk are"
         " the present ones. To keep both on disk: a `name` of its own, `ablations`, or `dvc exp run -S`"
         " (docs/running.md#change-a-knob-compare)"
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from munkey.core.diverged import DIVERGED
-from munkey.core.files import read_bytes, read_json, read_table, sum_file
+from munkey.core.files import checksum_path, read_bytes, read_json, read_table
 from munkey.core.paths import Layout, fill
 from munkey.evaluation.records import Evaluation
 from munkey.report.tables.summary import Key, short
@@ -222,7 +222,7 @@ def _data_digest(dataset: str, layout: Layout) -> str:
     """A hash of the checksums of a data set's images and samples."""
     images = Path(fill(layout.images, dataset=dataset))
     samples = Path(fill(layout.samples, dataset=dataset))
-    return _digest(sum_file(images).read_bytes() + sum_file(samples).read_bytes())
+    return _digest(checksum_path(images).read_bytes() + checksum_path(samples).read_bytes())
 
 
 def _digest(content: bytes) -> str:

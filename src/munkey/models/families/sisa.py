@@ -140,7 +140,7 @@ def train_slice(
     crops = (stage / "crops" / shard / part).torch_generator()
     epochs = epochs_per_slice(settings.epochs, model.slices)
     positions = torch.from_numpy(members)
-    augment = Augmentation.of(training.recipe.data, settings)
+    augment = Augmentation.from_settings(training.recipe.data, settings)
     rate = cosine(settings.lr, epochs * model.slices, settings.warmup_epochs)
 
     def step(batch: Batch) -> Outcome:

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from munkey.core.files import read_bytes, sealed, write_text
+from munkey.core.files import atomic_with_checksum, read_bytes, write_text
 
 DOUBLE = 6.8  # inches: both columns of the paper
 NARROW = 3.9  # inches: a phone's screen
@@ -139,7 +139,7 @@ def save(figure: Figure, stem: Path) -> list[Path]:
     svg = stem.with_name(f"{stem.name}.svg")
     png = stem.with_name(f"{stem.name}.png")
     write_text(svg, _svg(figure))
-    with sealed(png) as temporary:
+    with atomic_with_checksum(png) as temporary:
         figure.savefig(
             temporary, format="png", dpi=DPI, facecolor="white", metadata={"Software": None}
         )

@@ -110,7 +110,7 @@ class PageResults(NamedTuple):
 def rendered(template: Path, **content: object) -> str:
     """The page as HTML. Text is escaped; tables, which are HTML already, are not."""
     filters = {"linked": _linked, "html": _html, "terms": glossary.explained}
-    return templates.rendered(template, content, filters)
+    return templates.render_template(template, content, filters)
 
 
 def _linked(text: str) -> markupsafe.Markup:

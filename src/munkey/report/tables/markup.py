@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from munkey.core.console import counted
+from munkey.core.console import pluralize
 from munkey.core.diverged import DIVERGED
 
 Markup = Literal["markdown", "html", "latex"]
@@ -118,7 +118,7 @@ def emphasized(cell: str, markup: Markup) -> str:
 
 def seeds(n: int) -> str:
     """`n = 3 seeds`, `n = 1 seed`."""
-    return f"n = {counted(n, 'seed')}"
+    return f"n = {pluralize(n, 'seed')}"
 
 
 def over_seeds(n: int) -> str:

@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 import numpy as np
 import pandas as pd
 
-from munkey.core.console import counted
+from munkey.core.console import pluralize
 from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_table
 from munkey.report.tables.comparisons import (
@@ -268,7 +268,7 @@ def certified(part: pd.DataFrame) -> str:
         sentences.append(
             f"{line['title']} @{percent(line['rate'])} is certified with epsilon {line['budget_mean']:g}, delta"
             f" {line['delta_mean']:g}, each model alone; its weights are so near their optimum that epsilon"
-            f" {line['epsilon_mean']:.2g} would do (mean of {counted(int(line['n']), 'seed')})."
+            f" {line['epsilon_mean']:.2g} would do (mean of {pluralize(int(line['n']), 'seed')})."
         )
     return " ".join(sentences)
 

@@ -12,7 +12,7 @@ from munkey.settings import Count, Positive, Share
 from munkey.unlearn.contract import Images, Request, Tuned, method
 
 if TYPE_CHECKING:
-    from munkey.data.image_set import Labeled
+    from munkey.data.image_set import LabeledSet
 
 
 class AmunSettings(Tuned):
@@ -74,7 +74,7 @@ def amun(system: System, request: Request, settings: AmunSettings) -> System:
     radii = doubling(settings.epsilon, settings.epsilon_cap)
 
     def answer(pixels: torch.Tensor) -> torch.Tensor:
-        return model(tuning.augment.plain(pixels))
+        return model(tuning.augment.eval_transform(pixels))
 
     images = torch.empty(0)  # adversarial images, from the start as far as attacks succeeded
     predicted: list[int] = []
@@ -94,7 +94,7 @@ def amun(system: System, request: Request, settings: AmunSettings) -> System:
     epsilons = {f"{radius:g}": count for radius, count in Counter(sorted(succeeded_at)).items()}
     request.facts = {"epsilon": epsilons, "failed": len(forget) - len(predicted)}
     labels_as_predicted = torch.tensor(predicted, dtype=torch.int64)
-    parts: list[Labeled] = [request.retain]
+    parts: list[LabeledSet] = [request.retain]
     if settings.keep_forget:
         parts.append(forget)
     parts.append(TensorSet(images[: len(predicted)], labels_as_predicted))

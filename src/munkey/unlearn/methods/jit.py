@@ -44,7 +44,7 @@ def jit(system: System, request: Request, settings: JitSettings) -> System:
     gradient_sums = [torch.zeros_like(weight) for weight in weights]
     for index in torch.arange(len(forget)).split(request.tuning.settings.batch_size):
         images, _ = forget.batch(index, request.device)
-        images = request.tuning.augment.plain(images)
+        images = request.tuning.augment.eval_transform(images)
         lowest = images.min()
         highest = images.max()
         logits = model(images)

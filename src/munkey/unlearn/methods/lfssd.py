@@ -9,7 +9,7 @@ from munkey.unlearn.methods.ssd import SSDSettings
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from munkey.data.image_set import Labeled
+    from munkey.data.image_set import LabeledSet
 
 
 @method(
@@ -37,7 +37,7 @@ def lfssd(system: System, request: Request, settings: SSDSettings) -> System:
     def squared_norm(logits: "Tensor", _: "Tensor") -> "Tensor":
         return logits.square().sum(dim=1).mean()
 
-    def importances_to(samples: "Labeled") -> "dict[str, Tensor]":
+    def importances_to(samples: "LabeledSet") -> "dict[str, Tensor]":
         # The size of the gradient, not its square as in SSD.
         return importances(model, samples, request, settings.per_sample, squared_norm, torch.abs)
 

@@ -7,7 +7,7 @@ from munkey.settings import Count, Positive
 from munkey.unlearn.contract import Images, Request, Tuned, method
 
 if TYPE_CHECKING:
-    from munkey.data.image_set import Labeled
+    from munkey.data.image_set import LabeledSet
 
 
 class UnsirSettings(Tuned):
@@ -75,7 +75,7 @@ def unsir(system: System, request: Request, settings: UnsirSettings) -> System:
         noise.append(repelling_noise(model, label, side, settings.noise_steps, request))
     model.train()
 
-    def train_one_epoch(samples: "Labeled", rate: float) -> None:
+    def train_one_epoch(samples: "LabeledSet", rate: float) -> None:
         step = training_step(model, request)
         optimizer = optimizer_of(model, request)
         (record,) = fitted(samples, step, optimizer, request, lambda _: rate, epochs=1)
