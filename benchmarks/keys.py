@@ -23,7 +23,7 @@ from munkey.core.console import progress
 from munkey.core.files import write_text
 from munkey.deploy.model.images import read_picture
 from munkey.encoders.keys import extract
-from munkey.encoders.parts import build, joined
+from munkey.encoders.parts import build, join_keys
 from munkey.estimators.classifier import ForgettingClassifier
 from munkey.settings import EncoderSettings
 
@@ -78,7 +78,7 @@ class Keys:
                 keys = keys + self._extracted(part, is_mirrored=True)
                 keys = keys / np.linalg.norm(keys, axis=1, keepdims=True)
             parts.append(keys)
-        return joined(parts) if len(parts) > 1 else parts[0]
+        return join_keys(parts) if len(parts) > 1 else parts[0]
 
     def seconds_per_thousand(self, encoder: str, mirror: bool) -> float:
         """CPU seconds to extract the keys of 1,000 pictures."""

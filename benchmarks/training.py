@@ -20,7 +20,7 @@ from munkey.models.families.munkey import Exemplars, MunkeySettings
 from munkey.models.family import FAMILIES, MemberKeys, Recipe
 from munkey.models.networks.vit import attend
 from munkey.settings import DataSettings, ModelSettings, TrainSettings
-from munkey.training.loop import adamw, classified
+from munkey.training.loop import adamw, classification_outcome
 from munkey.training.precision import DTYPES, Precision
 
 CLASSES = 10
@@ -152,7 +152,7 @@ def stepper(setup: Setup) -> Stepper:
             images = augment(drawn.images, crops)
             with precision.forward():
                 logits = memory.forward(forward, images, drawn.index) if memory else forward(images)
-                loss = classified(logits, drawn.labels).loss
+                loss = classification_outcome(logits, drawn.labels).loss
             precision.descend(loss, optimizer)
 
     return Stepper(steps, model)

@@ -210,8 +210,8 @@ def test_a_method_reads_back_only_what_it_reports(name, resident, params, gpu, t
     per_step = "munkey.models.networks.logistic.norm"  # whether it is small enough
     # before or after all steps
     once = {
-        "saliency.dampened",
-        "finetune.by_loss",
+        "saliency.dampen",
+        "finetune.split_by_loss",
         "finetune.repelling_noise",
     }
     shared = {f"munkey.unlearn.{place}" for place in once}
@@ -239,7 +239,7 @@ def test_the_rest_of_amun_does_not(params, gpu, tmp_path, monkeypatch):
     ) -> Attacked:
         assert clean.is_meta and labels.is_meta and answer(clean).is_meta
         adversarial._steepest_ascent(answer, clean, labels)
-        adversarial._projected(clean, 1.0)
+        adversarial._project(clean, 1.0)
         return Attacked(
             torch.zeros(clean.shape),
             torch.zeros(len(clean), dtype=torch.int64),

@@ -223,7 +223,7 @@ PLAIN_ROOMS = (
     "explore",
     "jobs",
     "memory",
-    "models/networks",
+    "models",
     "report",
     "training",
     "unlearn",

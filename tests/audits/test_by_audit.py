@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from munkey.audits.read_evidence import by_audit
+from munkey.audits.read_evidence import describe_searches
 from munkey.core.files import write_json, write_npz
 from munkey.data import forget_sets, prepared
 from munkey.data.image_set import image_set
@@ -58,20 +58,20 @@ def test_the_candidate_that_leaves_least_comes_first(tmp_path: Path) -> None:
         for number, left in enumerate((model, models[(seed ^ 1) - 8])):
             systems.save(search / f"{number}/system.safetensors", left)
             write_json(search / f"{number}/record.json", {"settings": {"data": DATA.model_dump()}})
-    title, first, second = by_audit(tmp_path / "search/digits", 2.0)
+    title, first, second = describe_searches(tmp_path / "search/digits", 2.0)
     assert title == "cf (n = 4 models)"
     # of models that learned nothing
     assert first == "  lr_factor 1: residual share -100.0 [-inf, inf] %, drop 1.0"
     assert second == "  lr_factor 0: residual share 100.0 [-inf, inf] %, drop 5.0"
     (tmp_path / f"search/{place}/seed8/rate0.1/cf/search.json").rename(tmp_path / "away.json")
     write_json(tmp_path / f"search/{place}/seed8/rate0.1/ssd/search.json", {"candidates": []})
-    assert list(by_audit(tmp_path / "search/digits", 2.0)) == [
+    assert list(describe_searches(tmp_path / "search/digits", 2.0)) == [
         "cf: searched with 3 of 4 models; `make audits` goes on",
         "ssd: searched with 1 of 4 models; `make audits` goes on",
     ]
     dataset(tmp_path / "other/data/digits")
     with pytest.raises(FileNotFoundError, match="with search: true makes them"):
-        list(by_audit(tmp_path / "other/search/digits", 2.0))
+        list(describe_searches(tmp_path / "other/search/digits", 2.0))
 
 
 def test_a_pool_of_another_number_lies_apart(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from munkey.audits.evidence import Halves, Pairs, random_halves, roles, sham
+from munkey.audits.evidence import Halves, Pairs, random_halves, sham_pairs, split_by_role
 from tests.audits.inputs import POOL, TEST, population
 
 DELETED = np.array([[1, 1, 0, 0, 0], [0, 0, 1, 0, 0], [1, 0, 0, 0, 0], [0, 1, 1, 0, 0]], dtype=bool)
@@ -48,7 +48,7 @@ def test_margins_must_be_of_these_models_and_samples():
 
 def test_roles_sort_values_by_what_each_model_was_to_the_sample():
     first = np.array([[True, False], [False, True]])
-    deleted, absent = roles(np.array([[1, 2], [3, 4], [5, 6], [7, 8]]), first)
+    deleted, absent = split_by_role(np.array([[1, 2], [3, 4], [5, 6], [7, 8]]), first)
     np.testing.assert_array_equal(deleted, [[1, 4], [7, 6]])
     np.testing.assert_array_equal(absent, [[3, 2], [5, 8]])
 
@@ -65,12 +65,12 @@ def test_random_halves_part_the_members_anew_for_every_pair():
 
 def test_a_sham_pool_is_test_samples_and_the_rest_of_them_stay_test_samples():
     pairs = population(3, 0.5, np.random.default_rng(0))
-    made = sham(pairs, np.random.default_rng(1))
+    made = sham_pairs(pairs, np.random.default_rng(1))
     assert made.margins is pairs.margins and made.nothing is pairs.nothing
     assert made.halves.pool.sum() == TEST // 2 < POOL  # as many as there are
     assert not (made.halves.pool & ~pairs.halves.test).any()
     np.testing.assert_array_equal(made.halves.pool | made.halves.test, pairs.halves.test)
-    assert sham(pairs.nothing, np.random.default_rng(1)).nothing is pairs.nothing
+    assert sham_pairs(pairs.nothing, np.random.default_rng(1)).nothing is pairs.nothing
 
 
 def test_a_copied_pair_is_refused_also_with_its_partners_exchanged():
@@ -88,7 +88,7 @@ def test_scores_are_ranked_among_the_models_own_test_samples_and_partners_levels
     ranks = np.array(
         [[(row[halves.test] < phi).sum() for phi in row[halves.pool]] for row in pairs.margins]
     )
-    np.testing.assert_array_equal(pairs.below, ranks)
+    np.testing.assert_array_equal(pairs.pool_counts, ranks)
     np.testing.assert_allclose(pairs.scores, norm.ppf((ranks + 0.5) / (TEST + 1)))
     level = (pairs.scores[2] - pairs.scores[3]).mean()
-    np.testing.assert_allclose(pairs.apart[1], pairs.scores[2] - pairs.scores[3] - level)
+    np.testing.assert_allclose(pairs.differences[1], pairs.scores[2] - pairs.scores[3] - level)

@@ -14,7 +14,7 @@ from munkey.audits.attacks.residual_share import residual_share
 from munkey.audits.evidence import Compared
 from munkey.audits.family_audit import AuditedSystem, FamilyAudit
 from munkey.audits.margins import margins
-from munkey.audits.read_evidence import family_audits
+from munkey.audits.read_evidence import read_audits
 from munkey.audits.verdict import MUST_BE_FLAGGED
 from munkey.core.files import write_npz
 from munkey.core.randomness import Stage
@@ -133,7 +133,7 @@ def test_a_rows_numbers_are_those_of_the_statistics():
             "square": attacks["tail"].square,
             "few_p": found.tests["few"].p,
         },
-        **{"p": found.p, "limit": found.limit, "flagged": " ".join(found.flagged)},
+        **{"p": found.p, "limit": found.limit, "flagged": " ".join(found.flagged_tests)},
     }
     assert {name: row[name] for name in expected} == expected
     assert row["flagged"].split()[0] == "share" and "rmia_auroc" in row["flagged"]
@@ -245,7 +245,7 @@ def test_files_become_margins_of_each_path_and_the_logits_of_what_the_first_mode
         }
         systems.append(listed | {"logits": [str(file) for file in files]})
     systems += [system | {"family": "other"} for system in systems]
-    audit, other = family_audits(systems, [str(path) for path in halves], Stage("test"))
+    audit, other = read_audits(systems, [str(path) for path in halves], Stage("test"))
     assert (audit.family, other.family) == ("vit", "other")
     # or their intervals would hang together
     assert audit.generator.random() != other.generator.random()

@@ -9,13 +9,13 @@ import torch
 from scipy.stats import norm
 from torch.nn import functional as F
 
-from munkey.audits.further_training import Questions, trained_further
+from munkey.audits.further_training import Questions, train_further
 from munkey.core.randomness import Stage
 from munkey.data.augment import Augmentation
 from munkey.models.family import FAMILIES, System, Training
 from munkey.models.networks.sisa import SisaArchitecture
 from munkey.settings import RelearnSettings
-from munkey.training.loop import adamw, shuffled
+from munkey.training.loop import adamw, shuffled_batches
 from tests.conftest import MUNKEY, VIT, generator, image_set, lively
 from tests.models.inputs import DATA, member_keys, quiet, recipe, seven_samples
 
@@ -54,7 +54,7 @@ def run(params):
         chosen = recipe(params, system.family, STAGE, train, **of_family)
         members = member_keys(samples.ids) if system.memory else None
         training = Training(samples, 3, chosen, "cpu", quiet, members)
-        return trained_further(
+        return train_further(
             system, training, RelearnSettings(steps=list(steps), lr_factor=lr_factor), asked
         )
 
@@ -74,7 +74,7 @@ def test_the_steps_are_those_of_training_at_a_constant_rate(run, vit, params):
     model = vit.copy_of_model()
     optimizer = adamw(model.parameters(), train.betas, train.weight_decay)
     optimizer.param_groups[0]["lr"] = 0.5 * train.lr
-    batches = [*shuffled(12, 5, order), *shuffled(12, 5, order)][:4]
+    batches = [*shuffled_batches(12, 5, order), *shuffled_batches(12, 5, order)][:4]
     after = [weights(vit)]
     for index in batches:
         images, labels = RETAIN.batch(index, "cpu")

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import softmax
 
 from munkey.audits import margins as module
-from munkey.audits.margins import below, coarsened, margins, normal_scores
+from munkey.audits.margins import coarsen, count_below, margins, normal_scores
 
 LOGITS = np.array([[2.0, 1.0, 0.0], [0.0, 3.0, 0.0], [1.0, 1.0, 1.0]], dtype=np.float32)
 LABELS = np.array([0, 1, 2])
@@ -56,33 +56,35 @@ TEST = np.array([False, True, True, True, False])
 
 def test_a_margin_counts_by_how_many_test_samples_have_a_smaller_one():
     np.testing.assert_array_equal(
-        below(PHI_OF_TWO, TEST), [[3, 0.5, 1.5, 2.5, 1.5], [0, 1, 1, 2.5, 2]]
+        count_below(PHI_OF_TWO, TEST), [[3, 0.5, 1.5, 2.5, 1.5], [0, 1, 1, 2.5, 2]]
     )
 
 
 def test_normal_scores_are_those_of_a_standard_normal_whatever_stretches_the_margins():
     random = np.random.default_rng(0)
     phi, test = random.normal(3, 2, (2, 4000)), np.arange(4000) < 2000
-    scores = normal_scores(below(phi, test), 2000)
+    scores = normal_scores(count_below(phi, test), 2000)
     middle = np.abs(phi - 3) < 3
     np.testing.assert_allclose(scores[middle], (phi[middle] - 3) / 2, atol=0.12)
     for changed in (np.exp(phi), 1e-3 * phi - 7):
-        np.testing.assert_allclose(normal_scores(below(changed, test), 2000), scores, atol=1e-9)
+        np.testing.assert_allclose(
+            normal_scores(count_below(changed, test), 2000), scores, atol=1e-9
+        )
     phi[0, 0] = 1e9  # one answer
     np.testing.assert_allclose(
-        normal_scores(below(phi, test), 2000)[middle][1:], scores[middle][1:], atol=0.02
+        normal_scores(count_below(phi, test), 2000)[middle][1:], scores[middle][1:], atol=0.02
     )
 
 
 def test_a_model_without_a_unit_is_refused():
     with pytest.raises(ValueError, match="same margin"):
-        below(np.array([[1.0, 2.0, 2.0]]), np.array([False, True, True]))
+        count_below(np.array([[1.0, 2.0, 2.0]]), np.array([False, True, True]))
 
 
 def test_what_is_compared_with_labels_alone_is_told_apart_no_more_finely():
     """The first system ties 1 and 2 of its 3 test samples, so counts up to 1 are one level, those above another."""
     phi = np.array([[0.0, 1.0, 2.0, 2.0], [0.0, 1.0, 2.0, 3.0]])
     counts = np.array([[0.0, 0.5, 1.0, 1.5, 3.0]] * 2)
-    rounded = coarsened(counts, phi, np.array([False, True, True, True]))
+    rounded = coarsen(counts, phi, np.array([False, True, True, True]))
     np.testing.assert_array_equal(rounded, [[0.5, 0.5, 0.5, 2, 2], counts[1]])
     np.testing.assert_array_equal(counts[0], counts[1])  # what is handed over stays

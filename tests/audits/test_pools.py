@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from munkey.audits.pools import Members, half_of, hardest, mislabeled, require_fitting, vote_shares
+from munkey.audits.pools import (
+    Members,
+    draw_half,
+    draw_hardest,
+    require_fitting,
+    vote_shares,
+    wrong_labels,
+)
 from munkey.core.ids import NOBODY
 from munkey.core.randomness import Stage
 from munkey.data.prepared import Dataset
@@ -25,13 +32,13 @@ def test_the_hardest_are_those_with_the_fewest_votes_in_each_class():
     """Class 1 is easy throughout, and still gives its share."""
     members = Members(np.arange(20, 40), np.repeat([0, 1], 10))
     votes = np.concatenate([np.linspace(0, 0.5, 10)[::-1], np.linspace(0.6, 1, 10)])
-    assert hardest(members, votes, 0.2, STAGE).tolist() == [28, 29, 30, 31]
+    assert draw_hardest(members, votes, 0.2, STAGE).tolist() == [28, 29, 30, 31]
 
 
 def test_equal_votes_are_drawn_apart_and_the_same_each_time():
     members, votes = Members(np.arange(40), np.repeat([0, 1], 20)), np.zeros(40)
     first, again, other = (
-        hardest(members, votes, 0.5, stage) for stage in (STAGE, STAGE, STAGE / "other")
+        draw_hardest(members, votes, 0.5, stage) for stage in (STAGE, STAGE, STAGE / "other")
     )
     assert first.tolist() == again.tolist() != other.tolist()
     assert first.tolist() != [*range(10), *range(20, 30)]
@@ -39,13 +46,13 @@ def test_equal_votes_are_drawn_apart_and_the_same_each_time():
 
 def test_a_pool_that_would_be_a_whole_class_is_refused():
     with pytest.raises(ValueError, match="leaves none of class"):
-        hardest(Members(np.arange(10), np.array([0] * 9 + [1])), np.zeros(10), 0.9, STAGE)
+        draw_hardest(Members(np.arange(10), np.array([0] * 9 + [1])), np.zeros(10), 0.9, STAGE)
 
 
 @given(st.integers(1, 20), st.integers(0, 99))
 def test_the_halves_part_the_pool(pairs, seed):
     pool = np.arange(2 * pairs) * 3
-    one, other = (half_of(pool, number, Stage(seed)) for number in (0, 1))
+    one, other = (draw_half(pool, number, Stage(seed)) for number in (0, 1))
     assert len(one) == len(other) == pairs
     assert set(one) | set(other) == set(pool)
     assert (np.diff(one) > 0).all() and (np.diff(other) > 0).all()
@@ -53,13 +60,13 @@ def test_the_halves_part_the_pool(pairs, seed):
 
 def test_of_an_odd_number_of_the_hardest_one_is_left_out():
     members, votes = Members(np.arange(40), np.repeat([0, 1], 20)), np.zeros(40)
-    assert [len(hardest(members, votes, share, STAGE)) for share in (0.35, 0.375)] == [14, 14]
+    assert [len(draw_hardest(members, votes, share, STAGE)) for share in (0.35, 0.375)] == [14, 14]
 
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_a_pool_without_equal_halves_is_refused(size):
     with pytest.raises(ValueError, match="equal division"):
-        half_of(np.arange(size), 0, STAGE)
+        draw_half(np.arange(size), 0, STAGE)
 
 
 @pytest.mark.parametrize(
@@ -94,12 +101,12 @@ def test_a_pool_that_cannot_be_audited_is_refused_before_any_training(pool, test
 def test_all_labels_of_the_pool_are_wrong_and_no_others(classes, seed):
     rng = np.random.default_rng(seed)
     labels, pool = rng.integers(0, classes, 50), np.flatnonzero(rng.random(50) < 0.3)
-    wrong = mislabeled(labels, pool, classes, rng)
+    wrong = wrong_labels(labels, pool, classes, rng)
     assert np.flatnonzero(wrong != labels).tolist() == pool.tolist()
     assert 0 <= wrong.min() <= wrong.max() < classes
 
 
 def test_every_other_class_is_as_likely():
-    wrong = mislabeled(np.zeros(3000, dtype=int), np.arange(3000), 4, np.random.default_rng(0))
+    wrong = wrong_labels(np.zeros(3000, dtype=int), np.arange(3000), 4, np.random.default_rng(0))
     counts = np.bincount(wrong, minlength=4)
     assert counts[0] == 0 and (abs(counts[1:] - 1000) < 5 * np.sqrt(3000 * 2 / 9)).all()

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from munkey.audits.evidence import Roles, roles
+from munkey.audits.evidence import Roles, split_by_role
 from munkey.audits.registry import Estimate, Refused
-from munkey.audits.roc import Ranking, Rates, attacked, rate_tests, redraw, with_intervals
+from munkey.audits.roc import Ranking, Rates, attack_rates, bootstrap_intervals, rate_tests, redraw
 from munkey.evaluation.metrics import auroc
 from tests.audits.inputs import population
 
@@ -63,7 +63,7 @@ def test_scores_that_are_no_numbers_are_refused():
 def test_a_rate_at_a_false_positive_rate_that_so_few_negatives_cannot_show_is_refused(
     negatives, one, five
 ):
-    found = with_intervals(Rates(50, 1, 5), lambda: Rates(50, 1, 5), negatives)
+    found = bootstrap_intervals(Rates(50, 1, 5), lambda: Rates(50, 1, 5), negatives)
     for rate, given, percent in ((found.tpr_1, one, 1), (found.tpr_5, five, 5)):
         assert isinstance(rate, Estimate if given else Refused)
         if not given:
@@ -75,7 +75,7 @@ def test_a_rate_at_a_false_positive_rate_that_so_few_negatives_cannot_show_is_re
 
 def test_the_interval_is_of_percentiles():
     drawn = iter(range(101))
-    found = with_intervals(Rates(7, 1, 5), lambda: Rates(next(drawn), 0, 0), 100, draws=101)
+    found = bootstrap_intervals(Rates(7, 1, 5), lambda: Rates(next(drawn), 0, 0), 100, draws=101)
     assert found.auroc == Estimate(7, 2.5, 97.5)
 
 
@@ -86,8 +86,10 @@ def test_a_bootstrap_sample_is_as_large_as_what_it_is_drawn_from():
 
 def test_an_attack_pools_the_scores_of_all_models():
     pairs = population(5, 1.0, np.random.default_rng(0))
-    deleted, absent = roles(pairs.scores, pairs.halves.first)
-    found = attacked(lambda first: roles(pairs.scores, first), pairs, np.random.default_rng(0))
+    deleted, absent = split_by_role(pairs.scores, pairs.halves.first)
+    found = attack_rates(
+        lambda first: split_by_role(pairs.scores, first), pairs, np.random.default_rng(0)
+    )
     every = deleted.reshape(-1, 1), absent.reshape(1, -1)
     wins = (np.greater(*every).mean() + np.greater_equal(*every).mean()) / 2
     assert found.auroc.value == pytest.approx(100 * wins, abs=0.01)
@@ -116,10 +118,10 @@ def test_the_bootstrap_draws_pairs_and_examples():
     pairs = population(5, 0.0, np.random.default_rng(0))
     scores = [Roles(*np.random.default_rng(0).normal(size=(2, 5, 120)))]
     scores[0].deleted[0] += 100
-    of_pairs = attacked(lambda _: scores[0], pairs, np.random.default_rng(0)).auroc
+    of_pairs = attack_rates(lambda _: scores[0], pairs, np.random.default_rng(0)).auroc
     assert of_pairs.high - of_pairs.low > 15
     few = Roles(*np.random.default_rng(0).normal(size=(2, 5, 120)))
     few.deleted[:, :3] += 100  # three examples that all pairs agree on
     few.deleted[:, 3:] = few.absent[:, 3:]
-    of_examples = attacked(lambda _: few, pairs, np.random.default_rng(0)).auroc
+    of_examples = attack_rates(lambda _: few, pairs, np.random.default_rng(0)).auroc
     assert of_examples.high - of_examples.low > 1.5

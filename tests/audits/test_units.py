@@ -48,8 +48,8 @@ def without_units(pairs: Pairs) -> Pairs:
 
 def test_scores_are_those_of_a_persons_mean_rank():
     pairs = world(0.0, np.random.default_rng(0))
-    by_picture = without_units(pairs).below.reshape(8, PERSONS, PICTURES).mean(axis=2)
-    np.testing.assert_allclose(pairs.below, by_picture)
+    by_picture = without_units(pairs).pool_counts.reshape(8, PERSONS, PICTURES).mean(axis=2)
+    np.testing.assert_allclose(pairs.pool_counts, by_picture)
     assert pairs.halves.first.shape == (4, PERSONS)
 
 

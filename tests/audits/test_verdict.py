@@ -125,7 +125,7 @@ def test_of_an_attack_that_could_not_have_found_anything_the_verdict_says_so():
     said = verdict(without, RIGHT).words
     assert said.endswith("; U-LiRA's AUROC, U-LiRA at 1 % false alarms could not find anything")
     assert verdict(found(least=0.06), RIGHT).words.count("the share") == 1
-    assert found(least=0.06).powerless == list(TESTS)
+    assert found(least=0.06).powerless_tests == list(TESTS)
 
 
 def test_of_what_is_left_nowhere_to_the_bit_nothing_else_is_said():
@@ -141,10 +141,10 @@ def test_where_partners_answer_alike_to_the_bit_no_cut_of_the_pool_can_flag_them
     for seed in range(5):
         pairs = population(4, 0.0, np.random.default_rng(seed))
         exact = replace(pairs, margins=np.repeat(pairs.margins[::2], 2, axis=0))
-        found = module.findings(exact, np.random.default_rng(0))
-        assert (found.tests, found.flagged, found.p) == ({}, [], 1) and control(
+        found = module.collect_findings(exact, np.random.default_rng(0))
+        assert (found.tests, found.flagged_tests, found.p) == ({}, [], 1) and control(
             "oracle", found
-        ).right
+        ).is_right
         assert verdict(found, RIGHT).words.endswith("answered alike, to the bit")
 
 
@@ -155,8 +155,8 @@ def test_the_limit_is_what_a_test_of_the_share_finds_in_four_audits_of_five_afte
 
 
 def test_what_flags_a_row_are_the_tests_below_the_level_in_their_order():
-    assert found(square=0.049, share=0.01, few=0.051).flagged == ["share", "square"]
-    assert found(square=0.049).p == 0.049 and found().flagged == []
+    assert found(square=0.049, share=0.01, few=0.051).flagged_tests == ["share", "square"]
+    assert found(square=0.049).p == 0.049 and found().flagged_tests == []
 
 
 @cache
@@ -211,14 +211,14 @@ def test_controls_say_how_they_came_out_also_those_that_were_not_run():
 
 
 def test_to_over_forget_is_not_to_be_flagged_as_doing_nothing_must_be():
-    assert not control("original", found(share(-50), share=1e-3)).right
+    assert not control("original", found(share(-50), share=1e-3)).is_right
     # an oracle passes in neither direction
     assert control("oracle", found(share(-50), share=1e-3)).flagged
 
 
 @pytest.mark.parametrize("test", ["u_lira_tpr_1", "rmia_auroc", "square", "few", "scatter"])
 def test_a_control_is_held_against_every_test(test):
-    assert not control("oracle", found(**{test: 1e-3})).right
+    assert not control("oracle", found(**{test: 1e-3})).is_right
 
 
 def test_a_control_that_must_pass_is_held_against_1_percent():
@@ -232,14 +232,17 @@ def test_a_leak_that_one_test_alone_sees_reaches_every_level():
     assert len(TESTS) / (module.REDRAWS + 1) <= module.STRICT
     assert len(TESTS) / (module.SHAM_REDRAWS + 1) <= module.ALPHA
     assert control("oracle", found(share(4), few=module.STRICT)).flagged
-    assert found(few=module.ALPHA).flagged == ["few"] and not found(least=module.ALPHA).powerless
+    assert (
+        found(few=module.ALPHA).flagged_tests == ["few"]
+        and not found(least=module.ALPHA).powerless_tests
+    )
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_the_sham_passes(seed, monkeypatch):
     monkeypatch.setattr(module, "SHAM_REDRAWS", 99)
     pairs = population(4, 1.0, np.random.default_rng(seed))
-    assert sham_control(pairs, np.random.default_rng(seed)).right
+    assert sham_control(pairs, np.random.default_rng(seed)).is_right
 
 
 @pytest.mark.parametrize("test", ["share", "few"])
@@ -251,7 +254,7 @@ def test_the_sham_is_flagged_where_any_test_finds_something_in_samples_that_nobo
     )
     assert not sham_control(
         population(4, 1.0, np.random.default_rng(0)), np.random.default_rng(0)
-    ).right
+    ).is_right
 
 
 def test_holm_by_hand():

@@ -8,7 +8,7 @@ from munkey.data.image_set import move_to_gpu_if_it_fits, to_unit_range, upload
 from munkey.data.loader import Loader, prefetch
 from munkey.models.family import FAMILIES
 from munkey.models.networks.vit import ViTArchitecture
-from munkey.training.loop import adamw, classified
+from munkey.training.loop import adamw, classification_outcome
 from munkey.training.precision import Precision
 from tests.conftest import generator, image_set, needs_gpu
 
@@ -77,7 +77,7 @@ def test_on_a_gpu_no_step_of_a_training_waits_for_it():
             if position == 1:
                 torch.cuda.set_sync_debug_mode("error")
             with precision.forward():
-                loss, _ = classified(model(augment(batch.images, crops)), batch.labels)
+                loss, _ = classification_outcome(model(augment(batch.images, crops)), batch.labels)
             precision.descend(loss, optimizer)
     finally:
         torch.cuda.set_sync_debug_mode("default")

@@ -49,7 +49,9 @@ def test_val_is_drawn_from_train_and_test_is_whole():
     splits = np.repeat(["train", "val", "test"], [120, 40, 40])
     units = [f"person {number // 4}" for number in range(count)]
     whole = Source([np.zeros((count, 2, 2, 3), np.uint8)], labels, splits, ["a", "b"])
-    divided = apply_source_settings(whole, settings(shares=[0.6, 0.15, 0.25], val_from="train")).splits
+    divided = apply_source_settings(
+        whole, settings(shares=[0.6, 0.15, 0.25], val_from="train")
+    ).splits
     assert (divided[120:] == "test").all()
     for label in (0, 1):
         assert (divided[:120][labels[:120] == label] == "val").sum() == 12

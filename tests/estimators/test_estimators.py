@@ -27,7 +27,7 @@ from munkey.cli.app import app
 from munkey.deploy.errors import PictureError, UnreadableModelError
 from munkey.deploy.store.errors import ClosedMemoryError
 from munkey.deploy.store.store import Store
-from munkey.encoders.keys import at_unit_norm
+from munkey.encoders.keys import normalize_rows
 
 
 class RanPAC(munkey.ForgettingRanPAC):
@@ -141,7 +141,7 @@ def test_a_directory_forgets_with_its_estimator(kind, tmp_path):
         file.read_bytes() for file in (tmp_path / "people").rglob("*") if file.is_file()
     )
     assert b"person 5" in content and b"person 3" not in content and b"person 4" not in content
-    gone = at_unit_norm(X[[PEOPLE.index("person 4")]])
+    gone = normalize_rows(X[[PEOPLE.index("person 4")]])
     assert gone.tobytes() not in content
     assert model.add(X[:2], ["person 3", "new"]).tolist() == [N, N + 1]
     assert bits(kind.load(tmp_path / "people")) == bits(model)
@@ -151,11 +151,11 @@ def test_a_directory_forgets_with_its_estimator(kind, tmp_path):
 
 def test_a_row_comes_to_unit_norm_by_itself():
     wild = np.vstack([X, 1e300 * X[:1], 1e-300 * X[:1]])
-    keys = at_unit_norm(wild)
+    keys = normalize_rows(wild)
     for row in range(len(wild)):
-        assert at_unit_norm(wild[[row]]).tobytes() == keys[[row]].tobytes()
+        assert normalize_rows(wild[[row]]).tobytes() == keys[[row]].tobytes()
         assert (
-            at_unit_norm(np.asfortranarray(wild)[row : row + 3])[:1].tobytes()
+            normalize_rows(np.asfortranarray(wild)[row : row + 3])[:1].tobytes()
             == keys[[row]].tobytes()
         )
     assert not keys[7].any()

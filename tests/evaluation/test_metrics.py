@@ -20,7 +20,7 @@ from munkey.evaluation.metrics import (
     pathway_sensitivity,
     probe,
     rf_jsd,
-    withdrawn,
+    switch_off_classes,
     within_classes,
 )
 from munkey.evaluation.records import Evaluation
@@ -119,7 +119,7 @@ def attacks(monkeypatch):
             return fed[-1]
 
         with monkeypatch.context() as patched:
-            patched.setattr(metrics, "fitted_attack", fitted)
+            patched.setattr(metrics, "fit_attack", fitted)
             generator = np.random.default_rng(seed)
             membership_inference(
                 retain[:, None], FORGET[:, None], TEST[:, None], CLASSES, generator
@@ -275,7 +275,7 @@ def run(predictions, tmp_path):
 
 
 def test_a_system_is_measured_from_its_files(run, predictions):
-    lines = metrics.measured(run)
+    lines = metrics.metric_lines(run)
     assert all({name: line[name] for name in run.key} == run.key for line in lines)
     values = {line["metric"]: line["value"] for line in lines}
     generator = Stage(3, "digits", "attack", "0.1").numpy_generator()
@@ -311,7 +311,7 @@ def test_rf_jsd_is_measured_where_the_original_is_known(run, predictions, tmp_pa
     write_npz(tmp_path / "original.npz", predictions | {"logits": 2 * predictions["logits"]})
     values = {
         line["metric"]: line["value"]
-        for line in metrics.measured(run, str(tmp_path / "original.npz"))
+        for line in metrics.metric_lines(run, str(tmp_path / "original.npz"))
     }
     labels, test = predictions["labels"], predictions["splits"] == "test"
     expected = rf_jsd(
@@ -323,33 +323,33 @@ def test_rf_jsd_is_measured_where_the_original_is_known(run, predictions, tmp_pa
 def test_outputs_are_switched_off_after_requests_that_empty_a_class_alone(
     run, predictions, monkeypatch
 ):
-    monkeypatch.setattr(metrics, "withdrawn", lambda *_: predictions)
+    monkeypatch.setattr(metrics, "switch_off_classes", lambda *_: predictions)
     for sampling, methods in (
         ("stratified", {"cf"}),
         ("uniform", {"cf"}),
         ("class", {"cf", "cf-off"}),
     ):
         assert {
-            line["method"] for line in metrics.measured(replace(run, sampling=sampling))
+            line["method"] for line in metrics.metric_lines(replace(run, sampling=sampling))
         } == methods
 
 
 def test_what_is_fitted_at_once_took_the_seconds_of_its_fit(run):
     write_json(run.training, {"train_epoch_s": 0.25, "history": []})
-    values = {line["metric"]: line["value"] for line in metrics.measured(run)}
+    values = {line["metric"]: line["value"] for line in metrics.metric_lines(run)}
     assert values["train_s"] == values["train_epoch_s"] == 0.25
 
 
 def test_of_a_certified_method_budget_delta_and_epsilon_are_measured_too(run):
     certificate = {"budget": 0.5, "delta": 1e-4, "epsilon": 1.25}
-    before = metrics.measured(run)
+    before = metrics.metric_lines(run)
     write_json(
         run.record,
         {"unlearn_s": 1.5, "search_s": 20.0, "cpu_s": 3.0, "facts": certificate | {"steps": 2}},
     )
     values, others = (
         {line["metric"]: line["value"] for line in lines}
-        for lines in (metrics.measured(run), before)
+        for lines in (metrics.metric_lines(run), before)
     )
     assert values == others | certificate
 
@@ -429,9 +429,11 @@ def test_of_a_class_that_is_forgotten_whole_its_test_samples_are_measured_apart_
     forgotten = ids[(labels == 1) & (splits == "train")]
     found = measure(predictions, forgotten, np.random.default_rng(0), "class")
     assert (found["FTA"], found["RTA"], found["FA"], found["forgotten"]) == (100, 100, 100, 4)
-    off = measure(withdrawn(predictions, forgotten), forgotten, np.random.default_rng(0), "class")
+    off = measure(
+        switch_off_classes(predictions, forgotten), forgotten, np.random.default_rng(0), "class"
+    )
     assert (off["FTA"], off["RTA"], off["FA"], off["RA"]) == (0, 100, 0, 100)
-    assert withdrawn(predictions, forgotten[:-1]) is None
+    assert switch_off_classes(predictions, forgotten[:-1]) is None
     assert "FTA" not in measure(predictions, forgotten[:-1], np.random.default_rng(0), "class")
     assert (found["probe"], found["FM"]) == (100, 50)  # all losses are equal
 

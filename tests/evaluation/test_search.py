@@ -6,7 +6,14 @@ import pytest
 from munkey.core.files import write_json
 from munkey.data import forget_sets
 from munkey.data.prepared import Dataset
-from munkey.evaluation.search import Candidate, choose, ranked, report, scorer, search_result
+from munkey.evaluation.search import (
+    Candidate,
+    choose,
+    rank_candidates,
+    report,
+    scorer,
+    search_result,
+)
 from munkey.models import system
 from munkey.models.family import FAMILIES, System
 from tests.conftest import VIT, generator, image_set, lively
@@ -98,14 +105,14 @@ def search(*candidates):
 
 def test_over_runs_the_smallest_mean_gap_wins_among_those_that_never_lose_too_much():
     searches = [search((89, 86), (88, 88), (89, 88)), search((90, 88), (84, 84), (87, 85))]
-    best = ranked(searches, drop=5)
+    best = rank_candidates(searches, drop=5)
     assert [tried.settings["lr_factor"] for tried in best] == [2, 0, 1]
     assert (best[0].gap, best[0].drop) == (1.5, 3.0)
     assert best[2].drop == 6.0  # the smallest gap of all, but it lost 6 points once
 
 
 def test_over_runs_where_all_lose_too_much_the_one_that_loses_least_wins():
-    best = ranked([search((10, 10), (60, 50))], drop=5)
+    best = rank_candidates([search((10, 10), (60, 50))], drop=5)
     assert [tried.settings["lr_factor"] for tried in best] == [1, 0]
 
 
@@ -142,11 +149,11 @@ def test_a_candidate_that_diverged_is_said_and_comes_last_and_where_all_did_the_
     assert (
         found["search_s"] == 2.0 and f"chosen: {found['candidates'][1]}" in capsys.readouterr().out
     )
-    assert [str(each) for each in ranked([found], 5.0)] == [
+    assert [str(each) for each in rank_candidates([found], 5.0)] == [
         "lr_factor 1: gap 5.00, drop 2.0",
         "lr_factor 9: diverged",
     ]
     none = search_result([None, None], [gone, gone], 0, None, 0.0)
     assert none["original_val_accuracy"] is None and {
-        str(each) for each in ranked([none], 5.0)
+        str(each) for each in rank_candidates([none], 5.0)
     } == {"lr_factor 9: diverged"}

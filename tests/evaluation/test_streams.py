@@ -8,7 +8,7 @@ from munkey.core.randomness import Stage
 from munkey.data.forget_sets import ForgetSplit
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
-from munkey.evaluation.streams import Asker, Stream, moments, stream_of
+from munkey.evaluation.streams import Asker, Stream, answer_stream, draw_stream
 from munkey.memory.neighbors import nearest
 from munkey.models.family import FAMILIES, Retrieval, System
 from munkey.settings import InferenceSettings
@@ -21,7 +21,7 @@ NEW = np.arange(200, 230)
 
 
 def stream(seed: int = 0) -> Stream:
-    return stream_of(SPLIT, NEW, 6, [2, 5], Stage(seed))
+    return draw_stream(SPLIT, NEW, 6, [2, 5], Stage(seed))
 
 
 def test_each_sample_is_forgotten_once_in_requests_of_equal_size_and_an_order_of_their_own():
@@ -54,7 +54,7 @@ def test_more_requests_than_samples_are_refused():
     with pytest.raises(
         ValueError, match=r"20 samples cannot be forgotten in 21 requests: raise audit\.pool"
     ):
-        stream_of(SPLIT, NEW, 21, [], Stage(0))
+        draw_stream(SPLIT, NEW, 21, [], Stage(0))
 
 
 def test_a_method_goes_on_from_its_own_result_and_is_asked_after_each_request():
@@ -70,7 +70,7 @@ def test_a_method_goes_on_from_its_own_result_and_is_asked_after_each_request():
         return System(f"{system.family}{number}", system.architecture, None), 0.5
 
     made, start = stream(), System("s", None, None)  # type: ignore[arg-type]
-    found = moments(made, start, forget, Recorder(None, None, {}, 1, "cpu"))  # type: ignore[arg-type]
+    found = answer_stream(made, start, forget, Recorder(None, None, {}, 1, "cpu"))  # type: ignore[arg-type]
     assert asked == [
         ("s", 0),
         ("s1", 0),

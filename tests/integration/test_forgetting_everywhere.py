@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from munkey.audits.attacks.storage import files_of, search, traces
+from munkey.audits.attacks.storage import list_files, search, traces
 from munkey.deploy.store.store import Store
 from tests.deploy.store.inputs import create, raw
 from tests.pages import blocks
@@ -47,7 +47,7 @@ def run(folder: Path, commands: str, **variables: str) -> str:
 
 def places(folder: Path, traces: set[bytes]) -> set[str]:
     """The top folders in which any of the traces is found."""
-    found = [path for path in files_of((folder,)) if search(path, traces)]
+    found = [path for path in list_files((folder,)) if search(path, traces)]
     return {"/".join(path.relative_to(folder).parts[:3]) for path in found}
 
 

@@ -10,10 +10,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from mlflow.tracking import MlflowClient
 
-from munkey.audits.attacks.storage import files_of, search, traces
+from munkey.audits.attacks.storage import list_files, search, traces
 from munkey.experiment.tracking.mlflow_log import comparisons
 from munkey.models import system
-from munkey.report.tables.terminal import plain
+from munkey.report.tables.terminal import render_plain
 from tests.integration.conftest import Project
 
 
@@ -84,7 +84,7 @@ def test_no_byte_of_a_key_or_token_is_in_mlflow(finished: Project) -> None:
     ).memory
     rows = [part.numpy() for part in (memory.keys, memory.tokens)]
     wanted = {traces(row)[0] for part in rows for row in part}
-    files = files_of((finished.path / "mlflow.db", finished.path / "mlartifacts"))
+    files = list_files((finished.path / "mlflow.db", finished.path / "mlartifacts"))
     assert len(files) > 9 and not any(search(file, wanted) for file in files)
 
 
@@ -151,7 +151,9 @@ def test_a_store_that_fails_is_told_last_costs_nothing_and_is_tried_again(projec
     dead = "http://127.0.0.1:9"
     project.params({"tracking": {"uri": dead}})
     done = project.make("all")
-    assert plain((project.path / "results/default/tables/main.md").read_text()) in done.stdout
+    assert (
+        render_plain((project.path / "results/default/tables/main.md").read_text()) in done.stdout
+    )
     last = done.stdout.splitlines()[-1]
     assert last.startswith("MLflow ") and f"tracking.uri = {dead} cannot be used" in last
     assert "`munkey mlflow sync`" in last

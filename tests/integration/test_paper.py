@@ -10,7 +10,7 @@ import pytest
 import yaml
 from safetensors.numpy import load_file
 
-from munkey.report.tables.terminal import plain
+from munkey.report.tables.terminal import render_plain
 from tests.integration.conftest import ROOT, Project
 
 # the audit has the first
@@ -270,7 +270,7 @@ def test_the_audit_trains_pairs_and_asks_every_path(made: Project) -> None:
     audited = (made.path / "results/default/tables/main-audited.md").read_text()
     assert (
         "| Method       | residual share [%]" in audited
-        and plain(audited) in (made.path / "run.log").read_text()
+        and render_plain(audited) in (made.path / "run.log").read_text()
     )
     assert (folder / "shares.png").stat().st_size > 10_000
     assert "by how much a sample was memorized" in (folder / "strata.md").read_text()

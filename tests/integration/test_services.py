@@ -12,7 +12,7 @@ from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
 from munkey.experiment.tracking.runs import SEED_GAP
-from munkey.report.tables.summary import short
+from munkey.report.tables.summary import round_short
 from tests.integration.conftest import Project
 from tests.integration.services import MISSING, Services
 from tests.integration.slurm import wait
@@ -62,7 +62,9 @@ def check_log(project: Project, site: str, folder: Path) -> None:
             if (run.data.tags["kind"], run.data.tags.get("method")) == ("run", method)
         ]
         names = part["metric"].replace({"gap": SEED_GAP})
-        expected = {name: short(value) for name, value in zip(names, part["value"], strict=True)}
+        expected = {
+            name: round_short(value) for name, value in zip(names, part["value"], strict=True)
+        }
         assert {name: run.data.metrics[name] for name in expected} == expected
     client = MlflowClient(site)
     stored = client.download_artifacts(by_name["Tables"].info.run_id, "main.md", str(folder))

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file
 
 from munkey.models.family import FAMILIES, System
 from munkey.models.system import save_for_timm
-from munkey.report.tables.terminal import plain
+from munkey.report.tables.terminal import render_plain
 from tests.conftest import VIT, generator
 from tests.integration.conftest import ROOT, Project
 
@@ -36,7 +36,7 @@ def without_times(path: Path) -> pd.DataFrame:
 
 def test_the_run_ends_with_the_table_and_where_everything_is(finished: Project) -> None:
     log = (finished.path / "run.log").read_text()
-    table = plain((finished.path / "results/default/tables/main.md").read_text())
+    table = render_plain((finished.path / "results/default/tables/main.md").read_text())
     assert table in log and all(len(line) <= 100 for line in table.splitlines())
     assert "results/default/metrics.csv" in log and "make ui" in log
 

@@ -26,7 +26,7 @@ def keyed(folder: Path, dataset: Dataset, depth: int) -> tuple[Path, Path]:
     """The files of keys, in 30 separate heaps, and of the `depth` nearest training samples of every sample."""
     generator = np.random.default_rng(1)
     heaps = generator.normal(size=(30, 8)).repeat(7, axis=0)[: len(dataset.ids)]
-    vectors = keys.at_unit_norm(
+    vectors = keys.normalize_rows(
         (heaps + 0.01 * generator.normal(size=heaps.shape)).astype(np.float32)
     )
     keys.write(folder / "keys.npz", dataset.ids, vectors)

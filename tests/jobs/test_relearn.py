@@ -9,7 +9,7 @@ import yaml
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
 from munkey.encoders import keys
-from munkey.evaluation.streams import Answered, Asker, stream_of
+from munkey.evaluation.streams import Answered, Asker, draw_stream
 from munkey.jobs import relearn
 from munkey.models.family import FAMILIES, Family, Training
 from tests.conftest import ROOT
@@ -34,8 +34,8 @@ def test_an_oracle_of_a_stream_has_the_keys_of_what_is_left_where_its_family_has
     held = keys.read(keyed(tmp_path, dataset, 6)[0], dataset.ids) if family.has_memory else None
     ask = Asker(dataset, held, yaml.safe_load((ROOT / "params.yaml").read_text()), 6, "cpu")
     train = dataset.ids_of("train")
-    order = stream_of(forget_sets.ForgetSplit(train[20:], train[:20]), train[:0], 4, [], Stage(0))
-    moments = list(relearn._retrained(order, ask, family.oracle, "digits", 0))
+    order = draw_stream(forget_sets.ForgetSplit(train[20:], train[:20]), train[:0], 4, [], Stage(0))
+    moments = list(relearn._retrain_stream(order, ask, family.oracle, "digits", 0))
     assert [each.done for each in moments] == [1, 2, 4]
     for moment, training in zip(moments, trainings, strict=True):
         left = order.members(moment.done)
@@ -48,7 +48,7 @@ def test_an_oracle_of_a_stream_has_the_keys_of_what_is_left_where_its_family_has
 def test_a_moments_accuracies_are_of_what_is_left_and_of_the_test_split(tmp_path):
     dataset = prepared(tmp_path)
     train, test = dataset.ids_of("train"), dataset.ids_of("test")
-    order = stream_of(forget_sets.ForgetSplit(train[20:], train[:20]), train[:0], 4, [], Stage(0))
+    order = draw_stream(forget_sets.ForgetSplit(train[20:], train[:20]), train[:0], 4, [], Stage(0))
     right = np.isin(dataset.ids, [*order.members(2)[:3], test[0]])
     moment = Answered(
         2, 0.5, np.eye(10)[np.where(right, dataset.labels, (dataset.labels + 1) % 10)]

@@ -6,7 +6,7 @@ from scipy.special import log_softmax
 
 from munkey.memory.sums import Sums
 from munkey.models.networks import calibration
-from munkey.models.networks.calibration import calibrated_temperature, nearest_mean_left_out
+from munkey.models.networks.calibration import calibrated_temperature, nearest_mean_left_out_logits
 from munkey.models.networks.closed_form import NO_ROWS, nearest_mean
 from tests.conftest import unit_rows
 
@@ -22,7 +22,7 @@ def sums_of(keys=KEYS, labels=LABELS):
 
 
 def test_a_mean_without_the_row_is_that_of_the_other_rows():
-    logits = nearest_mean_left_out(sums_of(), KEYS, LABELS)
+    logits = nearest_mean_left_out_logits(sums_of(), KEYS, LABELS)
     for row in range(60):
         others = np.delete(np.arange(60), row)
         head = nearest_mean(sums_of(KEYS[others], LABELS[others]), 1.0)
@@ -39,8 +39,8 @@ def loss(logits, labels, temperature):
 def test_it_is_the_one_with_the_least_loss():
     keys = KEYS + 0.3 * np.eye(CLASSES, 5)[LABELS]
     sums = sums_of(keys / 2)
-    logits = nearest_mean_left_out(sums, keys / 2, LABELS)
-    chosen = calibrated_temperature(sums, keys / 2, LABELS, nearest_mean_left_out)
+    logits = nearest_mean_left_out_logits(sums, keys / 2, LABELS)
+    chosen = calibrated_temperature(sums, keys / 2, LABELS, nearest_mean_left_out_logits)
     least = loss(logits, LABELS, chosen)
     for factor in (0.8, 1.25):
         assert least < loss(logits, LABELS, factor * chosen)
@@ -63,7 +63,7 @@ def test_of_many_rows_every_nth_is_answered(monkeypatch):
 
     def left_out(sums, keys, labels):
         asked.append(labels)
-        return nearest_mean_left_out(sums, keys, labels)
+        return nearest_mean_left_out_logits(sums, keys, labels)
 
     monkeypatch.setattr(calibration, "LEFT_OUT", 25)
     calibrated_temperature(sums_of(), KEYS, LABELS, left_out)
@@ -78,6 +78,6 @@ def test_of_many_rows_every_nth_is_answered(monkeypatch):
 def test_without_two_classes_or_two_rows_of_one_nothing_is_known(labels):
     rows = KEYS[:3], np.array(labels)
     assert (
-        calibrated_temperature(sums_of(*rows), *rows, nearest_mean_left_out)
+        calibrated_temperature(sums_of(*rows), *rows, nearest_mean_left_out_logits)
         == calibration.NOT_KNOWN
     )

@@ -14,10 +14,10 @@ from munkey.memory import sums
 from munkey.memory.sums import RandomFeatures, Sums, rounded
 from munkey.models.families.lda import ALPHAS
 from munkey.models.families.ranpac import PENALTIES
-from munkey.models.family import FAMILIES, Retrieval, forgotten
+from munkey.models.family import FAMILIES, Retrieval, forget_samples
 from munkey.models.networks import calibration, kernel_ridge
-from munkey.models.networks.calibration import scored
-from munkey.models.networks.closed_form import best_penalty, leave_one_out, ridge_left_out
+from munkey.models.networks.calibration import loss_and_temperature
+from munkey.models.networks.closed_form import best_penalty, leave_one_out, ridge_left_out_logits
 from munkey.models.networks.kernel_ridge import Kernel
 from tests.conftest import unit_rows
 from tests.models.inputs import SECTIONS, answered, fitted
@@ -54,7 +54,7 @@ def test_any_deletions_in_any_order_leave_the_bytes_of_a_fit_on_the_rest(family,
     cuts = sorted({0, *ends})
     left = system(family)
     for start, end in pairwise(cuts):
-        left = forgotten(left, IDS[order[start:end]])
+        left = forget_samples(left, IDS[order[start:end]])
     assert bits(left) == bits(system(family, np.sort(order[cuts[-1] :]).astype(int)))
 
 
@@ -86,7 +86,7 @@ def test_constants_that_follow_the_rows_are_those_of_a_fit_on_the_rest(
         patched.setattr(kernel_ridge, "LEFT_OUT", most)
         remaining = system(family, **constants)
         for start, end in pairwise(cuts):
-            remaining = forgotten(remaining, IDS[order[start:end]])
+            remaining = forget_samples(remaining, IDS[order[start:end]])
         never = system(family, np.sort(order[cuts[-1] :]).astype(int), **constants)
     assert remaining.model.temperature == never.model.temperature
     assert remaining.model.constant == never.model.constant
@@ -127,7 +127,7 @@ def test_an_alpha_that_follows_the_rows_has_the_least_loss_of_rows_left_out():
         losses = []
         for alpha in ALPHAS:
             logits = leave_one_out(members.keys, labels, CLASSES, alpha)
-            losses.append(scored(logits, labels)[0])
+            losses.append(loss_and_temperature(logits, labels)[0])
         made = fitted("lda", members, labels, CLASSES, alpha="auto", temperature="auto").model
         assert made.constant == ALPHAS[int(np.argmin(losses))]
         alphas.append(made.constant)
@@ -140,13 +140,13 @@ def test_a_deletion_takes_its_rows_out_of_the_sums_and_adds_no_others(family, mo
     monkeypatch.setattr(
         Sums, "add", lambda self, rows, labels, sign=1: counts.append(sign * len(rows))
     )
-    forgotten(made, IDS[[3, 5]])
+    forget_samples(made, IDS[[3, 5]])
     assert counts == [-2]
 
 
 @exact
 def test_an_id_that_is_named_twice_leaves_the_sums_once(family):
-    assert bits(forgotten(system(family), IDS[[3, 3, 5]])) == bits(
+    assert bits(forget_samples(system(family), IDS[[3, 3, 5]])) == bits(
         system(family, np.delete(np.arange(40), [3, 5]))
     )
 
@@ -155,7 +155,7 @@ def test_an_id_that_is_named_twice_leaves_the_sums_once(family):
 def test_a_head_from_a_file_has_no_sums_and_forgets_alike(family):
     read = system(family)
     read.model.sums = None
-    assert bits(forgotten(read, IDS[:7])) == bits(system(family, slice(7, None)))
+    assert bits(forget_samples(read, IDS[:7])) == bits(system(family, slice(7, None)))
 
 
 @settings(max_examples=40, deadline=None)
@@ -256,7 +256,7 @@ def test_rows_left_out_of_a_ridge_are_answered_as_by_a_fit_without_them():
         others = np.arange(40) != row
         truth = Ridge(alpha=penalty).fit(vectors[others], targets[others])
         expected.append(truth.predict(vectors[[row]])[0])
-    left_out = ridge_left_out(sums, MEMBERS.keys, LABELS, 0.2)
+    left_out = ridge_left_out_logits(sums, MEMBERS.keys, LABELS, 0.2)
     np.testing.assert_allclose(left_out, expected, rtol=1e-6, atol=1e-9)
 
 
@@ -308,7 +308,7 @@ def test_pixels_at_the_end_of_a_key_have_a_gaussian_kernel():
 def test_a_kernel_with_pixels_forgets_to_the_bit(pixels):
     remaining = system("krr", pixels=pixels)
     for row in (7, 3, 30):
-        remaining = forgotten(remaining, IDS[[row]])
+        remaining = forget_samples(remaining, IDS[[row]])
     assert bits(remaining) == bits(
         system("krr", np.delete(np.arange(40), [3, 7, 30]), pixels=pixels)
     )
@@ -340,9 +340,9 @@ def test_rows_left_out_of_krr_are_answered_as_by_a_fit_without_them(monkeypatch)
 
     def noted(logits, classes, temperature):
         answered.append(logits)
-        return scored(logits, classes, temperature)
+        return loss_and_temperature(logits, classes, temperature)
 
-    monkeypatch.setattr(kernel_ridge, "scored", noted)
+    monkeypatch.setattr(kernel_ridge, "loss_and_temperature", noted)
     system("krr", temperature="auto")
     multiples = rounded(MEMBERS.keys).astype(np.float64) * 2**15
     gram = Kernel(share=1.0, pixels=0, sigma=1.0).between(multiples, multiples)

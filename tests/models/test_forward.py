@@ -10,7 +10,7 @@ from munkey.data.image_set import ImageSet
 from munkey.models import forward, system
 from munkey.models.family import FAMILIES, System
 from munkey.models.networks.sisa import SisaArchitecture
-from munkey.training.loop import Fit, cosine
+from munkey.training.loop import Fit, cosine_schedule
 from tests.conftest import MUNKEY, VIT, global_state, lively
 from tests.models.inputs import DATA, STAGE, answered, normalized, recipe, seven_samples, trained
 
@@ -39,7 +39,7 @@ def test_a_run_is_repeated_byte_by_byte_under_its_stage_and_differs_under_anothe
 @BOTH
 def test_order_and_crops_are_drawn_under_names_of_their_own(params, monkeypatch, family):
     seeds = {"order": set(), "crops": set()}
-    shuffled, augment = forward.shuffled, forward.Augmentation.__call__
+    shuffled, augment = forward.shuffled_batches, forward.Augmentation.__call__
 
     def noted_order(count, size, source):
         seeds["order"].add(source.initial_seed())
@@ -49,7 +49,7 @@ def test_order_and_crops_are_drawn_under_names_of_their_own(params, monkeypatch,
         seeds["crops"].add(source.initial_seed())
         return augment(self, images, source)
 
-    monkeypatch.setattr(forward, "shuffled", noted_order)
+    monkeypatch.setattr(forward, "shuffled_batches", noted_order)
     monkeypatch.setattr(forward.Augmentation, "__call__", noted_crops)
     trained(recipe(params, family), family)
     assert seeds == {"order": {(STAGE / "order").seed()}, "crops": {(STAGE / "crops").seed()}}
@@ -66,7 +66,7 @@ def test_weight_decay_reaches_tokens_that_nothing_else_moves(params):
     """With every token dropped there is no gradient, so the tokens shrink by each step's 1 - lr * decay."""
     result = trained(recipe(params, "munkey", p_image=0, p_token=1), "munkey")
     fresh = 0.02 * torch.randn(12, 5, generator=(STAGE / "tokens").torch_generator())
-    rate = cosine(params.train.lr, epochs=2, warmup_epochs=0)
+    rate = cosine_schedule(params.train.lr, epochs=2, warmup_epochs=0)
     steps = [epoch + position / 3 for epoch in range(2) for position in range(3)]
     shrunk = math.prod(1 - rate(step) * params.train.weight_decay for step in steps)
     torch.testing.assert_close(

@@ -11,7 +11,7 @@ from munkey.core.ids import NOBODY
 from munkey.encoders.keys import Keys
 from munkey.memory.neighbors import Neighbors, nearest
 from munkey.models.families.knn import FLOOR
-from munkey.models.family import FAMILIES, Retrieval, forgotten
+from munkey.models.family import FAMILIES, Retrieval, forget_samples
 from tests.conftest import unit_rows
 from tests.models.inputs import QUERIES, answered, fitted
 
@@ -92,7 +92,7 @@ def test_an_emptied_index_gives_every_class_the_same_tiny_probability(vote):
 
 def test_a_neighbor_that_was_deleted_cannot_answer():
     with pytest.raises(KeyError, match="3"):
-        votes(forgotten(index(), np.array([3])), [0, 3])
+        votes(forget_samples(index(), np.array([3])), [0, 3])
 
 
 def test_it_has_no_weights_and_no_training():

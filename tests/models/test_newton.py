@@ -85,10 +85,10 @@ def test_far_from_the_optimum_steps_are_shortened_until_they_help(monkeypatch):
         torch.full((3, 4), 40.0).double(),
         Objective.of(fitted("newton", KEYS, LABELS).memory, 1e-4),
     )
-    assert objective.gradient(objective.stepped(far)).norm() < objective.gradient(far).norm()
+    assert objective.gradient(objective.newton_step(far)).norm() < objective.gradient(far).norm()
     torch.testing.assert_close(
-        objective.solved(far), objective.solved(torch.zeros(3, 4).double()), rtol=0, atol=1e-6
+        objective.solve(far), objective.solve(torch.zeros(3, 4).double()), rtol=0, atol=1e-6
     )
     monkeypatch.setattr("munkey.models.networks.logistic.LIMIT", 1)
     with pytest.raises(ValueError, match=r"raise newton\.lam"):
-        objective.solved(far)
+        objective.solve(far)

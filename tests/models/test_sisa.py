@@ -74,7 +74,7 @@ def test_deletion_gives_exactly_the_weights_of_the_oracle():
     deleted, asked = unlearn("sisa")
     assert not same(tensors(deleted), tensors(original("sisa")))
     assert same(tensors(deleted), tensors(oracle(world().parts["retain"])))
-    first = sisa.touched(asked.forget_ids, 5, 2, SISA_STAGE)
+    first = sisa.first_affected_slices(asked.forget_ids, 5, 2, SISA_STAGE)
     assert asked.facts == {
         "retrained_slices": sum(2 - part for part in first.values()),
         "slices": 10,
@@ -148,8 +148,13 @@ def test_the_first_slice_that_a_deletion_touches_is_found_for_each_shard_that_it
     shards, slices = sisa.cells(ids, 4, 3, STAGE)
     gone = ids[(shards == 2) & (slices > 0)][::-1]
     assert set(slices[gone]) == {1, 2}
-    assert sisa.touched(gone, 4, 3, STAGE) == {2: 1}
-    assert list(sisa.touched(ids[::-1], 4, 3, STAGE).items()) == [(0, 0), (1, 0), (2, 0), (3, 0)]
+    assert sisa.first_affected_slices(gone, 4, 3, STAGE) == {2: 1}
+    assert list(sisa.first_affected_slices(ids[::-1], 4, 3, STAGE).items()) == [
+        (0, 0),
+        (1, 0),
+        (2, 0),
+        (3, 0),
+    ]
 
 
 def test_each_model_sees_its_own_shard_alone_and_slices_grow():
@@ -157,7 +162,7 @@ def test_each_model_sees_its_own_shard_alone_and_slices_grow():
     _, asked = unlearn("sisa", data=data)
     retain = data["retain"].ids
     cells = cells_of(retain)
-    for shard, first in sisa.touched(asked.forget_ids, 5, 2, SISA_STAGE).items():
+    for shard, first in sisa.first_affected_slices(asked.forget_ids, 5, 2, SISA_STAGE).items():
         in_shard = retain[cells.shards == shard]
         drawn = [batch for batch in logs["retain"] if np.isin(batch, in_shard).any()]
         assert all(np.isin(batch, in_shard).all() for batch in drawn)

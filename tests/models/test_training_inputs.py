@@ -41,5 +41,8 @@ def test_what_the_selection_chose_is_told_as_it_stands(tmp_path):
     write_json(
         tmp_path / "selected.json", {"chosen": {"p_image": 0.4, "p_token": 0.3}, "pairs": []}
     )
-    assert training_inputs.selected(tmp_path / "selected.json") == {"p_image": 0.4, "p_token": 0.3}
-    assert training_inputs.selected(None) == {}
+    assert training_inputs.selected_knobs(tmp_path / "selected.json") == {
+        "p_image": 0.4,
+        "p_token": 0.3,
+    }
+    assert training_inputs.selected_knobs(None) == {}

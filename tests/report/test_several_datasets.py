@@ -25,7 +25,7 @@ from munkey.report.tables.markup import ABSENT
 from munkey.report.tables.ranks import LINE, rank_table, ranks_by_title
 from munkey.report.tables.runtime import runtime_table
 from munkey.report.tables.summary import Row, summarize, with_seed_gaps
-from munkey.report.tables.terminal import plain
+from munkey.report.tables.terminal import render_plain
 from tests.report.inputs import cases
 
 ROWS = [
@@ -170,7 +170,7 @@ def test_the_main_table_in_latex_and_in_a_terminal_has_every_number_of_the_other
     latex = main_table(summary(), ROWS, "latex")
     assert re.findall(r"\{c\}\{(\w+) \(", latex) == list(GRIDS)
     assert latex.count(r"\\") == 2 + len(GRIDS) * (1 + len(ROWS))
-    shown = plain(main_table(summary(), ROWS, "markdown"))
+    shown = render_plain(main_table(summary(), ROWS, "markdown"))
     for dataset, rate in PLACES:
         grid = GRIDS[dataset]
         mean = np.mean([value("FA", ROWS[-1], rate, seed, grid.shift) for seed in grid.seeds])
@@ -281,7 +281,7 @@ def test_the_papers_numbers_stand_beside_those_that_were_run():
         ("main", "cifar10", 0.02),
     }
     assert compared["main", "pathmnist", 0.1] == {"retrain-t", "retrain-m", "munkey"}
-    assert set(paper.counts(both, paper.printed()).frame["Data set"]) == {
+    assert set(paper.counts(both, paper.printed_numbers()).frame["Data set"]) == {
         "bloodmnist",
         "cifar10",
         "pathmnist",
@@ -296,7 +296,7 @@ def test_where_nothing_of_the_paper_was_run_the_comparison_says_so():
         summary()[lambda lines: lines["dataset"] == "digits"], case_summary().iloc[:0]
     )
     assert paper.side_by_side(nothing) == [] and paper.tables(nothing) == []
-    assert paper.counts(nothing, paper.printed()).frame[
+    assert paper.counts(nothing, paper.printed_numbers()).frame[
         ["Printed", "Compared", "Within"]
     ].values.tolist() == [[0] * 3]
 

@@ -7,26 +7,33 @@ import pytest
 import torch
 
 from munkey.core.diverged import DivergedError
-from munkey.training.loop import Fit, Outcome, adamw, classified, cosine, shuffled
+from munkey.training.loop import (
+    Fit,
+    Outcome,
+    adamw,
+    classification_outcome,
+    cosine_schedule,
+    shuffled_batches,
+)
 from tests.conftest import generator
 
 
 def test_the_rate_follows_a_cosine_to_zero():
-    rate = cosine(lr=2.0, epochs=10, warmup_epochs=0)
+    rate = cosine_schedule(lr=2.0, epochs=10, warmup_epochs=0)
     np.testing.assert_allclose(
         [rate(e) for e in (0, 2.5, 5, 10)], [2, 1 + math.sqrt(0.5), 1, 0], atol=1e-12
     )
 
 
 def test_the_rate_rises_linearly_before_the_cosine():
-    rate = cosine(lr=2.0, epochs=10, warmup_epochs=2)
+    rate = cosine_schedule(lr=2.0, epochs=10, warmup_epochs=2)
     np.testing.assert_allclose(
         [rate(e) for e in (0, 0.5, 1, 2, 6, 10)], [0, 0.5, 1, 2, 1, 0], atol=1e-12
     )
 
 
 def test_every_sample_is_in_one_batch_and_the_last_batch_is_kept():
-    batches = list(shuffled(10, 4, generator()))
+    batches = list(shuffled_batches(10, 4, generator()))
     assert [len(batch) for batch in batches] == [4, 4, 2]
     assert sorted(torch.cat(batches).tolist()) == list(range(10))
 
@@ -34,7 +41,8 @@ def test_every_sample_is_in_one_batch_and_the_last_batch_is_kept():
 def test_each_epoch_has_an_order_of_its_own():
     source = generator()
     assert not torch.equal(
-        torch.cat(list(shuffled(50, 8, source))), torch.cat(list(shuffled(50, 8, source)))
+        torch.cat(list(shuffled_batches(50, 8, source))),
+        torch.cat(list(shuffled_batches(50, 8, source))),
     )
 
 
@@ -94,6 +102,6 @@ def test_a_loss_that_is_not_finite_stops_the_training(loss):
 def test_a_batch_is_judged_by_its_mean_cross_entropy_and_its_hits():
     """Softmax of (0, ln 3) is (1/4, 3/4): cross-entropies ln 4, ln 4/3 and ln 4; only the second one is right."""
     logits = torch.tensor([[0.0, math.log(3)]]).expand(3, -1)
-    outcome = classified(logits, torch.tensor([0, 1, 0]))
+    outcome = classification_outcome(logits, torch.tensor([0, 1, 0]))
     assert outcome.loss.item() == pytest.approx((2 * math.log(4) + math.log(4 / 3)) / 3)
     assert outcome.correct.item() == 1

@@ -12,8 +12,8 @@ from munkey.data.image_set import Joined
 from munkey.models.family import FAMILIES, System
 from munkey.models.networks.vit import ViT
 from munkey.unlearn.contract import Tuning
-from munkey.unlearn.finetune import distillation, endless, mislabeled
-from munkey.unlearn.methods.l1_sparse import penalized
+from munkey.unlearn.finetune import distillation, endless_batches, mislabel
+from munkey.unlearn.methods.l1_sparse import penalized_weights
 from tests.unlearn.world import (
     ARCHITECTURE,
     STAGE,
@@ -101,11 +101,11 @@ def test_cf_k_starts_from_the_trained_head() -> None:
 
 def test_the_l1_penalty_covers_the_matrices_of_the_blocks_and_nothing_else() -> None:
     model = fresh_copy()
-    assert penalized(model).keys() == MATRICES
+    assert penalized_weights(model).keys() == MATRICES
     assert {
         name
         for name, p in model.named_parameters()
-        if any(p is q for q in penalized(model).values())
+        if any(p is q for q in penalized_weights(model).values())
     } == MATRICES
 
 
@@ -180,7 +180,7 @@ def test_neggrad_plus_cycles_the_forget_set_within_an_epoch_of_the_retain_set() 
 def test_each_round_of_forget_batches_is_shuffled_and_cropped_anew() -> None:
     asked = request("neggrad-plus")
     marked = replace(asked.forget, labels=np.arange(13))
-    stream = endless(marked, 5, asked)
+    stream = endless_batches(marked, 5, asked)
     rounds = []
     for _ in range(3):
         images, marks = (
@@ -204,7 +204,7 @@ def test_a_wrong_label_is_uniform_over_the_other_classes() -> None:
     samples = replace(
         world().parts["forget"], rows=rows, ids=rows, labels=np.repeat(np.arange(4), 3000)
     )
-    wrong = mislabeled(samples, 4, torch.Generator().manual_seed(0)).labels
+    wrong = mislabel(samples, 4, torch.Generator().manual_seed(0)).labels
     assert not (wrong == samples.labels).any()
     for label in range(4):
         counts = np.bincount(wrong[samples.labels == label], minlength=4)

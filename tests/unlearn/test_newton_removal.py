@@ -161,7 +161,7 @@ def assert_certified(keys: Keys, labels: np.ndarray, gone: np.ndarray, sigma: fl
         original_noise = torch.full_like(original_weight, seed)
         start = replace(before, model=head_of(before).at(original_weight, original_noise))
         left, asked = removed(start, gone, seed)
-        published.append(head_of(left).published())
+        published.append(head_of(left).published_weight())
         weights.append(head_of(left).weight)
     assert all(torch.equal(weight, weights[0]) for weight in weights)
     draws = torch.stack(published)
@@ -236,7 +236,7 @@ def exact_ratio_with_linear_noise(seed: int, sigma: float) -> tuple[float, float
     noise = sigma * torch.randn(
         3, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
     )
-    start = LinearNoise(keys, labels, 3e-5, noise).solved(torch.zeros(3, 6).double())
+    start = LinearNoise(keys, labels, 3e-5, noise).solve(torch.zeros(3, 6).double())
     share = (keys @ start.T).sigmoid()
     ridge = 3e-5 * 24 * torch.eye(6).double()
     hessians = torch.stack([keys.T @ ((p * (1 - p))[:, None] * keys) + ridge for p in share.T])
@@ -245,7 +245,7 @@ def exact_ratio_with_linear_noise(seed: int, sigma: float) -> tuple[float, float
     steps = 0
     epsilon = math.inf
     while steps < 3 or epsilon > 1:
-        weight = objective.stepped(weight)
+        weight = objective.newton_step(weight)
         steps += 1
         epsilon = C * norm(objective.gradient(weight)) / sigma
 
@@ -254,7 +254,7 @@ def exact_ratio_with_linear_noise(seed: int, sigma: float) -> tuple[float, float
         moved = start - torch.linalg.solve(hessians, (noise - noise.detach())[..., None])[..., 0]
         other = LinearNoise(keys[18:], labels[18:], 3e-5, noise)
         for _ in range(steps):
-            moved = other.stepped(moved)
+            moved = other.newton_step(moved)
         return other.gradient(moved)
 
     u = remaining(noise)

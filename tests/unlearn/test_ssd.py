@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from munkey.data.image_set import Joined
-from munkey.unlearn.saliency import dampening, importances
+from munkey.unlearn.saliency import dampening_factors, importances
 from tests.unlearn.world import BATCH, original, recorded, request, same, unlearn, weights, world
 
 KEYS = [f"blocks.{block}.attn.qkv.bias" for block in (0, 1)]
@@ -74,11 +74,11 @@ def test_the_key_third_of_each_qkv_bias_has_no_importance_and_stays() -> None:
 
 
 def test_a_weight_is_never_amplified() -> None:
-    factor = dampening(
+    factor = dampening_factors(
         torch.tensor([4.0, 4.0, 1.0, 0.0]), torch.tensor([1.0, 3.0, 1.0, 0.0]), alpha=1.0, lam=1.0
     )
     assert factor.tolist() == [0.25, 0.75, 1.0, 1.0]
-    strong = dampening(torch.tensor([4.0]), torch.tensor([1.0]), alpha=1.0, lam=8.0)
+    strong = dampening_factors(torch.tensor([4.0]), torch.tensor([1.0]), alpha=1.0, lam=8.0)
     assert strong.tolist() == [1.0]
 
 

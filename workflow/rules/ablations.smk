@@ -53,7 +53,7 @@ use rule job as select with:
     params:
         settings=dumped(PARAMS.selection),
         pairs=EXHIBITS.pairs,
-        required=lambda w: bool(PLAN.selected(w.dataset)),
+        required=lambda w: bool(PLAN.selection_input(w.dataset)),
         systems={"before": memory_family().original, "after": PLAN.ablated_method.name},
         code=code("search.select"),
     message:

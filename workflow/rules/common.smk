@@ -57,9 +57,9 @@ wildcard_constraints:
     subset=r"full|rate[\d.e-]+",
     scope=r"(depth\d+/)?(full|(scenario/[\w.-]+/)?seed\d+/rate[\d.e-]+|audit/seed\d+/(full|rate[\d.e-]+))",
     run="original|retrain",
-    letter=plan.one_of(family.letter for family in PLAN.families),
+    letter=plan.wildcard_pattern(family.letter for family in PLAN.families),
     candidate=r"\d+",
-    method=plan.one_of(METHODS),
+    method=plan.wildcard_pattern(METHODS),
 
 
 # Of `workflow`, Snakemake's documentation names `cores` and `source_path`. Its other attributes may change with any
@@ -76,7 +76,7 @@ def planned_jobs():
 
 def lost_files(only_ahead):
     """Results that an earlier run made and that are missing now; of the jobs that are to run only, or of all."""
-    return outcome.lost((job.log, job.output) for job, reason in planned_jobs() if reason or not only_ahead)
+    return outcome.lost_files((job.log, job.output) for job, reason in planned_jobs() if reason or not only_ahead)
 
 
 def say_outcome():
@@ -89,10 +89,10 @@ def say_outcome():
         else:
             asked.update(target_rule.output or target_rule.input)
     lines = [*outcome.outcome(asked, LAYOUT, mlflow_log.outcome(LAYOUT.tracking), EXHIBITS.designs)]
-    if replaced := mlflow_log.replaced(LAYOUT.tracking, outcome.STARTED):
+    if replaced := mlflow_log.replaced_message(LAYOUT.tracking, outcome.STARTED):
         lines.append(replaced)
     if lost := lost_files(only_ahead=False):
-        lines.append(outcome.loss(lost, again=False))
+        lines.append(outcome.lost_files_message(lost, again=False))
     print("", *lines, sep="\n", flush=True)
 
 

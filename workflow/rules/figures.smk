@@ -27,7 +27,7 @@ use rule job as chart with:
     log:
         LAYOUT.log("figures/{chart}"),
     wildcard_constraints:
-        chart=plan.one_of(EXHIBITS.charts),
+        chart=plan.wildcard_pattern(EXHIBITS.charts),
     params:
         threshold=PARAMS.selection.threshold,
         caption=lambda w: caption(w.chart),

@@ -4,7 +4,7 @@
 use rule job as forget with:
     input:
         unpack(lambda w: PLAN.prepared(w.case)),
-        unpack(lambda w: PLAN.drawn_from(w.case, int(w.seed))),
+        unpack(lambda w: PLAN.forget_set_sources(w.case, int(w.seed))),
     output:
         forget=LAYOUT.forget,
     log:
@@ -14,8 +14,12 @@ use rule job as forget with:
         dataset=lambda w: plan.dataset_of(w.case),
         sampling=lambda w: PARAMS.for_case(w.case).forget.sampling,
         names=lambda w: PARAMS.for_case(w.case).forget.names,
-        depth=lambda w: PARAMS.for_case(w.case).keys.depth if "neighbors" in PLAN.drawn_from(w.case, int(w.seed)) else 0,
-        k=lambda w: PARAMS.for_case(w.case).inference.k if "neighbors" in PLAN.drawn_from(w.case, int(w.seed)) else 1,
+        depth=lambda w: (
+            PARAMS.for_case(w.case).keys.depth if "neighbors" in PLAN.forget_set_sources(w.case, int(w.seed)) else 0
+        ),
+        k=lambda w: (
+            PARAMS.for_case(w.case).inference.k if "neighbors" in PLAN.forget_set_sources(w.case, int(w.seed)) else 1
+        ),
         code=code("forget.forget"),
     message:
         "draw the forget set of {wildcards.case}, seed {wildcards.seed}, rate {wildcards.rate}"

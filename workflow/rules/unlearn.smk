@@ -11,7 +11,7 @@ use rule gpu_job as unlearn with:
     log:
         LAYOUT.log("unlearn/{case}/seed{seed}/rate{rate}/{method}"),
     wildcard_constraints:
-        method=plan.one_of(name for name in METHODS if name not in PLAN.searched),
+        method=plan.wildcard_pattern(name for name in METHODS if name not in PLAN.searched),
     resources:
         gpu=lambda w: GPUS if METHODS[w.method].needs else 0,
     params:
@@ -27,13 +27,13 @@ use rule gpu_job as unlearn with:
 use rule unlearn as unlearn_audited with:
     input:
         unpack(lambda w: PLAN.unlearn_input(w.case, w.seed, w.rate, w.method)),
-        unpack(lambda w: PLAN.found(w.case, w.seed, f"rate{w.rate}", w.method)),
+        unpack(lambda w: PLAN.retrieval_files(w.case, w.seed, f"rate{w.rate}", w.method)),
     output:
         logits=fill(LAYOUT.logits, subset="rate{rate}", system="{method}"),
         record=fill(LAYOUT.record, subset="rate{rate}", system="{method}"),
     wildcard_constraints:
         case=r"[\w-]+/audit/[\w.-]+",
-        method=plan.one_of(name for name in METHODS if name not in PLAN.searched),
+        method=plan.wildcard_pattern(name for name in METHODS if name not in PLAN.searched),
     params:
         settings=lambda w: dumped(
             {**PLAN.unlearn_settings(w.case, w.method), **PLAN.evaluate_settings(w.case, w.method)}
@@ -51,7 +51,7 @@ use rule unlearn as unlearn_candidate with:
     log:
         LAYOUT.log("search/{case}/seed{seed}/rate{rate}/{method}/{candidate}"),
     wildcard_constraints:
-        method=plan.one_of(PLAN.searched),
+        method=plan.wildcard_pattern(PLAN.searched),
     params:
         settings=lambda w: dumped(PLAN.unlearn_settings(w.case, w.method, int(w.candidate))),
     message:
@@ -69,7 +69,7 @@ use rule gpu_job as search with:
     log:
         LAYOUT.log("search/{case}/seed{seed}/rate{rate}/{method}"),
     wildcard_constraints:
-        method=plan.one_of(PLAN.searched),
+        method=plan.wildcard_pattern(PLAN.searched),
     params:
         data=lambda w: dumped(PARAMS.for_case(w.case).data),
         drop=PARAMS.search_drop,

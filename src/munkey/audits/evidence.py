@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from munkey.audits.margins import below, normal_scores
+from munkey.audits.margins import count_below, normal_scores
 
 CUTS_DIFFER = 20  # samples: in a pool this large, no two cuts are equal by chance
 
@@ -87,7 +87,7 @@ class Halves:
         first_samples = np.unique(self.unit_of, return_index=True)[1]  # one of each unit
         return np.asarray(self.deleted[::2, self.pool][:, first_samples])
 
-    def of_units(self, values: np.ndarray) -> np.ndarray:
+    def unit_means(self, values: np.ndarray) -> np.ndarray:
         """Means (S, n) over each unit's samples, of values (S, m) of the samples of the pool."""
         if self.units is None:
             return values
@@ -119,13 +119,13 @@ class Pairs:
         return len(self.margins) // 2
 
     @property
-    def alike(self) -> bool:
+    def partners_agree(self) -> bool:
         """Whether partners give equal answers, to the bit, on the pool and on test samples."""
         margins = self.margins[:, self.halves.pool | self.halves.test]
         return np.array_equal(margins[::2], margins[1::2])
 
     @cached_property
-    def below(self) -> np.ndarray:
+    def pool_counts(self) -> np.ndarray:
         """(S, n): for each sample of the pool, the model's test samples with a smaller margin.
 
         For a unit, the mean over its samples.
@@ -133,16 +133,16 @@ class Pairs:
         pool = self.halves.pool
         test = self.halves.test
         is_used = pool | test
-        counts = below(self.margins[:, is_used], test[is_used])
-        return self.halves.of_units(counts[:, pool[is_used]])
+        counts = count_below(self.margins[:, is_used], test[is_used])
+        return self.halves.unit_means(counts[:, pool[is_used]])
 
     @cached_property
     def scores(self) -> np.ndarray:
         """(S, n): normal scores of the pool's margins among each model's own test samples."""
-        return normal_scores(self.below, int(self.halves.test.sum()))
+        return normal_scores(self.pool_counts, int(self.halves.test.sum()))
 
     @cached_property
-    def apart(self) -> np.ndarray:
+    def differences(self) -> np.ndarray:
         """(P, n): scores of model 2p minus those of its partner, centered over the pool."""
         differences = self.scores[::2] - self.scores[1::2]
         return np.asarray(differences - differences.mean(axis=1, keepdims=True))
@@ -155,7 +155,7 @@ class Roles(NamedTuple):
     absent: np.ndarray
 
 
-def roles(values: np.ndarray, first: np.ndarray) -> Roles:
+def split_by_role(values: np.ndarray, first: np.ndarray) -> Roles:
     """Values (S, n) of all models on the pool, by the role of each model. first: Halves.first."""
     of_first = values[::2]
     of_second = values[1::2]
@@ -164,7 +164,7 @@ def roles(values: np.ndarray, first: np.ndarray) -> Roles:
     return Roles(deleted, absent)
 
 
-def of_other_fold(values: np.ndarray) -> np.ndarray:
+def other_fold_means(values: np.ndarray) -> np.ndarray:
     """For each pair, the mean (P, n) over the pairs of the other fold, to select samples by.
 
     The folds are the first half of the pairs and the rest. With leave-one-out instead, any two
@@ -197,7 +197,7 @@ def random_halves(
     return Halves(deleted, absent, test)
 
 
-def sham(pairs: Pairs, generator: np.random.Generator) -> Pairs:
+def sham_pairs(pairs: Pairs, generator: np.random.Generator) -> Pairs:
     """The same models with a sham pool: random halves of test samples, which no model saw.
 
     It is as large as the pool, but at most half of the test samples; the others stay test samples.

@@ -19,8 +19,8 @@ from munkey.audits.verdict import (
     Control,
     ControlName,
     Findings,
+    collect_findings,
     control,
-    findings,
     holm,
     sham_control,
     verdict,
@@ -74,7 +74,7 @@ class FamilyAudit:
             lines += self._lines(system)
         return lines
 
-    def _unaudited(self, system: AuditedSystem) -> str:
+    def _why_unaudited(self, system: AuditedSystem) -> str:
         """Why a system cannot be audited; empty if it can."""
         if system.diverged:
             return f"{DIVERGED}, {system.diverged}"
@@ -94,14 +94,14 @@ class FamilyAudit:
             return []
         controls = []
         for system in self.systems:
-            if system.role in CONTROLS and not self._unaudited(system):
+            if system.role in CONTROLS and not self._why_unaudited(system):
                 row = self._findings(system, DEPLOYED)
                 controls.append(control(CONTROLS[system.role], row))
-        nothing = self._pairs(self._only("nothing"), DEPLOYED)
+        nothing = self._pairs(self._system_in_role("nothing"), DEPLOYED)
         controls.append(sham_control(nothing, self.generator))
         return controls
 
-    def _only(self, role: Role) -> AuditedSystem:
+    def _system_in_role(self, role: Role) -> AuditedSystem:
         return next(system for system in self.systems if system.role == role)
 
     def _pairs(self, system: AuditedSystem, path: str) -> Pairs:
@@ -115,12 +115,14 @@ class FamilyAudit:
         if system.role in ("nothing", "control nothing") and path == DEPLOYED:
             return Pairs(margins, halves)
         before: Role = "control nothing" if system.role.startswith("control") else "nothing"
-        return Pairs(margins, halves, self._pairs(self._only(before), DEPLOYED))
+        return Pairs(margins, halves, self._pairs(self._system_in_role(before), DEPLOYED))
 
     @cached_property
     def _findings(self) -> Callable[[AuditedSystem, str], Findings]:
         """The findings for a system and a path; cached, since a control is a row, too."""
-        return cache(lambda system, path: findings(self._pairs(system, path), self.generator))
+        return cache(
+            lambda system, path: collect_findings(self._pairs(system, path), self.generator)
+        )
 
     def _lines(self, system: AuditedSystem) -> list[Line]:
         facts: Line = {
@@ -129,7 +131,7 @@ class FamilyAudit:
             "title": system.title,
             "role": system.role,
         }
-        why = self._unaudited(system)
+        why = self._why_unaudited(system)
         if why:
             return [facts | {"path": DEPLOYED, "pairs": 0, "verdict": DIVERGED, "words": why}]
         by_path = {path: self._findings(system, path) for path in system.margins}
@@ -149,7 +151,7 @@ class FamilyAudit:
 
     def _power(self, pairs: int) -> str:
         """What simulated audits of this size and memorization find."""
-        before = self._findings(self._only("nothing"), DEPLOYED).attacks["u-lira"]
+        before = self._findings(self._system_in_role("nothing"), DEPLOYED).attacks["u-lira"]
         auroc = before.auroc.value if isinstance(before, Attack) else None
         return power_words(self.halves.first.shape[1], pairs, auroc)
 
@@ -157,11 +159,11 @@ class FamilyAudit:
         """The verdict on a method, or the outcome of a control, by its deployed path."""
         if system.role == "method":
             power = self._power(len(system.margins[DEPLOYED]) // 2)
-            judged = verdict(row, self.controls, power)
+            decision = verdict(row, self.controls, power)
             line: Line = {
-                "verdict": judged.kind,
-                "words": judged.words,
-                "flagged": " ".join(row.flagged),
+                "verdict": decision.kind,
+                "words": decision.words,
+                "flagged": " ".join(row.flagged_tests),
             }
         else:
             name = CONTROLS.get(system.role)
@@ -170,7 +172,7 @@ class FamilyAudit:
                 if each.name == name:
                     line["words"] = f"control: {each.words}"
                     break
-        compared = Compared(system.logits, self._only("oracle").logits)
+        compared = Compared(system.logits, self._system_in_role("oracle").logits)
         to_oracle = distance(compared, self.generator)
         if not isinstance(to_oracle, Refused) and system.role != "oracle":
             line["js"] = 1000 * to_oracle.value.value

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from munkey.audits.margins import below, margins, normal_scores
+from munkey.audits.margins import count_below, margins, normal_scores
 from munkey.models.family import FAMILIES, Retrieval, System, Training
 from munkey.settings import DataSettings, RelearnSettings
 
@@ -45,7 +45,7 @@ class Questions:
         labels = self.samples.labels
         forget = self.forget
         is_test = ~forget
-        counts = below(margins(logits, labels)[None], is_test)
+        counts = count_below(margins(logits, labels)[None], is_test)
         scores = normal_scores(counts, int(is_test.sum()))[0]
         return {
             "FA": accuracy(logits[forget], labels[forget]),
@@ -54,7 +54,7 @@ class Questions:
         }
 
 
-def trained_further(
+def train_further(
     system: System, training: Training, settings: RelearnSettings, questions: Questions
 ) -> list[Line]:
     """A record for each of `settings.steps`: step, FA, TA, margin.
@@ -65,13 +65,13 @@ def trained_further(
     """
     from munkey.data.augment import Augmentation
     from munkey.data.loader import Loader
-    from munkey.training.loop import Fit, adamw, classified, shuffled
+    from munkey.training.loop import Fit, adamw, classification_outcome, shuffled_batches
     from munkey.training.precision import Precision
 
     recipe = training.recipe
     samples = training.samples
-    resumed = FAMILIES[system.family].resumed(system, training)
-    model = cast("nn.Module", resumed.system.model)
+    learner = FAMILIES[system.family].resumed(system, training)
+    model = cast("nn.Module", learner.system.model)
     train = recipe.train
     augment = Augmentation.from_settings(recipe.data, train)
     order = (recipe.stage / "order").torch_generator()
@@ -81,7 +81,7 @@ def trained_further(
 
     def endless_batches() -> Iterator[Tensor]:
         while True:
-            yield from shuffled(len(samples), train.batch_size, order)
+            yield from shuffled_batches(len(samples), train.batch_size, order)
 
     all_batches = endless_batches()
 
@@ -90,30 +90,30 @@ def trained_further(
         return Loader(samples, positions, training.device)
 
     def step(batch: Batch) -> Outcome:
-        logits = resumed.answer(augment(batch.images, crops), batch.index)
-        return classified(logits, batch.labels)
+        logits = learner.answer(augment(batch.images, crops), batch.index)
+        return classification_outcome(logits, batch.labels)
 
-    def measured(number: int) -> Line:
+    def measure(number: int) -> Line:
         model.eval()
-        record = questions.measure(answering(resumed.system, system.memory))
+        record = questions.measure(deployed_system(learner.system, system.memory))
         model.train()
         return {"step": settings.steps[number]} | record
 
-    before = measured(0)
+    before = measure(0)
     history = Fit(
         epochs=len(epoch_lengths),
         batches=batches,
         step=step,
-        optimizer=adamw(resumed.parameters(), train.betas, train.weight_decay),
+        optimizer=adamw(learner.parameters(), train.betas, train.weight_decay),
         rate=lambda _: settings.lr_factor * train.lr,
         report=training.report,
         precision=Precision(train.precision, training.device),
-        after_epoch=measured,
+        after_epoch=measure,
     ).run()
     return [before] + [{name: record[name] for name in before} for record in history]
 
 
-def answering(learning: System, memory: ExemplarMemory | None) -> System:
+def deployed_system(learning: System, memory: ExemplarMemory | None) -> System:
     """The system as deployed: its current weights and tokens, and all other rows of `memory`."""
     if memory is None or learning.memory is None:
         return learning

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from munkey.audits.attacks.residual_share import residual_share
 from munkey.audits.evidence import Pairs
 from munkey.audits.family_audit import DEPLOYED, numbers
-from munkey.audits.read_evidence import halves_of, path_margins
+from munkey.audits.read_evidence import path_margins, read_halves
 from munkey.audits.registry import Refused
 from munkey.core.diverged import DIVERGED, why_diverged
 from munkey.core.files import read_npz
@@ -55,7 +55,7 @@ def grid_lines(
             first_reason = next(filter(None, reasons))
             yield [{**facts, "path": DEPLOYED, "pairs": pairs, DIVERGED: first_reason}]
             continue
-        halves = halves_of(setting["before"][0], forgotten, units)
+        halves = read_halves(setting["before"][0], forgotten, units)
         before = _models(setting["before"], paths)
         after = _models(setting["after"], paths)
         head_accuracies = []

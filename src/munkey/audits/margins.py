@@ -29,7 +29,7 @@ def margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return phi
 
 
-def below(phi: np.ndarray, test: np.ndarray) -> np.ndarray:
+def count_below(phi: np.ndarray, test: np.ndarray) -> np.ndarray:
     """(S, N): the number of a model's own test samples with a smaller margin; a tie counts half.
 
     test: (N,) bool. Raises ValueError for a model with the same margin for all test samples.
@@ -48,7 +48,7 @@ def below(phi: np.ndarray, test: np.ndarray) -> np.ndarray:
 
 
 def normal_scores(counts: np.ndarray, test: int) -> np.ndarray:
-    """Counts of `below`, out of `test` samples, as quantiles of a standard normal.
+    """Counts of `count_below`, out of `test` samples, as quantiles of a standard normal.
 
     A margin is measured by its rank among the model's own margins of test samples, so neither a
     scale nor a few answers can stretch the unit. If these were normal, the unit would be their
@@ -59,8 +59,8 @@ def normal_scores(counts: np.ndarray, test: int) -> np.ndarray:
     return np.asarray(ndtri((counts + 0.5) / (test + 1)))
 
 
-def coarsened(counts: np.ndarray, phi: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """Counts (S, N) of `below`, as coarse as the margins phi (S, N) of another system.
+def coarsen(counts: np.ndarray, phi: np.ndarray, test: np.ndarray) -> np.ndarray:
+    """Counts (S, N) of `count_below`, as coarse as the margins phi (S, N) of another system.
 
     If a system returns rounded logits, or labels alone, many of its test samples tie. What it is
     compared with must not be resolved more finely.

@@ -7,7 +7,7 @@ from munkey.core.randomness import Stage
 from munkey.data.forget_draws import Members, draw, drop_odd_one, vote_shares
 from munkey.data.prepared import Dataset
 
-__all__ = ["Members", "half_of", "hardest", "mislabeled", "require_fitting", "vote_shares"]
+__all__ = ["Members", "draw_half", "draw_hardest", "require_fitting", "vote_shares", "wrong_labels"]
 LEAST_POOL = 4  # each half needs two samples for a variance
 LEAST_TEST = 8  # of which a sham pool takes half
 
@@ -36,7 +36,7 @@ def require_fitting(pool: int, dataset: Dataset, depth: int) -> None:
         )
 
 
-def hardest(members: Members, votes: np.ndarray, share: float, stage: Stage) -> np.ndarray:
+def draw_hardest(members: Members, votes: np.ndarray, share: float, stage: Stage) -> np.ndarray:
     """Sorted ids of the samples with the fewest votes, as many per class as in a random pool.
 
     votes: (N,), from `vote_shares`; ties are drawn. One is left out if their number is odd.
@@ -52,7 +52,7 @@ def hardest(members: Members, votes: np.ndarray, share: float, stage: Stage) -> 
     return drop_odd_one(np.sort(members.ids[np.concatenate(hardest_of_classes)]), stage)
 
 
-def half_of(pool: np.ndarray, number: int, pair: Stage) -> np.ndarray:
+def draw_half(pool: np.ndarray, number: int, pair: Stage) -> np.ndarray:
     """Sorted ids of a random half of a pool, number 0 or 1. pair: the stage to draw from.
 
     Raises ValueError for an odd number of samples.
@@ -60,7 +60,7 @@ def half_of(pool: np.ndarray, number: int, pair: Stage) -> np.ndarray:
     return np.sort(np.split(pair.numpy_generator().permutation(pool), 2)[number])
 
 
-def mislabeled(
+def wrong_labels(
     labels: np.ndarray, pool: np.ndarray, classes: int, generator: np.random.Generator
 ) -> np.ndarray:
     """Labels (N,) with wrong ones, uniform over the other classes, in the rows `pool` (n,)."""

@@ -29,20 +29,26 @@ class PlannedSystem(TypedDict):
     logits: list[str]
 
 
-def family_audits(
+def read_audits(
     systems: Sequence[PlannedSystem], halves: Sequence[str | Path], stage: Stage
 ) -> Iterator[FamilyAudit]:
-    """An audit for each family. halves: a forget set file for each seed."""
+    """Read the evidence of the audit of each family. halves: a forget set file for each seed."""
     forgotten = [forget_sets.read(path) for path in halves]
     units = forget_sets.read_units(halves[:2])
-    for family in dict.fromkeys(system["family"] for system in systems):
-        of_family = [system for system in systems if system["family"] == family]
-        audited = [_audited_system(system, forgotten[0]) for system in of_family]
-        all_halves = halves_of(of_family[0]["logits"][0], forgotten, units)
-        yield FamilyAudit(family, audited, all_halves, (stage / family).numpy_generator())
+    by_family: dict[str, list[PlannedSystem]] = {}
+    for system in systems:
+        by_family.setdefault(system["family"], []).append(system)
+    for family, family_systems in by_family.items():
+        yield FamilyAudit(
+            family,
+            systems=[_read_system(system, forgotten[0]) for system in family_systems],
+            # All systems answer the same samples, so any of their files tells ids and splits.
+            halves=read_halves(family_systems[0]["logits"][0], forgotten, units),
+            generator=(stage / family).numpy_generator(),
+        )
 
 
-def halves_of(logits: str, forgotten: Sequence[np.ndarray], units: Mapping[int, str]) -> Halves:
+def read_halves(logits: str, forgotten: Sequence[np.ndarray], units: Mapping[int, str]) -> Halves:
     """The halves of an audit. forgotten: ids of the forget set of each seed.
 
     logits: a file with ids and splits of all samples. units: by id, if halves are of whole units;
@@ -63,7 +69,7 @@ def path_margins(arrays: Mapping[str, np.ndarray], path: str) -> np.ndarray:
     return margins(arrays[name], arrays["labels"])
 
 
-def _audited_system(system: PlannedSystem, forgotten: np.ndarray) -> AuditedSystem:
+def _read_system(system: PlannedSystem, forgotten: np.ndarray) -> AuditedSystem:
     phi: dict[str, list[np.ndarray]] = {path: [] for path in system["paths"]}
     logits: list[np.ndarray] = []
     reasons: list[str] = []
@@ -77,15 +83,23 @@ def _audited_system(system: PlannedSystem, forgotten: np.ndarray) -> AuditedSyst
             rows.append(path_margins(arrays, path))
         if number == 0 or system["role"] == "oracle":
             logits.append(arrays["logits"][np.isin(arrays["ids"], forgotten)])
-    facts = system["name"], system["title"], system["role"]
-    if reasons:
-        return AuditedSystem(*facts, {}, np.empty(0), "; ".join(reasons))
-    stacked = {path: np.stack(rows) for path, rows in phi.items()}
-    return AuditedSystem(*facts, stacked, np.stack(logits))
+    system_margins: dict[str, np.ndarray] = {}
+    forget_logits = np.empty(0)
+    if not reasons:  # no model diverged
+        system_margins = {path: np.stack(rows) for path, rows in phi.items()}
+        forget_logits = np.stack(logits)
+    return AuditedSystem(
+        name=system["name"],
+        title=system["title"],
+        role=system["role"],
+        margins=system_margins,
+        logits=forget_logits,
+        diverged="; ".join(reasons),
+    )
 
 
 @dataclass(frozen=True)
-class TriedByAudit:
+class AuditedCandidate:
     """A candidate of a search. drop: the largest loss of validation accuracy."""
 
     settings: Mapping[str, object]
@@ -99,7 +113,7 @@ class TriedByAudit:
         return f"{settings}: residual share {share.value:.1f} {interval}, drop {self.drop:.1f}"
 
 
-def by_audit(folder: Path, drop: float) -> Iterator[str]:
+def describe_searches(folder: Path, drop: float) -> Iterator[str]:
     """A block of lines per method, from the searches in an audit: candidates by residual share.
 
     folder: of a data set's searches; drop: points of the original's validation accuracy that a
@@ -138,7 +152,7 @@ def by_audit(folder: Path, drop: float) -> Iterator[str]:
             for search in searches:
                 val_accuracy = search["candidates"][number]["val_accuracy"]
                 drops.append(search["original_val_accuracy"] - val_accuracy)
-            tried.append(TriedByAudit(candidate["settings"], share, max(drops)))
+            tried.append(AuditedCandidate(candidate["settings"], share, max(drops)))
         yield f"{method} (n = {len(searches)} models)"
         tried.sort(key=lambda each: (each.drop > drop, abs(each.share.value)))
         for each in tried:
@@ -175,7 +189,7 @@ def _share(
         logits = family.logits(unlearned, samples, data, "cpu", None)
         after.append(margins(logits, samples.labels))
         before.append(margins(arrays["logits"], arrays["labels"]))
-        halves = halves_of(str(original_file), forgotten, {})
+        halves = read_halves(str(original_file), forgotten, {})
     nothing = Pairs(np.stack(before), halves)
     share = residual_share(Pairs(np.stack(after), halves, nothing))
     assert isinstance(share, Share)

@@ -70,17 +70,17 @@ class Attack(Finding):
     tpr_5: Estimate | Refused
 
 
-def with_intervals(
+def bootstrap_intervals(
     rates: Rates,
-    redrawn: Callable[[], Rates],
+    redraw_rates: Callable[[], Rates],
     negatives: int,
     draws: int = DRAWS,
 ) -> Attack:
-    """The rates with percentile bootstrap intervals. redrawn: the rates of one bootstrap sample.
+    """The rates with percentile bootstrap intervals. redraw_rates: the rates of one bootstrap sample.
 
     negatives: their number; a rate at x % of false positives needs at least 100 / x of them.
     """
-    bootstrap = [redrawn() for _ in range(draws)]
+    bootstrap = [redraw_rates() for _ in range(draws)]
 
     def estimate(name: str) -> Estimate:
         low, high = np.percentile([getattr(sample, name) for sample in bootstrap], [2.5, 97.5])
@@ -102,7 +102,7 @@ def redraw(size: int, generator: np.random.Generator) -> np.ndarray:
     return np.bincount(generator.integers(size, size=size), minlength=size)
 
 
-def attacked(scores: Scores, pairs: Pairs, generator: np.random.Generator) -> Attack:
+def attack_rates(scores: Scores, pairs: Pairs, generator: np.random.Generator) -> Attack:
     """The rates of an attack over all pairs, with a bootstrap over pairs and samples.
 
     The score of a sample may depend on no other margin of its own pair, nor on the pair's halves.
@@ -110,13 +110,13 @@ def attacked(scores: Scores, pairs: Pairs, generator: np.random.Generator) -> At
     first = pairs.halves.first
     ranking = Ranking(*scores(first))
 
-    def redrawn() -> Rates:
+    def redraw_rates() -> Rates:
         pair_weights = redraw(first.shape[0], generator)
         sample_weights = redraw(first.shape[1], generator)
         weights = np.outer(pair_weights, sample_weights)
         return ranking.rates(weights, weights)
 
-    return with_intervals(ranking.rates(), redrawn, first.size)
+    return bootstrap_intervals(ranking.rates(), redraw_rates, first.size)
 
 
 def rate_tests(name: str, scores: Scores, pairs: Pairs) -> Statistics:

@@ -9,8 +9,8 @@ import numpy as np
 
 from munkey.audits.attacks import residual_share, rmia, tail, u_lira
 from munkey.audits.attacks.residual_share import Share
-from munkey.audits.evidence import Pairs, sham
-from munkey.audits.redraws import Significance, corrected
+from munkey.audits.evidence import Pairs, sham_pairs
+from munkey.audits.redraws import Significance, permutation_tests
 from munkey.audits.registry import AUDITS, Finding, Refused
 from munkey.audits.roc import rate_tests
 
@@ -53,7 +53,7 @@ class Control:
     flagged: bool | None
 
     @property
-    def right(self) -> bool:
+    def is_right(self) -> bool:
         """Whether it came out as it must. A control that was not run must be optional."""
         if self.flagged is None:
             return self.name in OPTIONAL
@@ -64,7 +64,7 @@ class Control:
         if self.flagged is None:
             return f"{self.name} was not run"
         outcome = "was flagged" if self.flagged else "passed"
-        judgment = "as it must" if self.right else "but must not"
+        judgment = "as it must" if self.is_right else "but must not"
         return f"{self.name} {outcome}, {judgment}"
 
 
@@ -112,7 +112,7 @@ def joint_tests(
             values |= part(first)
         return values
 
-    return corrected(statistics, pairs.halves.first, generator, redraws)
+    return permutation_tests(statistics, pairs.halves.first, generator, redraws)
 
 
 @dataclass(frozen=True)
@@ -129,12 +129,12 @@ class Findings:
         return min((test.p for test in self.tests.values()), default=1.0)
 
     @property
-    def flagged(self) -> list[str]:
+    def flagged_tests(self) -> list[str]:
         """The tests that found a residue, in the order of `TESTS`."""
         return [name for name in TESTS if name in self.tests and self.tests[name].p <= ALPHA]
 
     @property
-    def powerless(self) -> list[str]:
+    def powerless_tests(self) -> list[str]:
         """The tests that could not have found any residue, however large."""
         return [name for name in TESTS if name not in self.tests or self.tests[name].least > ALPHA]
 
@@ -150,23 +150,23 @@ class Findings:
         return float(quantiles) * self.share.chance
 
 
-def findings(pairs: Pairs, generator: np.random.Generator) -> Findings:
+def collect_findings(pairs: Pairs, generator: np.random.Generator) -> Findings:
     """The findings of a row. With equal answers of partners, to the bit, there are no tests."""
     share = residual_share.residual_share(pairs)
     attacks = {name: AUDITS[name].run(pairs, generator) for name in ATTACKS}
     tests: dict[str, Significance] = {}
-    if not isinstance(share, Refused) and not pairs.alike:
+    if not isinstance(share, Refused) and not pairs.partners_agree:
         tests = joint_tests(pairs, generator, REDRAWS)
     return Findings(share, attacks, tests)
 
 
-def control(name: ControlName, found: Findings | None) -> Control:
+def control(name: ControlName, findings: Findings | None) -> Control:
     """A control from its own findings; None: it was not run."""
-    if found is None or isinstance(found.share, Refused):
+    if findings is None or isinstance(findings.share, Refused):
         return Control(name, None)
     if MUST_BE_FLAGGED[name]:
-        return Control(name, found.p <= ALPHA and found.share.contrast > 0)
-    return Control(name, found.p <= STRICT)
+        return Control(name, findings.p <= ALPHA and findings.share.contrast > 0)
+    return Control(name, findings.p <= STRICT)
 
 
 def sham_control(pairs: Pairs, generator: np.random.Generator) -> Control:
@@ -175,13 +175,13 @@ def sham_control(pairs: Pairs, generator: np.random.Generator) -> Control:
 
     flagged = 0
     for _ in range(SHAMS):
-        tests = joint_tests(sham(pairs, generator), generator, SHAM_REDRAWS)
+        tests = joint_tests(sham_pairs(pairs, generator), generator, SHAM_REDRAWS)
         flagged += min(test.p for test in tests.values()) <= ALPHA
     too_often = binomtest(flagged, SHAMS, ALPHA, alternative="greater").pvalue < STRICT
     return Control("sham", bool(too_often))
 
 
-def verdict(found: Findings, controls: Sequence[Control], power: str = "") -> Verdict:
+def verdict(findings: Findings, controls: Sequence[Control], power: str = "") -> Verdict:
     """The verdict on a row.
 
     "none found" names the upper end of the interval of the share, for the mean over this pool. If
@@ -192,31 +192,31 @@ def verdict(found: Findings, controls: Sequence[Control], power: str = "") -> Ve
     wrong = []
     for name in MUST_BE_FLAGGED:
         each = by_name.get(name, Control(name, None))  # a missing control was not run
-        if not each.right:
+        if not each.is_right:
             wrong.append(each.words)
     if wrong:
-        return without_power("; ".join(wrong))
-    if isinstance(found.share, Refused):
-        return without_power(found.share.why)
-    return _judged(found, found.share, power)
+        return powerless_verdict("; ".join(wrong))
+    if isinstance(findings.share, Refused):
+        return powerless_verdict(findings.share.why)
+    return _judge(findings, findings.share, power)
 
 
-def _judged(found: Findings, share: Share, power: str) -> Verdict:
+def _judge(findings: Findings, share: Share, power: str) -> Verdict:
     estimate = share.share
     is_bounded = math.isfinite(estimate.high)
-    interval = f"{whole(estimate.value)} % [unbounded]"
+    interval = f"{format_whole(estimate.value)} % [unbounded]"
     if is_bounded:
-        interval = f"{whole(estimate.value)} % [{whole(estimate.low)}, {whole(estimate.high)}]"
-    flagged = found.flagged
-    if "share" in flagged:
+        interval = f"{format_whole(estimate.value)} % [{format_whole(estimate.low)}, {format_whole(estimate.high)}]"
+    flagged_tests = findings.flagged_tests
+    if "share" in flagged_tests:
         if share.contrast < 0:
             return Verdict(
                 "over-forgets",
                 f"over-forgets: {interval}, further from training than never seen",
             )
         return Verdict("residue", f"residue: {interval} of what training put there is left")
-    if flagged:
-        traces = "; ".join(_in_words(name, found) for name in flagged)
+    if flagged_tests:
+        traces = "; ".join(_describe_test(name, findings) for name in flagged_tests)
         return Verdict("residue", f"residue: {traces}; on average {interval} is left")
     if not any(share.contrasts):
         return Verdict(
@@ -224,37 +224,37 @@ def _judged(found: Findings, share: Share, power: str) -> Verdict:
         )
     if estimate.high >= 100:
         limit = f"as much as {estimate.high:.0f} % may be left" if is_bounded else "no bound holds"
-        return without_power(limit)
+        return powerless_verdict(limit)
     words = (
         f"these attacks found no more than {max(math.ceil(estimate.high), 0)} % on average,"
-        f" and find {math.ceil(found.limit)} % left of each in four audits of five"
+        f" and find {math.ceil(findings.limit)} % left of each in four audits of five"
     )
     if power:
         words += f"; {power}"
-    if found.powerless:
-        unable = ", ".join(TESTS[name] for name in found.powerless)
+    if findings.powerless_tests:
+        unable = ", ".join(TESTS[name] for name in findings.powerless_tests)
         words += f"; {unable} could not find anything"
     return Verdict("none found", words)
 
 
-def whole(value: float) -> str:
+def format_whole(value: float) -> str:
     """A number without decimals; never -0."""
     return f"{round(value) or 0:d}"
 
 
-def _in_words(name: str, found: Findings) -> str:
+def _describe_test(name: str, findings: Findings) -> str:
     """The finding of a test in words, with its number."""
     attack, _, number = name.partition("_")
-    if attack in found.attacks:
-        estimate = getattr(found.attacks[attack], number)
+    if attack in findings.attacks:
+        estimate = getattr(findings.attacks[attack], number)
         if number == "auroc":
             return f"{TESTS[name]} {estimate.value:.1f}"
         return f"{TESTS[name]} finds {estimate.value:.1f} % of them"
-    few = found.attacks["tail"]
+    few = findings.attacks["tail"]
     assert isinstance(few, tail.Tail)
     words = {
         "square": f"samples differ {few.square:.1f} times as much as by chance (mean square)",
-        "few": f"the tenth that keeps most keeps {whole(few.tenth_share.value)} %",
+        "few": f"the tenth that keeps most keeps {format_whole(few.tenth_share.value)} %",
         "scatter": (
             f"answers scatter {few.scatter:.2f} times as much as where never seen (mean square)"
         ),
@@ -263,5 +263,5 @@ def _in_words(name: str, found: Findings) -> str:
     return words.get(name, f"{TESTS[name]} differs")
 
 
-def without_power(why: str) -> Verdict:
+def powerless_verdict(why: str) -> Verdict:
     return Verdict("no power", f"this audit has no power here: {why}")

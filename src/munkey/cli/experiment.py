@@ -165,14 +165,14 @@ def preflight(
     If something is missing, it says what to do about it and exits with 1. `make reproduce` runs it first.
     """
     from munkey.experiment.cost import estimate, machines
-    from munkey.experiment.cost.preflight import missing
+    from munkey.experiment.cost.preflight import obstacles
 
     planned = plan_of(overlays)
     computer = machines.machine()
     costs = estimate.estimate(planned, "paper", computer, [gpus])
     print(estimate.heading(computer, planned.params.name))
     print(*estimate.totals(costs, computer), sep="\n", flush=True)
-    faults = [f"- {fault}" for fault in missing(planned, costs)]
+    faults = [f"- {fault}" for fault in obstacles(planned, costs)]
     if faults:
         raise output.NotVerifiedError("\n".join(["this machine is not ready:", *faults]))
     print("This machine is ready.")
@@ -200,7 +200,10 @@ def compare_paper(overlays: Annotated[list[Path], OVERLAYS]) -> None:
         raise FileNotFoundError(
             f"{error.filename} is missing: `make paper` with the same overlays makes it"
         ) from None
-    tables = [*paper.side_by_side(ours_and_theirs), paper.counts(ours_and_theirs, paper.printed())]
+    tables = [
+        *paper.side_by_side(ours_and_theirs),
+        paper.counts(ours_and_theirs, paper.printed_numbers()),
+    ]
     print(render(tables, "markdown"))
     print(
         "If our runs and the paper's were draws from one distribution, about"
@@ -240,7 +243,7 @@ def search_summary(
     from munkey.audits import read_evidence
     from munkey.evaluation.search import report
 
-    lines = read_evidence.by_audit(folder, drop) if by_audit else report(folder, drop)
+    lines = read_evidence.describe_searches(folder, drop) if by_audit else report(folder, drop)
     for line in lines:
         print(line, flush=True)
 

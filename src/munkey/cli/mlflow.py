@@ -35,7 +35,7 @@ def sync(overlays: Overlays = None) -> None:
     """
     from munkey.experiment.tracking.mlflow_log import log
     from munkey.experiment.tracking.runs import runs_of
-    from munkey.experiment.tracking.store import public
+    from munkey.experiment.tracking.store import hide_credentials
 
     plan = plan_of(overlays or [])
     try:
@@ -43,7 +43,7 @@ def sync(overlays: Overlays = None) -> None:
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{error.filename} is missing: `make run` makes it") from error
     uri = plan.params.tracking.uri
-    print(f"MLflow at {public(uri)}, runs: {log(uri, plan.params.name, runs)}")
+    print(f"MLflow at {hide_credentials(uri)}, runs: {log(uri, plan.params.name, runs)}")
 
 
 @app.command()
@@ -118,5 +118,5 @@ def results_of(plan: "Plan") -> "Results":
             "the results were made with other parameters than those of params.yaml and its overlays:"
             " run `make run` first"
         )
-    inference = {dataset: plan.asked(dataset) for dataset in plan.params.datasets}
+    inference = {dataset: plan.query_settings(dataset) for dataset in plan.params.datasets}
     return Results(plan.layout, plan.main, Exhibits(plan).titles, inference)

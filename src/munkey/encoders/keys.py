@@ -60,7 +60,7 @@ def extract(
     with torch.inference_mode(), autocast(dtype, device):
         for start in show_progress(remaining):
             batch = images[start : start + batch_size]
-            pixels = to_unit_range(to_device(torch.from_numpy(filled_up(batch)), device))
+            pixels = to_unit_range(to_device(torch.from_numpy(pad_batch(batch)), device))
             encoded = encode(pixels)[: len(batch)]
             batches.append(to_host(encoded.float()).numpy())
             if start in block_of_last_batch:
@@ -72,7 +72,7 @@ def extract(
     return _unit(np.concatenate([features[block.start] for block in blocks]))
 
 
-def filled_up(images: np.ndarray) -> np.ndarray:
+def pad_batch(images: np.ndarray) -> np.ndarray:
     """A copy of the images (N, H, W, 3), and copies of the last one up to LEAST."""
     missing = max(0, LEAST - len(images))
     return np.concatenate([images, np.repeat(images[-1:], missing, axis=0)])
@@ -106,7 +106,7 @@ def _unit(features: np.ndarray) -> np.ndarray:
     return features / norms
 
 
-def at_unit_norm(X: np.ndarray) -> np.ndarray:
+def normalize_rows(X: np.ndarray) -> np.ndarray:
     """Embeddings (N, d) of any origin, each scaled to unit norm, as float32. Zeros stay zeros."""
     X = np.ascontiguousarray(X, dtype=np.float64)
     # First divided by the largest number, since squares of very large numbers are infinite.
@@ -116,7 +116,7 @@ def at_unit_norm(X: np.ndarray) -> np.ndarray:
     return (X / np.where(norms > 0, norms, 1)).astype(np.float32)
 
 
-def within(X: np.ndarray, bound: float) -> np.ndarray:
+def scale_to_bound(X: np.ndarray, bound: float) -> np.ndarray:
     """Rows (N, d) as float32 multiples of a bound, each number by itself: from -1 to 1 where none exceeds the bound."""
     return (np.ascontiguousarray(X, dtype=np.float64) / bound).astype(np.float32)
 

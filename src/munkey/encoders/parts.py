@@ -26,7 +26,7 @@ MOST_PARTS = 16
 LONGEST_FOLDER = 120  # file systems allow 255 bytes; logs append to the name
 
 
-def parts_of(settings: EncoderSettings) -> list[EncoderSettings]:
+def part_settings(settings: EncoderSettings) -> list[EncoderSettings]:
     """The settings of each encoder that `settings.encoder` names.
 
     Parts from a hub have the commit that the registry pins; a single encoder has `settings.revision`.
@@ -82,14 +82,14 @@ def _part(name: str, settings: EncoderSettings, is_single: bool) -> EncoderSetti
     )
 
 
-def entries_of(settings: EncoderSettings) -> list[EncoderEntry]:
+def part_entries(settings: EncoderSettings) -> list[EncoderEntry]:
     """The registered encoder of each part."""
-    return [find(part.encoder) for part in parts_of(settings)]
+    return [find(part.encoder) for part in part_settings(settings)]
 
 
-def weights_of(settings: EncoderSettings) -> str | None:
+def weights_fingerprint(settings: EncoderSettings) -> str | None:
     """A string that changes with the weights of any part; None if nothing tells for one of them."""
-    weights = [find(part.encoder).weights(part) for part in parts_of(settings)]
+    weights = [find(part.encoder).weights(part) for part in part_settings(settings)]
     if len(weights) == 1:
         return weights[0]
     marks = [mark for mark in weights if mark is not None]
@@ -103,14 +103,14 @@ def build(settings: EncoderSettings, device: str) -> Encoder:
 
     A single part without mirror images keeps the norm of its features, as published.
     """
-    encoders = [_build_part(part, device) for part in parts_of(settings)]
+    encoders = [_build_part(part, device) for part in part_settings(settings)]
     if len(encoders) == 1:
         return encoders[0]
 
     def encode(images: "Tensor") -> "Tensor":
         import torch
 
-        return torch.cat([_unit(encoder(images)) for encoder in encoders], dim=1)
+        return torch.cat([_normalize(encoder(images)) for encoder in encoders], dim=1)
 
     return encode
 
@@ -121,23 +121,23 @@ def _build_part(part: EncoderSettings, device: str) -> Encoder:
         return encoder
 
     def encode(images: "Tensor") -> "Tensor":
-        return _unit(encoder(images)) + _unit(encoder(images.flip(-1)))
+        return _normalize(encoder(images)) + _normalize(encoder(images.flip(-1)))
 
     return encode
 
 
-def _unit(features: "Tensor") -> "Tensor":
+def _normalize(features: "Tensor") -> "Tensor":
     """Features (B, d) at unit norm, in single precision: a GPU's encoder answers in half."""
     from torch.nn import functional as F
 
     return F.normalize(features.float(), dim=1)
 
 
-def portable(settings: EncoderSettings) -> EncoderSettings:
+def make_portable(settings: EncoderSettings) -> EncoderSettings:
     """Settings that mean the same anywhere: absolute folders, and sides in the names of parts."""
     parts = []
     names = []
-    for part in parts_of(settings):
+    for part in part_settings(settings):
         name = part.encoder
         if "/" in name and not name.startswith("timm:"):
             name = str(Path(name).absolute())
@@ -148,7 +148,7 @@ def portable(settings: EncoderSettings) -> EncoderSettings:
     return settings.model_copy(update={"encoder": "+".join(names), "image_size": None})
 
 
-def joined(keys: Sequence[np.ndarray]) -> np.ndarray:
+def join_keys(keys: Sequence[np.ndarray]) -> np.ndarray:
     """The keys (N, d_1 + d_2 + ...) of all parts, at unit norm, from those of each part (N, d_i)."""
     side_by_side = np.concatenate(keys, axis=1)
     return side_by_side / np.linalg.norm(side_by_side, axis=1, keepdims=True)
@@ -156,17 +156,17 @@ def joined(keys: Sequence[np.ndarray]) -> np.ndarray:
 
 def cache_name(settings: EncoderSettings) -> str:
     """The name of the folder of keys: one for each encoder, revision, input side and mirror."""
-    parts = parts_of(settings)
+    parts = part_settings(settings)
     if len(parts) > 1:
-        names = "--".join(_folder(part) for part in parts)
+        names = "--".join(_folder_name(part) for part in parts)
     else:
-        names = _folder(parts[0])
+        names = _folder_name(parts[0])
     if len(names) <= LONGEST_FOLDER:
         return names
     return f"{names[:LONGEST_FOLDER]}_{hashlib.sha256(names.encode()).hexdigest()[:8]}"
 
 
-def _folder(part: EncoderSettings) -> str:
+def _folder_name(part: EncoderSettings) -> str:
     words = [re.sub(r"[^\w.-]+", "-", part.encoder).strip("-")]
     if part.revision:
         words.append(part.revision[:8])

@@ -1,4 +1,4 @@
-"""Pixels as a key: no network, so nobody's data has trained it."""
+"""Pixels as a key: no network, so no data has trained it."""
 
 from munkey.encoders.registry import Encoder, encoder
 from munkey.settings import EncoderSettings

@@ -24,7 +24,7 @@ SIZES = (224, {"height": 224, "width": 224})  # in older and newer versions of t
 HALF = [0.5, 0.5, 0.5]  # mean and standard deviation of its pixels
 
 
-def known_as(encoder: str) -> str:
+def published_name(encoder: str) -> str:
     """The registered name of the encoder in a folder; other values of keys.encoder as they are."""
     if encoder.startswith("timm:") or "/" not in encoder:
         return encoder

@@ -30,7 +30,7 @@ def timm_model(settings: EncoderSettings, device: str) -> Encoder:
     return from_timm(settings.encoder.removeprefix("timm:"), device)
 
 
-def published(name: str, setting: str, **arguments: Any) -> "nn.Module":
+def load_timm(name: str, setting: str, **arguments: Any) -> "nn.Module":
     """timm's model of that name, or one saved in `local-dir:FOLDER`, with weights and no head.
 
     setting: the one in params.yaml that names it; arguments: of `timm.create_model`. Raises
@@ -53,7 +53,7 @@ def published(name: str, setting: str, **arguments: Any) -> "nn.Module":
 
 def from_timm(name: str, device: str) -> Encoder:
     """A timm model as an encoder. Raises MissingEncoderError if it cannot be loaded."""
-    model = published(name, "keys.encoder")
+    model = load_timm(name, "keys.encoder")
     preprocess = _preprocess(model)
     model.eval().to(device)
     return lambda images: model(preprocess(images))

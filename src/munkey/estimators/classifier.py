@@ -24,7 +24,7 @@ from munkey.deploy.errors import first_ten, unreadable_on_error
 from munkey.deploy.model.manifest import MEMORY, read_manifest
 from munkey.deploy.store import disk
 from munkey.deploy.store.rows import checked_texts
-from munkey.encoders.keys import at_unit_norm
+from munkey.encoders.keys import normalize_rows
 from munkey.estimators.errors import InvalidRequestError, UsedIdError
 from munkey.estimators.names import ids_of_rows, plain, read_request, unit_names_of
 from munkey.estimators.receipts import DeletionReceipt, make_receipt, match_rows
@@ -374,7 +374,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _keys_of(self, X: np.ndarray) -> np.ndarray:
         """Keys (N, d) float32 of rows; each depends on its own row only."""
-        return at_unit_norm(X)
+        return normalize_rows(X)
 
     def _keys_to_keep(self, X: np.ndarray) -> np.ndarray:
         """The same for rows to fit or add. Raises ValueError for a row that sums cannot hold exactly."""

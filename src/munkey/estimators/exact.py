@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from munkey.encoders.keys import at_unit_norm, within
+from munkey.encoders.keys import normalize_rows, scale_to_bound
 from munkey.estimators.classifier import ForgettingClassifier
 from munkey.estimators.names import plain
 from munkey.memory.sums import UNIT
@@ -59,8 +59,8 @@ class ForgettingLinear(ForgettingClassifier):
 
     def _keys_of(self, X: np.ndarray) -> np.ndarray:
         if self.norm == "unit":
-            return at_unit_norm(X)
-        return within(X, self.bound)
+            return normalize_rows(X)
+        return scale_to_bound(X, self.bound)
 
     def _keys_to_keep(self, X: np.ndarray) -> np.ndarray:
         if self.norm is None and X.size:

@@ -16,7 +16,7 @@ from munkey.deploy.model.images import One, each, pixels, read_picture
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.model import build_encoder, device_for
 from munkey.encoders.keys import extract
-from munkey.encoders.parts import parts_of
+from munkey.encoders.parts import part_settings
 from munkey.settings import EncoderSettings, OnBad
 
 DEFAULT_SIDE = 224  # pixels: the input of published preprocessing, if `image_size` is None
@@ -184,7 +184,7 @@ def readable_pictures(
 
 def largest_side(settings: EncoderSettings) -> int:
     """The side at which pictures are read, so that no encoder gets fewer pixels than it takes."""
-    return max(part.image_size or DEFAULT_SIDE for part in parts_of(settings))
+    return max(part.image_size or DEFAULT_SIDE for part in part_settings(settings))
 
 
 def shown(starts: Sequence[int]) -> Iterable[int]:

@@ -100,10 +100,10 @@ def cross_fits(
         size = min(len(fitted), len(retain))
         members = retain[generator.choice(len(retain), size=size, replace=False)]
         outsiders = test[generator.choice(fitted, size=size, replace=False)]
-        yield fitted_attack(members, outsiders), scored
+        yield fit_attack(members, outsiders), scored
 
 
-def fitted_attack(members: np.ndarray, outsiders: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+def fit_attack(members: np.ndarray, outsiders: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """A logistic regression from features (N, 4) to scores (N,), higher for members."""
     both = np.concatenate([members, outsiders])
     is_member = np.repeat([1, 0], [len(members), len(outsiders)])
@@ -212,7 +212,7 @@ def measure(
         forget_loss = features[forget, 0]
         test_loss = features[test, 0]
         metrics["FM"] = 100 * auroc(-forget_loss, -test_loss)
-        is_forgotten = np.isin(labels, emptied(labels, forget, retain))  # by class
+        is_forgotten = np.isin(labels, emptied_classes(labels, forget, retain))  # by class
         if (test & is_forgotten).sum() > 1:
             metrics["probe"] = probe(logits[test], is_forgotten[test], generator)
         elif sampling in OF_UNITS and "units" in predictions:
@@ -243,12 +243,12 @@ def probe(logits: np.ndarray, is_forgotten: np.ndarray, generator: np.random.Gen
     return 100 * float(scores.mean())
 
 
-def emptied(labels: np.ndarray, forget: np.ndarray, retain: np.ndarray) -> np.ndarray:
+def emptied_classes(labels: np.ndarray, forget: np.ndarray, retain: np.ndarray) -> np.ndarray:
     """Classes without retained samples. labels: (N,); forget, retain: (N,) bool."""
     return np.setdiff1d(labels[forget], labels[retain])
 
 
-def withdrawn(
+def switch_off_classes(
     predictions: Mapping[str, np.ndarray],
     forget_ids: np.ndarray,
 ) -> dict[str, np.ndarray] | None:
@@ -258,7 +258,7 @@ def withdrawn(
     """
     forget = np.isin(predictions["ids"], forget_ids)
     retain = (predictions["splits"] == "train") & ~forget
-    classes = emptied(predictions["labels"], forget, retain)
+    classes = emptied_classes(predictions["labels"], forget, retain)
     if not len(classes):
         return None
     logits = predictions["logits"].copy()
@@ -267,7 +267,7 @@ def withdrawn(
     return changed | {"logits": logits}
 
 
-def measured(run: Evaluation, original: str | None = None) -> list[dict[str, object]]:
+def metric_lines(run: Evaluation, original: str | None = None) -> list[dict[str, object]]:
     """A line per metric of a system: key, metric, value.
 
     original: file with the original's logits, for RF-JSD; None for a system that is not unlearned.
@@ -279,7 +279,7 @@ def measured(run: Evaluation, original: str | None = None) -> list[dict[str, obj
     forget_ids = forget_sets.read(run.forget)
     variants = {run.method: predictions}
     if run.sampling not in RANDOM:
-        switched_off = withdrawn(predictions, forget_ids)
+        switched_off = switch_off_classes(predictions, forget_ids)
         if switched_off:
             variants[f"{run.method}-off"] = switched_off
     why = why_diverged(predictions)
@@ -289,12 +289,12 @@ def measured(run: Evaluation, original: str | None = None) -> list[dict[str, obj
     before = read_npz(original) if original else None
     lines = []
     for name, variant in variants.items():
-        for line in _measured(run, variant, forget_ids, before):
+        for line in _lines_of_variant(run, variant, forget_ids, before):
             lines.append(line | {"method": name})
     return lines
 
 
-def _measured(
+def _lines_of_variant(
     run: Evaluation,
     predictions: Mapping[str, np.ndarray],
     forget_ids: np.ndarray,

@@ -129,7 +129,7 @@ class Tried:
         return f"{settings}: gap {self.gap:.2f}, drop {self.drop:.1f}"
 
 
-def ranked(searches: Sequence[SearchResult], drop: float) -> list[Tried]:
+def rank_candidates(searches: Sequence[SearchResult], drop: float) -> list[Tried]:
     """The candidates of a method over all runs, best first.
 
     First those that never lose more than `drop` points of the original's validation accuracy, by
@@ -178,7 +178,7 @@ def report(folder: Path, drop: float) -> Iterable[str]:
         )
     for method, of_method in sorted(searches.items()):
         try:
-            candidates = ranked(of_method, drop)
+            candidates = rank_candidates(of_method, drop)
         except ValueError as error:
             raise ValueError(f"{folder}, {method}: {error}") from None
         yield f"{method} (n = {len(of_method)} seeds x rates)"

@@ -43,7 +43,7 @@ class Stream:
         return ForgetSplit(retain, self.requests[number - 1])
 
 
-def stream_of(
+def draw_stream(
     split: ForgetSplit,
     new: np.ndarray,
     requests: int,
@@ -120,7 +120,7 @@ class Asker:
         return Keys(ids, self.keys.keys[self.dataset.rows(ids)])
 
 
-def moments(
+def answer_stream(
     stream: Stream,
     system: System,
     forget: Callable[[System, ForgetSplit, int], tuple[System, float]],

@@ -6,7 +6,7 @@ import pandas as pd
 
 from munkey.audits.grid import Setting, grid_lines
 from munkey.audits.main_run import STORAGE_COLUMNS, MemoryFiles, attack_lines, storage_lines
-from munkey.audits.read_evidence import PlannedSystem, family_audits
+from munkey.audits.read_evidence import PlannedSystem, read_audits
 from munkey.core.console import progress, warn
 from munkey.core.diverged import DivergedError
 from munkey.core.files import read_table, write_csv, write_json, write_text
@@ -41,7 +41,7 @@ def audit(
     strata, strata_svg: the same by how much a sample was memorized, a table and a figure.
     """
     stage = Stage(dataset, "audit", "intervals")
-    audits = list(progress(family_audits(systems, halves, stage), "family", "families"))
+    audits = list(progress(read_audits(systems, halves, stage), "family", "families"))
     lines: list[dict[str, object]] = []
     control_texts: dict[str, list[str]] = {}
     for audit in audits:

@@ -75,7 +75,7 @@ def _answer(
     pool: list[Path],
 ) -> None:
     dataset = prepared.load(files.images.parent)
-    ids = _asked_about(dataset, pool)
+    ids = _ids_to_answer(dataset, pool)
     query_keys = None
     retrieval = None
     audit_retrieval = None
@@ -101,7 +101,7 @@ def _answer(
     write_npz(logits, arrays)
 
 
-def _asked_about(dataset: Dataset, pool: list[Path]) -> np.ndarray:
+def _ids_to_answer(dataset: Dataset, pool: list[Path]) -> np.ndarray:
     """Sorted ids: of all samples, or, of the training set, of a pool alone."""
     if not pool:
         return dataset.ids
@@ -112,7 +112,7 @@ def _asked_about(dataset: Dataset, pool: list[Path]) -> np.ndarray:
 
 def _answer_nothing(images: Path, logits: Path, pool: list[Path], why: str) -> None:
     dataset = prepared.load(images.parent)
-    ids = _asked_about(dataset, pool)
+    ids = _ids_to_answer(dataset, pool)
     rows = dataset.rows(ids)
     arrays = {"ids": ids, "labels": dataset.labels[rows], "splits": dataset.splits[rows]}
     if dataset.units:

@@ -17,7 +17,7 @@ from munkey.core.ids import rows_of
 from munkey.data import forget_sets, prepared
 from munkey.data.source import SourceError
 from munkey.encoders.keys import Keys, extract, read, write
-from munkey.encoders.parts import build, joined
+from munkey.encoders.parts import build, join_keys
 from munkey.memory.neighbors import nearest
 from munkey.memory.neighbors import write as write_neighbors
 from munkey.settings import EncoderSettings
@@ -43,13 +43,13 @@ def keys(
     """
     dataset = prepared.load(images.parent)
     if parts:
-        write(keyfile, dataset.ids, joined([read(part, dataset.ids).keys for part in parts]))
+        write(keyfile, dataset.ids, join_keys([read(part, dataset.ids).keys for part in parts]))
         return
     size = settings.batch_size
     origin = _origin(images, dataset.ids, settings, device) | {"code": code, "weights": weights}
     same_keys = None
     if weights is not None:
-        same_keys = _same_elsewhere(keyfile, origin)
+        same_keys = _find_equal_keys(keyfile, origin)
     if same_keys:
         write(keyfile, *same_keys)
     else:
@@ -82,7 +82,7 @@ def _origin(
     }
 
 
-def _same_elsewhere(keyfile: Path, origin: dict[str, Any]) -> Keys | None:
+def _find_equal_keys(keyfile: Path, origin: dict[str, Any]) -> Keys | None:
     """The keys of another configuration beside this one, of any data set, that were made from the same."""
     for file in sorted(keyfile.parents[4].glob(f"*/keys/*/*/{ORIGIN}")):
         other = file.with_name(keyfile.name)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from munkey.core.console import progress
 from munkey.core.files import write_csv
-from munkey.evaluation.metrics import measured
+from munkey.evaluation.metrics import metric_lines
 from munkey.evaluation.records import Evaluation
 
 
@@ -19,7 +19,7 @@ def metrics(runs: list[Evaluation], metrics: Path) -> None:
         original = None
         if run.record != run.training:
             original = logits_of.get((run.case, run.training))
-        lines += measured(run, original)
+        lines += metric_lines(run, original)
     if any("why" in line for line in lines):  # only then is there such a column
         for line in lines:
             line.setdefault("why", "")

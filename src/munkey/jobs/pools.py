@@ -67,9 +67,9 @@ def hardest_half(
     ids = prepared.ids_of("train")
     members = pools.Members(ids, prepared.labels[prepared.rows(ids)])
     votes = pools.vote_shares(members, read_others(neighbors, ids, depth - 1).ids)
-    hardest = pools.hardest(members, votes, pool, stage / "hardest")
+    hardest = pools.draw_hardest(members, votes, pool, stage / "hardest")
     pools.require_fitting(len(hardest), prepared, depth)
-    forget_sets.write(half, pools.half_of(hardest, number, stage / "hardest pair" / pair))
+    forget_sets.write(half, pools.draw_half(hardest, number, stage / "hardest pair" / pair))
     share = votes[ids.searchsorted(hardest)].mean()
     print(f"{len(hardest)} samples; their label has {share:.0%} of their neighbors' votes")
 
@@ -86,7 +86,9 @@ def mislabel(
     stage = Stage(dataset, "audit", "wrong labels")
     pool_rows = prepared.rows(np.concatenate([forget_sets.read(half) for half in pool]))
     rows = np.concatenate([np.sort(pool_rows), np.flatnonzero(prepared.splits == "test")])
-    labels = pools.mislabeled(prepared.labels, rows, len(prepared.classes), stage.numpy_generator())
+    labels = pools.wrong_labels(
+        prepared.labels, rows, len(prepared.classes), stage.numpy_generator()
+    )
     write_npy(images, prepared.images)
     lines = zip(read_csv(source.with_name("samples.csv")), labels.tolist(), strict=True)
     write_csv(samples, [line | {"label": label} for line, label in lines])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from munkey.audits.further_training import Questions, trained_further
+from munkey.audits.further_training import Questions, train_further
 from munkey.core.console import warn
 from munkey.core.device import Stopwatch
 from munkey.core.diverged import DIVERGED, DivergedError
@@ -16,7 +16,7 @@ from munkey.data import forget_sets, prepared
 from munkey.data.image_set import image_set, move_to_gpu_if_it_fits
 from munkey.encoders import keys
 from munkey.evaluation.metrics import accuracy
-from munkey.evaluation.streams import Answered, Asker, Stream, moments, stream_of
+from munkey.evaluation.streams import Answered, Asker, Stream, answer_stream, draw_stream
 from munkey.evaluation.trace import Trace
 from munkey.experiment.run.job import Surroundings, now
 from munkey.experiment.run.record import write_record
@@ -57,7 +57,7 @@ def relearn(
     family = FAMILIES[loaded.family]
     split = forget_sets.split(data, files.forget)
     stage = Stage(seed, dataset, "relearn", family.name)
-    recipe = family.recipe(settings, stage, training_inputs.selected(files.selected))
+    recipe = family.recipe(settings, stage, training_inputs.selected_knobs(files.selected))
     samples = move_to_gpu_if_it_fits(image_set(data, split.retain), device, around.resident_share)
     members = training_inputs.member_keys(
         family, recipe, samples.ids, files.keyfile, files.neighbors
@@ -74,7 +74,7 @@ def relearn(
     questions = Questions(queries, is_forgotten, recipe.data, device, retrieval)
     training = Training(samples, len(data.classes), recipe, device, members=members)
     try:
-        lines = trained_further(
+        lines = train_further(
             loaded, training, RelearnSettings.typed(settings["relearn"]), questions
         )
     except DivergedError as error:
@@ -102,7 +102,7 @@ def trace(
         image_set(data, data.ids_of("train")), device, around.resident_share
     )
     stage = model_family.stage(seed, dataset, "full")  # the original's: the same to the bit
-    recipe = model_family.recipe(settings, stage, training_inputs.selected(files.selected))
+    recipe = model_family.recipe(settings, stage, training_inputs.selected_knobs(files.selected))
     members = training_inputs.member_keys(
         model_family, recipe, samples.ids, files.keyfile, files.neighbors
     )
@@ -160,7 +160,7 @@ def stream(
     device = around.device
     stage = Stage(dataset, "stream", seed // 2)  # one for both models of a pair
     split = forget_sets.split(data, files.forget, files.absent)
-    order = stream_of(split, data.ids_of("val"), series.requests, series.additions, stage / seed)
+    order = draw_stream(split, data.ids_of("val"), series.requests, series.additions, stage / seed)
     all_keys = None
     if files.keyfile:
         all_keys = keys.read(files.keyfile, data.ids)
@@ -168,12 +168,12 @@ def stream(
     try:
         if method in METHODS:
             assert original
-            applied = prepare.applied(method, settings)
-            answers = _unlearned(
+            applied = prepare.find_method(method, settings)
+            answers = _unlearn_stream(
                 order, ask, applied, original, dataset, seed, around.resident_share
             )
         else:
-            answers = list(_retrained(order, ask, method, dataset, seed))
+            answers = list(_retrain_stream(order, ask, method, dataset, seed))
     except DivergedError as error:
         why = error.reason(around.log)
         warn(f"diverged: {why}")
@@ -194,7 +194,7 @@ def stream(
     write_record(record, settings, device, start_time, [], facts)
 
 
-def _unlearned(
+def _unlearn_stream(
     order: Stream,
     ask: Asker,
     applied: Method,
@@ -223,12 +223,12 @@ def _unlearned(
         print(f"request {number} of {len(order.requests)}: {watch.seconds:.2g} s")
         return unlearned, watch.seconds
 
-    return moments(
+    return answer_stream(
         order, prepare.original(applied, recipe, ask.dataset, original, device), forget, ask
     )
 
 
-def _retrained(
+def _retrain_stream(
     order: Stream, ask: Asker, oracle: str, dataset: str, seed: int
 ) -> Iterator[Answered]:
     """Yield the oracle, retrained on the remaining samples, after the first, the middle and the last request."""
@@ -237,11 +237,11 @@ def _retrained(
     for done in sorted({1, (last + 1) // 2, last}):
         ids = np.union1d(order.members(done), order.additions(done))
         with Stopwatch(ask.device) as watch:
-            trained = _trained(family, ids, ask, family.stage(seed, dataset, f"stream{done}"))
+            trained = _train(family, ids, ask, family.stage(seed, dataset, f"stream{done}"))
         yield Answered(done, watch.seconds, ask.answers(trained, ids[:0]))
 
 
-def _trained(family: Family, ids: np.ndarray, ask: Asker, stage: Stage) -> System:
+def _train(family: Family, ids: np.ndarray, ask: Asker, stage: Stage) -> System:
     samples = image_set(ask.dataset, ids)
     if isinstance(family, FittedFamily):
         head = family.fitted(

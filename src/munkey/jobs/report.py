@@ -57,7 +57,7 @@ def retrieval(
     why = why_diverged(original_answers) or why_diverged(unlearned_answers)
     if why:
         theme.save(
-            theme.words_alone(f"Nothing to retrieve: {DIVERGED}, {why}"), svg.with_suffix("")
+            theme.text_figure(f"Nothing to retrieve: {DIVERGED}, {why}"), svg.with_suffix("")
         )
         return
     original = Snapshot(neighbors.read(full, dataset.ids), original_answers["logits"])
@@ -164,7 +164,7 @@ def page(page: Path, template: Path, files: PageFiles, shown: Shown) -> None:
         frontier_figures.append(pages.frontier(folder, points[folder.name]))
         audit_chapters.append(pages.audit_chapter(folder, audit, tidy, shown.rows))
     tracked_runs = read_json(files.tracking)["runs"]
-    text = pages.rendered(
+    text = pages.render_page(
         template,
         name=shown.name,
         datasets=list(shown.settings),

@@ -86,8 +86,8 @@ def select(
     be one.
     """
     tidy = read_table(metrics)
-    verdicts = selection.select(selection.pairs_of(tidy, pairs, systems), settings, required)
-    best = selection.chosen(verdicts)
+    verdicts = selection.select(selection.measured_pairs(tidy, pairs, systems), settings, required)
+    best = selection.chosen_pair(verdicts)
     print(f"chosen: {best or 'none, no pair passes'}")
     lines = selection.table(dataset, verdicts, tidy, pairs, systems)
     write_csv(table, lines)

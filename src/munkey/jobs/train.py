@@ -58,7 +58,7 @@ def train(
         systems.save(system, fitted)
         write_record(record, settings, device, start_time, [], {"train_epoch_s": watch.seconds})
         return
-    selected = training_inputs.selected(files.selected)
+    selected = training_inputs.selected_knobs(files.selected)
     recipe = model_family.recipe(settings, model_family.stage(seed, dataset, subset), selected)
     samples = move_to_gpu_if_it_fits(image_set(data, retain), device, around.resident_share)
     members = training_inputs.member_keys(

@@ -37,7 +37,7 @@ def unlearn(
     """
     device = around.device
     start_time = now()
-    applied = prepare.applied(method, settings)
+    applied = prepare.find_method(method, settings)
     data = prepared.load(files.images.parent)
     split = forget_sets.split(data, files.forget, files.absent)
     recipe = prepare.recipe(applied, settings, seed, dataset)

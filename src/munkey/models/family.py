@@ -1,4 +1,7 @@
-"""What a family of models is. One file in `models/families` adds one: what it is called, how it trains and answers."""
+"""The interface of a family of models: its names, its training and its answers.
+
+Each file in `models/families` adds a family.
+"""
 
 from __future__ import annotations
 
@@ -35,23 +38,23 @@ Settings = TypeVar("Settings", bound=Section, default=Any)
 
 @dataclass(frozen=True)
 class Architecture:
-    """What a model is built from, and what is stored with its weights. A family adds its own fields."""
+    """The sizes that build a model, stored with its weights. A family adds its own fields."""
 
     classes: int
 
     def differing(self, other: Architecture) -> list[str]:
         """How `other` differs, field by field. A field that is None here is not known and agrees with everything."""
-        wanted = {field.name: getattr(self, field.name) for field in fields(self)}
+        expected = {field.name: getattr(self, field.name) for field in fields(self)}
         return [
             f"{name} is {getattr(other, name, None)}, expected {value}"
-            for name, value in sorted(wanted.items())
+            for name, value in sorted(expected.items())
             if value is not None and getattr(other, name, None) != value
         ]
 
 
 @dataclass(frozen=True)
 class FittedArchitecture(Architecture):
-    """Of a family that is fitted: the length of a key, and the family's own section of params.yaml."""
+    """Architecture of a fitted family: the length of a key, and the family's own section of params.yaml."""
 
     key_dim: int
     settings: Mapping[str, float | int | str]
@@ -298,12 +301,12 @@ class Family(ABC, Generic[Settings]):
 
     @property
     def original(self) -> str:
-        """The name of what is trained on everything."""
+        """The name of the system that is trained on D."""
         return f"original-{self.letter}"
 
     @property
     def oracle(self) -> str:
-        """The name of what is retrained without the forget set."""
+        """The name of the system that is trained on D_r alone."""
         return f"retrain-{self.letter}"
 
     @property
@@ -343,14 +346,14 @@ class Family(ABC, Generic[Settings]):
 
         selected: knobs of the family's own section that the selection chose; they replace those of params.yaml.
         """
-        own = self.section(sections)
+        family_section = self.section(sections)
         if selected:
-            own = self.checked({**dict(own), **selected})
+            family_section = self.checked({**dict(family_section), **selected})
         return Recipe(
             DataSettings.typed(sections["data"]),
             ModelSettings.typed(sections["model"]) if "model" in self.sections else None,
-            self.training(TrainSettings.typed(sections["train"]), own),
-            own,
+            self.training(TrainSettings.typed(sections["train"]), family_section),
+            family_section,
             stage,
         )
 
@@ -624,7 +627,7 @@ class FittedFamily(Family[Settings]):
         """Whether its weights, or one of its constants, follow from the rows themselves, not from their sums alone."""
         return False
 
-    def solved(self, sums: Sums, settings: Settings, rows: FittedRows | None) -> nn.Module:
+    def solve(self, sums: Sums, settings: Settings, rows: FittedRows | None) -> nn.Module:
         """The weights that follow from these sums and, where it `reads_rows`, from these rows."""
         raise TypeError(f"{self.title} has no weights")
 
@@ -680,7 +683,7 @@ def family(kind: type[SomeFamily]) -> type[SomeFamily]:
     return kind
 
 
-def forgotten(system: System, ids: np.ndarray) -> System:
+def forget_samples(system: System, ids: np.ndarray) -> System:
     """A system of a family that is fitted, without these samples. Raises KeyError for an id that it does not hold."""
     kind = FAMILIES[system.family]
     assert isinstance(kind, FittedFamily)

@@ -16,7 +16,14 @@ from munkey.data.resample import normalize, resize
 from munkey.models.family import Learner, System, Trained, Training
 from munkey.settings import DataSettings, TrainSettings
 from munkey.training.checkpoint import Checkpoint
-from munkey.training.loop import Fit, Outcome, adamw, classified, cosine, shuffled
+from munkey.training.loop import (
+    Fit,
+    Outcome,
+    adamw,
+    classification_outcome,
+    cosine_schedule,
+    shuffled_batches,
+)
 from munkey.training.precision import Precision
 
 PASSES = 256  # forward passes at once; not a setting, so that results do not depend on it
@@ -36,12 +43,12 @@ def supervise(learner: Learner, training: Training) -> Trained:
     model = learner.system.weights()
 
     def batches(_: int) -> Loader:
-        positions = shuffled(len(samples), settings.batch_size, order)
+        positions = shuffled_batches(len(samples), settings.batch_size, order)
         return Loader(samples, positions, training.device)
 
     def step(batch: Batch) -> Outcome:
         logits = learner.answer(augment(batch.images, crops), batch.index)
-        return classified(logits, batch.labels)
+        return classification_outcome(logits, batch.labels)
 
     def after_epoch(epoch: int) -> dict[str, float]:
         if training.watch:
@@ -58,7 +65,7 @@ def supervise(learner: Learner, training: Training) -> Trained:
         batches=batches,
         step=step,
         optimizer=adamw(learner.parameters(), settings.betas, settings.weight_decay),
-        rate=cosine(settings.lr, settings.epochs, settings.warmup_epochs),
+        rate=cosine_schedule(settings.lr, settings.epochs, settings.warmup_epochs),
         report=training.report,
         precision=Precision(settings.precision, training.device),
         checkpoint=checkpoint,
@@ -76,7 +83,7 @@ def supervise(learner: Learner, training: Training) -> Trained:
     return Trained(learner.system, history)
 
 
-def compiled(model: nn.Module, settings: TrainSettings) -> Callable[..., Tensor]:
+def compile_forward(model: nn.Module, settings: TrainSettings) -> Callable[..., Tensor]:
     """The model's forward pass, compiled if the settings say so."""
     forward: Callable[..., Tensor] = torch.compile(model) if settings.compile else model
     return forward

@@ -44,6 +44,6 @@ def member_keys(
     return MemberKeys(keys.read(keyfile, ids).keys, near)
 
 
-def selected(file: str | Path | None) -> dict[str, float]:
+def selected_knobs(file: str | Path | None) -> dict[str, float]:
     """The p_image and p_token that the selection chose; empty where it has no say."""
     return read_json(file)["chosen"] if file else {}

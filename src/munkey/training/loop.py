@@ -122,7 +122,7 @@ class Fit:
         }
 
 
-def shuffled(count: int, batch_size: int, generator: torch.Generator) -> tuple[Tensor, ...]:
+def shuffled_batches(count: int, batch_size: int, generator: torch.Generator) -> tuple[Tensor, ...]:
     """Batches of positions in a new order. The last one may be smaller."""
     return torch.randperm(count, generator=generator).split(batch_size)
 
@@ -142,7 +142,7 @@ def adamw(
     )
 
 
-def cosine(lr: float, epochs: int, warmup_epochs: float) -> Callable[[float], float]:
+def cosine_schedule(lr: float, epochs: int, warmup_epochs: float) -> Callable[[float], float]:
     """The learning rate by epochs done: linear warm-up [ours], then a cosine to 0 (app. B.3)."""
 
     def rate(done: float) -> float:
@@ -154,7 +154,7 @@ def cosine(lr: float, epochs: int, warmup_epochs: float) -> Callable[[float], fl
     return rate
 
 
-def classified(logits: Tensor, labels: Tensor) -> Outcome:
+def classification_outcome(logits: Tensor, labels: Tensor) -> Outcome:
     """Mean cross-entropy and number of correct predictions."""
     correct = (logits.detach().argmax(dim=1) == labels).sum()
     return Outcome(F.cross_entropy(logits, labels), correct)

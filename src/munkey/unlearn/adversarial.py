@@ -20,7 +20,7 @@ class Attacked(NamedTuple):
     radius: Tensor
 
 
-def doubling(first: float, cap: float) -> list[float]:
+def doubling_radii(first: float, cap: float) -> list[float]:
     """Radii first, 2 first, 4 first, ... up to and including cap."""
     radii = [first]
     while 2 * radii[-1] <= cap:
@@ -62,7 +62,7 @@ def untargeted_l2(
         if next_ball is None or not len(active):
             break
         shift = images[active] + stride * next_ball * directions[~is_wrong] - clean[active]
-        images[active] = (clean[active] + _projected(shift, next_ball)).clamp(0, 1)
+        images[active] = (clean[active] + _project(shift, next_ball)).clamp(0, 1)
     return Attacked(images, predicted, radius)
 
 
@@ -87,7 +87,7 @@ def _steepest_ascent(
     return logits.detach().argmax(dim=1), directions
 
 
-def _projected(shift: Tensor, ball: float) -> Tensor:
+def _project(shift: Tensor, ball: float) -> Tensor:
     """Shifts (B, ...) shortened to an L2 norm of at most `ball`."""
     norm = shift.flatten(1).norm(dim=1).view(-1, 1, 1, 1)
     return shift * (ball / norm.clamp(min=ball))

@@ -234,7 +234,7 @@ class Method:
             raise TypeError(
                 f"the method {self.name!r} ({self.run.__module__}) returned"
                 f" {type(unlearned).__name__}, not the unlearned System: end it with"
-                " `return finished(system, model)` or `return replace(system, model=model)`"
+                " `return finish(system, model)` or `return replace(system, model=model)`"
             )
         return unlearned
 

@@ -13,33 +13,35 @@ from munkey.data.image_set import ImageSet, LabeledImages, LabeledSet, TensorSet
 from munkey.data.loader import Batch, Loader
 from munkey.models.family import System
 from munkey.training.checkpoint import History
-from munkey.training.loop import Fit, Outcome, adamw, classified, shuffled
+from munkey.training.loop import Fit, Outcome, adamw, classification_outcome, shuffled_batches
 from munkey.training.precision import Precision
 from munkey.unlearn.contract import Request
 
 Objective = Callable[[nn.Module, Tensor, Tensor], Outcome]
 
 
-def plain(samples: LabeledSet, index: Tensor, request: Request) -> LabeledImages:
+def plain_batch(samples: LabeledSet, index: Tensor, request: Request) -> LabeledImages:
     """A batch (B, 3, S, S) with labels (B,), resized without cropping as at test time."""
     images, labels = samples.batch(index, request.device)
     return LabeledImages(request.tuning.augment.eval_transform(images), labels)
 
 
-def endless(samples: LabeledSet, batch_size: int, request: Request) -> Iterator[LabeledImages]:
+def endless_batches(
+    samples: LabeledSet, batch_size: int, request: Request
+) -> Iterator[LabeledImages]:
     """Augmented batches without end: each pass over the samples has new crops and a new order."""
     while True:
-        for index in shuffled(len(samples), batch_size, request.generator):
+        for index in shuffled_batches(len(samples), batch_size, request.generator):
             images, labels = samples.batch(index, request.device)
             yield LabeledImages(request.tuning.augment(images, request.generator), labels)
 
 
 def cross_entropy(model: nn.Module, images: Tensor, labels: Tensor) -> Outcome:
     """Mean cross-entropy of a batch, and the number of correct predictions."""
-    return classified(model(images), labels)
+    return classification_outcome(model(images), labels)
 
 
-def spread(scores: Tensor) -> Outcome:
+def uniformity_outcome(scores: Tensor) -> Outcome:
     """KL(uniform || softmax) of each row of scores (B, n), up to a constant (FCS)."""
     none_correct = scores.new_zeros(())  # the scores are no predictions
     return Outcome(-scores.log_softmax(dim=1).mean(), none_correct)
@@ -60,13 +62,13 @@ def distillation(student: Tensor, teacher: Tensor, temperature: float) -> Tensor
     return temperature**2 * divergence.mean()
 
 
-def mislabeled(samples: ImageSet, classes: int, generator: torch.Generator) -> ImageSet:
+def mislabel(samples: ImageSet, classes: int, generator: torch.Generator) -> ImageSet:
     """The images with wrong labels, drawn once and uniformly over the other classes."""
     shift = torch.randint(1, classes, (len(samples),), generator=generator).numpy()
     return replace(samples, labels=(np.asarray(samples.labels) + shift) % classes)
 
 
-def marked(samples: ImageSet, index: Tensor, mark: bool) -> ImageSet:
+def mark_samples(samples: ImageSet, index: Tensor, mark: bool) -> ImageSet:
     """The samples at the positions `index`, with `mark` in place of their labels."""
     rows = index.numpy()
     return replace(
@@ -87,14 +89,14 @@ def subset(samples: ImageSet, rows: np.ndarray) -> ImageSet:
     )
 
 
-def by_loss(system: System, request: Request, parts: int) -> list[ImageSet]:
+def split_by_loss(system: System, request: Request, parts: int) -> list[ImageSet]:
     """The forget set in equal parts, lowest loss of the system first. Each part is sorted by id."""
     model = system.copy_of_model().eval()
     forget = request.forget
     losses = []
     with torch.no_grad():
         for index in torch.arange(len(forget)).split(request.tuning.settings.batch_size):
-            images, labels = plain(forget, index, request)
+            images, labels = plain_batch(forget, index, request)
             losses.append(F.cross_entropy(model(images), labels, reduction="none"))
     ranked = to_host(torch.cat(losses)).argsort(stable=True).numpy()
     return [subset(forget, np.sort(rows)) for rows in np.array_split(ranked, parts)]
@@ -145,7 +147,7 @@ def scaled_steps(factors: Mapping[str, Tensor]) -> Callable[[nn.Module], None]:
     return scale
 
 
-def rising_and_falling(epochs: int) -> Callable[[float], float]:
+def triangular_schedule(epochs: int) -> Callable[[float], float]:
     """A factor by epochs done: up to 1 in the middle, then down; constant in an epoch (MSG)."""
     middle = (epochs + 1) // 2
     return lambda done: min((int(done) + 1) / middle, (epochs - int(done)) / (epochs + 1 - middle))
@@ -156,7 +158,7 @@ def accuracy(model: nn.Module, samples: LabeledSet, request: Request) -> float:
     hits = []
     with torch.no_grad():
         for index in torch.arange(len(samples)).split(request.tuning.settings.batch_size):
-            images, labels = plain(samples, index, request)
+            images, labels = plain_batch(samples, index, request)
             hits.append(model(images).argmax(dim=1) == labels)
     return 100 * to_host(torch.cat(hits).sum()).item() / len(samples)
 
@@ -204,8 +206,8 @@ def finetune(  # noqa: PLR0913  # where methods differ; the last three by name
     rate = lr_factor * request.tuning.base_lr
     step = training_step(model, request, objective)
     optimizer = optimizer_of(model, request)
-    request.history = fitted(samples, step, optimizer, request, lambda done: rate * schedule(done))
-    return finished(system, model)
+    request.history = fit(samples, step, optimizer, request, lambda done: rate * schedule(done))
+    return finish(system, model)
 
 
 def training_step(
@@ -226,7 +228,7 @@ def optimizer_of(model: nn.Module, request: Request) -> torch.optim.AdamW:
     return adamw(model.parameters(), settings.betas, settings.weight_decay)
 
 
-def fitted(
+def fit(
     samples: LabeledSet,
     step: Callable[[Batch], Outcome],
     optimizer: torch.optim.Optimizer,
@@ -243,7 +245,7 @@ def fitted(
         epochs = tuning.settings.epochs
 
     def batches(_: int) -> Loader:
-        order = shuffled(len(samples), tuning.settings.batch_size, request.generator)
+        order = shuffled_batches(len(samples), tuning.settings.batch_size, request.generator)
         return Loader(samples, order, request.device)
 
     return Fit(
@@ -257,7 +259,7 @@ def fitted(
     ).run()
 
 
-def finished(system: System, model: nn.Module) -> System:
+def finish(system: System, model: nn.Module) -> System:
     """The unlearned system with this model, in eval mode and without gradients.
 
     Parameters are trainable where the original's are.

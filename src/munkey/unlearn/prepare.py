@@ -13,7 +13,7 @@ from munkey.settings import FinetuneSettings, NetworkName, Sections
 from munkey.unlearn.contract import METHODS, Method, Tuning
 
 
-def applied(name: str, sections: Sections) -> Method:
+def find_method(name: str, sections: Sections) -> Method:
     """The method of that name, for the network that the sections name, if they name one."""
     method = METHODS[name]
     if "network" not in sections:

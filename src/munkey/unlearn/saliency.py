@@ -8,15 +8,15 @@ from torch.nn import functional as F
 
 from munkey.core.device import to_device, to_host
 from munkey.data.image_set import LabeledSet
-from munkey.training.loop import shuffled
+from munkey.training.loop import shuffled_batches
 from munkey.unlearn.contract import Request
-from munkey.unlearn.finetune import plain, subset
+from munkey.unlearn.finetune import plain_batch, subset
 
 Importances = dict[str, Tensor]
 Criterion = Callable[[Tensor, Tensor], Tensor]
 
 
-def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
+def trainable_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
     """The parameters that are not frozen, by name."""
     named = model.named_parameters()
     return {name: parameter for name, parameter in named if parameter.requires_grad}
@@ -33,9 +33,9 @@ def batch_gradients(
 
     batches: positions of the samples; criterion: (logits (B, C), labels (B,)) -> scalar.
     """
-    trained = trainable(model)
+    trained = trainable_parameters(model)
     for index in batches:
-        images, labels = plain(samples, index, request)
+        images, labels = plain_batch(samples, index, request)
         loss = criterion(model(images), labels)
         yield dict(zip(trained, torch.autograd.grad(loss, tuple(trained.values())), strict=True))
 
@@ -59,7 +59,9 @@ def importances(
     # forget set, which lies at the end of D. Also as there, a set smaller than a batch has larger
     # gradients.
     batches = torch.arange(len(samples)).split(batch_size)
-    total = {name: torch.zeros_like(parameter) for name, parameter in trainable(model).items()}
+    total = {
+        name: torch.zeros_like(parameter) for name, parameter in trainable_parameters(model).items()
+    }
     for gradients in batch_gradients(model, samples, request, batches, criterion):
         for name, gradient in gradients.items():
             total[name] += size(gradient)
@@ -72,7 +74,7 @@ def importances(
     return total
 
 
-def dampened(
+def dampen(
     model: nn.Module,
     request: Request,
     forgotten: Importances,
@@ -82,11 +84,11 @@ def dampened(
 ) -> nn.Module:
     """Dampen, in place, the weights that matter more to D_f than to D (SSD). Returns the model.
 
-    forgotten, everything: importances of the weights to D_f and to D; alpha, lam: see `dampening`.
+    forgotten, everything: importances of the weights to D_f and to D; alpha, lam: see `dampening_factors`.
     """
     is_dampened = []
-    for name, parameter in trainable(model).items():
-        factor = dampening(forgotten[name], everything[name], alpha, lam)
+    for name, parameter in trainable_parameters(model).items():
+        factor = dampening_factors(forgotten[name], everything[name], alpha, lam)
         parameter.data.mul_(factor)
         is_dampened.append((factor != 1).flatten())
     flags = torch.cat(is_dampened)
@@ -103,7 +105,7 @@ def dampened(
     return model
 
 
-def dampening(forgotten: Tensor, everything: Tensor, alpha: float, lam: float) -> Tensor:
+def dampening_factors(forgotten: Tensor, everything: Tensor, alpha: float, lam: float) -> Tensor:
     """The factor of each weight: min(lam I_D / I_f, 1) where I_f > alpha I_D, else 1 (SSD)."""
     factor = (lam * everything / forgotten).clamp(max=1)
     return factor.where(forgotten > alpha * everything, 1)
@@ -111,8 +113,10 @@ def dampening(forgotten: Tensor, everything: Tensor, alpha: float, lam: float) -
 
 def summed_gradients(model: nn.Module, samples: LabeledSet, request: Request) -> dict[str, Tensor]:
     """The sum over shuffled batches of the gradient of the mean cross-entropy, by name (SalUn)."""
-    total = {name: torch.zeros_like(parameter) for name, parameter in trainable(model).items()}
-    batches = shuffled(len(samples), request.tuning.settings.batch_size, request.generator)
+    total = {
+        name: torch.zeros_like(parameter) for name, parameter in trainable_parameters(model).items()
+    }
+    batches = shuffled_batches(len(samples), request.tuning.settings.batch_size, request.generator)
     for gradients in batch_gradients(model, samples, request, batches):
         for name, gradient in gradients.items():
             total[name] += gradient
@@ -146,7 +150,7 @@ def renew_smallest(
     retain_sample = subset(request.retain, order[: len(request.forget)].numpy())
     retain_gradients = summed_gradients(model, retain_sample, request)
     forget_gradients = summed_gradients(model, request.forget, request)
-    weights = trainable(model)
+    weights = trainable_parameters(model)
     masks: dict[str, Tensor] = {}
     for name in names:
         if name not in weights:

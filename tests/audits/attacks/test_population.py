@@ -76,7 +76,7 @@ def test_the_logistic_attack_scores_no_sample_that_it_was_fitted_to(monkeypatch)
         lambda logits, _: np.arange(len(logits), dtype=float)[:, None],
     )
     monkeypatch.setattr(
-        "munkey.evaluation.metrics.fitted_attack",
+        "munkey.evaluation.metrics.fit_attack",
         lambda members, outsiders: (
             fed.append((members, outsiders)) or (lambda features: features[:, 0])
         ),

@@ -15,7 +15,7 @@ from munkey.audits.attacks.residual_share import (
     residual_share,
     statistics,
 )
-from munkey.audits.evidence import Halves, random_halves, sham
+from munkey.audits.evidence import Halves, random_halves, sham_pairs
 from munkey.audits.registry import Refused
 from tests.audits.inputs import population
 
@@ -155,7 +155,9 @@ def test_other_pairs_than_those_of_doing_nothing_count_as_independent():
 def test_p_of_pairs_and_chance_by_hand():
     pairs = population(3, 0.5, np.random.default_rng(0))
     share, first = residual_share(pairs), pairs.halves.first
-    halves = [(each[half], each[~half]) for each, half in zip(pairs.apart, first, strict=True)]
+    halves = [
+        (each[half], each[~half]) for each, half in zip(pairs.differences, first, strict=True)
+    ]
     variances = sum(part.var(ddof=1) / len(part) for both in halves for part in both)
     assert chance_sd(pairs) == pytest.approx(np.sqrt(variances) / 6)
     assert share.p_pairs == pytest.approx(ttest_1samp(own(pairs), 0).pvalue)
@@ -188,7 +190,7 @@ def test_what_is_left_does_not_count_as_luck():
         population(3, left, np.random.default_rng(0), effect=5.0, spread=0.0) for left in (0.0, 1.0)
     )
     assert chance_sd(all_left) < 1.3 * chance_sd(nothing)
-    assert all_left.apart.std() > 2 * nothing.apart.std()
+    assert all_left.differences.std() > 2 * nothing.differences.std()
 
 
 def test_what_is_tested_is_the_contrast_whatever_its_sign():
@@ -216,7 +218,9 @@ def test_where_nothing_is_left_the_share_is_rejected_at_its_level():
 
 def test_a_sham_is_rejected_at_its_level_though_all_was_left():
     random = np.random.default_rng(0)
-    shares = [residual_share(sham(population(4, 1.0, random), random)) for _ in range(SIMULATIONS)]
+    shares = [
+        residual_share(sham_pairs(population(4, 1.0, random), random)) for _ in range(SIMULATIONS)
+    ]
     assert ALLOWED[0] <= sum(share.p_pairs < 0.05 for share in shares) <= ALLOWED[1]
 
 

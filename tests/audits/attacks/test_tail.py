@@ -9,15 +9,15 @@ import pytest
 from munkey.audits.attacks import residual_share
 from munkey.audits.attacks.tail import (
     distances,
+    largest_tenth,
     memory_statistic,
-    most,
     scatter,
     signs,
     statistics,
     tail,
 )
-from munkey.audits.evidence import Halves, Pairs, sham
-from munkey.audits.redraws import corrected
+from munkey.audits.evidence import Halves, Pairs, sham_pairs
+from munkey.audits.redraws import permutation_tests
 from munkey.audits.registry import Refused
 from tests.audits.inputs import halves, population
 
@@ -49,14 +49,14 @@ def test_a_tenth_is_chosen_by_the_other_fold():
     """Sample 3 is largest in the second fold, the last pair; sample 0 in the first, which is the first two pairs."""
     signed = np.zeros((3, 10))
     signed[0, 0], signed[1, 3], signed[2, 3] = 9, 5, 1
-    assert most(signed).ravel().tolist() == [3, 3, 0]
-    assert most(np.zeros((2, 25))).shape == (2, 2)
+    assert largest_tenth(signed).ravel().tolist() == [3, 3, 0]
+    assert largest_tenth(np.zeros((2, 25))).shape == (2, 2)
 
 
 def test_statistics_by_hand():
     pairs = population(2, 0.0, np.random.default_rng(0))
     first = pairs.halves.first
-    means = (signs(first) * pairs.apart).mean(axis=0)
+    means = (signs(first) * pairs.differences).mean(axis=0)
     found = statistics(pairs)(first)
     assert found["square"] == pytest.approx(np.mean(means**2)) and found["few"] == pytest.approx(
         np.mean(means**3)
@@ -85,7 +85,7 @@ def by_hand(first, scores, nothing=None):
     )
     pairs = Pairs(np.zeros((4, 5)), halves, nothing)
     pairs.__dict__["scores"] = np.array(scores)
-    pairs.__dict__["apart"] = pairs.scores[::2] - pairs.scores[1::2]
+    pairs.__dict__["differences"] = pairs.scores[::2] - pairs.scores[1::2]
     return pairs
 
 
@@ -132,7 +132,9 @@ def of_memory(pairs, left, anew, seed, size=60):
 
 def p_of(pairs, statistic, redraws=99):
     own = np.random.default_rng(1)
-    return corrected(lambda first: {"": statistic(first)}, pairs.halves.first, own, redraws)[""].p
+    return permutation_tests(
+        lambda first: {"": statistic(first)}, pairs.halves.first, own, redraws
+    )[""].p
 
 
 @pytest.mark.parametrize("anew", [False, True])
@@ -157,8 +159,8 @@ def test_a_residue_that_follows_memory_is_found_where_its_mean_was_taken_away():
 
 def test_memory_needs_the_halves_of_doing_nothing():
     pairs = population(4, 0.0, np.random.default_rng(0))
-    assert memory_statistic(sham(pairs, np.random.default_rng(0))) is None
-    assert "memory" not in statistics(sham(pairs, np.random.default_rng(0)))(
+    assert memory_statistic(sham_pairs(pairs, np.random.default_rng(0))) is None
+    assert "memory" not in statistics(sham_pairs(pairs, np.random.default_rng(0)))(
         pairs.halves.first[:, :80]
     )
 

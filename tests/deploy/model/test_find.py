@@ -14,7 +14,7 @@ from munkey.deploy.model import retrieval
 from munkey.deploy.model.explain import near_page
 from munkey.deploy.model.retrieval import nearest_in
 from munkey.deploy.predictor import Predictor
-from munkey.encoders.keys import Keys, at_unit_norm
+from munkey.encoders.keys import Keys, normalize_rows
 from munkey.memory.neighbors import nearest
 
 EXACT = {"lda": ForgettingLDA, "ncm": ForgettingNCM, "knn": ForgettingKNN}
@@ -36,7 +36,7 @@ def rows_model(request, tmp_path) -> Path:
 def test_the_nearest_rows_come_with_cosine_class_and_person_and_copies_are_said_to_be_some(
     rows_model,
 ):
-    keys = at_unit_norm(ROWS)
+    keys = normalize_rows(ROWS)
     expected = nearest(Keys(np.array([99]), keys[[3]]), Keys(np.arange(len(ROWS)), keys), 5)
     with Predictor.load(rows_model) as model:
         [samples] = model.find(ROWS[[3]], count=5).samples

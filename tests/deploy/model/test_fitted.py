@@ -18,7 +18,7 @@ from munkey.encoders import keys
 from munkey.memory.neighbors import nearest
 from munkey.memory.sums import Sums
 from munkey.models import system
-from munkey.models.family import FAMILIES, Retrieval, System, forgotten
+from munkey.models.family import FAMILIES, Retrieval, System, forget_samples
 from munkey.settings import InferenceSettings
 from tests.deploy.inputs import CLASSES, IDS, result_in
 from tests.models.inputs import fitted
@@ -86,7 +86,7 @@ def test_its_logits_are_the_pipelines_and_after_deletions_those_of_the_oracle_bi
                 used.forget(ORDER[done : done + size])
                 done += size
                 if number:
-                    expected = pipeline(run, forgotten(original, ORDER[:done])).tobytes()
+                    expected = pipeline(run, forget_samples(original, ORDER[:done])).tobytes()
                     assert used.predict(pictures).logits.tobytes() == expected
             assert used.verify().sound
     assert done == len(IDS) - 1
@@ -259,7 +259,7 @@ def test_a_row_that_is_deleted_while_rows_are_summed_is_not_in_the_answer(
         answer = used.predict(pictures).logits
     assert MemoryView.rows is rows
     original = system.load(place(run, family) / "system.safetensors")
-    assert answer.tobytes() == pipeline(run, forgotten(original, gone)).tobytes()
+    assert answer.tobytes() == pipeline(run, forget_samples(original, gone)).tobytes()
 
 
 @every

@@ -17,7 +17,7 @@ from munkey.evaluation.records import Evaluation
 from munkey.experiment.cost import estimate
 from munkey.experiment.cost.flops import NetworkCost
 from munkey.experiment.cost.machines import RESULTS, Machine, machine
-from munkey.experiment.cost.workload import Work, Workload, counted, size_of
+from munkey.experiment.cost.workload import Work, Workload, estimate_size, size_of
 from munkey.experiment.params.load import ParamsError, load, read_params
 from munkey.experiment.plan.plan import Plan
 from munkey.models.family import FAMILIES
@@ -175,7 +175,7 @@ def test_what_would_have_to_be_downloaded_is_not_read_to_be_counted(tmp_path, mo
     with pytest.raises(
         ParamsError, match=r"the size of tinyimagenet .*: it would have to be downloaded"
     ):
-        counted(plan_of(datasets=["tinyimagenet"]), "tinyimagenet")
+        estimate_size(plan_of(datasets=["tinyimagenet"]), "tinyimagenet")
 
 
 def test_a_network_that_is_no_vit_of_ours_is_counted_as_it_is_built():
@@ -215,7 +215,7 @@ def test_all_data_sets_are_counted_before_they_are_prepared_and_the_others_named
         "torn": {"source": {"reader": "npz", "path": "broken.npz"}},
     }
     plan = Plan(load({**config, "datasets": ["pets", "torn", "digits"], "overrides": overrides}))
-    assert counted(plan, "pets") == Size(6, 2, 2, 6, 2)
+    assert estimate_size(plan, "pets") == Size(6, 2, 2, 6, 2)
     costs = estimate.estimate(plan, "run", EPYC)
     assert {each.dataset for each in costs.work} == {"pets", "digits"}
     (why,) = costs.uncounted
@@ -232,9 +232,9 @@ def test_jobs_of_one_kind_are_added_up_with_the_larger_network():
     one = Work("train", "vit", "digits", 2, 10, 1e9, small)
     other = Work("train", "vit", "digits", 3, 7, 2e9, large)
     both = Work("train", "vit", "digits", 5, 17, 3e9, large)
-    assert one.with_(other) == other.with_(one) == both
+    assert one.merge(other) == other.merge(one) == both
     none = replace(one, network=None)
-    assert none.with_(none).network is None and none.with_(one).network == small
+    assert none.merge(none).network is None and none.merge(one).network == small
 
 
 def test_a_machine_without_a_benchmark_gets_no_hours_but_all_else():

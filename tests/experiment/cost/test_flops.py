@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from munkey.experiment.cost.flops import NetworkCost, count
-from munkey.experiment.cost.machines import benchmarked
+from munkey.experiment.cost.machines import benchmarked_networks
 from munkey.models.family import FAMILIES
 from tests.conftest import MUNKEY
 
@@ -28,7 +28,7 @@ def test_a_vit_costs_what_its_matrix_products_do():
     full_block = n * (3 * d * d + d * d + 2 * d * hidden) + 2 * n * n * d
     last_block = n * 3 * d * d + d * d + 2 * d * hidden + 2 * n * d
     multiply_adds = 196 * 768 * d + (depth - 1) * full_block + last_block + 10 * d
-    assert benchmarked()["ViT-T/16 at 224 px"].forward == 2 * multiply_adds
+    assert benchmarked_networks()["ViT-T/16 at 224 px"].forward == 2 * multiply_adds
 
 
 def test_munkey_reads_a_token_beside_the_image():
@@ -54,5 +54,5 @@ def test_a_batch_norm_is_no_obstacle():
 
 @pytest.mark.parametrize("title", ["ViT-T/16 at 224 px", "small ViT"])
 def test_a_step_costs_about_three_forward_passes(title):
-    cost = benchmarked()[title]
+    cost = benchmarked_networks()[title]
     assert 2.7 * cost.forward < cost.step < 3 * cost.forward  # pixels get no gradient

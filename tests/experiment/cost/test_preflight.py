@@ -39,11 +39,11 @@ def plan_and_costs(*overlays: str) -> tuple[Plan, CostEstimate]:
 
 
 def faults(*overlays: str) -> list[str]:
-    return list(preflight.missing(*plan_and_costs(*overlays)))
+    return list(preflight.obstacles(*plan_and_costs(*overlays)))
 
 
 def faults_of(plan: Plan) -> list[str]:
-    return list(preflight.missing(plan, estimate(plan, "paper", EPYC)))
+    return list(preflight.obstacles(plan, estimate(plan, "paper", EPYC)))
 
 
 def test_a_machine_with_all_of_it_is_ready():

@@ -229,7 +229,7 @@ def test_post_hoc_methods_start_from_the_network_that_the_parameters_name():
         and "model" not in settings
         and "resnet18" in settings
     )
-    assert prepare.applied("cf", settings).family == "resnet18"
-    assert prepare.applied("munkey", settings).family == "munkey"
+    assert prepare.find_method("cf", settings).family == "resnet18"
+    assert prepare.find_method("munkey", settings).family == "munkey"
     assert {run.method for run in plan.main} >= {"original-r", "retrain-r", "cf"}
     assert not [run for run in plan.main if run.method.endswith("-t")]

@@ -9,7 +9,7 @@ import pytest
 
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.params.load import load
-from munkey.experiment.plan.plan import Plan, files_of, one_of
+from munkey.experiment.plan.plan import Plan, files_of, wildcard_pattern
 from munkey.models.family import FAMILIES
 from munkey.settings import InferenceSettings, Section
 from munkey.unlearn.contract import METHODS
@@ -191,12 +191,12 @@ def test_what_lies_outside_are_the_files_of_all_data_sets_and_the_weights_of_all
 
 
 def test_a_pattern_of_names_matches_these_alone():
-    pattern = one_of(["cf", "cf-k"])
+    pattern = wildcard_pattern(["cf", "cf-k"])
     assert [name for name in ("cf", "cf-k", "cf-", "eu-k", "") if re.fullmatch(pattern, name)] == [
         "cf",
         "cf-k",
     ]
-    assert one_of(name for name in ()) and not re.fullmatch(one_of([]), "")
+    assert wildcard_pattern(name for name in ()) and not re.fullmatch(wildcard_pattern([]), "")
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -224,7 +224,7 @@ def test_the_projects_experiment_can_be_planned(config):
 
 
 def test_how_a_system_is_asked_is_known_of_those_with_a_memory_alone():
-    asked = small_plan().asked("digits")
+    asked = small_plan().query_settings("digits")
     assert {name for name, sections in asked.items() if sections} == {
         *("original-m", "retrain-m", "munkey", "original-k", "retrain-k", "knn")
     }

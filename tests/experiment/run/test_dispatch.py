@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from munkey.experiment.run.dispatch import Task, call, dumped, restored
+from munkey.experiment.run.dispatch import Task, call, dumped, restore
 from munkey.models.families.munkey import MunkeySettings
 from munkey.settings import EncoderSettings, Section, Sections
 from tests.experiment.inputs import small_plan
@@ -102,12 +102,12 @@ def test_sections_reach_a_job_as_they_were_through_text_alone():
         settings = plan.train_settings(case, "m") | plan.evaluate_settings(case, "knn")
         assert settings["inference"] == Section() and type(settings["munkey"]) is MunkeySettings
         text = repr(dumped(settings))
-        assert restored(ast.literal_eval(text)) == settings
+        assert restore(ast.literal_eval(text)) == settings
 
 
 def test_what_is_no_section_passes_as_it_is():
     config = {"scenarios": {"class": None, "three": {"names": ["3"]}}, "seeds": [0, 1]}
-    assert restored(dumped(config)) == config
+    assert restore(dumped(config)) == config
 
 
 def test_a_section_that_a_rule_hands_over_itself_is_refused():

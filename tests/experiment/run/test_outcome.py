@@ -176,7 +176,7 @@ def test_a_page_that_is_newer_than_the_metrics_is_named_alone(said):
 )
 def test_files_that_are_gone_are_named_with_what_follows_from_it(files, again, words, monkeypatch):
     monkeypatch.delenv(CONFIGFILES, raising=False)
-    said = outcome.loss(files, again)
+    said = outcome.lost_files_message(files, again)
     assert all(part in said for part in words) and ("stop this run" in said) == again
 
 
@@ -191,7 +191,7 @@ def test_files_that_are_gone_are_named_with_what_follows_from_it(files, again, w
 def test_files_are_gone_where_their_job_succeeded(log, expected, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     written(tmp_path, {"b.npz": ""} if log is None else {"b.npz": "", "job.log": log})
-    assert outcome.lost([(["job.log"], ["b.npz", "a.npz"]), ([], ["target"])]) == expected
+    assert outcome.lost_files([(["job.log"], ["b.npz", "a.npz"]), ([], ["target"])]) == expected
 
 
 def test_ctrl_c_is_noticed_and_does_what_it_did(monkeypatch):

@@ -19,7 +19,7 @@ from munkey.experiment.tracking.mlflow_log import (
     outcome,
     owner_of,
     record,
-    replaced,
+    replaced_message,
 )
 from munkey.experiment.tracking.runs import Run
 from munkey.experiment.tracking.store import StoreError
@@ -382,9 +382,9 @@ def test_a_run_says_at_its_end_what_it_replaced_and_how_to_keep_both(
     tmp_path, earlier, since, words
 ):
     path = tmp_path / "tracking.json"
-    assert replaced(str(path), since) == ""
+    assert replaced_message(str(path), since) == ""
     write_json(path, {"uri": URI, "failure": None} | ({"replaced": earlier} if earlier else {}))
-    said = " ".join(replaced(str(path), since).split())
+    said = " ".join(replaced_message(str(path), since).split())
     assert words in said and bool(said) == bool(words)
     assert not said or (
         "`name` of its own, `ablations`, or `dvc exp run -S`" in said and "#change-a-knob" in said

@@ -8,7 +8,7 @@ import pytest
 from munkey.core.files import write_json, write_npy, write_text
 from munkey.core.paths import Layout
 from munkey.evaluation.records import Evaluation
-from munkey.experiment.tracking.runs import NOTE, NOTES, Results, Run, flat, runs_of
+from munkey.experiment.tracking.runs import NOTE, NOTES, Results, Run, flatten, runs_of
 from munkey.settings import InferenceSettings, KeySettings
 
 LAYOUT = Layout("default")
@@ -193,7 +193,7 @@ def test_a_runs_digest_depends_on_what_it_shows_and_on_its_files(results):
 
 
 def test_nested_settings_are_named_with_dots():
-    assert flat({"train": {"lr": 1, "crop": {"low": 2}}, "k": [3]}) == {
+    assert flatten({"train": {"lr": 1, "crop": {"low": 2}}, "k": [3]}) == {
         "train.lr": 1,
         "train.crop.low": 2,
         "k": [3],

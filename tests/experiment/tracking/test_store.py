@@ -10,7 +10,7 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 from munkey.experiment.tracking import store as stores
-from munkey.experiment.tracking.store import StoreError, every, experiment_id, open_store
+from munkey.experiment.tracking.store import StoreError, experiment_id, iterate_pages, open_store
 
 
 def refusal(uri: str) -> str:
@@ -110,7 +110,7 @@ def test_a_search_goes_on_until_its_last_page():
         page.token = {None: "1", "1": "2"}.get(page_token)
         return page
 
-    assert list(every(search, "page ")) == ["page None", "page 1", "page 2"]
+    assert list(iterate_pages(search, "page ")) == ["page None", "page 1", "page 2"]
 
 
 @pytest.mark.parametrize(

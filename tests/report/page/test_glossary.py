@@ -45,8 +45,8 @@ def test_a_name_is_found_before_a_rate_or_a_data_set_but_not_within_a_word():
 
 def test_a_table_brings_the_terms_that_it_uses():
     frame = pd.DataFrame({"Method": ["CF", "Retrain (T)"], "FA": ["1.0 ± 0.5", "–"]})
-    names = [term.names[0] for term in glossary.explained([Titled("", frame)])]
+    names = [term.names[0] for term in glossary.terms_of_tables([Titled("", frame)])]
     assert names == ["FA", "±", "Retrain (T)", "–"]
     assert [
-        term.names[0] for term in glossary.explained([Titled("", frame[:1].assign(FA="1"))])
+        term.names[0] for term in glossary.terms_of_tables([Titled("", frame[:1].assign(FA="1"))])
     ] == ["FA"]

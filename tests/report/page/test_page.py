@@ -45,7 +45,7 @@ def report(**contents):
         "origin": {},
         "params": "",
     }
-    return page.rendered(REPORT, **(empty | contents))
+    return page.render_page(REPORT, **(empty | contents))
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from munkey.report.tables.comparisons import (
-    accuracies_compared,
     accuracy_interval,
+    compare_accuracies,
     difference,
     told_apart,
     wilson,
@@ -75,7 +75,7 @@ def test_of_one_seed_the_interval_is_over_test_samples():
     ],
 )
 def test_no_sentence_says_more_than_its_interval(one, other, words):
-    assert accuracies_compared(one, other) == words
+    assert compare_accuracies(one, other) == words
 
 
 def test_a_gap_of_one_seed_has_no_interval_and_tells_nothing_apart():

@@ -7,8 +7,8 @@ import pytest
 
 from munkey.report.tables.audits import ABOUT_SHARE
 from munkey.report.tables.main import all_texts, main_table, main_tables, selection_table
-from munkey.report.tables.summary import Row, damaged, summarize, with_seed_gaps
-from munkey.report.tables.terminal import plain
+from munkey.report.tables.summary import Row, damage_sentences, summarize, with_seed_gaps
+from munkey.report.tables.terminal import render_plain
 from tests.report.inputs import KEYED_ROWS, MEASURED, ROWS, tidy
 
 
@@ -152,7 +152,7 @@ def test_a_model_that_is_no_better_than_the_best_of_its_own_keys_is_told_below_i
         for line in main_table(both, KEYED_ROWS, "latex").splitlines()
         if line.startswith("% digits")
     )
-    assert below in " ".join(plain(main_table(both, KEYED_ROWS, "markdown")).split())
+    assert below in " ".join(render_plain(main_table(both, KEYED_ROWS, "markdown")).split())
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_an_attack_below_chance_is_named_where_its_interval_is():
 def test_beside_an_oracle_that_diverged_the_loss_of_a_method_is_still_told():
     summary = summarize(tidy(MEASURED | {"cf": [(60, 99, 80, 60)] * 3}), ROWS)
     summary.loc[summary["method"] == "retrain-t", ["TA_mean", "MIA_mean"]] = math.nan
-    assert "CF @10 % 20.0 [20.0, 20.0] (its oracle diverged)" in damaged(summary, ROWS)
+    assert "CF @10 % 20.0 [20.0, 20.0] (its oracle diverged)" in damage_sentences(summary, ROWS)
 
 
 def test_a_certificate_stands_below_the_table_beside_what_was_left():

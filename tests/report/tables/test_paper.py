@@ -79,7 +79,7 @@ def test_the_printed_numbers_are_the_papers():
     facts = ROOT.parent / "shared/paper/tables.csv"
     if not facts.exists():
         pytest.skip("the paper's tables are not at hand")
-    original, ours = pd.read_csv(facts), paper.printed()
+    original, ours = pd.read_csv(facts), paper.printed_numbers()
     assert len(original) == len(ours)
     for name in ("dataset", "mean", "std"):
         assert (
@@ -125,7 +125,7 @@ def compared() -> pd.DataFrame:
         for metric, ours, mean, sd, comparable, _ in cells
     ]  # fmt: skip
     frame = pd.DataFrame(lines)
-    return frame.assign(within=paper.within(frame))
+    return frame.assign(within=paper.is_within_sd(frame))
 
 
 def all_printed() -> pd.DataFrame:
@@ -186,12 +186,12 @@ POST_HOC = ["cf", "cf-k", "eu-k", "l1-sparse", "neggrad-plus", "amnesiac", "scru
 
 def slipped(text):
     """The places of the numbers whose slip says so."""
-    lines = paper.printed()
+    lines = paper.printed_numbers()
     return set(lines[lines["slip"].str.contains(text, regex=False)].index)
 
 
 def places(**wanted):
-    lines = paper.printed()
+    lines = paper.printed_numbers()
     for name, values in wanted.items():
         lines = lines[lines[name].isin(values if isinstance(values, list) else [values])]
     return set(lines.index)
@@ -205,13 +205,13 @@ def row(lines, **wanted):
 
 
 def main_row(dataset, method):
-    lines = paper.printed()
+    lines = paper.printed_numbers()
     return row(lines[lines["rate"] == 0.1], table="main", dataset=dataset, method=method)
 
 
 def ablated_row(dataset, method):
     return row(
-        paper.printed(),
+        paper.printed_numbers(),
         table="aggregation",
         dataset=dataset,
         method=method,
@@ -244,7 +244,7 @@ def test_every_mark_is_one_of_the_known_slips():
 
 
 def test_deviations_that_three_seeds_cannot_have_are_marked():
-    lines = paper.printed()
+    lines = paper.printed_numbers()
     mean, share = lines["mean"], lines["metric"].isin(ACCURACIES)
     most = np.sqrt(3) * (100 - mean)  # two seeds at 100, for means above two thirds
     impossible = share & (mean > 67) & (lines["sd"] > most + 0.01)  # as they are rounded
@@ -260,7 +260,7 @@ def test_deviations_that_three_seeds_cannot_have_are_marked():
 
 def test_every_other_gap_follows_from_its_row():
     """To 0.02, as rows are rounded. PathMNIST's `retrain-t` is the oracle that MUNKEY's gap follows from."""
-    lines, odd = paper.printed(), set()
+    lines, odd = paper.printed_numbers(), set()
     gaps = lines[(lines["metric"] == "gap") & (lines["table"] != "strategies")]
     assert len(gaps) == 120
     for index, line in gaps.iterrows():
@@ -278,7 +278,7 @@ def test_every_other_gap_follows_from_its_row():
 
 def test_what_is_not_the_number_of_its_row_is_not_compared():
     """A wrong ± does not make a mean incomparable, nor does another table that has another number."""
-    lines = paper.printed()
+    lines = paper.printed_numbers()
     void = slipped("BloodMNIST") | slipped("MUNKEY's oracle") | slipped("9.31")
     assert set(lines[~lines["comparable"]].index) == void
     ours = [

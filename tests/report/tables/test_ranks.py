@@ -13,7 +13,7 @@ from munkey.report.tables.ranks import (
     LINE,
     by_seed,
     critical_difference,
-    enough,
+    has_enough_blocks,
     rank_table,
     ranking,
     ranks_by_title,
@@ -121,7 +121,7 @@ def test_repeating_a_run_at_another_rate_makes_nothing_more_certain():
     ("seeds", "columns"), [(FEWEST_BLOCKS - 1, NAMES), (FEWEST_BLOCKS, ["a", "b"])]
 )
 def test_too_little_to_rank_is_refused_with_what_to_add(seeds, columns):
-    assert not enough(seeds, len(columns)) and enough(FEWEST_BLOCKS, 3)
+    assert not has_enough_blocks(seeds, len(columns)) and has_enough_blocks(FEWEST_BLOCKS, 3)
     with pytest.raises(
         ValueError,
         match=rf"{FEWEST_BLOCKS} seeds and 3 methods.*here are {seeds} and {len(columns)}",

@@ -190,7 +190,7 @@ def test_a_method_that_does_not_run_is_not_compared():
 
 def test_all_methods_that_the_paper_tunes_are_compared():
     tuned = {name for name, values in of_paper().unlearn.items() if hasattr(values, "lr_factor")}
-    assert set(setting.TUNED) == tuned & set(paper.printed()["method"])
+    assert set(setting.TUNED) == tuned & set(paper.printed_numbers()["method"])
 
 
 def test_a_copy_of_the_papers_encoder_in_a_folder_is_that_encoder(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from munkey.report.tables.summary import (
     GAP_METRICS,
     Row,
-    short,
+    round_short,
     summarize,
     with_seed_gaps,
 )
@@ -144,4 +144,4 @@ def test_the_papers_printed_gaps_follow_from_its_printed_rows():
     ("value", "shown"), [(80.33333, 80.33), (0.00081234, 0.0008123), (1234.56, 1235), (0, 0)]
 )
 def test_numbers_to_be_read_have_four_digits(value, shown):
-    assert short(value) == shown
+    assert round_short(value) == shown

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from munkey.report.tables.terminal import WIDTH, plain
+from munkey.report.tables.terminal import WIDTH, render_plain
 from tests.conftest import ROOT
 
 TABLE = """### digits: mean, percent
@@ -39,11 +39,11 @@ MUNKEY  96.07    0.68
     ("width", "expected"), [(WIDTH, WHOLE), (54, WHOLE), (53, BY_RATE), (36, BY_RATE)]
 )
 def test_what_does_not_fit_stands_below_beside_the_names_again(width, expected):
-    assert plain(TABLE, width) == expected
+    assert render_plain(TABLE, width) == expected
 
 
 def test_columns_of_a_rate_are_parted_only_where_they_must_be():
-    lines = plain(TABLE, 20).splitlines()
+    lines = render_plain(TABLE, 20).splitlines()
     assert max(map(len, lines)) <= 20 and lines[:2] == ["digits: mean,", "percent"]
     assert [line for line in lines if line.startswith("Method")] == [
         "Method  left", "Method  TA @10 %", "Method  Gap @10 %", "Method  TA @2 %", "Method  Gap @2 %",
@@ -55,6 +55,6 @@ def test_columns_of_a_rate_are_parted_only_where_they_must_be():
 )
 def test_the_tables_of_kept_runs_fit_and_lose_no_number(path):
     text = path.read_text()
-    shown = plain(text)
+    shown = render_plain(text)
     assert max(map(len, shown.splitlines())) <= WIDTH
     assert set(re.findall(r"[\d.]+", text)) == set(re.findall(r"[\d.]+", shown))

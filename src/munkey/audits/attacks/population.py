@@ -9,7 +9,7 @@ import numpy as np
 from munkey.audits.evidence import Answers
 from munkey.audits.margins import margins
 from munkey.audits.registry import audit
-from munkey.audits.roc import Attack, Ranking, Rates, redraw, with_intervals
+from munkey.audits.roc import Attack, Ranking, Rates, bootstrap_intervals, redraw
 
 
 @audit(
@@ -82,17 +82,17 @@ def population(
     for score, rows in zip(scores, negatives, strict=True):
         rankings.append(Ranking(score[answers.forget], score[rows]))
 
-    def redrawn() -> Rates:
+    def redraw_rates() -> Rates:
         forget_weights = redraw(int(answers.forget.sum()), generator)
         part_weights = [redraw(len(rows), generator) for rows in negatives]
         parts = zip(rankings, part_weights, strict=True)
-        return mean([ranking.rates(forget_weights, weights) for ranking, weights in parts])
+        return mean_rates([ranking.rates(forget_weights, weights) for ranking, weights in parts])
 
-    rates = mean([ranking.rates() for ranking in rankings])
-    return with_intervals(rates, redrawn, min(len(rows) for rows in negatives))
+    rates = mean_rates([ranking.rates() for ranking in rankings])
+    return bootstrap_intervals(rates, redraw_rates, min(len(rows) for rows in negatives))
 
 
-def mean(rates: list[Rates]) -> Rates:
+def mean_rates(rates: list[Rates]) -> Rates:
     """The mean rates over the parts of a cross-fit."""
     return Rates(
         *np.mean([[part.auroc, part.tpr_1, part.tpr_5] for part in rates], axis=0).tolist()

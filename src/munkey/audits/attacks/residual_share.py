@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from munkey.audits.evidence import Pairs, roles
-from munkey.audits.margins import coarsened, normal_scores
+from munkey.audits.evidence import Pairs, split_by_role
+from munkey.audits.margins import coarsen, normal_scores
 from munkey.audits.redraws import Statistics
 from munkey.audits.registry import Estimate, Finding, Refused, audit
 
@@ -53,9 +53,9 @@ def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share 
     reference_first = reference.halves.first
     # With the same halves, pair by pair, both contrasts share the luck of the same trainings.
     is_paired = np.array_equal(pairs.halves.deleted, reference.halves.deleted)
-    reference_counts = reference.below
+    reference_counts = reference.pool_counts
     if is_paired and reference is not pairs:
-        reference_counts = coarsened(reference_counts, pairs.margins, test)
+        reference_counts = coarsen(reference_counts, pairs.margins, test)
     reference_scores = normal_scores(reference_counts, int(test.sum()))
     after_differences = differences_of(pairs.scores, first)
     nothing_differences = differences_of(reference_scores, reference_first)
@@ -113,7 +113,7 @@ def statistics(pairs: Pairs) -> Statistics:
 
 def differences_of(scores: np.ndarray, first: np.ndarray) -> np.ndarray:
     """(P, n): score where deleted minus score where never seen. A sample's difficulty cancels."""
-    score = roles(scores, first)
+    score = split_by_role(scores, first)
     return np.asarray(score.deleted - score.absent)
 
 
@@ -145,7 +145,7 @@ def chance_sd(pairs: Pairs) -> float:
     sum of variances. v is estimated within halves, so that a residue does not count as luck.
     """
     variance = 0.0
-    for apart, first in zip(pairs.apart, pairs.halves.first, strict=True):
+    for apart, first in zip(pairs.differences, pairs.halves.first, strict=True):
         one, other = apart[first], apart[~first]
         variance += float(one.var(ddof=1) / len(one) + other.var(ddof=1) / len(other))
     return float(np.sqrt(variance) / (2 * pairs.count))

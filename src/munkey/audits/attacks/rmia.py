@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from munkey.audits.evidence import Pairs, Roles, roles
-from munkey.audits.margins import below
+from munkey.audits.evidence import Pairs, Roles, split_by_role
+from munkey.audits.margins import count_below
 from munkey.audits.registry import Refused, audit
-from munkey.audits.roc import TOLERANCE, Attack, Scores, attacked
+from munkey.audits.roc import TOLERANCE, Attack, Scores, attack_rates
 
 GAMMA = 1.0  # by what factor a sample must exceed a test sample; the paper uses 1 and 2
 SLOPE = 0.3  # the paper's a: training on a sample makes a confidence p to a * p + 1 - a
@@ -26,7 +26,7 @@ def rmia(pairs: Pairs, generator: np.random.Generator) -> Attack | Refused:
     score = scores(pairs)
     if isinstance(score, Refused):
         return score
-    return attacked(score, pairs, generator)
+    return attack_rates(score, pairs, generator)
 
 
 def scores(pairs: Pairs, gamma: float = GAMMA, slope: float = SLOPE) -> Scores | Refused:
@@ -41,25 +41,25 @@ def scores(pairs: Pairs, gamma: float = GAMMA, slope: float = SLOPE) -> Scores |
         )
     test_margins = pairs.margins[:, pairs.halves.test]
     size = test_margins.shape[1]
-    test_counts = below(test_margins, np.ones(size, dtype=bool))
-    pool_confidence = (pairs.below + 0.5) / (size + 1)
+    test_counts = count_below(test_margins, np.ones(size, dtype=bool))
+    pool_confidence = (pairs.pool_counts + 0.5) / (size + 1)
     test_confidence = (test_counts + 0.5) / (size + 1)
     # No model saw a test sample, so both models of each other pair are references.
     test_references = _mean_of_others(test_confidence[::2] + test_confidence[1::2]) / 2
     test_ratios = gamma * ratios(test_confidence, test_references, slope)
-    sorted_test_ratios = np.sort(_rounded(test_ratios), axis=1)
+    sorted_test_ratios = np.sort(_round(test_ratios), axis=1)
 
-    def exceeded(first: np.ndarray) -> Roles:
-        references = _mean_of_others(roles(pool_confidence, first).absent)
-        pool_ratios = _rounded(ratios(pool_confidence, references, slope))
+    def exceeded_shares(first: np.ndarray) -> Roles:
+        references = _mean_of_others(split_by_role(pool_confidence, first).absent)
+        pool_ratios = _round(ratios(pool_confidence, references, slope))
         shares = np.empty(pool_ratios.shape)
         for row, model_ratios, thresholds in zip(
             shares, pool_ratios, sorted_test_ratios, strict=True
         ):
             row[:] = np.searchsorted(thresholds, model_ratios, side="right") / size
-        return roles(shares, first)
+        return split_by_role(shares, first)
 
-    return exceeded
+    return exceeded_shares
 
 
 def ratios(confidence: np.ndarray, out: np.ndarray, slope: float) -> np.ndarray:
@@ -77,5 +77,5 @@ def _mean_of_others(values: np.ndarray) -> np.ndarray:
     return np.asarray((values.sum(axis=0) - values) / (len(values) - 1))
 
 
-def _rounded(values: np.ndarray) -> np.ndarray:
+def _round(values: np.ndarray) -> np.ndarray:
     return np.round(values / TOLERANCE) * TOLERANCE

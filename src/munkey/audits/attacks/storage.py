@@ -8,8 +8,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from munkey.audits.evidence import Shipped
+from munkey.audits.packed_files import UNREADABLE, unpack
 from munkey.audits.registry import Finding, Refused, audit
-from munkey.audits.unpacked import UNREADABLE, unpacked
 
 NUMBERS = 8  # consecutive numbers of a row that serve as its trace
 TELLING = (
@@ -60,7 +60,7 @@ def storage(shipped: Shipped, _: np.random.Generator | None = None) -> StorageFi
         remaining_traces = [traces(row) for row in shipped.remaining]
         of_remaining = set().union(*remaining_traces)
         sought = of_remaining.union(*deleted_traces)
-        in_files = {path: search(path, sought, row_counts) for path in files_of(shipped.files)}
+        in_files = {path: search(path, sought, row_counts) for path in list_files(shipped.files)}
     except ValueError as error:
         return Refused(str(error))
     in_any_file = set().union(*in_files.values())
@@ -123,7 +123,7 @@ def _different_numbers(part: np.ndarray) -> int:
     return len(set(part.tolist()) - {0})
 
 
-def files_of(paths: tuple[Path, ...]) -> list[Path]:
+def list_files(paths: tuple[Path, ...]) -> list[Path]:
     """All files among and below these paths, each once. Raises FileNotFoundError."""
     files: set[Path] = set()
     for path in paths:
@@ -157,19 +157,19 @@ def search(path: Path, traces: set[bytes], columns: Iterable[int] = ()) -> set[b
     tail = b""  # of the blocks before, since a trace may cross their border
     try:
         with path.open("rb") as file:
-            for part in unpacked(file):
+            for part in unpack(file):
                 while chunk := part.read(CHUNK):
                     block = tail + chunk
                     for size, distance, of_kind in kinds:
                         if of_kind:
-                            matches.update(_inside(block, size, distance, of_kind))
+                            matches.update(_find_traces(block, size, distance, of_kind))
                     tail = block[-overlap:]
     except UNREADABLE as error:
         raise ValueError(f"{path}: cannot be read, so its content is not known: {error}") from error
     return matches
 
 
-def _inside(block: bytes, size: int, distance: int, traces: set[bytes]) -> Iterator[bytes]:
+def _find_traces(block: bytes, size: int, distance: int, traces: set[bytes]) -> Iterator[bytes]:
     """The traces in a block. size: bytes of a number; distance: to the next one, in numbers."""
     # The first 8 bytes of a trace, its head, are looked for everywhere. A sieve by a hash of 20
     # bits rules out nearly all places before heads, and then whole traces, are compared.

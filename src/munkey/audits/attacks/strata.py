@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from munkey.audits.attacks.residual_share import contrasts, differences_of, ratio
-from munkey.audits.evidence import Pairs, of_other_fold
+from munkey.audits.evidence import Pairs, other_fold_means
 from munkey.audits.registry import Estimate, Finding, Refused, audit
 
 Stratum: TypeAlias = Literal["low", "mid", "high", "top"]
@@ -54,7 +54,7 @@ def strata(pairs: Pairs, _: np.random.Generator | None = None) -> Strata | Refus
         return Refused("strata need doing nothing with the same halves")
     first = pairs.halves.first
     all_memorization = differences_of(reference.scores, reference.halves.first)
-    rank = ranks(of_other_fold(all_memorization))[: pairs.count]
+    rank = ranks(other_fold_means(all_memorization))[: pairs.count]
     memorization = all_memorization[: pairs.count]
     residue = differences_of(pairs.scores, first)
     shares: dict[Stratum, Estimate] = {}

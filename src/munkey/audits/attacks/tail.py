@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from munkey.audits.attacks.residual_share import ratio
-from munkey.audits.evidence import Pairs, Roles, of_other_fold, roles
+from munkey.audits.evidence import Pairs, Roles, other_fold_means, split_by_role
 from munkey.audits.redraws import Statistics
 from munkey.audits.registry import Estimate, Finding, Refused, audit
 from munkey.audits.roc import TOLERANCE
@@ -46,13 +46,13 @@ def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | Refused:
         )
     first = pairs.halves.first
     nothing = pairs.nothing or pairs
-    residue = signs(first) * pairs.apart  # (P, n)
-    memorization = signs(first) * nothing.apart[: len(first)]
-    tenth = most(residue)
+    residue = signs(first) * pairs.differences  # (P, n)
+    memorization = signs(first) * nothing.differences[: len(first)]
+    tenth = largest_tenth(residue)
     tenth_contrasts = np.take_along_axis(residue, tenth, 1).mean(axis=1)
     of_nothing = np.take_along_axis(memorization, tenth, 1).mean(axis=1)
     square = 1.0
-    by_chance = (pairs.apart**2).mean() / len(first)
+    by_chance = (pairs.differences**2).mean() / len(first)
     if by_chance:
         square = float((residue.mean(axis=0) ** 2).mean() / by_chance)
     return Tail(
@@ -75,7 +75,7 @@ def statistics(pairs: Pairs) -> Statistics:
     memory = memory_statistic(pairs)
 
     def statistics_of(first: np.ndarray) -> dict[str, float]:
-        means = (signs(first) * pairs.apart).mean(axis=0)
+        means = (signs(first) * pairs.differences).mean(axis=0)
         away = distances(pairs.scores, first)
         # Model 2p deleted the samples in `first` and never saw the others; its partner the reverse.
         first_level = _mean(away.deleted, first) - _mean(away.absent, ~first)
@@ -85,7 +85,7 @@ def statistics(pairs: Pairs) -> Statistics:
             "few": float((means**3).mean()),
             "scatter": abs(scatter(away)),
             "level": float((first_level**2 + second_level**2).sum()),
-            "shape": shape(roles(pairs.scores, first)),
+            "shape": shape(split_by_role(pairs.scores, first)),
         }
         if memory is not None:
             values["memory"] = memory(first)
@@ -111,10 +111,10 @@ def memory_statistic(pairs: Pairs) -> Callable[[np.ndarray], float] | None:
     actual = pairs.halves.first
     if not np.array_equal(actual, nothing.halves.first[: pairs.count]):
         return None
-    added_by_training = signs(actual) * (nothing.apart[: pairs.count] - pairs.apart)
+    added_by_training = signs(actual) * (nothing.differences[: pairs.count] - pairs.differences)
 
     def covariance(first: np.ndarray) -> float:
-        residue = signs(first) * pairs.apart
+        residue = signs(first) * pairs.differences
         memorization = added_by_training + residue
         of_others = memorization.sum(axis=0) - memorization
         centered = of_others - of_others.mean(axis=1, keepdims=True)
@@ -146,10 +146,10 @@ def signs(first: np.ndarray) -> np.ndarray:
     return np.where(first, 1.0, -1.0)
 
 
-def most(signed: np.ndarray) -> np.ndarray:
+def largest_tenth(signed: np.ndarray) -> np.ndarray:
     """(P, n / 10): for each pair, the samples with the largest means over the other fold."""
     size = max(signed.shape[1] // 10, 1)
-    return np.argpartition(-of_other_fold(signed), size - 1, axis=1)[:, :size]
+    return np.argpartition(-other_fold_means(signed), size - 1, axis=1)[:, :size]
 
 
 def scatter(away: Roles) -> float:
@@ -161,7 +161,7 @@ def scatter(away: Roles) -> float:
 
 def distances(scores: np.ndarray, first: np.ndarray) -> Roles:
     """Distances of scores from a sample's usual one, its mean over other pairs where never seen."""
-    deleted, absent = roles(scores, first)
+    deleted, absent = split_by_role(scores, first)
     usual = (absent.sum(axis=0) - absent) / (len(first) - 1)
     return Roles(deleted - usual, absent - usual)
 

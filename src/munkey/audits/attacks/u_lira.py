@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from munkey.audits.evidence import Pairs, Roles, roles
+from munkey.audits.evidence import Pairs, Roles, split_by_role
 from munkey.audits.registry import Refused, audit
-from munkey.audits.roc import TOLERANCE, Attack, Scores, attacked
+from munkey.audits.roc import TOLERANCE, Attack, Scores, attack_rates
 
 
 @audit(
@@ -22,7 +22,7 @@ def u_lira(pairs: Pairs, generator: np.random.Generator) -> Attack | Refused:
     score = scores(pairs)
     if isinstance(score, Refused):
         return score
-    return attacked(score, pairs, generator)
+    return attack_rates(score, pairs, generator)
 
 
 def scores(pairs: Pairs) -> Scores | Refused:
@@ -41,7 +41,7 @@ def log_ratios(phi: np.ndarray, first: np.ndarray) -> Roles:
     The means are a sample's own, over all other pairs. The variance about them is pooled over both
     roles, all samples and all other pairs, since few pairs say little of a single sample's.
     """
-    scores = roles(phi, first)
+    scores = split_by_role(phi, first)
     others = len(first) - 1  # pairs besides the target's
     samples = first.shape[1]
     mean_deleted = (scores.deleted.sum(axis=0) - scores.deleted) / others

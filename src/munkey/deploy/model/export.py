@@ -34,7 +34,7 @@ from munkey.deploy.model.sources import location
 from munkey.deploy.model.trained_system import Sections, TrainedSystem, find
 from munkey.deploy.store import disk
 from munkey.deploy.store.store import Store
-from munkey.encoders.parts import portable, weights_of
+from munkey.encoders.parts import make_portable, weights_fingerprint
 from munkey.models.family import FAMILIES, FittedArchitecture, FittedFamily
 from munkey.models.networks.munkey import MunkeyArchitecture
 from munkey.settings import EncoderSettings
@@ -249,6 +249,6 @@ def _manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
 @cache
 def _encoder(settings: EncoderSettings) -> EncoderReference:
     """The encoder of these settings, loaded once for all exports of a process."""
-    settings = portable(settings)
+    settings = make_portable(settings)
     probe = probe_key(settings, build_encoder(settings, "cpu"), "cpu")
-    return EncoderReference(settings=settings, weights=weights_of(settings), probe=probe)
+    return EncoderReference(settings=settings, weights=weights_fingerprint(settings), probe=probe)

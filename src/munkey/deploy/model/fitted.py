@@ -261,7 +261,7 @@ class FittedModel:
                 places = np.full(len(sums.counts), NOBODY)
                 places[classes] = np.arange(len(classes))
                 fitted_rows = FittedRows(ids, keys, places[labels])
-            head = self.family.solved(class_sums, self.section, fitted_rows)
+            head = self.family.solve(class_sums, self.section, fitted_rows)
             return SolvedHead(position, head, classes)
 
     def head(self) -> "nn.Module | None":

@@ -29,7 +29,7 @@ from munkey.data.pictures import BESIDE, is_picture_name, open_regular_file
 from munkey.deploy.errors import PictureError
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.sources import location
-from munkey.encoders.keys import at_unit_norm, within
+from munkey.encoders.keys import normalize_rows, scale_to_bound
 from munkey.settings import OnBad
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def embeddings(
     if not parts:
         raise PictureError("no row was given")
     matrix = np.concatenate(parts)
-    keys = at_unit_norm(matrix) if bound is None else within(matrix, bound)
+    keys = normalize_rows(matrix) if bound is None else scale_to_bound(matrix, bound)
     return keys, tuple(files)
 
 

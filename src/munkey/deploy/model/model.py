@@ -14,7 +14,7 @@ from munkey.deploy.errors import UnreadableModelError, unreadable_on_error
 from munkey.deploy.model.manifest import WEIGHTS, Manifest, read_static_file
 from munkey.deploy.store.errors import ClosedMemoryError
 from munkey.encoders.keys import LEAST, extract
-from munkey.encoders.parts import build, entries_of
+from munkey.encoders.parts import build, part_entries
 from munkey.encoders.registry import Encoder, EncoderEntry, MissingEncoderError
 from munkey.memory.exemplars import ExemplarMemory, fusion_weights
 from munkey.memory.neighbors import Neighbors
@@ -38,7 +38,7 @@ def device_for(name: str) -> str:
 def find_encoders(settings: EncoderSettings) -> list[EncoderEntry]:
     """The entry of each encoder. Raises MissingEncoderError if no installed package registers it."""
     try:
-        return entries_of(settings)
+        return part_entries(settings)
     except (KeyError, ValueError) as error:
         why = f"{error.args[0]}. If it is a plug-in, install its package here; nothing was changed"
         raise MissingEncoderError(why) from error

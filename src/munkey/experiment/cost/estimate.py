@@ -12,7 +12,7 @@ from munkey.core.paths import fill
 from munkey.data.sizes import Size
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.cost.machines import Machine
-from munkey.experiment.cost.workload import Work, Workload, counted
+from munkey.experiment.cost.workload import Work, Workload, estimate_size
 from munkey.experiment.params.load import ParamsError, memory_family
 from munkey.experiment.plan.audits import AuditPlan
 from munkey.experiment.plan.plan import Plan
@@ -42,7 +42,7 @@ def estimate(
     uncounted = []
     for dataset in plan.params.datasets:
         try:
-            sizes[dataset] = counted(plan, dataset)
+            sizes[dataset] = estimate_size(plan, dataset)
         except ParamsError as error:
             uncounted.append(str(error))
     if not sizes:

@@ -36,7 +36,7 @@ class Machine:
 
 
 @cache
-def benchmarked() -> dict[str, NetworkCost]:
+def benchmarked_networks() -> dict[str, NetworkCost]:
     """The networks that `make bench` times, by the titles in its files."""
     import torch
 
@@ -114,7 +114,7 @@ def _read(file: Path) -> Machine:
     gpu = not device.endswith("CPU")
     precision = "bfloat16" if gpu else "float32"  # what `precision: auto` chooses
     speeds = []
-    for title, network in benchmarked().items():
+    for title, network in benchmarked_networks().items():
         images_per_second = medians.get(f"{title}, {precision}: ViT")
         if images_per_second:
             speeds.append((network.forward, network.step * images_per_second))

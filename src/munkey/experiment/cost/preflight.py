@@ -7,7 +7,7 @@ from pathlib import Path
 from munkey.core.device import has_gpu
 from munkey.data.download import MissingDataError
 from munkey.encoders.hub_models import look_up
-from munkey.encoders.parts import parts_of
+from munkey.encoders.parts import part_settings
 from munkey.encoders.registry import MissingEncoderError, find
 from munkey.experiment.cost.estimate import CostEstimate, gigabytes
 from munkey.experiment.plan.exhibits import Exhibits
@@ -21,7 +21,7 @@ NO_GPU = (
 )
 
 
-def missing(plan: Plan, costs: CostEstimate) -> Iterator[str]:
+def obstacles(plan: Plan, costs: CostEstimate) -> Iterator[str]:
     """The obstacles to the paper's experiment on this machine, a sentence each."""
     if not rehearsal(plan):
         yield from gpu_faults(plan)
@@ -68,7 +68,7 @@ def encoder_faults(plan: Plan) -> Iterator[str]:
     encoders = set()
     for cases in plan.cases.values():
         for case in cases:
-            for part in parts_of(plan.params.for_case(case).keys):
+            for part in part_settings(plan.params.for_case(case).keys):
                 encoders.add((part.encoder, part.revision))
     for encoder, revision in sorted(encoders, key=str):
         hub = find(encoder).hub

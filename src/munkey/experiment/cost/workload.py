@@ -38,7 +38,7 @@ class Work:
     operations: float
     network: NetworkCost | None
 
-    def with_(self, other: "Work") -> "Work":
+    def merge(self, other: "Work") -> "Work":
         """Both kinds as one, with the larger network."""
         networks = [work.network for work in (self, other) if work.network]
         return replace(
@@ -85,7 +85,7 @@ def size_of(plan: Plan, dataset: str) -> Size:
     return Size(train, val, test, source.storage_size or published.side, classes)
 
 
-def counted(plan: Plan, dataset: str) -> Size:
+def estimate_size(plan: Plan, dataset: str) -> Size:
     """How large a data set is, also before it is prepared: its reader counts, and decodes a first block of pictures.
 
     Raises ParamsError with the reason where that cannot be known yet.
@@ -161,17 +161,17 @@ class Workload:
         works = []
         for run in self.systems:
             if run.method not in METHODS and self.plan.family_of(run.method).learns:
-                works.append(self._trained(run))
+                works.append(self._training_work(run))
         for run in self.systems:
             if run.method in METHODS and METHODS[run.method].needs:
-                works.append(self._unlearned(run))
+                works.append(self._unlearning_work(run))
         for run in self.evaluated:
-            works.append(self._evaluated(run))
+            works.append(self._evaluation_work(run))
         kinds: dict[tuple[str, str, str], Work] = {}
         for work in works:
             kind = (work.step, work.what, work.dataset)
             if kind in kinds:
-                kinds[kind] = work.with_(kinds[kind])
+                kinds[kind] = work.merge(kinds[kind])
             else:
                 kinds[kind] = work
         return list(kinds.values())
@@ -203,7 +203,7 @@ class Workload:
             return 0
         return self.plan.params.candidate_count(run.dataset, run.method)
 
-    def _trained(self, run: Evaluation) -> Work:
+    def _training_work(self, run: Evaluation) -> Work:
         params, family, size, network, _, models = self.setting(run)
         assert network is not None
         removed_share = 0.0 if run.method in self.plan.originals else float(run.rate)
@@ -213,7 +213,7 @@ class Workload:
         operations = train.epochs * images * network.step / models
         return Work("train", run.method, run.dataset, 1, steps, operations, network)
 
-    def _unlearned(self, run: Evaluation) -> Work:
+    def _unlearning_work(self, run: Evaluation) -> Work:
         params, _, size, network, _, models = self.setting(run)
         method = METHODS[run.method]
         forget = round(size.train * float(run.rate))
@@ -228,7 +228,7 @@ class Workload:
             operations = jobs * step_images * network.step / models
         return Work("unlearn", method.name, run.dataset, jobs, steps, operations, network)
 
-    def _evaluated(self, run: Evaluation) -> Work:
+    def _evaluation_work(self, run: Evaluation) -> Work:
         params, family, size, network, _, _ = self.setting(run)
         operations = 0.0
         if network:
@@ -236,13 +236,13 @@ class Workload:
             passes = params.inference.k if ensemble else 1
             if family.has_pathways and _audits(run):
                 passes += 3  # the three paths that an audit asks
-            images = self._asked(run) * passes
+            images = self._query_count(run) * passes
             if family.has_pathways:
                 images += 3 * size.train  # P_s: image, token, both
             operations = images * network.forward
         return Work("evaluate", "all systems", run.dataset, 1, 0, operations, network)
 
-    def _asked(self, run: Evaluation) -> int:
+    def _query_count(self, run: Evaluation) -> int:
         """How many samples are asked: all, but of an audit's training set only the pool."""
         size = self.sizes[run.dataset]
         if not _audits(run):
@@ -263,7 +263,7 @@ class Workload:
             numbers += stored * (1 + self.candidates(run))
         for run in self.evaluated:
             size = self.sizes[run.dataset]
-            answers = self._asked(run)
+            answers = self._query_count(run)
             if self.plan.family_of(run.method).has_pathways:
                 answers += 3 * size.train
             numbers += size.classes * answers

@@ -11,7 +11,7 @@ from munkey.core.paths import configuration_name as name_of_configuration
 from munkey.data.registry import DATASETS
 from munkey.encoders.registry import ENCODERS
 from munkey.experiment.params.external import list_faults, reader_faults, source_faults
-from munkey.experiment.params.messages import ParamsError, noted, shortened
+from munkey.experiment.params.messages import ParamsError, collect_faults, shorten
 from munkey.experiment.params.overlays import Values, knobs_of, merge, name_of
 from munkey.experiment.params.schema import Params, memory_family, models, rate_name
 from munkey.models.family import FAMILIES
@@ -106,7 +106,7 @@ def load(config: Values) -> Params:
     Raises ParamsError that lists every fault at once: the key, its value, and the allowed values.
     """
     faults: list[str] = []
-    with noted(faults, models().whole):
+    with collect_faults(faults, models().whole):
         params = models().whole.model_validate(config)
         others = [name for name in params.overrides if name not in DATASETS.refusals]
         for dataset in dict.fromkeys([*params.datasets, *others]):
@@ -135,7 +135,7 @@ def _number_faults(config: Values) -> list[str]:
     while pending:
         where, value = pending.pop()
         if isinstance(value, int) and abs(value) > MOST:
-            faults.append(f"{where} = {shortened(value)}: must be between -{MOST} and {MOST}")
+            faults.append(f"{where} = {shorten(value)}: must be between -{MOST} and {MOST}")
         elif isinstance(value, Mapping | list) and id(value) not in visited:
             visited.add(id(value))
             keys = value.keys() if isinstance(value, Mapping) else range(len(value))
@@ -155,7 +155,7 @@ def _dataset_faults(params: Params, dataset: str) -> list[str]:
     prefix = ""
     if override:
         prefix = f"overrides.{dataset}."
-    with noted(faults, models().dataset, prefix):
+    with collect_faults(faults, models().dataset, prefix):
         resolved = params.for_case(dataset)
         source = override.get("source")
         is_listed = dataset in params.datasets
@@ -185,7 +185,7 @@ def _dataset_faults(params: Params, dataset: str) -> list[str]:
             )
         settings = METHODS[method].settings
         for values in params.candidate_values(dataset, method):
-            with noted(faults, settings, f"search_grid: {method}: "):
+            with collect_faults(faults, settings, f"search_grid: {method}: "):
                 settings.model_validate(values)
     return faults
 
@@ -207,7 +207,7 @@ def _case_faults(params: Params, dataset: str) -> list[str]:
             where = f"scenarios.{name}"
         else:
             where = f"ablations: {place}"
-        with noted(faults, models().dataset, f"{where}: "):
+        with collect_faults(faults, models().dataset, f"{where}: "):
             forget = params.for_case(f"{dataset}/{place}").forget
             if kind == "scenario":
                 faults += list_faults(forget, params.seeds, f"{where}: ")

@@ -26,13 +26,13 @@ class ParamsError(ValueError):
     """The parameters are not valid; the message names each key, its value and the allowed values."""
 
 
-def shortened(value: object) -> str:
+def shorten(value: object) -> str:
     """A value as it stands in a message, however large it is."""
     return BRIEF.repr(value)
 
 
 @contextmanager
-def noted(faults: list[str], model: type[BaseModel], prefix: str = "") -> Iterator[None]:
+def collect_faults(faults: list[str], model: type[BaseModel], prefix: str = "") -> Iterator[None]:
     """Add a model's refusals to `faults` instead of raising ValidationError. prefix: of its keys."""
     try:
         yield
@@ -49,22 +49,22 @@ def _explain(model: type[BaseModel], fault: Mapping[str, object], prefix: str) -
     assert isinstance(loc, tuple)
     where = prefix + ".".join(map(str, loc))
     if kind == "extra_forbidden":
-        return unknown(where, value, str(loc[-1]), _keys_at(model, loc[:-1]))
+        return unknown_key_message(where, value, str(loc[-1]), _keys_at(model, loc[:-1]))
     if kind == "missing":
         return f"{where}: missing; params.yaml of the project shows it with its unit and reason"
     message = str(fault["msg"]).removeprefix("Value error, ").replace("Input should", "must")
     if kind == "value_error":
         return f"{where}: {message}" if loc else f"{prefix}{message}"
     if kind in ("model_type", "dict_type"):
-        return f"{where} = {shortened(value)}: must be a section (write {{KEY: VALUE}})"
+        return f"{where} = {shorten(value)}: must be a section (write {{KEY: VALUE}})"
     if kind == "list_type" and isinstance(value, str):
-        return f"{where} = {shortened(value)}: {message} (write [{value}])"
+        return f"{where} = {shorten(value)}: {message} (write [{value}])"
     hint = ""
     if isinstance(value, str) and "number" in message:
         hint = " (YAML reads 1e-3 as text: write 1.0e-3)"
     elif isinstance(value, bool) and "valid string" in message:
         hint = f" ({QUOTES})"
-    return f"{where} = {shortened(value)}: {message}{hint}"
+    return f"{where} = {shorten(value)}: {message}{hint}"
 
 
 def _keys(section: object) -> Mapping[str, object]:
@@ -80,12 +80,10 @@ def _keys_at(model: object, loc: Sequence[object]) -> Mapping[str, object]:
     return _keys(model)
 
 
-def unknown(where: str, value: object, name: str, allowed: Collection[str]) -> str:
+def unknown_key_message(where: str, value: object, name: str, allowed: Collection[str]) -> str:
     """The message on an unknown key."""
     listed = ", ".join(allowed) or "nothing"
-    return (
-        f"{where} = {shortened(value)}: unknown key{did_you_mean(name, allowed)} Allowed: {listed}"
-    )
+    return f"{where} = {shorten(value)}: unknown key{did_you_mean(name, allowed)} Allowed: {listed}"
 
 
 def require_registered(key: str, name: str, registry: Registry[Entry]) -> Entry:
@@ -102,4 +100,4 @@ def require_registered(key: str, name: str, registry: Registry[Entry]) -> Entry:
 def require_unique(key: str, values: Sequence[object]) -> None:
     """Raise ValueError if a value is listed twice."""
     if len(set(values)) != len(values):
-        raise ValueError(f"{key} = {shortened(values)}: each may be listed only once")
+        raise ValueError(f"{key} = {shorten(values)}: each may be listed only once")

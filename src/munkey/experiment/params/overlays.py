@@ -24,7 +24,7 @@ def sections_of(listed_under: str, value: object) -> dict[str, object]:
     """The knobs that a value sets, as sections of the parameters."""
     sections: dict[str, object] = {}
     for key, each in knobs_of(listed_under, value).items():
-        sections = merge(sections, _nested(key, each))
+        sections = merge(sections, _nest(key, each))
     return sections
 
 
@@ -77,9 +77,9 @@ def _names_knobs(value: object) -> bool:
     return isinstance(value, Mapping) and all("." in str(key) for key in value)
 
 
-def _nested(knob: str, value: object) -> dict[str, object]:
+def _nest(knob: str, value: object) -> dict[str, object]:
     """inference.k, 8 -> {"inference": {"k": 8}}."""
     section, _, key = knob.partition(".")
     if not key:
         return {section: value}
-    return {section: _nested(key, value)}
+    return {section: _nest(key, value)}

@@ -7,7 +7,7 @@ ablation or for the selection of p_image and p_token.
 from functools import cache, cached_property
 
 from munkey.core.paths import Layout, fill
-from munkey.encoders.parts import cache_name, entries_of, parts_of, weights_of
+from munkey.encoders.parts import cache_name, part_entries, part_settings, weights_fingerprint
 from munkey.encoders.registry import Builder
 from munkey.experiment.params.load import Params, memory_family, rate_name
 from munkey.models.family import FAMILIES, Family
@@ -26,7 +26,7 @@ AS_NAMED = 0.0  # the rate of a forget set of named classes or units, however la
 SCENARIO = "scenario/"  # how the place of a case with another forget set begins
 
 
-def asked(forget: ForgetSettings) -> list[float]:
+def forget_rates(forget: ForgetSettings) -> list[float]:
     """The rates of the forget sets that are drawn."""
     if forget.names and forget.sampling != "known":
         return [AS_NAMED]
@@ -57,7 +57,9 @@ class Cases:
         self.rates: dict[str, list[str]] = {}
         self.cases: dict[str, list[str]] = {}
         for dataset in params.datasets:
-            self.rates[dataset] = list(map(rate_name, asked(params.for_case(dataset).forget)))
+            self.rates[dataset] = list(
+                map(rate_name, forget_rates(params.for_case(dataset).forget))
+            )
             self.cases[dataset] = [dataset]
             for change in params.changes_of(dataset):
                 if not change.startswith((AUDIT, SCENARIO)):
@@ -201,7 +203,7 @@ class Cases:
         """The encoder, or the several, that a folder of keys is named for."""
         for case in self.cases[dataset]:
             settings = self._encoder(case)
-            for candidate in (settings, *parts_of(settings)):
+            for candidate in (settings, *part_settings(settings)):
                 if cache_name(candidate) == encoder:
                     return candidate
         raise KeyError(f"no case of {dataset} has keys of {encoder}")
@@ -213,18 +215,18 @@ class Cases:
 
     def key_parts(self, dataset: str, encoder: str) -> list[str]:
         """The keys of each part that the keys of several encoders are joined from; of one: none."""
-        parts = parts_of(self.encoder_settings(dataset, encoder))
+        parts = part_settings(self.encoder_settings(dataset, encoder))
         if len(parts) == 1:
             return []
         return [fill(self.layout.keys, dataset=dataset, encoder=cache_name(part)) for part in parts]
 
     def encoder_builders(self, dataset: str, encoder: str) -> list[Builder]:
         """The functions that build the encoders that a folder of keys is named for."""
-        return [entry.build for entry in entries_of(self.encoder_settings(dataset, encoder))]
+        return [entry.build for entry in part_entries(self.encoder_settings(dataset, encoder))]
 
     def encoder_weights(self, dataset: str, encoder: str) -> str | None:
         """A mark of the weights of these encoders, which tells them from others of their names."""
-        return weights_of(self.encoder_settings(dataset, encoder))
+        return weights_fingerprint(self.encoder_settings(dataset, encoder))
 
     def method_code(self, name: str) -> list[object]:
         """The code that unlearning finds through registries: method, settings, and the family of the original."""

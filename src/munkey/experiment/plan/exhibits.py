@@ -6,14 +6,14 @@ from typing import Any
 
 from munkey.core.paths import fill
 from munkey.data import forget_draws
-from munkey.encoders.published_name import known_as
+from munkey.encoders.published_name import published_name
 from munkey.experiment.params.load import memory_family
 from munkey.experiment.params.overlays import name_of
 from munkey.experiment.plan.cases import SCENARIO
 from munkey.experiment.plan.plan import Plan
 from munkey.models.family import Family
 from munkey.report.figures.charts import CHARTS
-from munkey.report.tables.ranks import enough
+from munkey.report.tables.ranks import has_enough_blocks
 from munkey.settings import values_of
 from munkey.unlearn.contract import Method
 
@@ -105,7 +105,7 @@ class Exhibits:
     def ranked(self) -> bool:
         """Whether there are enough seeds and methods to rank."""
         methods = [row for row in self.rows if row["oracle"] and not row.get("context")]
-        return enough(len(self.params.datasets) * len(self.params.seeds), len(methods))
+        return has_enough_blocks(len(self.params.datasets) * len(self.params.seeds), len(methods))
 
     @property
     def figures(self) -> list[str]:
@@ -141,7 +141,7 @@ class Exhibits:
         keys = self.params.for_case(dataset).keys
         return {
             **values_of(self.plan.sections(dataset, *names)),
-            "keys": keys.model_dump() | {"encoder": known_as(keys.encoder)},
+            "keys": keys.model_dump() | {"encoder": published_name(keys.encoder)},
             "search": self.params.search,
             "network": self.params.network,
             "selection": self.params.selection.model_dump(),

@@ -14,8 +14,8 @@ from munkey.experiment.plan.cases import (
     AUDIT,
     SCENARIO,
     Cases,
-    asked,
     dataset_of,
+    forget_rates,
     is_audit,
     is_scenario,
 )
@@ -70,7 +70,7 @@ class Plan(Cases):
         rate = subset.removeprefix("rate")
         return {"forget": fill(self.layout.forget, case=place, seed=seed, rate=rate)}
 
-    def drawn_from(self, case: str, seed: int) -> Files:
+    def forget_set_sources(self, case: str, seed: int) -> Files:
         """The files that a forget set is drawn from, besides the data set."""
         forget = self.params.for_case(case).forget
         sampling = forget.sampling
@@ -152,7 +152,7 @@ class Plan(Cases):
             return None
         return max(counts) + 1
 
-    def selected(self, case: str) -> Files:
+    def selection_input(self, case: str) -> Files:
         """The choice of the selection, for a case that takes its p_image and p_token from there."""
         section = self.params.for_case(case).of_family(memory_family())
         if section.p_drop == "fixed":
@@ -164,7 +164,7 @@ class Plan(Cases):
         family = self.family_of_letter(letter)
         files = self.forget_set(case, seed, subset)
         if family.has_pathways:
-            files |= self.selected(case)
+            files |= self.selection_input(case)
         if family.has_memory:
             files["keyfile"] = self.keys(case)
         if family.has_memory and family.learns:
@@ -204,9 +204,9 @@ class Plan(Cases):
         files = {
             "system": fill(self.layout.system, case=owner, seed=seed, subset=subset, system=system)
         }
-        return files | self.found(case, seed, subset, system)
+        return files | self.retrieval_files(case, seed, subset, system)
 
-    def found(self, case: str, seed: str, subset: str, system: str) -> Files:
+    def retrieval_files(self, case: str, seed: str, subset: str, system: str) -> Files:
         """The keys and neighbors that a system with a memory is asked with."""
         family = self.family_of(system)
         section = self.params.for_case(case).of_family(family)
@@ -308,7 +308,7 @@ class Plan(Cases):
             runs += self.main_of(dataset)
         return runs
 
-    def asked(self, dataset: str) -> dict[str, Sections]:
+    def query_settings(self, dataset: str) -> dict[str, Sections]:
         """By system, how its memory is asked: for which keys, and with which knobs of `inference`."""
         sections: dict[str, Sections] = {}
         for run in self.main_of(dataset):
@@ -332,7 +332,7 @@ class Plan(Cases):
         runs: list[Evaluation] = []
         for name in self.params.for_case(dataset).scenarios:
             case = f"{dataset}/{SCENARIO}{name}"
-            rates = list(map(rate_name, asked(self.params.for_case(case).forget)))
+            rates = list(map(rate_name, forget_rates(self.params.for_case(case).forget)))
             runs += self.evaluations(case, systems, rates)
         return runs
 
@@ -404,6 +404,6 @@ def files_of(runs: Iterable[Evaluation]) -> list[str]:
     return sorted(files)
 
 
-def one_of(names: Iterable[str]) -> str:
+def wildcard_pattern(names: Iterable[str]) -> str:
     """A pattern that matches these names only; nothing if there are none."""
     return "|".join(names) or r"(?!)"

@@ -54,7 +54,7 @@ def digest(*roots: Root) -> str:
     return name
 
 
-def newer(name: str, moment: float) -> list[str]:
+def changed_files(name: str, moment: float) -> list[str]:
     """The files behind a digest of this process that were changed after a moment, shown as below the package."""
     code = _code()
     changed = []

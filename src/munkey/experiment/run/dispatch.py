@@ -31,7 +31,7 @@ def dumped(value: object) -> object:
     return value
 
 
-def restored(value: object) -> object:
+def restore(value: object) -> object:
     """The value that was dumped, in the process of the job.
 
     Raises ValidationError for a section that is not valid, TypeError for one that was not dumped.
@@ -43,7 +43,7 @@ def restored(value: object) -> object:
         )
     if not isinstance(value, Mapping):
         return value
-    values = {name: restored(each) for name, each in value.items()}
+    values = {name: restore(each) for name, each in value.items()}
     if CLASS not in values:
         return values
     kind = pkgutil.resolve_name(str(values.pop(CLASS)))
@@ -103,7 +103,7 @@ def call(function: Function, task: Task, surroundings: Named) -> None:
         raise TypeError(
             f"rule {task.rule}: {', '.join(twice)} names two of its inputs, outputs and params"
         )
-    params = {name: restored(value) for name, value in task.params.items()}
+    params = {name: restore(value) for name, value in task.params.items()}
     values = {**surroundings, **task.wildcards, **task.inputs, **task.outputs, **params}
     arguments, missing = _arguments(function, values)
     if missing:

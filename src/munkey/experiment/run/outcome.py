@@ -16,7 +16,7 @@ from munkey.core.console import duration
 from munkey.core.files import DamagedFileError, command_to_make, read_table
 from munkey.core.paths import Layout, fill
 from munkey.experiment.run.job import seconds_of
-from munkey.report.tables.terminal import WIDTH, plain
+from munkey.report.tables.terminal import WIDTH, render_plain
 
 TABLES = "main", "main-audited", "runtime"
 STARTED = time.time()  # of this run: Snakemake's process imports this as it begins
@@ -54,7 +54,7 @@ def notice_ctrl_c() -> None:
         signal.signal(signal.SIGINT, lambda *call: STOPPED.set() or before(*call))  # type: ignore[func-returns-value]
 
 
-def lost(jobs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list[str]:
+def lost_files(jobs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list[str]:
     """The files that an earlier run made and that are gone. jobs: the logs and the outputs of each.
 
     The log of a job says whether it succeeded.
@@ -70,7 +70,7 @@ def lost(jobs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list[str]:
     return sorted(lost_files)
 
 
-def loss(files: Sequence[str], again: bool) -> str:
+def lost_files_message(files: Sequence[str], again: bool) -> str:
     """A message on files that an earlier run made and that are gone. again: whether this run makes them."""
     subject = f"{files[0]} is"
     if len(files) > 1:
@@ -162,7 +162,7 @@ def outcome(
     table = ""
     if by_rank:
         table = by_rank[0]
-        yield plain(Path(table).read_text())
+        yield render_plain(Path(table).read_text())
     if table in (main, audited) and designs:
         try:
             for sentence in advice(layout, designs):

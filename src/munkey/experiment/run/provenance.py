@@ -15,7 +15,7 @@ LIBRARIES = ("torch", "timm", "faiss-cpu", "numpy", "pandas", "scikit-learn", "s
 
 
 class Provenance(TypedDict):
-    """As it stands in a record. commit: ends in "+changes" if the code differs from the commit (`_changed`)."""
+    """As it stands in a record. commit: ends in "+changes" if the code differs from the commit (`_has_changes`)."""
 
     commit: str
     params_digest: str
@@ -32,7 +32,7 @@ def provenance(params: Mapping[str, object], device: str) -> Provenance:
     else:
         name = _cpu_name()
     commit = _git("rev-parse", "HEAD") or "not a git checkout"
-    if _changed():
+    if _has_changes():
         commit += "+changes"
     versions = {"python": platform.python_version()}
     for library in LIBRARIES:
@@ -45,7 +45,7 @@ def provenance(params: Mapping[str, object], device: str) -> Provenance:
     }
 
 
-def _changed() -> bool:
+def _has_changes() -> bool:
     """Whether a tracked file was modified, or a file of code or of a plug-in is neither tracked nor ignored.
 
     The version of a plug-in that was copied into site-packages stands for its code.

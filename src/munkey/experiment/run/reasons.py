@@ -70,13 +70,13 @@ def _changes(job: PlannedJob) -> Iterator[str]:
     """In words, how the params of a job differ from the last time."""
     before = list(map(_value, job.before))
     for name, value in job.changed.items():
-        old = next((each for each in before if _may_have_been(each, value)), None)
+        old = next((each for each in before if _is_comparable(each, value)), None)
         if name == "code":
             function, _, digest = str(value).partition(" ")
             yield f"the code of {function}: {_files(digest, job.made_at)}"
         elif isinstance(value, Mapping) and isinstance(old, Mapping):
-            knobs = _flat(value, job.method)
-            knobs_before = _flat(old, job.method)
+            knobs = _flatten(value, job.method)
+            knobs_before = _flatten(old, job.method)
             for knob in sorted(knobs | knobs_before):
                 if knobs.get(knob) != knobs_before.get(knob):
                     yield f"{knob} {knobs_before.get(knob, 'none')} → {knobs.get(knob, 'none')}"
@@ -96,14 +96,14 @@ def _value(text: str) -> object:
         return text
 
 
-def _may_have_been(old: object, value: object) -> bool:
+def _is_comparable(old: object, value: object) -> bool:
     """Whether a param may have had this value before: their types agree, and dictionaries share a key."""
     if isinstance(old, Mapping) and isinstance(value, Mapping):
         return bool(old.keys() & value.keys())
     return type(old) is type(value)
 
 
-def _flat(section: Mapping[Any, Any], method: str) -> dict[str, object]:
+def _flatten(section: Mapping[Any, Any], method: str) -> dict[str, object]:
     """Nested settings by dotted names. The section of a job's method has its name in params.yaml."""
     values: dict[str, object] = {}
     for name, value in section.items():
@@ -113,14 +113,14 @@ def _flat(section: Mapping[Any, Any], method: str) -> dict[str, object]:
         prefix = str(name)
         if name == "method" and method:
             prefix = f"unlearn.{method}"
-        for key, below in _flat(value, "").items():
+        for key, below in _flatten(value, "").items():
             values[f"{prefix}.{key}"] = below
     return values
 
 
 def _files(digest: str, made_at: float) -> str:
     """The files behind a digest that are newer than the results."""
-    files = code_digest.newer(digest, made_at)
+    files = code_digest.changed_files(digest, made_at)
     if not files:
         return "another version than that of the results"
     listed = ", ".join(files[:SHOWN])

@@ -18,10 +18,10 @@ from munkey.core.files import DamagedFileError, read_json, read_table
 from munkey.experiment.tracking.store import (
     StoreError,
     database_of,
-    every,
     experiment_id,
+    hide_credentials,
+    iterate_pages,
     open_store,
-    public,
 )
 from munkey.report.tables.terminal import WIDTH
 
@@ -82,7 +82,7 @@ def record(uri: str, configuration: str, runs: "Sequence[Run]", attempt: int) ->
         pages = logged.pages
         comparisons = logged.comparisons
         earlier = {"runs": logged.replaced, "changes": logged.changes}
-        print(f"MLflow at {public(uri)}, runs: {logged}")
+        print(f"MLflow at {hide_credentials(uri)}, runs: {logged}")
     except StoreError as error:
         failure = str(error)
         print(failure)
@@ -121,13 +121,13 @@ def outcome(path: str) -> str:
     last = read_json(path)
     if last.get("failure"):
         return str(last["failure"])
-    uri = public(last.get("uri", ""))
+    uri = hide_credentials(last.get("uri", ""))
     if uri.startswith("http"):
         return "\n          ".join([uri, *last["comparisons"].values()])
     return "make ui"
 
 
-def replaced(path: str, since: float) -> str:
+def replaced_message(path: str, since: float) -> str:
     """The words at the end of a run on earlier runs whose results it replaced; empty if there were none.
 
     path: as for `outcome`; since: when this run began. Replacements by earlier runs are old news
@@ -170,7 +170,7 @@ def log(uri: str, configuration: str, runs: "Sequence[Run]") -> Logged:
         by_digest: dict[tuple[str, str], MlflowRun] = {}
         replaced: dict[tuple[str, str], MlflowRun] = {}
         present = []
-        for earlier in _earlier(client, owner):
+        for earlier in _finished_runs(client, owner):
             by_digest[earlier.info.experiment_id, earlier.data.tags[DIGEST]] = earlier
             if earlier.data.tags.get(PRESENT) == "true":
                 present.append(earlier)
@@ -228,7 +228,7 @@ def owner_of(configuration: str, uri: str) -> str:
 def site_of(uri: str, port: int = UI_PORT) -> str:
     """The address that the pages of a store's runs begin with."""
     if uri.startswith("http"):
-        return public(uri).rstrip("/")
+        return hide_credentials(uri).rstrip("/")
     return UI.format(port=port)
 
 
@@ -239,13 +239,15 @@ def comparisons(client: "MlflowClient", site: str, owner: str | None = None) -> 
     of all folders of results that have that data set and rate, where there are several. owner:
     whose; None: everybody's.
     """
-    experiments = {each.experiment_id: each.name for each in every(client.search_experiments)}
+    experiments = {
+        each.experiment_id: each.name for each in iterate_pages(client.search_experiments)
+    }
     condition = "tags.kind = 'method'"
     if owner:
         condition += f' and tags.`{RESULTS}` = "{owner}"'
     by_id: dict[str, MlflowRun] = {}
     groups: dict[tuple[str, str, str], list[MlflowRun]] = {}
-    for run in every(client.search_runs, list(experiments), condition):
+    for run in iterate_pages(client.search_runs, list(experiments), condition):
         by_id[run.info.run_id] = run
         tags = run.data.tags
         if tags.get(PRESENT) == "true":
@@ -285,11 +287,11 @@ def _comparison(site: str, experiment: str, runs: "Sequence[MlflowRun]") -> str:
     return f"{site}/#/compare-runs?runs={ids}&experiments={quote(json.dumps([experiment]))}"
 
 
-def _earlier(client: "MlflowClient", owner: str) -> "list[MlflowRun]":
+def _finished_runs(client: "MlflowClient", owner: str) -> "list[MlflowRun]":
     """The runs of an owner. Those that were cut off while they were written are marked as killed and left out."""
-    experiments = [each.experiment_id for each in every(client.search_experiments)]
+    experiments = [each.experiment_id for each in iterate_pages(client.search_experiments)]
     finished = []
-    for run in every(client.search_runs, experiments, f'tags.`{RESULTS}` = "{owner}"'):
+    for run in iterate_pages(client.search_runs, experiments, f'tags.`{RESULTS}` = "{owner}"'):
         if run.info.status == "FINISHED":
             finished.append(run)
         elif run.info.status == "RUNNING":

@@ -16,7 +16,7 @@ from munkey.core.diverged import DIVERGED
 from munkey.core.files import checksum_path, read_bytes, read_json, read_table
 from munkey.core.paths import Layout, fill
 from munkey.evaluation.records import Evaluation
-from munkey.report.tables.summary import Key, short
+from munkey.report.tables.summary import Key, round_short
 from munkey.settings import Sections, values_of
 
 Value = TypeVar("Value")
@@ -98,8 +98,8 @@ def _methods(results: Results) -> Iterator[Run]:
 def _method(seeds: Sequence[Run], table_row: Mapping[Hashable, Any]) -> Run:
     """The run over seeds: their common params and tags, with means and standard deviations from the table."""
     first = seeds[0]
-    params = _common([run.params for run in seeds])
-    tags = _common([run.tags for run in seeds])
+    params = _shared_entries([run.params for run in seeds])
+    tags = _shared_entries([run.tags for run in seeds])
     params["seeds"] = ", ".join(str(run.params["seed"]) for run in seeds)
     params.pop("seed", None)
     tags.pop("seed", None)
@@ -107,7 +107,7 @@ def _method(seeds: Sequence[Run], table_row: Mapping[Hashable, Any]) -> Run:
     for column, value in table_row.items():
         name = str(column)
         if name.endswith(("_mean", "_sd")) and not math.isnan(value):
-            metrics[name.removesuffix("_mean")] = short(value)
+            metrics[name.removesuffix("_mean")] = round_short(value)
     return Run(
         experiment=first.experiment,
         name=first.parent,
@@ -119,7 +119,7 @@ def _method(seeds: Sequence[Run], table_row: Mapping[Hashable, Any]) -> Run:
     )
 
 
-def _common(records: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
+def _shared_entries(records: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
     """The entries that all records share."""
     common = dict(records[0])
     for record in records[1:]:
@@ -143,22 +143,22 @@ def _seeds(results: Results) -> Iterator[Run]:
         curves = _curves("train", read_json(run.training))
         if run.record != run.training:
             curves |= _curves("unlearn", record)
-        settings = flat(record["settings"]) | flat(
+        settings = flatten(record["settings"]) | flatten(
             values_of(results.inference[run.dataset][run.method])
         )
         digests = {
             "data_digest": data_digests[run.dataset],
             "forget_digest": _digest(read_bytes(run.forget)),
         }
-        provenance = {name: str(value) for name, value in flat(record["provenance"]).items()}
+        provenance = {name: str(value) for name, value in flatten(record["provenance"]).items()}
         values = {}
         for name, value in zip(measured["metric"], measured["value"], strict=True):
-            values[name] = short(value)
+            values[name] = round_short(value)
         method_title = f"{results.titles[run.method]} @{run.rate}"
         yield Run(
             experiment=run.dataset,
             name=f"{method_title} seed {run.seed}",
-            params=names | settings | flat({"facts": record.get("facts", {})}) | digests,
+            params=names | settings | flatten({"facts": record.get("facts", {})}) | digests,
             metrics=values,
             tags=names
             | {"kind": "run", NOTE: NOTES["run"]}
@@ -191,12 +191,12 @@ def _tables(layout: Layout) -> Iterator[Run]:
         )
 
 
-def flat(settings: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+def flatten(settings: Mapping[str, object], prefix: str = "") -> dict[str, object]:
     """Nested settings by dotted names: {"train": {"lr": 1}} becomes {"train.lr": 1}."""
     flattened: dict[str, object] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
-            flattened |= flat(value, f"{prefix}{name}.")
+            flattened |= flatten(value, f"{prefix}{name}.")
         else:
             flattened[f"{prefix}{name}"] = value
     return flattened
@@ -214,7 +214,7 @@ def _curves(
 ) -> dict[str, list[float]]:
     curves = {}
     for name in CURVES:
-        curves[f"{stage}/{name}"] = [short(epoch[name]) for epoch in record["history"]]
+        curves[f"{stage}/{name}"] = [round_short(epoch[name]) for epoch in record["history"]]
     return curves
 
 

@@ -66,8 +66,8 @@ def open_store(uri: str) -> "Iterator[MlflowClient]":
         raise
     except (MlflowException, SQLAlchemyError, CommandError, sqlite3.Error, OSError) as error:
         raise StoreError(
-            f"The MLflow store at tracking.uri = {public(uri)} cannot be used: {_reason(error)}. All results are on"
-            " disk; once the store works, the next run or `munkey mlflow sync` shows them there"
+            f"The MLflow store at tracking.uri = {hide_credentials(uri)} cannot be used: {_reason(error)}."
+            " All results are on disk; once the store works, the next run or `munkey mlflow sync` shows them there"
         ) from error
 
 
@@ -109,12 +109,12 @@ def experiment_id(client: "MlflowClient", name: str, database: Path | None) -> s
     return experiment.experiment_id
 
 
-def public(uri: str) -> str:
+def hide_credentials(uri: str) -> str:
     """The address of a store without a user's name and password."""
     return re.sub(r"//[^/@]*@", "//", uri)
 
 
-def every(search: "Callable[..., PagedList[Item]]", *arguments: object) -> Iterator[Item]:
+def iterate_pages(search: "Callable[..., PagedList[Item]]", *arguments: object) -> Iterator[Item]:
     """All results of a search of the client, page after page."""
     token = None
     while True:

@@ -49,7 +49,7 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
     def reads_rows(self, settings: KrrSettings) -> bool:
         return True
 
-    def solved(self, sums: Sums, settings: KrrSettings, rows: FittedRows | None) -> KernelHead:
+    def solve(self, sums: Sums, settings: KrrSettings, rows: FittedRows | None) -> KernelHead:
         from munkey.models.networks.kernel_ridge import kernel_ridge
 
         assert rows is not None

@@ -74,15 +74,15 @@ class ClosedFormFamily(FittedFamily[Settings]):
         rows = labeled_rows(memory)
         self.require_few(len(rows.ids))
         sums.add(rows.keys, rows.labels)
-        return self.headed(sums, architecture, memory)
+        return self.build_head(sums, architecture, memory)
 
-    def headed(
+    def build_head(
         self, sums: Sums, architecture: FittedArchitecture, memory: ExemplarMemory
     ) -> nn.Module:
         """The head that follows from these sums, which it keeps for the next deletion, beside a memory."""
         settings = self.checked(architecture.settings)
         rows = labeled_rows(memory) if self.reads_rows(settings) else None
-        head = cast("Head", self.solved(sums, settings, rows).to(memory.keys.device))
+        head = cast("Head", self.solve(sums, settings, rows).to(memory.keys.device))
         head.sums = sums
         return head
 
@@ -100,7 +100,7 @@ class ClosedFormFamily(FittedFamily[Settings]):
         labels = to_host(memory.tokens[dropped]).numpy()[:, 0]
         remaining_sums = copy.deepcopy(sums)
         remaining_sums.add(to_host(memory.keys[dropped]).numpy(), labels.astype(int), sign=-1)
-        return self.headed(remaining_sums, self.shape(system), remaining)
+        return self.build_head(remaining_sums, self.shape(system), remaining)
 
 
 class LinearFamily(ClosedFormFamily[Settings]):
@@ -109,10 +109,10 @@ class LinearFamily(ClosedFormFamily[Settings]):
     def reads_rows(self, settings: Settings) -> bool:
         return cast("LdaSettings | NcmSettings", settings).temperature == "auto"
 
-    def solved(self, sums: Sums, settings: Settings, rows: FittedRows | None) -> Head:
+    def solve(self, sums: Sums, settings: Settings, rows: FittedRows | None) -> Head:
         settings = self.from_sums(settings, sums)
         if rows is not None:
-            settings = self.calibrated(settings, sums, rows)
+            settings = self.calibrate(settings, sums, rows)
         return self.linear(sums, settings)
 
     def from_sums(self, settings: Settings, sums: Sums) -> Settings:
@@ -121,20 +121,20 @@ class LinearFamily(ClosedFormFamily[Settings]):
 
     @abstractmethod
     def linear(self, sums: Sums, settings: Settings) -> Head:
-        """The head that follows from sums. settings: `calibrated`, where they are not numbers."""
+        """The head that follows from sums. settings: as `calibrate` returns them, where they are not numbers."""
 
-    def calibrated(self, settings: Settings, sums: Sums, rows: FittedRows) -> Settings:
+    def calibrate(self, settings: Settings, sums: Sums, rows: FittedRows) -> Settings:
         """The settings with the constants that follow from rows left out in place of `auto`."""
         from munkey.models.networks.calibration import calibrated_temperature
 
-        def left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
-            return self.left_out(settings, sums, keys, labels)
+        def left_out_logits(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
+            return self.left_out_logits(settings, sums, keys, labels)
 
-        temperature = calibrated_temperature(sums, rows.keys, rows.labels, left_out)
+        temperature = calibrated_temperature(sums, rows.keys, rows.labels, left_out_logits)
         return settings.model_copy(update={"temperature": temperature})
 
     @abstractmethod
-    def left_out(
+    def left_out_logits(
         self, settings: Settings, sums: Sums, keys: np.ndarray, labels: np.ndarray
     ) -> np.ndarray:
         """Logits (N, C) at temperature 1 of some of the rows in the sums, each from all others."""
@@ -174,21 +174,23 @@ class LdaFamily(LinearFamily[LdaSettings]):
     def reads_rows(self, settings: LdaSettings) -> bool:
         return "auto" in (settings.alpha, settings.temperature)
 
-    def calibrated(self, settings: LdaSettings, sums: Sums, rows: FittedRows) -> LdaSettings:
+    def calibrate(self, settings: LdaSettings, sums: Sums, rows: FittedRows) -> LdaSettings:
         from munkey.models.networks.calibration import calibrated_constant
 
         if settings.alpha == "auto":
 
-            def left_out(alpha: float, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
+            def left_out_logits(alpha: float, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
                 candidate = settings.model_copy(update={"alpha": alpha})
-                return self.left_out(candidate, sums, keys, labels)
+                return self.left_out_logits(candidate, sums, keys, labels)
 
-            given = None if settings.temperature == "auto" else settings.temperature
-            alpha = calibrated_constant(sums, rows.keys, rows.labels, ALPHAS, left_out, given)
+            temperature = None if settings.temperature == "auto" else settings.temperature
+            alpha = calibrated_constant(
+                sums, rows.keys, rows.labels, ALPHAS, left_out_logits, temperature
+            )
             settings = settings.model_copy(update={"alpha": alpha})
         if settings.temperature != "auto":
             return settings
-        return super().calibrated(settings, sums, rows)
+        return super().calibrate(settings, sums, rows)
 
     def linear(self, sums: Sums, settings: LdaSettings) -> Head:
         from munkey.models.networks.closed_form import discriminant
@@ -198,12 +200,12 @@ class LdaFamily(LinearFamily[LdaSettings]):
         head.constant = alpha
         return head
 
-    def left_out(
+    def left_out_logits(
         self, settings: LdaSettings, sums: Sums, keys: np.ndarray, labels: np.ndarray
     ) -> np.ndarray:
-        from munkey.models.networks.closed_form import left_out
+        from munkey.models.networks.closed_form import left_out_logits
 
-        return left_out(sums, keys, labels, cast(float, settings.alpha))
+        return left_out_logits(sums, keys, labels, cast(float, settings.alpha))
 
 
 @family
@@ -221,9 +223,9 @@ class NcmFamily(LinearFamily[NcmSettings]):
 
         return nearest_mean(sums, cast(float, settings.temperature))
 
-    def left_out(
+    def left_out_logits(
         self, settings: NcmSettings, sums: Sums, keys: np.ndarray, labels: np.ndarray
     ) -> np.ndarray:
-        from munkey.models.networks.calibration import nearest_mean_left_out
+        from munkey.models.networks.calibration import nearest_mean_left_out_logits
 
-        return nearest_mean_left_out(sums, keys, labels)
+        return nearest_mean_left_out_logits(sums, keys, labels)

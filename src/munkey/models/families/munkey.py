@@ -133,7 +133,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         )
         return cast(FittedFamily, FAMILIES["lda"]).head(architecture, rows)
 
-    def _with_head(self, system: System, keys: np.ndarray | None, logits: np.ndarray) -> np.ndarray:
+    def _add_head(self, system: System, keys: np.ndarray | None, logits: np.ndarray) -> np.ndarray:
         """Add the head's logits, if there is a head, to the network's (..., S, C). keys: (S, d)."""
         import torch
 
@@ -170,7 +170,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         )
 
     def train(self, training: Training[MunkeySettings]) -> Trained:
-        from munkey.models.forward import compiled, supervise
+        from munkey.models.forward import compile_forward, supervise
         from munkey.models.networks.closed_form import best_temperature
 
         recipe = training.recipe
@@ -189,7 +189,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         model = self.build(architecture, (recipe.stage / "weights").torch_generator())
         model.to(training.device).train()
         system = System(self.name, architecture, model)
-        learner = _learner(system, compiled(model, recipe.train), training)
+        learner = _learner(system, compile_forward(model, recipe.train), training)
         return supervise(learner, training)
 
     def resumed(self, system: System, training: Training[MunkeySettings]) -> Learner:
@@ -267,7 +267,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             return ask(model, block.images, memory, near, settings, cut)
 
         logits = answers(blocks(samples, data, device, passes(settings)), answer)
-        return self._with_head(system, retrieval.keys, logits)
+        return self._add_head(system, retrieval.keys, logits)
 
     def path_logits(
         self,
@@ -318,7 +318,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             return torch.stack([image, token, both], dim=1)
 
         network_logits = answers(blocks(samples, data, device), cut).swapaxes(0, 1)
-        logits = self._with_head(system, keys, network_logits)  # (3, N, C)
+        logits = self._add_head(system, keys, network_logits)  # (3, N, C)
         return dict(zip(("image", "token", "both"), np.ascontiguousarray(logits), strict=True))
 
     def features(
@@ -395,7 +395,7 @@ class Draw(NamedTuple):
 
 
 class Exemplars:
-    """The memory in training, with its learnable tokens, and what is drawn for each sample.
+    """The memory in training, with its learnable tokens, and the random draws of each sample.
 
     ids: (N,) of the training samples, ascending. All randomness is derived from `stage`.
     """

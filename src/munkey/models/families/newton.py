@@ -61,21 +61,21 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
         shape = (classes, members.keys.shape[1])
         noise = settings.sigma * (stage / "noise").numpy_generator().normal(size=shape)
         unsolved = replace(system, model=NoisyHead(np.zeros(shape), noise))
-        return self._solved(unsolved, system.rows())
+        return self._solve(unsolved, system.rows())
 
     def extended(
         self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None
     ) -> System:
         """The system of a fit to all rows with the same noise."""
-        return self._solved(system, super().extended(system, added, labels, inference).rows())
+        return self._solve(system, super().extended(system, added, labels, inference).rows())
 
-    def _solved(self, system: System, memory: ExemplarMemory) -> System:
+    def _solve(self, system: System, memory: ExemplarMemory) -> System:
         """The system at the optimum of these rows."""
         from munkey.models.networks.logistic import Objective
 
         head = cast("NoisyHead", system.weights())
         settings = self.settings_of(system)
-        weight = Objective.of(memory, settings.lam).solved(head.weight)
+        weight = Objective.of(memory, settings.lam).solve(head.weight)
         return replace(system, memory=memory, model=head.at(weight))
 
     def forget(self, system: System, ids: np.ndarray) -> NoReturn:

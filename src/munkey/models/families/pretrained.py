@@ -103,12 +103,12 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
         self, model: nn.Module, architecture: Architecture, recipe: Recipe[PretrainedSettings]
     ) -> None:
         """Load the pretrained weights; the head stays fresh."""
-        from munkey.encoders.timm_models import published
+        from munkey.encoders.timm_models import load_timm
 
         network = cast("Backbone", model)
         arguments = cast("BackboneArchitecture", architecture).arguments
         size = {}
         if "img_size" in arguments:
             size["img_size"] = arguments["img_size"]
-        pretrained = published(recipe.family.of_timm, "pretrained.model", **size)
+        pretrained = load_timm(recipe.family.of_timm, "pretrained.model", **size)
         network.body.load_state_dict(pretrained.state_dict())

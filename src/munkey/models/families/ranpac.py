@@ -64,9 +64,9 @@ class RanpacFamily(LinearFamily[RanpacSettings]):
         head.constant = penalty
         return head
 
-    def left_out(
+    def left_out_logits(
         self, settings: RanpacSettings, sums: Sums, keys: np.ndarray, labels: np.ndarray
     ) -> np.ndarray:
-        from munkey.models.networks.closed_form import ridge_left_out
+        from munkey.models.networks.closed_form import ridge_left_out_logits
 
-        return ridge_left_out(sums, keys, labels, cast(float, settings.lam))
+        return ridge_left_out_logits(sums, keys, labels, cast(float, settings.lam))

@@ -45,10 +45,10 @@ class BackboneFamily(ViTFamily[Settings]):
         return BackboneArchitecture(**stored)  # type: ignore[arg-type]  # checked when it was made
 
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
-        from munkey.models.networks.backbone import BackboneArchitecture, seeded
+        from munkey.models.networks.backbone import BackboneArchitecture, create_backbone
 
         assert isinstance(architecture, BackboneArchitecture)
-        return seeded(architecture, generator)
+        return create_backbone(architecture, generator)
 
 
 @family

@@ -3,7 +3,7 @@
 Every sample belongs to one shard and one slice for good, by a hash of its id: deleting others never moves it. A shard's
 model trains on its first slice, then on its first two, and so on; the weights after each slice are kept. Each (shard,
 slice) draws from its own generators and starts with a fresh optimizer. So retraining from a checkpoint gives exactly
-the weights of a training that never saw what was deleted.
+the weights of a training that never saw the deleted samples.
 """
 
 from __future__ import annotations
@@ -128,7 +128,14 @@ def train_slice(
     from munkey.data.augment import Augmentation
     from munkey.data.loader import Batch, Loader
     from munkey.training.checkpoint import Checkpoint
-    from munkey.training.loop import Fit, Outcome, adamw, classified, cosine, shuffled
+    from munkey.training.loop import (
+        Fit,
+        Outcome,
+        adamw,
+        classification_outcome,
+        cosine_schedule,
+        shuffled_batches,
+    )
     from munkey.training.precision import Precision
 
     if not len(members):
@@ -141,13 +148,16 @@ def train_slice(
     epochs = epochs_per_slice(settings.epochs, model.slices)
     positions = torch.from_numpy(members)
     augment = Augmentation.from_settings(training.recipe.data, settings)
-    rate = cosine(settings.lr, epochs * model.slices, settings.warmup_epochs)
+    rate = cosine_schedule(settings.lr, epochs * model.slices, settings.warmup_epochs)
 
     def step(batch: Batch) -> Outcome:
-        return classified(state(augment(batch.images, crops)), batch.labels)
+        return classification_outcome(state(augment(batch.images, crops)), batch.labels)
 
     def batches(_: int) -> Loader:
-        drawn = [positions[index] for index in shuffled(len(positions), settings.batch_size, order)]
+        drawn = [
+            positions[index]
+            for index in shuffled_batches(len(positions), settings.batch_size, order)
+        ]
         return Loader(training.samples, drawn, training.device)
 
     checkpoint = None
@@ -169,7 +179,9 @@ def train_slice(
     return history
 
 
-def touched(deleted: np.ndarray, shards: int, slices: int, stage: Stage) -> dict[int, int]:
+def first_affected_slices(
+    deleted: np.ndarray, shards: int, slices: int, stage: Stage
+) -> dict[int, int]:
     """For each shard that holds deleted sample ids, the first slice that does."""
     first: dict[int, int] = {}
     for shard, part in zip(*cells(deleted, shards, slices, stage), strict=True):

@@ -60,7 +60,7 @@ class ViTFamily(Family[Settings]):
         return build_on_cpu(lambda: self.network()[1](architecture), generator)
 
     def train(self, training: Training[Settings]) -> Trained:
-        from munkey.models.forward import compiled, supervise
+        from munkey.models.forward import compile_forward, supervise
 
         architecture = self.architecture(training.recipe, training.classes)
         model = self.build(architecture, (training.recipe.stage / "weights").torch_generator())
@@ -68,7 +68,7 @@ class ViTFamily(Family[Settings]):
         model.to(training.device).train()
         system = System(self.name, architecture, model)
         return supervise(
-            self.learner(system, compiled(model, training.recipe.train), training), training
+            self.learner(system, compile_forward(model, training.recipe.train), training), training
         )
 
     def start(self, model: nn.Module, architecture: Architecture, recipe: Recipe[Settings]) -> None:

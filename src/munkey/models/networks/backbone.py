@@ -80,7 +80,9 @@ class Backbone(nn.Module):
         return self.head(self.body(images * self.scale + self.shift))
 
 
-def seeded(architecture: BackboneArchitecture, generator: torch.Generator | None) -> Backbone:
+def create_backbone(
+    architecture: BackboneArchitecture, generator: torch.Generator | None
+) -> Backbone:
     """A network on the CPU, with weights drawn from `generator`; None: they are to be loaded."""
     with torch.random.fork_rng(devices=[]):  # timm draws from torch's global generator
         seed = 0

@@ -27,18 +27,18 @@ def calibrated_temperature(
 
     sums: of all rows; keys: (N, d) and labels: (N,) of these, by ascending id; left_out: logits at
     temperature 1 of some of them, each from all others. Rows that are alone in their class are
-    passed over. Of more than LEFT_OUT rows (fewer where there are more than 1,024 classes), every
+    passed over. If there are more than LEFT_OUT rows (fewer for more than 1,024 classes), every
     n-th is answered.
 
     If all are answered right, the least loss is at temperature 0. So one row more is assumed: a
     copy of the one that is right by the smallest margin, which belongs to the runner-up. Where
     some rows are wrong that margin is about 0, and the copy changes nothing.
     """
-    rows = _answered(sums, labels)
+    rows = _rows_to_answer(sums, labels)
     if not len(rows):
         return NOT_KNOWN
     classes = labels[rows]
-    return scored(left_out(sums, keys[rows], classes), classes)[1]
+    return loss_and_temperature(left_out(sums, keys[rows], classes), classes)[1]
 
 
 def calibrated_constant(
@@ -55,17 +55,17 @@ def calibrated_constant(
     a candidate; temperature: at which the loss counts, None: at that of its own at which it is
     least. Without rows to answer it is the last candidate.
     """
-    rows = _answered(sums, labels)
+    rows = _rows_to_answer(sums, labels)
     if not len(rows):
         return candidates[-1]
     losses = []
     for candidate in candidates:
         logits = left_out(candidate, keys[rows], labels[rows])
-        losses.append(scored(logits, labels[rows], temperature)[0])
+        losses.append(loss_and_temperature(logits, labels[rows], temperature)[0])
     return candidates[int(np.argmin(losses))]
 
 
-def _answered(sums: Sums, labels: np.ndarray) -> np.ndarray:
+def _rows_to_answer(sums: Sums, labels: np.ndarray) -> np.ndarray:
     """The rows that are left out and answered; none where no class has two rows, or all are of one."""
     together = np.flatnonzero(sums.counts[labels] > 1)
     if not len(together) or np.count_nonzero(sums.counts) < 2:
@@ -74,7 +74,7 @@ def _answered(sums: Sums, labels: np.ndarray) -> np.ndarray:
     return together[:: -(-len(together) // most)]
 
 
-def scored(
+def loss_and_temperature(
     logits: np.ndarray, classes: np.ndarray, temperature: float | None = None
 ) -> tuple[float, float]:
     """The log loss of logits (N, C) of rows that are left out, and the temperature at which it is least.
@@ -98,7 +98,7 @@ def scored(
     return -float(losses.mean()), temperature
 
 
-def nearest_mean_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def nearest_mean_left_out_logits(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Logits (N, C) of `nearest_mean` at temperature 1 of rows, each from all others."""
     present, means = class_means(sums)
     place = np.cumsum(present) - 1
@@ -107,8 +107,8 @@ def nearest_mean_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> n
     each = np.arange(len(z))
     counts = sums.counts[labels][:, None]
     own_means = (counts * means[classes] - z) / (counts - 1)
-    known = z @ means.T - 0.5 * (means**2).sum(axis=1)
-    known[each, classes] = (z * own_means).sum(axis=1) - 0.5 * (own_means**2).sum(axis=1)
+    class_scores = z @ means.T - 0.5 * (means**2).sum(axis=1)
+    class_scores[each, classes] = (z * own_means).sum(axis=1) - 0.5 * (own_means**2).sum(axis=1)
     logits = np.full((len(z), len(present)), NO_ROWS)
-    logits[:, present] = known
+    logits[:, present] = class_scores
     return logits

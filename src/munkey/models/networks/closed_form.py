@@ -57,7 +57,7 @@ def discriminant(sums: Sums, alpha: float, temperature: float) -> Head:
     that the nearest mean wins.
     """
     normal = _normal(sums, alpha)
-    weight = _solved(normal, normal.means)
+    weight = _solve(normal, normal.means)
     bias = normal.log_priors - 0.5 * (normal.means * weight).sum(axis=1)
     return _head(sums, weight, bias, temperature)
 
@@ -77,16 +77,16 @@ def leave_one_out(keys: np.ndarray, labels: np.ndarray, classes: int, alpha: flo
         raise ValueError(
             f"leaving a row out needs two rows of each class; number {single} has one: add another"
         )
-    return left_out(sums, keys, labels, alpha)
+    return left_out_logits(sums, keys, labels, alpha)
 
 
-def left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray, alpha: float) -> np.ndarray:
+def left_out_logits(sums: Sums, keys: np.ndarray, labels: np.ndarray, alpha: float) -> np.ndarray:
     """As `leave_one_out`, for some of the rows in the sums: keys (N, d) and labels (N,).
 
     Their classes must have two rows or more.
     """
     normal = _normal(sums, alpha)
-    weight = _solved(normal, normal.means)
+    weight = _solve(normal, normal.means)
     squared_lengths = (normal.means * weight).sum(axis=1)  # mu_c^T Sigma^-1 mu_c
     counts = sums.counts[normal.present]
     position = np.cumsum(normal.present) - 1  # of a class among those with rows
@@ -101,7 +101,7 @@ def left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray, alpha: float) -> 
         y = position[labels[start : start + BLOCK]]
         n = counts[y]
         e = z - normal.means[y]
-        a = _solved(normal, e)
+        a = _solve(normal, e)
         q = (e * a).sum(axis=1)
         s = normal.row_share * n / (n - 1)
         u = (s / (1 - s * q))[:, None]
@@ -152,18 +152,20 @@ def ridge(sums: Sums, penalty: float, temperature: float) -> Head:
     Q = sum z y^T: W = (S + penalty tr(S) / w I)^-1 Q. Logits are predicted shares / temperature. If
     S is 0, shares are the classes' own.
     """
-    centered = _centered(sums)
+    centered = _center(sums)
     weight = _ridge_weight(centered, penalty)
     bias = centered.shares - weight @ centered.mean
     return _head(sums, weight, bias, temperature)
 
 
-def ridge_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray, penalty: float) -> np.ndarray:
+def ridge_left_out_logits(
+    sums: Sums, keys: np.ndarray, labels: np.ndarray, penalty: float
+) -> np.ndarray:
     """Predicted shares (N, C) of some of the rows in the sums, each from a `ridge` of all others.
 
     In closed form; tr(S) is that of all rows. A class without other rows keeps its column.
     """
-    centered = _centered(sums)
+    centered = _center(sums)
     weight = _ridge_weight(centered, penalty)
     rows = sums.counts.sum()
     factor = _ridge_factor(centered, penalty)
@@ -187,9 +189,9 @@ def best_penalty(sums: Sums, penalties: Sequence[float]) -> float:
     """The penalty of `ridge` with the least generalized cross-validation error (Golub 1979).
 
     n |Y - Z W|^2 / (n - tr H)^2, where H maps targets to predictions: from sums alone, by the
-    eigenvectors of S. Of equal ones, the first; where rows do not differ, the last.
+    eigenvectors of S. Among equal ones, it is the first; if all rows are equal, the last.
     """
-    centered = _centered(sums)
+    centered = _center(sums)
     rows = float(sums.counts.sum())
     if not centered.scatter.any():
         return penalties[-1]
@@ -224,7 +226,7 @@ class _Centered(NamedTuple):
     scale: float
 
 
-def _centered(sums: Sums) -> _Centered:
+def _center(sums: Sums) -> _Centered:
     assert sums.seconds is not None
     present = sums.counts > 0
     counts = sums.counts[present]
@@ -293,7 +295,7 @@ def _normal(sums: Sums, alpha: float) -> _Normal:
     return _Normal(present, means, np.log(counts / rows), factor, row_share)
 
 
-def _solved(normal: _Normal, rows: np.ndarray) -> np.ndarray:
+def _solve(normal: _Normal, rows: np.ndarray) -> np.ndarray:
     """Rows (N, d) times Sigma^-1."""
     return torch.cholesky_solve(torch.from_numpy(rows.T.copy()), normal.factor).T.numpy()
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from munkey.core.device import to_host
 from munkey.memory.sums import UNIT, Sums, rounded
 from munkey.models.family import FittedRows
-from munkey.models.networks.calibration import NOT_KNOWN, scored
+from munkey.models.networks.calibration import NOT_KNOWN, loss_and_temperature
 from munkey.models.networks.closed_form import NO_ROWS
 
 BLOCK = 512  # rows of the kernel at once: bounds the memory of the copies
@@ -178,7 +178,7 @@ def _left_out_loss(
     halves = torch.linalg.solve_triangular(factor, unit, upper=False)
     diagonal = (halves**2).sum(dim=0).numpy()
     predicted = np.eye(len(shares))[classes[rows]] - dual[rows] / diagonal[:, None]
-    return scored(predicted, classes[rows], temperature)
+    return loss_and_temperature(predicted, classes[rows], temperature)
 
 
 def _factor(gram: np.ndarray, added: float) -> Tensor:

@@ -36,9 +36,9 @@ class NoisyHead(Head):
 
     def forward(self, keys: Tensor) -> Tensor:
         """Keys (B, d) to logits (B, C), both float32."""
-        return (keys.double() @ self.published().T).float()
+        return (keys.double() @ self.published_weight().T).float()
 
-    def published(self) -> Tensor:
+    def published_weight(self) -> Tensor:
         """The weights (C, d) that answer, and that a certificate covers."""
         return self.weight + self.noise
 
@@ -74,7 +74,7 @@ class Objective:
         residuals = (self.keys @ weight.T).sigmoid() - one_hot(self.labels, len(weight))
         return residuals.T @ self.keys + self.curvature * weight
 
-    def stepped(self, weight: Tensor) -> Tensor:
+    def newton_step(self, weight: Tensor) -> Tensor:
         """Weights after a Newton step."""
         gradient = self.gradient(weight)
         probabilities = (self.keys @ weight.T).sigmoid()  # (n, C)
@@ -91,12 +91,12 @@ class Objective:
                 return candidate
         return weight  # no step makes the gradient smaller: only rounding is left
 
-    def solved(self, weight: Tensor) -> Tensor:
+    def solve(self, weight: Tensor) -> Tensor:
         """Newton steps from `weight` until the gradient is at most TOLERANCE. Raises ValueError."""
         for _ in range(LIMIT):
             if norm(self.gradient(weight)) <= TOLERANCE:
                 return weight
-            weight = self.stepped(weight)
+            weight = self.newton_step(weight)
         raise ValueError(
             f"the gradient is still {norm(self.gradient(weight)):.1g} after {LIMIT} Newton steps:"
             f" raise newton.lam ({self.lam:g})"

@@ -34,8 +34,8 @@ def grid_plot(grid: pd.DataFrame) -> Figure:
     if DIVERGED in grid:
         grid = grid[grid[DIVERGED].isna()]
         if grid.empty:
-            return theme.words_alone("Every setting diverged.")
-    theme.checked(grid, list(PANELS), "kept")
+            return theme.text_figure("Every setting diverged.")
+    theme.check_frame(grid, list(PANELS), "kept")
     rows = deployed_rows(grid)
     image_rows = grid[grid["path"] == "image"].set_index("setting")
     image = image_rows["share"].reindex(rows["setting"]).to_numpy()

@@ -92,7 +92,7 @@ def _diverged(traces: Sequence[str]) -> "Figure | None":
     for path in traces:
         why = why_diverged(read_npz(path))
         if why:
-            return theme.words_alone(f"Nothing to draw: {DIVERGED}, {why}")
+            return theme.text_figure(f"Nothing to draw: {DIVERGED}, {why}")
     return None
 
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
 
 from munkey.report.figures import theme
-from munkey.report.figures.theme import DASHES, checked, mean_curve
+from munkey.report.figures.theme import DASHES, check_frame, mean_curve
 from munkey.report.tables.audits import RESIDUE
 from munkey.report.tables.summary import Row
 
@@ -32,9 +32,9 @@ def neighbors_plot(frame: pd.DataFrame) -> Figure:
     diverged has no means and is left out. Raises ValueError for an empty frame.
     """
     if len(frame) and frame["gap_mean"].isna().all():
-        return theme.words_alone("No K has an Avg Gap: models diverged.")
+        return theme.text_figure("No K has an Avg Gap: models diverged.")
     frame = frame.dropna(subset="gap_mean")
-    frame = checked(frame, ["TA_mean", "gap_mean"], "neighbors")
+    frame = check_frame(frame, ["TA_mean", "gap_mean"], "neighbors")
     figure = theme.canvas(theme.DOUBLE, 2.6)
     panels = figure.subplots(1, 2)
     titles = {"TA": "test accuracy [%]", "gap": "Avg Gap [percentage points]"}
@@ -65,7 +65,7 @@ def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
     seeds, bands one standard deviation. threshold: xi, dotted. Raises ValueError for an empty frame
     or NaN.
     """
-    frame = checked(frame, ["P_s", *PATHWAYS], "sensitivity")
+    frame = check_frame(frame, ["P_s", *PATHWAYS], "sensitivity")
     datasets = sorted(frame["dataset"].unique())
     figure = theme.canvas(theme.DOUBLE, 2.5 * len(datasets))
     grid = figure.subplots(len(datasets), 2, squeeze=False)
@@ -107,8 +107,8 @@ def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
     )
     frame = first[first["method"].isin(methods)]
     if len(frame) and frame["ToW"].isna().all():
-        return theme.words_alone("No method has a ToW: models diverged.")
-    frame = checked(frame.dropna(subset="ToW"), ["ToW"], "scenarios")
+        return theme.text_figure("No method has a ToW: models diverged.")
+    frame = check_frame(frame.dropna(subset="ToW"), ["ToW"], "scenarios")
     measured = set(frame["method"])
     drawn_rows = [row for row in rows if row.name in measured]
     place_of = {row.name: place for place, row in enumerate(drawn_rows)}
@@ -151,9 +151,9 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
     NaN.
     """
     if shares.empty:
-        return theme.words_alone("No method has an answer to every request: models diverged.")
-    curves = checked(curves, ["TA", "seconds"], "streams")
-    shares = checked(shares, ["share"], "streams")
+        return theme.text_figure("No method has an answer to every request: models diverged.")
+    curves = check_frame(curves, ["TA", "seconds"], "streams")
+    shares = check_frame(shares, ["share"], "streams")
     methods = list(dict.fromkeys(curves.loc[curves["done"] == 0, "title"]))
     figure = theme.canvas(theme.DOUBLE, 1.0 + 3 * max(1.9, 0.16 * len(methods)))
     panels = figure.subplots(3, 1, sharex=True)

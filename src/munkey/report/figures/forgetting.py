@@ -94,7 +94,7 @@ def _panels(
     gaps.set_xscale("function", functions=(lambda gap: np.sqrt(np.maximum(gap, 0)), np.square))
     gaps.set(
         xlim=(0, top),
-        xlabel=theme.fitted("Avg Gap [percentage points], square-root scale", width, 24),
+        xlabel=theme.wrap_words("Avg Gap [percentage points], square-root scale", width, 24),
     )
     ticks = np.array(TICKS)
     if width < theme.DOUBLE:  # whole numbers alone

@@ -29,7 +29,7 @@ STYLES = {  # of kinds: color, marker, words
 FRONT: Any = {"color": theme.GRAY, "linestyle": theme.DASHES[1], "linewidth": 1}
 
 
-def drawn(share: float) -> float:
+def axis_position(share: float) -> float:
     """Where a share in percent lies on the axis: nearly linear up to 1 on either side of 0, logarithmic beyond."""
     return float(np.arcsinh(np.clip(share, -WIDEST, WIDEST)))
 
@@ -46,15 +46,18 @@ def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
     """
     audited = points.dropna(subset=["share", "TA_mean"])
     if len(points) and audited.empty:
-        return theme.words_alone("Nothing is known of any design: models diverged.", width)
-    points = theme.checked(audited.sort_values("TA_mean"), ["TA_mean"], "frontier")
+        return theme.text_figure("Nothing is known of any design: models diverged.", width)
+    points = theme.check_frame(audited.sort_values("TA_mean"), ["TA_mean"], "frontier")
     figure = theme.canvas(width, 3.6)
     axes = figure.subplots()
     for _, line in points.iterrows():
         color, marker, _ = STYLES[line["kind"]]
-        at = (drawn(line["share"]), line["TA_mean"])
+        at = (axis_position(line["share"]), line["TA_mean"])
         bars: Any = {
-            "xerr": [[at[0] - drawn(line["share_low"])], [drawn(line["share_high"]) - at[0]]],
+            "xerr": [
+                [at[0] - axis_position(line["share_low"])],
+                [axis_position(line["share_high"]) - at[0]],
+            ],
             "yerr": _accuracy_bar(line),
         }
         axes.errorbar(*at, **bars, fmt="none", ecolor=color, elinewidth=0.8, alpha=0.5, zorder=2)
@@ -68,20 +71,20 @@ def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
             marker = "v"
         axes.plot(*at, marker, color=color, mfc=face, markersize=size, zorder=3)
     front = points[points["front"] & np.isfinite(points["bound"])]
-    steps = np.repeat([*map(drawn, [*front["bound"], WIDEST])], 2)[1:-1]
+    steps = np.repeat([*map(axis_position, [*front["bound"], WIDEST])], 2)[1:-1]
     axes.plot(steps, np.repeat(front["TA_mean"], 2), zorder=1, **FRONT)
     if (points["share"] < 0).any():
         axes.plot(-steps, np.repeat(front["TA_mean"], 2), zorder=1, **FRONT)
     lowest, _ = axes.get_xlim()
-    signed = lowest < drawn(-TICKS[1])
+    signed = lowest < axis_position(-TICKS[1])
     words = RESIDUE
     ticks = list(TICKS)
     if signed:
         words += "; below 0: over-forgotten"
-        ticks = [tick for tick in SIGNED_TICKS if drawn(tick) >= lowest]
+        ticks = [tick for tick in SIGNED_TICKS if axis_position(tick) >= lowest]
     labels = [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in ticks]
-    axes.set_xticks([*map(drawn, ticks)], labels)
-    axes.set(xlabel=theme.fitted(words, width, 44), ylabel="test accuracy [%]")
+    axes.set_xticks([*map(axis_position, ticks)], labels)
+    axes.set(xlabel=theme.wrap_words(words, width, 44), ylabel="test accuracy [%]")
     axes.grid(axis="x", color=theme.BAND, linewidth=0.6)
     if signed:
         axes.axvline(0, color=theme.GRAY, linewidth=0.6, zorder=0)
@@ -118,7 +121,7 @@ def _accuracy_bar(line: pd.Series) -> list[list[float]] | float:
     return [[line["TA_mean"] - interval.low], [interval.high - line["TA_mean"]]]
 
 
-def uncrossed(marks: np.ndarray, heights: np.ndarray) -> np.ndarray:
+def assign_heights(marks: np.ndarray, heights: np.ndarray) -> np.ndarray:
     """Which of the heights, at `NAMES`, the name of each mark gets so that no two lines to names cross.
 
     The assignment with the shortest lines in total has no crossing: two lines that cross are longer
@@ -135,17 +138,17 @@ def _name(axes: Axes, points: pd.DataFrame) -> None:
     """Write names and seconds beside the plot, near the height of their marks; a line leads to each, and none cross."""
     axes.autoscale_view()
     marks = axes.transLimits.transform(
-        np.stack([points["share"].map(drawn), points["TA_mean"]], axis=1)
+        np.stack([points["share"].map(axis_position), points["TA_mean"]], axis=1)
     )
     heights = theme.spread(marks[:, 1], 1 / LINES)
-    heights = heights[uncrossed(marks, heights)]
+    heights = heights[assign_heights(marks, heights)]
     for (_, line), height in zip(points.iterrows(), heights, strict=True):
         words = line["title"]
         if pd.notna(line["seconds"]):
             words += f" {two_digits(line['seconds'])} s"
         axes.annotate(
             words,
-            (drawn(line["share"]), line["TA_mean"]),
+            (axis_position(line["share"]), line["TA_mean"]),
             (NAMES, height),
             textcoords="axes fraction",
             va="center",

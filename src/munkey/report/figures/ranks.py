@@ -19,7 +19,7 @@ def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
 
     missing = too_few(by_seed(ranks))
     if missing:
-        return theme.words_alone(missing)
+        return theme.text_figure(missing)
     test = ranking(by_seed(ranks))
     methods = len(test.mean)
     figure = theme.canvas(theme.DOUBLE, 1.4 + 0.15 * methods)

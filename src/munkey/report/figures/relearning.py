@@ -27,8 +27,8 @@ def relearning_plot(curves: pd.DataFrame) -> Figure:
     if DIVERGED in curves:
         curves = curves[curves[DIVERGED].isna()]
         if not (curves["role"] == "method").any():
-            return theme.words_alone("No method has a curve: models diverged.")
-    frame = theme.checked(curves, ["FA"], "relearned")
+            return theme.text_figure("No method has a curve: models diverged.")
+    frame = theme.check_frame(curves, ["FA"], "relearned")
     methods = frame[frame["role"] == "method"].groupby(["family", "name"], sort=False)
     rows = -(-len(methods) // ACROSS)
     figure = theme.canvas(theme.DOUBLE, 0.7 + 1.35 * rows)

@@ -34,9 +34,9 @@ def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
     Pairs that diverged are left out. Raises ValueError for an empty frame.
     """
     if len(frame) and frame["gap"].isna().all():
-        return theme.words_alone(f"{frame['dataset'].iloc[0]}: every pair diverged.")
+        return theme.text_figure(f"{frame['dataset'].iloc[0]}: every pair diverged.")
     frame = frame.dropna(subset=["gap", "P_s"])
-    frame = theme.checked(frame, list(METRICS), "pairs").sort_values(
+    frame = theme.check_frame(frame, list(METRICS), "pairs").sort_values(
         ["p_image", "p_token"], ignore_index=True
     )
     never = (frame["p_image"] == 0) & (frame["p_token"] == 0)

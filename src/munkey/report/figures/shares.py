@@ -84,9 +84,9 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     audit: rows of `munkey.audits.family_audit`. width: inches. Raises ValueError for no rows.
     """
     if len(audit) and (audit["verdict"] == DIVERGED).all():
-        return theme.words_alone("Nothing was audited: models diverged.", width)
+        return theme.text_figure("Nothing was audited: models diverged.", width)
     audit = audit[audit["verdict"] != DIVERGED]
-    rows = first_rows(theme.checked(audit, ["share"], "forest"))
+    rows = first_rows(theme.check_frame(audit, ["share"], "forest"))
     figure = theme.canvas(width, 0.9 + theme.LINE_HEIGHT * len(rows))
     axes = figure.subplots()
     ends = limits(rows)
@@ -118,7 +118,7 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     for (value, words), side in zip(MARKS.items(), sides, strict=True):
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
         beside: Any = {"ha": side, "va": "bottom", "annotation_clip": False}
-        axes.annotate(theme.fitted(words, width, 8), (value, -0.7), **beside)
+        axes.annotate(theme.wrap_words(words, width, 8), (value, -0.7), **beside)
     theme.name_lines(axes, [_name(line, width) for _, line in rows.iterrows()])
     axes.set(xlim=ends, xlabel=RESIDUE)
     _legend(figure, rows)
@@ -150,7 +150,7 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     absent = ", ".join(map(str, rows.loc[is_empty, "title"]))
     rows = rows[~is_empty].reset_index(drop=True)
     if rows.empty:
-        return theme.words_alone(
+        return theme.text_figure(
             f"No stratum has an interval with two ends: {absent}. More audit.pairs narrow them.",
             width,
         )
@@ -180,7 +180,7 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
             )
     for value in MARKS:
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
-    theme.name_lines(axes, [theme.fitted(str(title), width, 22) for title in rows["title"]])
+    theme.name_lines(axes, [theme.wrap_words(str(title), width, 22) for title in rows["title"]])
     axes.set(xlim=ends, xlabel=f"{RESIDUE}: 0 as if never seen, 100 as the original")
     columns = 4
     if width < theme.DOUBLE:
@@ -201,7 +201,7 @@ def _name(line: pd.Series, width: float) -> str:
     """As in the table, which also says how the control was trained."""
     if str(line["role"]).startswith("control"):
         line = line.replace(line["title"], REMEMBERS)
-    name = theme.fitted(audited_name(line), width, 22)
+    name = theme.wrap_words(audited_name(line), width, 22)
     if flagged_alone(line):
         name += f" {ALONE}"
     return name

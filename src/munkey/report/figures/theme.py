@@ -185,14 +185,14 @@ def canvas(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), dpi=DPI, layout="constrained")
 
 
-def words_alone(words: str, width: float = DOUBLE) -> Figure:
+def text_figure(words: str, width: float = DOUBLE) -> Figure:
     """A figure of words: why there is nothing to draw."""
     figure = canvas(width, 1.0)
     figure.text(0.5, 0.5, textwrap.fill(words, round(16 * width)), ha="center", va="center")
     return freeze(figure)
 
 
-def fitted(words: str, width: float, letters: int) -> str:
+def wrap_words(words: str, width: float, letters: int) -> str:
     """Words that fit into a figure of `width` inches: if it is narrow, in lines of so many letters."""
     if width < DOUBLE:
         return textwrap.fill(words, letters)
@@ -206,7 +206,7 @@ def freeze(figure: Figure) -> Figure:
     return figure
 
 
-def checked(frame: pd.DataFrame, numbers: Sequence[str], figure: str) -> pd.DataFrame:
+def check_frame(frame: pd.DataFrame, numbers: Sequence[str], figure: str) -> pd.DataFrame:
     """A frame, its rows numbered from 0. Raises ValueError for no rows, or `numbers` that are not finite."""
     if frame.empty:
         raise ValueError(f"{figure}: the frame has no rows, so there is nothing to draw")

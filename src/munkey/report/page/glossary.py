@@ -34,7 +34,7 @@ def terms() -> list[Term]:
     return listed
 
 
-def explained(tables: Iterable[Titled]) -> list[Term]:
+def terms_of_tables(tables: Iterable[Titled]) -> list[Term]:
     """The terms that tables use: in their heads, in their first columns, and in their cells those that are signs."""
     words: set[str] = set()
     for _, frame, _ in tables:

@@ -31,7 +31,7 @@ from munkey.report.tables.audits import (
 from munkey.report.tables.markup import Titled, html_table
 from munkey.report.tables.ranks import LINE, REMARK, rank_table
 from munkey.report.tables.runtime import runtime_table
-from munkey.report.tables.summary import Row, underfit
+from munkey.report.tables.summary import Row, underfit_sentence
 
 LONG = 36  # letters of a cell that may break into lines: a sentence, no number with its interval
 MAIN = "../tables/main.csv"  # from the page
@@ -107,9 +107,9 @@ class PageResults(NamedTuple):
     scenarios: Sequence[Titled] = ()
 
 
-def rendered(template: Path, **content: object) -> str:
+def render_page(template: Path, **content: object) -> str:
     """The page as HTML. Text is escaped; tables, which are HTML already, are not."""
-    filters = {"linked": _linked, "html": _html, "terms": glossary.explained}
+    filters = {"linked": _linked, "html": _html, "terms": glossary.terms_of_tables}
     return templates.render_template(template, content, filters)
 
 
@@ -170,7 +170,7 @@ def story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapter:
     """The frontier's table for each data set. points: by data set, of `munkey.report.tables.frontier`."""
     titled = []
     for dataset, part in points.items():
-        remark = underfit(main[main["dataset"] == dataset])
+        remark = underfit_sentence(main[main["dataset"] == dataset])
         titled.append(frontiers.frontier_table(part, "html")._replace(remark=remark))
     return Chapter("story", "Which design?", titled, [frontiers.RULE], [MAIN])
 

@@ -22,7 +22,7 @@ from munkey.report.tables.markup import (
     over_seeds,
     percent,
 )
-from munkey.report.tables.summary import Row, diverged, summarize
+from munkey.report.tables.summary import Row, diverged_sentence, summarize
 
 METRICS = ("TA", "RA", "FA", "MIA", "P_s")
 ACCURACIES = METRICS[:-1]
@@ -85,7 +85,7 @@ def _with_knobs(summary: pd.DataFrame) -> pd.DataFrame:
 
 def every_knob(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:
     """All ablations of each data set: a line per knob and value, the best value of a knob in bold."""
-    for dataset, part in _of(rows[-1].name, summary).groupby("dataset", sort=False):
+    for dataset, part in _lines_of_system(rows[-1].name, summary).groupby("dataset", sort=False):
         lines = []
         for knob, values in part.groupby("knob", sort=False):
             best = lowest(values)
@@ -95,7 +95,9 @@ def every_knob(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
                 )
         columns = ["Knob", "Value", *METRICS, "Avg Gap"]
         yield Titled(
-            _title(str(dataset), part), pd.DataFrame(lines, columns=columns), diverged(part)
+            _title(str(dataset), part),
+            pd.DataFrame(lines, columns=columns),
+            diverged_sentence(part),
         )
 
 
@@ -107,22 +109,24 @@ def _oracles_first(
     order = list(names)
     categories = {unlearned.oracle: "Retrained", unlearned.name: unlearned.title}
     for dataset, part in summary[summary["case"].isin(order)].groupby("dataset", sort=False):
-        best = lowest(_of(unlearned.name, part))
+        best = lowest(_lines_of_system(unlearned.name, part))
         in_order = part.sort_values("case", key=lambda case: case.map(order.index))
         lines = []
         for system, category in categories.items():
-            for index, line in _of(system, in_order).iterrows():
+            for index, line in _lines_of_system(system, in_order).iterrows():
                 cells = _cells(line, METRICS, markup, bold=index == best)
                 lines.append([category, names[line["case"]], *cells])
         columns = ["Category", "Model variant", *METRICS, "Avg Gap"]
         yield Titled(
-            _title(str(dataset), part), pd.DataFrame(lines, columns=columns), diverged(part)
+            _title(str(dataset), part),
+            pd.DataFrame(lines, columns=columns),
+            diverged_sentence(part),
         )
 
 
 def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:
     """The paper's table 3: P_s and Avg Gap of each strategy, data sets side by side. No table if none was run."""
-    part = _of(rows[-1].name, summary[summary["case"].isin(STRATEGIES)])
+    part = _lines_of_system(rows[-1].name, summary[summary["case"].isin(STRATEGIES)])
     if part.empty:
         return
     measured = set(part["case"])
@@ -141,7 +145,9 @@ def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
         columns[f"P_s, {dataset}"] = sensitivities
         columns[f"Avg Gap, {dataset}"] = gaps
     yield Titled(
-        _title("P_s and Avg Gap (lower is better)", part), pd.DataFrame(columns), diverged(part)
+        _title("P_s and Avg Gap (lower is better)", part),
+        pd.DataFrame(columns),
+        diverged_sentence(part),
     )
 
 
@@ -151,15 +157,17 @@ def encoders(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iter
     models = {unlearned.oracle: "Retrained ({})", unlearned.name: "Key encoder {}"}
     cases = summary[summary["knob"].isin(["keys", "keys.encoder"])]
     for dataset, part in cases.groupby("dataset", sort=False):
-        best = lowest(_of(unlearned.name, part))
+        best = lowest(_lines_of_system(unlearned.name, part))
         lines = []
         for system, model in models.items():
-            for index, line in _of(system, part).iterrows():
+            for index, line in _lines_of_system(system, part).iterrows():
                 cells = _cells(line, ACCURACIES, markup, bold=index == best)
                 lines.append([model.format(line["value"]), *cells])
         columns = ["Model", *ACCURACIES, "Avg Gap"]
         yield Titled(
-            _title(str(dataset), part), pd.DataFrame(lines, columns=columns), diverged(part)
+            _title(str(dataset), part),
+            pd.DataFrame(lines, columns=columns),
+            diverged_sentence(part),
         )
 
 
@@ -173,7 +181,7 @@ TABLES: dict[str, Callable[[pd.DataFrame, Sequence[Row], Markup], Iterator[Title
 }
 
 
-def _of(system: str | None, summary: pd.DataFrame) -> pd.DataFrame:
+def _lines_of_system(system: str | None, summary: pd.DataFrame) -> pd.DataFrame:
     return summary[summary["method"] == system]
 
 

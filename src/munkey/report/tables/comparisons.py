@@ -110,7 +110,7 @@ def told_apart(one: pd.Series, other: pd.Series, metric: str = "TA") -> bool:
     return distance is not None and distance.told_apart
 
 
-def accuracies_compared(one: pd.Series, other: pd.Series) -> str:
+def compare_accuracies(one: pd.Series, other: pd.Series) -> str:
     """Which of two systems is more accurate on test samples, by how much; or that they are not told apart."""
     title = one["title"]
     other_title = other["title"]

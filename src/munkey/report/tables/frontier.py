@@ -80,10 +80,10 @@ def points(
             seconds = numbers.get("train_s_mean", math.nan)
         share = _share(design, audited.get(design.name))
         lines.append({**numbers, **vars(design), **share, "seconds": seconds})
-    return with_front(pd.DataFrame(lines))
+    return mark_front(pd.DataFrame(lines))
 
 
-def with_front(lines: pd.DataFrame) -> pd.DataFrame:
+def mark_front(lines: pd.DataFrame) -> pd.DataFrame:
     """Lines in their order, and which are on the front."""
     table = lines.sort_values(["bound", "TA_mean"], ascending=[True, False], ignore_index=True)
     rivals = table["TA_mean"].where(table["kind"] != "anew", -math.inf).round(TIE)

@@ -25,11 +25,11 @@ from munkey.report.tables.runtime import runtime_table
 from munkey.report.tables.summary import (
     GAP_METRICS,
     Row,
-    certified,
-    damaged,
-    diverged,
+    certified_sentences,
+    damage_sentences,
+    diverged_sentence,
     summarize,
-    underfit,
+    underfit_sentence,
     with_seed_gaps,
 )
 
@@ -150,7 +150,12 @@ def _lines(
 
 
 def _remark(part: pd.DataFrame, rows: Sequence[Row]) -> str:
-    sentences = [underfit(part), damaged(part, rows), certified(part), diverged(part)]
+    sentences = [
+        underfit_sentence(part),
+        damage_sentences(part, rows),
+        certified_sentences(part),
+        diverged_sentence(part),
+    ]
     return " ".join(filter(None, sentences))
 
 

@@ -22,13 +22,13 @@ TABLE = ["table", "dataset", "rate"]
 KEYS = [*TABLE, "case", "method", "metric"]
 
 
-def printed() -> pd.DataFrame:
+def printed_numbers() -> pd.DataFrame:
     """A line per number of the paper's tables: KEYS, mean, sd, slip, and whether it is comparable."""
     lines = pd.read_csv(PRINTED).fillna({"case": "", "slip": ""})
     return lines.assign(comparable=lines["comparable"] != "no")
 
 
-def within(both: pd.DataFrame) -> "pd.Series[bool]":
+def is_within_sd(both: pd.DataFrame) -> "pd.Series[bool]":
     """Whether our mean is at most the paper's ± away from its mean, to three digits: (N,) nullable booleans.
 
     both: of `compare`. NA where they are not comparable, or where the paper has no ±.
@@ -54,9 +54,9 @@ def compare(main: pd.DataFrame, ablations: pd.DataFrame | None = None) -> pd.Dat
         # of two revisions, the first
         named = encoders.assign(case="encoder/" + encoders["value"].str.split("_").str[0])
         ours.append(_long(named.drop_duplicates(["dataset", "rate", "method", "case"]), "encoders"))
-    both = printed().merge(pd.concat(ours, ignore_index=True), on=KEYS)
+    both = printed_numbers().merge(pd.concat(ours, ignore_index=True), on=KEYS)
     both["difference"] = (both["ours_mean"] - both["mean"]).where(both["comparable"])
-    return both.assign(within=within(both))
+    return both.assign(within=is_within_sd(both))
 
 
 def read(path: str | Path) -> pd.DataFrame:
@@ -79,12 +79,12 @@ def statements(settings: Mapping[str, Settings], seeds: int) -> list[str]:
 
 def statement(dataset: str, settings: Settings, seeds: int) -> str:
     """Whether the numbers of one data set may be compared with the paper's."""
-    if dataset not in set(printed()["dataset"]):
+    if dataset not in set(printed_numbers()["dataset"]):
         return f"{dataset}: not among the paper's data sets, so none of its numbers can be compared with the paper's."
     differing = setting.differences(dataset, settings, seeds)
     selection = []
     if setting.is_selected(settings):
-        selection.append(setting.selected(dataset))
+        selection.append(setting.selected_phrase(dataset))
     if differing:
         listed = "; ".join(differing + selection)
         reason = "not the paper's setting"
@@ -165,7 +165,7 @@ def _system_names(both: pd.DataFrame) -> "pd.Series[str]":
 
 
 def _agreement(within: object, yes: str, no: str) -> str:
-    """The word for an entry of `within`, which is NA where nothing is compared."""
+    """The word for an entry of `is_within_sd`, which is NA where nothing is compared."""
     if within is pd.NA:
         return ABSENT
     if within:
@@ -197,7 +197,7 @@ def tables(both: pd.DataFrame) -> list[Titled]:
                 "Slip in the paper": line["slip"],
             }
         )
-    return [counts(both, printed()), Titled("Number by number", pd.DataFrame(lines))]
+    return [counts(both, printed_numbers()), Titled("Number by number", pd.DataFrame(lines))]
 
 
 def all_texts(both: pd.DataFrame, statements: list[str]) -> dict[str, str]:

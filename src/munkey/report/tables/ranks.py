@@ -55,7 +55,7 @@ class RankTest:
         return f"Friedman p = {self.p:.3f}"
 
 
-def enough(blocks: int, methods: int) -> bool:
+def has_enough_blocks(blocks: int, methods: int) -> bool:
     """Whether there is enough to rank."""
     return blocks >= FEWEST_BLOCKS and methods >= FEWEST_METHODS
 
@@ -63,7 +63,7 @@ def enough(blocks: int, methods: int) -> bool:
 def too_few(blocks: "pd.DataFrame") -> str:
     """A phrase that says how many seeds or methods are missing to rank; empty if there are enough. blocks: (B, M)."""
     count, methods = blocks.shape
-    if enough(count, methods):
+    if has_enough_blocks(count, methods):
         return ""
     needed = f"{FEWEST_BLOCKS} seeds and {FEWEST_METHODS} methods that have a gap everywhere"
     return f"ranks need {needed}; here are {count} and {methods}: add to `seeds` or `methods`"

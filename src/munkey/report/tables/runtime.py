@@ -41,7 +41,7 @@ class Timed(NamedTuple):
         return f"{times:.1f}"
 
 
-def timed(summary: pd.DataFrame, rows: Sequence[Row]) -> Iterator[Timed]:
+def runtimes(summary: pd.DataFrame, rows: Sequence[Row]) -> Iterator[Timed]:
     """The lines of a summary in their order, each with the time of its oracle at its data set and rate."""
     oracle_of = {row.name: row.oracle for row in rows}
     lines = {}
@@ -66,7 +66,7 @@ def runtime_table(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) ->
     P_s.
     """
     lines = []
-    for times in timed(summary, rows):
+    for times in runtimes(summary, rows):
         line = times.line
         cells = {
             "Method": line["title"],

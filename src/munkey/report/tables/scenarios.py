@@ -17,7 +17,7 @@ from munkey.report.tables.markup import (
     plus_minus,
     two_digits,
 )
-from munkey.report.tables.summary import Row, diverged, summarize
+from munkey.report.tables.summary import Row, diverged_sentence, summarize
 
 OF_GROUPS = ("RTA", "FTA", "probe")  # of classes that are forgotten whole, and of units
 AFTER_OTHERS = ("FM_mean", "forgotten_mean")
@@ -108,7 +108,7 @@ def scenario_tables(
         if len(forgotten):
             request += f", {forgotten.iloc[0]:.0f} samples"
         title = f"{part['dataset'].iloc[0]}, {request}; {over_seeds(n)}; {marked(n)}"
-        yield Titled(title, pd.DataFrame(lines), diverged(part.drop(columns="case")))
+        yield Titled(title, pd.DataFrame(lines), diverged_sentence(part.drop(columns="case")))
 
 
 def _seconds(row: Row, line: pd.Series) -> str:

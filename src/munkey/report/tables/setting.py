@@ -111,7 +111,7 @@ def is_selected(settings: Settings) -> bool:
     return bool(settings["munkey"]["p_drop"] == "selected")
 
 
-def selected(dataset: str) -> str:
+def selected_phrase(dataset: str) -> str:
     """The phrase on a pair that was selected."""
     stated = STATED_OF[dataset]
     papers = f"{stated['munkey.p_image']} and {stated['munkey.p_token']}"

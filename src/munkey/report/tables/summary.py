@@ -17,7 +17,7 @@ from munkey.core.console import pluralize
 from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_table
 from munkey.report.tables.comparisons import (
-    accuracies_compared,
+    compare_accuracies,
     difference,
     ends,
     seed_interval,
@@ -142,8 +142,11 @@ def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     return table.drop(columns="place").reset_index(drop=True)
 
 
-def diverged(part: pd.DataFrame) -> str:
-    """A sentence that names what diverged and what cannot be compared without it; else empty. part: as `underfit`."""
+def diverged_sentence(part: pd.DataFrame) -> str:
+    """A sentence that names what diverged, and what cannot be compared without it; else empty.
+
+    part: as `underfit_sentence`.
+    """
     if DIVERGED not in part:
         return ""
     lines = part.dropna(subset=DIVERGED)
@@ -162,7 +165,7 @@ def diverged(part: pd.DataFrame) -> str:
     return diverged_remark(phrases)
 
 
-def underfit(part: pd.DataFrame) -> str:
+def underfit_sentence(part: pd.DataFrame) -> str:
     """A sentence if trained MUNKEY is no more accurate than the best classifier fitted to the same keys; else empty.
 
     Both are compared after deletion, so on the same rows, and at the smallest rate, which keeps
@@ -190,14 +193,14 @@ def underfit(part: pd.DataFrame) -> str:
         advice = f"{has_learned}, so {best['title']}, which deletes exactly, is the better choice."
     else:
         advice = f"{has_learned}, and {best['title']} deletes exactly."
-    comparison = accuracies_compared(best, trained)
+    comparison = compare_accuracies(best, trained)
     return f"{verdict}. After deletion, on the same keys, {comparison}. {advice}"
 
 
-def damaged(part: pd.DataFrame, rows: Sequence[Row]) -> str:
+def damage_sentences(part: pd.DataFrame, rows: Sequence[Row]) -> str:
     """Sentences that name methods that lost much test accuracy, or whose attack falls below chance.
 
-    part: as `underfit`. A loss is counted from the original, beside the oracle's own. An attack
+    part: as `underfit_sentence`. A loss is counted from the original, beside the oracle's own. An attack
     counts as below 50 % if its whole interval over seeds is; with one seed there is no interval,
     and the sentence says so.
     """
@@ -259,8 +262,11 @@ def _is_below_chance(line: pd.Series) -> bool:
     return interval.high < CHANCE
 
 
-def certified(part: pd.DataFrame) -> str:
-    """A sentence for each certified removal, beside the finding of an audit; else empty. part: as `underfit`."""
+def certified_sentences(part: pd.DataFrame) -> str:
+    """A sentence for each certified removal, to stand beside an audit's finding; else empty.
+
+    part: as `underfit_sentence`.
+    """
     if "budget_mean" not in part:
         return ""
     sentences = list[str]()
@@ -307,6 +313,6 @@ def _lines_of(wide: pd.DataFrame, method: str) -> pd.DataFrame:
     return wide[methods == method].droplevel("method")
 
 
-def short(value: float) -> float:
+def round_short(value: float) -> float:
     """A number with four significant digits, for columns that are read. The CSV files have all digits."""
     return float(f"{value:.4g}")

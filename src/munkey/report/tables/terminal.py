@@ -11,7 +11,7 @@ MARKS = re.compile(r"\*\*|</?u>")
 Column = list[str]  # its head, then its cells
 
 
-def plain(markdown: str, width: int = WIDTH) -> str:
+def render_plain(markdown: str, width: int = WIDTH) -> str:
     """A page of titled tables. The columns of a wide table that do not fit stand below, beside its first column again.
 
     Columns of one forget rate, whose heads end in the same @RATE, stay together where they fit.

@@ -20,7 +20,7 @@ from munkey.unlearn.contract import Request, Tuned, method
 )
 def amnesiac(system: System, request: Request, settings: Tuned) -> System:
     from munkey.data.image_set import Joined
-    from munkey.unlearn.finetune import finetune, mislabeled
+    from munkey.unlearn.finetune import finetune, mislabel
 
-    relabeled = mislabeled(request.forget, system.architecture.classes, request.generator)
+    relabeled = mislabel(request.forget, system.architecture.classes, request.generator)
     return finetune(system, request, settings.lr_factor, Joined((request.retain, relabeled)))

@@ -65,13 +65,13 @@ def amun(system: System, request: Request, settings: AmunSettings) -> System:
     import torch
 
     from munkey.data.image_set import Joined, TensorSet
-    from munkey.unlearn.adversarial import doubling, untargeted_l2
+    from munkey.unlearn.adversarial import doubling_radii, untargeted_l2
     from munkey.unlearn.finetune import finetune
 
     model = system.copy_of_model().eval()
     forget = request.forget
     tuning = request.tuning
-    radii = doubling(settings.epsilon, settings.epsilon_cap)
+    radii = doubling_radii(settings.epsilon, settings.epsilon_cap)
 
     def answer(pixels: torch.Tensor) -> torch.Tensor:
         return model(tuning.augment.eval_transform(pixels))

@@ -35,8 +35,8 @@ def assd(system: System, request: Request, settings: ASSDSettings) -> System:
 
     from munkey.core.device import to_host
     from munkey.data.image_set import Joined
-    from munkey.unlearn.finetune import finished
-    from munkey.unlearn.saliency import dampened, importances
+    from munkey.unlearn.finetune import finish
+    from munkey.unlearn.saliency import dampen, importances
 
     model = system.copy_of_model().eval()
     everything = Joined((request.retain, request.forget))
@@ -47,6 +47,6 @@ def assd(system: System, request: Request, settings: ASSDSettings) -> System:
     ratios = to_host(torch.cat(flat_ratios)).numpy()
     percentile = 100 - math.log(1 + 100 * len(request.forget) / len(everything))
     alpha = float(np.percentile(ratios[np.isfinite(ratios)], percentile))
-    dampened(model, request, to_forget, to_everything, alpha, settings.lam)
+    dampen(model, request, to_forget, to_everything, alpha, settings.lam)
     request.facts["alpha"] = alpha
-    return finished(system, model)
+    return finish(system, model)

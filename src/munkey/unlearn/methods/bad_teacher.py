@@ -45,7 +45,7 @@ def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) 
 
     from munkey.data.image_set import Joined
     from munkey.training.loop import Outcome
-    from munkey.unlearn.finetune import distillation, finetune, marked
+    from munkey.unlearn.finetune import distillation, finetune, mark_samples
 
     competent_teacher = system.copy_of_model().eval()
     incompetent_teacher = FAMILIES[system.family].build(system.architecture, request.generator)
@@ -55,8 +55,8 @@ def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) 
     order = torch.randperm(len(retain), generator=request.generator)
     retain_sample = order[: int(settings.retain_share * len(retain))]
     # Labels are replaced by whether a sample is from the forget set; the true ones are not needed.
-    from_retain = marked(retain, retain_sample, False)
-    from_forget = marked(forget, torch.arange(len(forget)), True)
+    from_retain = mark_samples(retain, retain_sample, False)
+    from_forget = mark_samples(forget, torch.arange(len(forget)), True)
 
     def objective(student: "nn.Module", images: "Tensor", is_forget: "Tensor") -> "Outcome":
         with torch.no_grad():

@@ -35,7 +35,7 @@ def boundary_shrink(system: System, request: Request, settings: BoundaryShrinkSe
     import torch
     from torch.nn import functional as F
 
-    from munkey.training.loop import classified
+    from munkey.training.loop import classification_outcome
     from munkey.unlearn.finetune import finetune
 
     teacher = system.copy_of_model().eval()
@@ -51,6 +51,6 @@ def boundary_shrink(system: System, request: Request, settings: BoundaryShrinkSe
         attacked = (attacked * 255).round() / 255  # as a stored picture
         with torch.no_grad():
             nearest_classes = teacher((attacked - augment.mean) / augment.std).argmax(dim=1)
-        return classified(student(images), nearest_classes)
+        return classification_outcome(student(images), nearest_classes)
 
     return finetune(system, request, settings.lr_factor, request.forget, objective)

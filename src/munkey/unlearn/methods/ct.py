@@ -22,14 +22,14 @@ from munkey.unlearn.contract import Request, Tuned, method
 def ct(system: System, request: Request, settings: Tuned) -> System:
     from torch import nn
 
-    from munkey.training.loop import cosine
+    from munkey.training.loop import cosine_schedule
     from munkey.unlearn.finetune import finetune
 
     model = system.copy_of_model()
     for layer in model.modules():
         if isinstance(layer, nn.Conv2d) and layer.weight.requires_grad:
             layer.weight.data = layer.weight.data.mT.contiguous()  # height and width swapped
-    cosine_factor = cosine(1.0, request.tuning.settings.epochs, 0)
+    cosine_factor = cosine_schedule(1.0, request.tuning.settings.epochs, 0)
     return finetune(
         replace(system, model=model),
         request,

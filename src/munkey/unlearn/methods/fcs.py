@@ -47,48 +47,46 @@ def fcs_passes(images: Images, _: FCSSettings) -> int:
 def fcs(system: System, request: Request, settings: FCSSettings) -> System:
     import torch
 
-    from munkey.training.loop import cosine
+    from munkey.training.loop import cosine_schedule
     from munkey.unlearn.finetune import (
-        endless,
-        finished,
-        fitted,
-        marked,
+        endless_batches,
+        finish,
+        fit,
+        mark_samples,
         optimizer_of,
-        spread,
         training_step,
+        uniformity_outcome,
     )
 
     model = system.copy_of_model().train()
     retain = request.retain
     # labels are not needed
-    forget = marked(request.forget, torch.arange(len(request.forget)), True)
+    forget = mark_samples(request.forget, torch.arange(len(request.forget)), True)
     tuning = request.tuning.settings
     history = request.history
     rate = settings.lr_factor * request.tuning.base_lr
-    contrast_rate = cosine(settings.contrast * rate, tuning.epochs, 0)
+    contrast_rate = cosine_schedule(settings.contrast * rate, tuning.epochs, 0)
     # As in the original, each of the three objectives has an optimizer of its own.
     forget_optimizer = optimizer_of(model, request)
     contrast_optimizer = optimizer_of(model, request)
     strengthen_optimizer = optimizer_of(model, request)
 
     def uniform(model: "nn.Module", images: "Tensor", _: "Tensor") -> "Outcome":
-        return spread(model(images))
+        return uniformity_outcome(model(images))
 
     def contrast(model: "nn.Module", images: "Tensor", _: "Tensor") -> "Outcome":
         forget_logits = model(images)
         with torch.no_grad():
             retain_logits = model(next(retain_batches).images)
-        return spread(forget_logits @ retain_logits.T / settings.temperature)
+        return uniformity_outcome(forget_logits @ retain_logits.T / settings.temperature)
 
     uniform_step = training_step(model, request, uniform)
     contrast_step = training_step(model, request, contrast)
     strengthen_step = training_step(model, request)
-    fitted(
-        forget, uniform_step, forget_optimizer, request, lambda _: settings.first * rate, epochs=1
-    )
+    fit(forget, uniform_step, forget_optimizer, request, lambda _: settings.first * rate, epochs=1)
     for _ in range(tuning.epochs):
-        retain_batches = endless(retain, tuning.batch_size, request)
-        fitted(
+        retain_batches = endless_batches(retain, tuning.batch_size, request)
+        fit(
             forget,
             contrast_step,
             contrast_optimizer,
@@ -96,7 +94,7 @@ def fcs(system: System, request: Request, settings: FCSSettings) -> System:
             lambda done: contrast_rate(len(history) + done),
             epochs=1,
         )
-        (record,) = fitted(
+        (record,) = fit(
             retain,
             strengthen_step,
             strengthen_optimizer,
@@ -105,4 +103,4 @@ def fcs(system: System, request: Request, settings: FCSSettings) -> System:
             epochs=1,
         )
         history.append(record | {"epoch": len(history) + 1})
-    return finished(system, model)
+    return finish(system, model)

@@ -33,13 +33,13 @@ def jit(system: System, request: Request, settings: JitSettings) -> System:
     import torch
 
     from munkey.core.device import to_device
-    from munkey.unlearn.finetune import finished, marked
-    from munkey.unlearn.saliency import trainable
+    from munkey.unlearn.finetune import finish, mark_samples
+    from munkey.unlearn.saliency import trainable_parameters
 
     model = system.copy_of_model()
     # labels are not needed
-    forget = marked(request.forget, torch.arange(len(request.forget)), True)
-    weights = list(trainable(model).values())
+    forget = mark_samples(request.forget, torch.arange(len(request.forget)), True)
+    weights = list(trainable_parameters(model).values())
     # As in the released code, which clears gradients once: they add up over the batches.
     gradient_sums = [torch.zeros_like(weight) for weight in weights]
     for index in torch.arange(len(forget)).split(request.tuning.settings.batch_size):
@@ -64,4 +64,4 @@ def jit(system: System, request: Request, settings: JitSettings) -> System:
         for weight, gradient_sum, gradient in zip(weights, gradient_sums, gradients, strict=True):
             gradient_sum.add_(gradient)
             weight.data -= settings.eta * gradient_sum
-    return finished(system, model)
+    return finish(system, model)

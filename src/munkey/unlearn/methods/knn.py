@@ -1,6 +1,6 @@
 """KNN (Fix & Hodges 1951; app. B.2): delete rows. The paper gives it no oracle or gap."""
 
-from munkey.models.family import System, forgotten
+from munkey.models.family import System, forget_samples
 from munkey.settings import Section
 from munkey.unlearn.contract import Request, method
 
@@ -17,4 +17,4 @@ from munkey.unlearn.contract import Request, method
     family="knn",
 )
 def knn(system: System, request: Request, settings: Section) -> System:
-    return forgotten(system, request.forget_ids)
+    return forget_samples(system, request.forget_ids)

@@ -52,13 +52,13 @@ def l1_sparse(system: System, request: Request, settings: L1SparseSettings) -> S
         epochs_done = next(steps) // steps_per_epoch
         if settings.schedule == "linear":
             lam = settings.lam * (1 - epochs_done / tuning.epochs)
-        penalty = sum(weight.abs().sum() for weight in penalized(model).values())
+        penalty = sum(weight.abs().sum() for weight in penalized_weights(model).values())
         return Outcome(loss + lam * penalty, correct)
 
     return finetune(system, request, settings.lr_factor, request.retain, objective)
 
 
-def penalized(model: "nn.Module") -> "dict[str, nn.Parameter]":
+def penalized_weights(model: "nn.Module") -> "dict[str, nn.Parameter]":
     """Trainable weights of linear layers and convolutions between the embeddings and the head."""
     weights = {}
     for name, parameter in model.named_parameters():

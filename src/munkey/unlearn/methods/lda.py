@@ -1,6 +1,6 @@
 """Linear discriminant analysis: to forget, delete rows and solve again for the weights."""
 
-from munkey.models.family import System, forgotten
+from munkey.models.family import System, forget_samples
 from munkey.settings import Section
 from munkey.unlearn.contract import Request, method
 
@@ -16,4 +16,4 @@ from munkey.unlearn.contract import Request, method
     family="lda",
 )
 def lda(system: System, request: Request, settings: Section) -> System:
-    return forgotten(system, request.forget_ids)
+    return forget_samples(system, request.forget_ids)

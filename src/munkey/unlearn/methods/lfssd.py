@@ -31,8 +31,8 @@ def lfssd(system: System, request: Request, settings: SSDSettings) -> System:
     import torch
 
     from munkey.data.image_set import Joined
-    from munkey.unlearn.finetune import finished, marked
-    from munkey.unlearn.saliency import dampened, importances
+    from munkey.unlearn.finetune import finish, mark_samples
+    from munkey.unlearn.saliency import dampen, importances
 
     def squared_norm(logits: "Tensor", _: "Tensor") -> "Tensor":
         return logits.square().sum(dim=1).mean()
@@ -43,9 +43,9 @@ def lfssd(system: System, request: Request, settings: SSDSettings) -> System:
 
     model = system.copy_of_model().eval()
     # Labels are not needed.
-    retain = marked(request.retain, torch.arange(len(request.retain)), True)
-    forget = marked(request.forget, torch.arange(len(request.forget)), True)
+    retain = mark_samples(request.retain, torch.arange(len(request.retain)), True)
+    forget = mark_samples(request.forget, torch.arange(len(request.forget)), True)
     to_forget = importances_to(forget)
     to_everything = importances_to(Joined((retain, forget)))
-    dampened(model, request, to_forget, to_everything, settings.alpha, settings.lam)
-    return finished(system, model)
+    dampen(model, request, to_forget, to_everything, settings.alpha, settings.lam)
+    return finish(system, model)

@@ -51,7 +51,7 @@ def lotus(system: System, request: Request, settings: LotusSettings) -> System:
     from munkey.core.device import to_device
     from munkey.data.image_set import Joined
     from munkey.training.loop import Outcome
-    from munkey.unlearn.finetune import accuracy, finished, fitted, marked, optimizer_of
+    from munkey.unlearn.finetune import accuracy, finish, fit, mark_samples, optimizer_of
 
     student = system.copy_of_model()
     teacher = system.copy_of_model().eval()
@@ -61,8 +61,8 @@ def lotus(system: System, request: Request, settings: LotusSettings) -> System:
     order = torch.randperm(len(retain), generator=request.generator)
     retain_sample = order[: int(settings.retain_share * len(retain))]
     # Labels are replaced by whether a sample is from the forget set; the true ones are not needed.
-    from_retain = marked(retain, retain_sample, False)
-    from_forget = marked(forget, torch.arange(len(forget)), True)
+    from_retain = mark_samples(retain, retain_sample, False)
+    from_forget = mark_samples(forget, torch.arange(len(forget)), True)
     samples = Joined((from_retain, from_forget))
     optimizer = optimizer_of(student, request)
     rate = settings.lr_factor * tuning.base_lr
@@ -92,7 +92,7 @@ def lotus(system: System, request: Request, settings: LotusSettings) -> System:
             break
         temperature = math.exp(settings.alpha * excess)
         student.train()
-        (record,) = fitted(samples, step, optimizer, request, lambda _: rate, epochs=1)
+        (record,) = fit(samples, step, optimizer, request, lambda _: rate, epochs=1)
         request.history.append(record | {"epoch": epoch, "temperature": temperature})
     request.facts = {"epochs": len(request.history)}
-    return finished(system, student)
+    return finish(system, student)

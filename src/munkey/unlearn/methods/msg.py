@@ -56,7 +56,7 @@ def renew(
     part: str = "",
 ) -> System:
     """MSG on all layers of one kind. part: only layers whose dotted name contains it."""
-    from munkey.unlearn.finetune import cross_entropy, finetune, rising_and_falling, scaled_steps
+    from munkey.unlearn.finetune import cross_entropy, finetune, scaled_steps, triangular_schedule
     from munkey.unlearn.saliency import renew_smallest
 
     model = system.copy_of_model().eval()
@@ -84,7 +84,7 @@ def renew(
         settings.lr_factor,
         request.retain,
         objective,
-        schedule=rising_and_falling(request.tuning.settings.epochs),
+        schedule=triangular_schedule(request.tuning.settings.epochs),
     )
     assert unlearned.model is not None
     scale_step(unlearned.model)  # the last step

@@ -1,6 +1,6 @@
 """Nearest class mean: to forget, delete rows and take the means of the remaining ones."""
 
-from munkey.models.family import System, forgotten
+from munkey.models.family import System, forget_samples
 from munkey.settings import Section
 from munkey.unlearn.contract import Request, method
 
@@ -17,4 +17,4 @@ from munkey.unlearn.contract import Request, method
     family="ncm",
 )
 def ncm(system: System, request: Request, settings: Section) -> System:
-    return forgotten(system, request.forget_ids)
+    return forget_samples(system, request.forget_ids)

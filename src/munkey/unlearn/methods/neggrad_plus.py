@@ -34,9 +34,9 @@ class NegGradPlusSettings(Tuned):
 )
 def neggrad_plus(system: System, request: Request, settings: NegGradPlusSettings) -> System:
     from munkey.training.loop import Outcome
-    from munkey.unlearn.finetune import cross_entropy, endless, finetune
+    from munkey.unlearn.finetune import cross_entropy, endless_batches, finetune
 
-    forget_batches = endless(request.forget, request.tuning.settings.batch_size, request)
+    forget_batches = endless_batches(request.forget, request.tuning.settings.batch_size, request)
 
     def objective(model: "nn.Module", images: "Tensor", labels: "Tensor") -> "Outcome":
         retain_loss, correct = cross_entropy(model, images, labels)

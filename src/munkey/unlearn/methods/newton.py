@@ -56,7 +56,7 @@ def newton(system: System, request: Request, settings: NewtonSettings) -> System
     objective = Objective.of(memory, float(family_settings["lam"]))
     weight = head.weight
     for steps in range(1, LIMIT + 1):
-        weight = objective.stepped(weight)
+        weight = objective.newton_step(weight)
         residual = norm(objective.gradient(weight))
         # L is strongly convex, so weights are at most |gradient| / curvature from the optimum. So
         # are the retrained ones, whose gradient is at most TOLERANCE.

@@ -1,6 +1,6 @@
 """RanPAC: to forget, delete rows and solve again for the weights of their random features."""
 
-from munkey.models.family import System, forgotten
+from munkey.models.family import System, forget_samples
 from munkey.settings import Section
 from munkey.unlearn.contract import Request, method
 
@@ -16,4 +16,4 @@ from munkey.unlearn.contract import Request, method
     family="ranpac",
 )
 def ranpac(system: System, request: Request, settings: Section) -> System:
-    return forgotten(system, request.forget_ids)
+    return forget_samples(system, request.forget_ids)

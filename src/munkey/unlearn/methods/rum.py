@@ -55,11 +55,11 @@ class RumSettings(Section):
     passes=lambda images, _: images.forget + 18 * images.epochs * images.retain,
 )
 def rum(system: System, request: Request, settings: RumSettings) -> System:
-    from munkey.unlearn.finetune import by_loss
+    from munkey.unlearn.finetune import split_by_loss
 
     unlearned = replace(system, model=system.copy_of_model().eval())
     # A low loss of the original stands in for little memorization.
-    thirds = by_loss(unlearned, request, 3)
+    thirds = split_by_loss(unlearned, request, 3)
     steps = (settings.low, settings.mid, settings.high)
     for forget, step in zip(thirds, steps, strict=True):
         if step is None or not len(forget):

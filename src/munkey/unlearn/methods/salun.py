@@ -34,8 +34,8 @@ class SalunSettings(Tuned):
 )
 def salun(system: System, request: Request, settings: SalunSettings) -> System:
     from munkey.data.image_set import Joined
-    from munkey.unlearn.finetune import cross_entropy, finetune, mislabeled
-    from munkey.unlearn.saliency import summed_gradients, top_share, trainable
+    from munkey.unlearn.finetune import cross_entropy, finetune, mislabel
+    from munkey.unlearn.saliency import summed_gradients, top_share, trainable_parameters
 
     model = system.copy_of_model().eval()
     gradients = summed_gradients(model, request.forget, request)
@@ -45,14 +45,14 @@ def salun(system: System, request: Request, settings: SalunSettings) -> System:
 
     def restore_others(trained: "nn.Module") -> None:
         # Zero gradients would not do: weight decay moves weights without a gradient, too.
-        for name, parameter in trainable(trained).items():
+        for name, parameter in trainable_parameters(trained).items():
             parameter.data.copy_(parameter.data.where(is_movable[name], original[name]))
 
     def objective(trained: "nn.Module", images: "Tensor", labels: "Tensor") -> "Outcome":
         restore_others(trained)
         return cross_entropy(trained, images, labels)
 
-    relabeled = mislabeled(request.forget, system.architecture.classes, request.generator)
+    relabeled = mislabel(request.forget, system.architecture.classes, request.generator)
     samples = Joined((request.retain, relabeled))
     unlearned = finetune(system, request, settings.lr_factor, samples, objective)
     assert unlearned.model is not None

@@ -63,9 +63,9 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
 
     from munkey.data.image_set import Joined
     from munkey.data.loader import Loader
-    from munkey.training.loop import Fit, Outcome, adamw, classified, shuffled
+    from munkey.training.loop import Fit, Outcome, adamw, classification_outcome, shuffled_batches
     from munkey.training.precision import Precision
-    from munkey.unlearn.finetune import accuracy, distillation, finished
+    from munkey.unlearn.finetune import accuracy, distillation, finish
 
     student = system.copy_of_model().train()
     teacher = system.copy_of_model().eval()
@@ -80,8 +80,8 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
     best_weights: dict[str, torch.Tensor] = {}
 
     def batches(epoch: int) -> Loader:
-        max_pass = shuffled(len(forget), settings.forget_batch_size, request.generator)
-        min_pass = shuffled(len(retain), tuning.settings.batch_size, request.generator)
+        max_pass = shuffled_batches(len(forget), settings.forget_batch_size, request.generator)
+        min_pass = shuffled_batches(len(retain), tuning.settings.batch_size, request.generator)
         passes = list(min_pass)
         # In epoch 1 the student still equals its teacher, so that a max pass has no gradient.
         if 1 < epoch <= settings.max_epochs:
@@ -94,7 +94,7 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
             teacher_logits = teacher(images)
         logits = student(images)
         divergence = distillation(logits, teacher_logits, settings.temperature)
-        loss, correct = classified(logits, batch.labels)
+        loss, correct = classification_outcome(logits, batch.labels)
         if batch.index[0] >= first_forget:
             return Outcome(-divergence, correct)  # max step
         return Outcome(settings.gamma * loss + settings.alpha * divergence, correct)  # min step
@@ -128,4 +128,4 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
     ).run()
     student.load_state_dict(best_weights)  # rewind
     request.facts = {"chosen_epoch": best_epoch, "validation_gap": smallest_gap}
-    return finished(system, student)
+    return finish(system, student)

@@ -59,9 +59,9 @@ def sfron(system: System, request: Request, settings: SfronSettings) -> System:
     import torch
 
     from munkey.core.device import to_host
-    from munkey.training.loop import classified, cosine
-    from munkey.unlearn.finetune import endless, finished, fitted, optimizer_of
-    from munkey.unlearn.saliency import importances, trainable
+    from munkey.training.loop import classification_outcome, cosine_schedule
+    from munkey.unlearn.finetune import endless_batches, finish, fit, optimizer_of
+    from munkey.unlearn.saliency import importances, trainable_parameters
 
     model = system.copy_of_model().eval()
     retain = request.retain
@@ -72,15 +72,15 @@ def sfron(system: System, request: Request, settings: SfronSettings) -> System:
     for name in to_forget:
         is_movable[name] = (to_forget[name] + TINY) / (to_retain[name] + TINY) >= settings.gamma
     optimizer = optimizer_of(model.train(), request)
-    forget_batches = endless(request.forget, tuning.settings.batch_size, request)
+    forget_batches = endless_batches(request.forget, tuning.settings.batch_size, request)
     step_count = tuning.settings.epochs * math.ceil(len(retain) / tuning.settings.batch_size)
     steps_done = 0
 
     def forget_step(weight: float) -> None:
         images, labels = next(forget_batches)
         losses = torch.nn.functional.cross_entropy(model(images), labels, reduction="none")
-        loss = -weight * adapted(losses, settings.lam)
-        parameters = trainable(model)
+        loss = -weight * adaptive_mean(losses, settings.lam)
+        parameters = trainable_parameters(model)
         gradients = torch.autograd.grad(loss, list(parameters.values()))
         for (name, parameter), gradient in zip(parameters.items(), gradients, strict=True):
             parameter.grad = gradient * is_movable[name]
@@ -95,16 +95,16 @@ def sfron(system: System, request: Request, settings: SfronSettings) -> System:
             forget_step(settings.alpha * cosine_factor)
         steps_done += 1
         images = tuning.augment(batch.images, request.generator)
-        return classified(model(images), batch.labels)
+        return classification_outcome(model(images), batch.labels)
 
-    rate = cosine(settings.lr_factor * tuning.base_lr, tuning.settings.epochs, 0)
-    request.history = fitted(retain, step, optimizer, request, rate)
+    rate = cosine_schedule(settings.lr_factor * tuning.base_lr, tuning.settings.epochs, 0)
+    request.history = fit(retain, step, optimizer, request, rate)
     movable_count = torch.stack([mask.sum() for mask in is_movable.values()]).sum()
     request.facts = {"movable": int(to_host(movable_count))}
-    return finished(system, model)
+    return finish(system, model)
 
 
-def adapted(losses: "Tensor", lam: float) -> "Tensor":
+def adaptive_mean(losses: "Tensor", lam: float) -> "Tensor":
     """The mean of losses (B,), weighted by loss^-lam. The weights have no gradient."""
     weights = 1 / (losses.detach() ** lam + TINY)
     return (weights / weights.sum() * losses).sum()

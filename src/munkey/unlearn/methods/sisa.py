@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 )
 def sisa(system: System, request: Request, settings: Section) -> System:
     """Exact: the weights are those of a training without the forget set."""
-    from munkey.models.families.sisa import retrain, touched
+    from munkey.models.families.sisa import first_affected_slices, retrain
 
     assert request.recipe is not None
     training = Training(
@@ -41,7 +41,9 @@ def sisa(system: System, request: Request, settings: Section) -> System:
     model = cast("Sisa", system.copy_of_model())
     architecture = cast("SisaArchitecture", system.architecture)
     # By shard, the first slice with a forget sample. The shard's later slices build on it.
-    first_slices = touched(request.forget_ids, model.shards, model.slices, request.recipe.stage)
+    first_slices = first_affected_slices(
+        request.forget_ids, model.shards, model.slices, request.recipe.stage
+    )
     request.history = retrain(model, architecture, first_slices, training)
     retrained = sum(model.slices - first for first in first_slices.values())
     request.facts = {"retrained_slices": retrained, "slices": model.shards * model.slices}

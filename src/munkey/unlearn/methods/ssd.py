@@ -34,12 +34,12 @@ class SSDSettings(Section):
 )
 def ssd(system: System, request: Request, settings: SSDSettings) -> System:
     from munkey.data.image_set import Joined
-    from munkey.unlearn.finetune import finished
-    from munkey.unlearn.saliency import dampened, importances
+    from munkey.unlearn.finetune import finish
+    from munkey.unlearn.saliency import dampen, importances
 
     model = system.copy_of_model().eval()
     everything = Joined((request.retain, request.forget))
     to_forget = importances(model, request.forget, request, settings.per_sample)
     to_everything = importances(model, everything, request, settings.per_sample)
-    dampened(model, request, to_forget, to_everything, settings.alpha, settings.lam)
-    return finished(system, model)
+    dampen(model, request, to_forget, to_everything, settings.alpha, settings.lam)
+    return finish(system, model)

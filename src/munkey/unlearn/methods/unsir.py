@@ -51,8 +51,8 @@ def unsir(system: System, request: Request, settings: UnsirSettings) -> System:
 
     from munkey.data.image_set import Joined
     from munkey.unlearn.finetune import (
-        finished,
-        fitted,
+        finish,
+        fit,
         optimizer_of,
         repelling_noise,
         subset,
@@ -78,9 +78,9 @@ def unsir(system: System, request: Request, settings: UnsirSettings) -> System:
     def train_one_epoch(samples: "LabeledSet", rate: float) -> None:
         step = training_step(model, request)
         optimizer = optimizer_of(model, request)
-        (record,) = fitted(samples, step, optimizer, request, lambda _: rate, epochs=1)
+        (record,) = fit(samples, step, optimizer, request, lambda _: rate, epochs=1)
         request.history.append(record | {"epoch": len(request.history) + 1})
 
     train_one_epoch(Joined((retain_sample, *noise * settings.copies)), rate)
     train_one_epoch(retain_sample, settings.repair * rate)
-    return finished(system, model)
+    return finish(system, model)

@@ -14,7 +14,7 @@ UNREADABLE = (OSError, EOFError, lzma.LZMAError, zipfile.BadZipFile, zlib.error,
 STREAMS = {b"\x1f\x8b\x08": gzip, b"BZh": bz2, b"\xfd7zXZ\0": lzma}
 
 
-def unpacked(file: IO[bytes]) -> Iterator[IO[bytes]]:
+def unpack(file: IO[bytes]) -> Iterator[IO[bytes]]:
     """The file, then its contents. Read each before the next. Raises UNREADABLE errors."""
     start = file.read(6)
     file.seek(0)
@@ -26,7 +26,7 @@ def unpacked(file: IO[bytes]) -> Iterator[IO[bytes]]:
         members = list(map(archive.open, archive.infolist()))
     for member in members:
         with member:
-            yield from unpacked(member)
+            yield from unpack(member)
     if start.startswith((b"x\x01", b"x\x5e", b"x\x9c", b"x\xda")):
         inflate = zlib.decompressobj()
         with tempfile.TemporaryFile() as inside:
@@ -34,4 +34,4 @@ def unpacked(file: IO[bytes]) -> Iterator[IO[bytes]]:
                 while chunk := file.read(1 << 16):  # it grows at most a thousandfold
                     inside.write(inflate.decompress(chunk))
             inside.seek(0)
-            yield from unpacked(inside)
+            yield from unpack(inside)
