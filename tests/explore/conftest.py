@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from munkey.explore.contents import Contents, NearRows, ShownSamples, SystemAnswers
+from munkey.explore.contents import Contents, NearRows, PageSamples, SystemAnswers
 from munkey.explore.page import page
 from munkey.explore.pictures import thumbnails
 from tests.explore.browser import launched
@@ -71,7 +71,7 @@ def made_contents(count: int, forgotten: int) -> Contents:
         subtitle="a test",
         scope="All are shown.",
         classes=CLASSES,
-        samples=ShownSamples(ids, labels, splits, points[0].astype("f4"), points[1].astype("f4")),
+        samples=PageSamples(ids, labels, splits, points[0].astype("f4"), points[1].astype("f4")),
         projection="Two random directions.",
         is_experiment=True,
         pictures=thumbnails(images),
@@ -111,6 +111,7 @@ def design(system: dict[str, Any], place: int) -> dict[str, Any]:
         "stored": "nothing",
         "n": 3,
         "shareText": f"{5 * place}",
+        "audited": system["role"] == "method",
         "cells": cells,
         **numbers,
         **share,

@@ -1,16 +1,24 @@
 """The page in a real browser."""
 
+import shutil
+import subprocess
 import time
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from munkey.explore.contents import VIEWS
+from munkey.explore.page import page
 from tests.explore.browser import opened
-from tests.explore.conftest import write_made_page
+from tests.explore.conftest import made_contents, write_made_page
 
 PHONE = {"width": 390, "height": 844}
+LAPTOP = {"width": 1280, "height": 800}
 HANG = (
     20.0  # seconds after which a selection counts as hanging; benchmarks/explore.py measures speed
 )
@@ -25,7 +33,9 @@ def test_each_view_draws_without_an_error_and_asks_for_no_other_file(
             assert section.locator(".looks-at").inner_text() == view.looks_at
             assert section.locator(".body > *").count() > 0
         assert tab.locator("#designs svg[role=img], #samples svg[role=img]").count() == 2
-        assert tab.locator("#requests svg[role=img] [aria-label=line] path").count() == 2
+        assert (
+            tab.locator("#requests svg[role=img] [aria-label=line] path").count() == 4
+        )  # models and means
         assert tab.locator("#map canvas").get_attribute("aria-label").startswith("120 pictures")
         assert "forgotten" in tab.locator(".privacy").first.inner_text()
 
@@ -119,6 +129,114 @@ def test_a_phone_shows_all_without_scrolling_sideways(
 ) -> None:
     with opened(browser, made_page, viewport=PHONE, color_scheme=scheme) as tab:
         assert tab.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+@pytest.mark.parametrize("viewport", [LAPTOP, PHONE], ids=["laptop", "phone"])
+def test_each_design_has_its_name_and_no_name_lies_on_another(
+    browser: Any, tmp_path: Path, viewport: dict[str, int]
+) -> None:
+    made = made_contents(12, 3)
+    crowd = []
+    for place in range(14):  # fourteen designs within a point of accuracy, as on digits
+        line = dict(made.designs[1])
+        crowd.append(line | {"title": f"design {place}", "TA": 98 + place % 4 / 4, "share": place})
+    path = tmp_path / "crowd.html"
+    path.write_text(page(replace(made, designs=crowd)), encoding="utf-8")
+    with opened(browser, path, viewport=viewport) as tab:
+        names = tab.locator("#designs .names text")
+        assert sorted(names.all_text_contents()) == sorted(line["title"] for line in crowd)
+        boxes = []
+        for name in names.all():
+            boxes.append(name.bounding_box())
+        for one, other in combinations(boxes, 2):
+            are_apart_x = abs(middle(one, "x") - middle(other, "x")) >= width_of_both(one, other)
+            are_apart_y = abs(middle(one, "y") - middle(other, "y")) >= 10  # of 12 px letters
+            assert are_apart_x or are_apart_y
+
+
+def middle(box: dict[str, float], axis: str) -> float:
+    """The middle of a box along an axis."""
+    return box[axis] + box["width" if axis == "x" else "height"] / 2
+
+
+def width_of_both(one: dict[str, float], other: dict[str, float]) -> float:
+    """The distance of the middles of two boxes that touch."""
+    return (one["width"] + other["width"]) / 2
+
+
+def test_choices_and_tables_are_not_cut_off_on_a_laptop(browser: Any, tmp_path: Path) -> None:
+    made = made_contents(12, 3)
+    words = "10 % of the training set, at random"
+    requests = []
+    for request in (dict(made.requests[0]), {"key": "rate0.2", "case": "", "rate": 0.2}):
+        requests.append(request | {"words": words})
+    designs = []
+    for line in made.designs:
+        designs.append(line | {"title": line["name"], "stored": "weights, training set, val set"})
+    systems = []
+    for each in made.systems:
+        systems.append(each | {"title": each["name"]})
+    path = tmp_path / "wide.html"
+    plain = replace(made, requests=requests, designs=designs, systems=systems)
+    path.write_text(page(plain), encoding="utf-8")
+    with opened(browser, path, viewport=LAPTOP) as tab:
+        shown = tab.evaluate(
+            "(() => { const select = document.querySelector('select[name=request]');"
+            " const full = select.cloneNode(true); full.style.maxWidth = 'none';"
+            " select.parentNode.append(full); return [select.offsetWidth, full.offsetWidth] })()"
+        )
+        assert shown[0] == shown[1]
+        for region in tab.locator("#designs div.wide, #requests div.wide").all():
+            assert region.evaluate("each => each.scrollWidth - each.clientWidth") <= 0
+
+
+def test_the_button_of_b_has_the_color_of_b(browser: Any, made_page: Path) -> None:
+    with opened(browser, made_page) as tab:
+        colors = []
+        for side in ("a", "b"):
+            pressed = tab.locator(f"#designs td button.{side}[aria-pressed=true]")
+            ring = pressed.evaluate("each => getComputedStyle(each).outlineColor")
+            line = tab.locator(f"#choices label.{side}")
+            assert line.evaluate("each => getComputedStyle(each).borderLeftColor") == ring
+            colors.append(ring)
+        assert colors[0] != colors[1]
+
+
+def test_an_audit_without_power_is_not_said_to_be_missing(browser: Any, tmp_path: Path) -> None:
+    made = made_contents(12, 3)
+    unknown = dict.fromkeys(["share", "share_low", "share_high"]) | {"shareText": "no power"}
+    for audited, words in ((True, "An audit ran, but"), (False, "No audit ran")):
+        path = tmp_path / f"{audited}.html"
+        designs = []
+        for line in made.designs:
+            designs.append(line | unknown | {"audited": audited})
+        path.write_text(page(replace(made, designs=designs)), encoding="utf-8")
+        with opened(browser, path) as tab:
+            assert words in tab.locator("#designs").inner_text()
+
+
+def test_a_stream_shows_means_and_whole_requests(browser: Any, made_page: Path) -> None:
+    with opened(browser, made_page) as tab:
+        view = tab.locator("#requests")
+        assert "mean over n = 1 trained models" in view.inner_text()
+        ticks = view.locator("[aria-label='x-axis tick label'] text").all_text_contents()
+        assert ticks == ["0", "1", "2", "3"]
+        assert len(view.locator(".names text").all()) == 2
+
+
+def test_firefox_draws_both_methods_and_the_map(made_page: Path, tmp_path: Path) -> None:
+    program = shutil.which("firefox") or shutil.which("firefox-esr")
+    if program is None:
+        pytest.skip("no Firefox is installed: apt-get install firefox-esr")
+    picture = tmp_path / "page.png"
+    options = ["--headless", "--no-remote", "--profile", str(tmp_path), "--window-size=1280,6000"]
+    command = [program, *options, f"--screenshot={picture}", made_page.as_uri()]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    pixels = np.asarray(Image.open(picture).convert("RGB"))
+    # A, B, and the symbols of the third class, which only the map has.
+    for color in ((0, 114, 178), (193, 79, 0), (0, 158, 115)):
+        distance = np.abs(pixels.astype(int) - color).sum(axis=2)
+        assert (distance < 60).sum() > 300, color
 
 
 def test_5000_samples_do_not_hang(browser: Any) -> None:

@@ -5,23 +5,24 @@ import io
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from munkey.explore.contents import VIEWS, Contents, as_json
-from munkey.explore.experiment import of_the_true_class
-from munkey.explore.page import ASSETS, embedded, page
-from munkey.explore.pictures import shown_ids, thumbnails
-from munkey.explore.projection import plane
-from munkey.explore.saved_model import HeldRows, contents
+from munkey.explore.experiment import requests_of, true_class_probability
+from munkey.explore.page import ASSETS, contents_json, page
+from munkey.explore.pictures import page_ids, thumbnails
+from munkey.explore.projection import narrow_gaps, plane
+from munkey.explore.saved_model import MemoryRows, contents
 from tests.explore.conftest import MARKUP, made_contents
 
 
 def test_no_name_ends_the_script_or_starts_an_element() -> None:
     made = made_contents(12, 3)
-    text = embedded(made)
+    text = contents_json(made)
     assert not set("<>&\u2028\u2029") & set(text)
     assert json.loads(text)["classes"][2] == MARKUP
     assert MARKUP not in page(made)
@@ -40,12 +41,12 @@ def test_arrays_come_back_bit_by_bit() -> None:
 
 def test_few_samples_are_all_shown_and_many_are_sampled_by_group() -> None:
     every = np.arange(1000)
-    assert np.array_equal(shown_ids(every, [], [], 1000), every)
-    shown = shown_ids(every, [np.arange(300)], [np.arange(500, 510)], 100)
+    assert np.array_equal(page_ids(every, [], [], 1000), every)
+    shown = page_ids(every, [np.arange(300)], [np.arange(500, 510)], 100)
     assert len(shown) == 100
     assert (shown < 300).sum() >= 50
     assert np.isin(np.arange(500, 510), shown).all()
-    assert np.array_equal(shown, shown_ids(every, [np.arange(300)], [np.arange(500, 510)], 100))
+    assert np.array_equal(shown, page_ids(every, [np.arange(300)], [np.arange(500, 510)], 100))
 
 
 def test_thumbnails_are_small_and_in_order() -> None:
@@ -62,8 +63,8 @@ def test_thumbnails_are_small_and_in_order() -> None:
 
 def test_probabilities_of_the_true_class() -> None:
     logits = np.log(np.array([[0.25, 0.75], [0.5, 0.5]]))
-    assert of_the_true_class(logits, np.array([1, 0])).tolist() == [49151, 32768]
-    assert of_the_true_class(np.full((1, 2), np.nan), np.array([0])).tolist() == [0]
+    assert true_class_probability(logits, np.array([1, 0])).tolist() == [49151, 32768]
+    assert true_class_probability(np.full((1, 2), np.nan), np.array([0])).tolist() == [0]
 
 
 def test_without_umap_keys_lie_along_their_principal_components(
@@ -77,9 +78,17 @@ def test_without_umap_keys_lie_along_their_principal_components(
     assert np.allclose(points.y, 0, atol=1e-6)
 
 
+def test_a_far_cluster_leaves_room_for_the_others() -> None:
+    far = np.array([1000.0, 1.0, 3.0, 0.0, 2.0])
+    moved = narrow_gaps(far)
+    assert np.array_equal(np.argsort(moved), np.argsort(far))
+    assert np.allclose(moved, [63, 1, 3, 0, 2])  # the gap of 997 is 6 % of the range now
+    assert np.array_equal(narrow_gaps(np.full(3, 7.0)), np.zeros(3))
+
+
 def model_contents(**options: object) -> Contents:
     generator = np.random.default_rng(0)
-    rows = HeldRows(
+    rows = MemoryRows(
         np.array([3, 5, 8, 9, 12]), generator.normal(size=(5, 4)), ["b", "a", "b", "a", MARKUP],
         [f"#{number}" for number in range(5)],
     )  # fmt: skip
@@ -108,3 +117,16 @@ def test_the_libraries_name_their_version_and_have_their_license() -> None:
     for script in vendor.glob("*.js"):
         assert "Copyright" in script.read_text()[:200]
         assert (vendor / f"{script.name.partition('.')[0]}.LICENSE").is_file()
+
+
+def test_a_request_reads_as_a_person_would_say_it() -> None:
+    runs = []
+    for case, rate in (("", "0.1"), ("scenario/hard", "0.1"), ("scenario/seven", "0.2")):
+        runs.append(SimpleNamespace(case=case, rate=rate, seed=0, sampling="stratified"))
+    asked = {"scenario/hard": "hard", "scenario/seven": "class 7"}
+    requests = requests_of(SimpleNamespace(runs=runs, requests=asked))
+    assert [each["words"] for each in requests] == [
+        "10 % of the training set, at random",
+        "the hardest pictures (10 %)",
+        "whole classes (7)",
+    ]

@@ -45,7 +45,7 @@ def explore(
 
     from munkey.core.files import atomic
     from munkey.explore.page import page
-    from munkey.explore.saved_model import HeldRows, contents, shown_of
+    from munkey.explore.saved_model import MemoryRows, contents, page_rows
 
     require_page_of_ours(directory, html)
     with model(directory) as predictor, spinner("looking up"), redirect_stdout(sys.stderr):
@@ -67,9 +67,9 @@ def explore(
         names.append(name)
     read = None
     if pictures:
-        files = {one: records[one].file for one in shown_of(ids, samples).tolist()}
+        files = {one: records[one].file for one in page_rows(ids, samples).tolist()}
         read = pictures_in(files)
-    rows = HeldRows(ids, keys, classes, names)
+    rows = MemoryRows(ids, keys, classes, names)
     text = page(contents(directory.resolve().name, rows, samples, neighbors, read))
     with atomic(html) as temporary:
         temporary.write_text(text, encoding="utf-8")

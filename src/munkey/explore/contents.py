@@ -27,21 +27,23 @@ VIEWS = (
     View(
         "designs",
         "Which design?",
-        "A good design stands at the lower right: it answers most test pictures correctly, and hardly"
-        " differs from its oracle, a model that never saw the forgotten pictures. Larger marks took"
-        " longer to forget.",
+        "A design is a model with its way to forget. The best stand at the lower right: they answer most"
+        " test pictures correctly, and nearly as if they had never seen the forgotten ones. Larger marks"
+        " took longer to forget.",
     ),
     View(
         "samples",
         "Sample by sample",
         "Each column is one forgotten picture, the one that A remembers best at the left. The farther"
-        " A's disk lies above the oracle's dash, the more of that picture A kept.",
+        " A's disk lies above the dash of its oracle, a model that never saw the picture, the more of it"
+        " A kept.",
     ),
     View(
         "map",
         "Map",
-        "Pictures that the encoder finds alike lie close together. Look for forgotten pictures that lie"
-        " among another class; drag over an area, and the other views show its pictures alone.",
+        "Each mark is a picture, and alike pictures lie close together. Look for forgotten pictures"
+        " (ringed) that lie among another class; drag over an area, and the other views show its"
+        " pictures alone.",
         of_model="Samples with similar keys lie close together. Look for samples that lie among another"
         " class: their label may be wrong.",
     ),
@@ -56,13 +58,14 @@ VIEWS = (
     View(
         "requests",
         "Over requests",
-        "Accuracy should not fall as request follows request, whatever is forgotten.",
+        "Does a model stay useful as people withdraw pictures again and again? Its line should stay"
+        " level, near that of its oracle, and its numbers near its oracle's whatever is forgotten.",
     ),
 )
 
 
 @dataclass(frozen=True)
-class ShownSamples:
+class PageSamples:
     """The samples of the page, in the order of every other array. N of them.
 
     names: file names or other labels to show; x, y: their keys in the plane.
@@ -123,7 +126,7 @@ class Contents:
     subtitle: str
     scope: str
     classes: Sequence[str]
-    samples: ShownSamples
+    samples: PageSamples
     projection: str
     is_experiment: bool
     advice: str = ""

@@ -15,8 +15,8 @@ from munkey.data import forget_sets, prepared
 from munkey.data.prepared import Dataset
 from munkey.encoders import keys
 from munkey.evaluation.records import Evaluation
-from munkey.explore.contents import Contents, NearRows, ShownSamples, SystemAnswers
-from munkey.explore.pictures import shown_ids, thumbnails
+from munkey.explore.contents import Contents, NearRows, PageSamples, SystemAnswers
+from munkey.explore.pictures import page_ids, thumbnails
 from munkey.explore.projection import plane
 from munkey.memory import neighbors
 from munkey.report.page import glossary
@@ -40,7 +40,21 @@ EXPLAINED = (
     "Must be stored",
     "±",
 )
+SUBTITLE = (
+    "Some training pictures were to be forgotten. For single pictures, this page compares the answers of"
+    " models before forgetting, after it, and of models that never saw them (oracles); results of the"
+    " run {run}"
+)
+SAMPLINGS = {  # requests that are not random, by the sampling of their forget set
+    "class": "whole classes",
+    "cluster": "groups of look-alikes",
+    "hard": "the hardest pictures",
+    "medium": "pictures of medium difficulty",
+    "easy": "the easiest pictures",
+    "unit": "all pictures of a person or group",
+}
 CELLS = {"TA": "TA", "RA": "RA", "FA": "FA", "MIA": "MIA", "Avg Gap": "gap"}  # metrics by heading
+AUDITED_KINDS = ("rows", "weights")  # of others the share is known without an audit
 FINEST = 65535  # probabilities are stored in 16 bits
 
 
@@ -61,7 +75,7 @@ class ResultFiles:
 
 
 @dataclass(frozen=True)
-class Explored:
+class Experiment:
     """What the experiment is, as its plan says it.
 
     rests_on: how many neighbors a system's answer rests on, for those that have any. requests: of
@@ -78,49 +92,51 @@ class Explored:
     requests: Mapping[str, str]
 
 
-def contents(files: ResultFiles, explored: Explored, settings: ExploreSettings) -> Contents:
+def contents(files: ResultFiles, experiment: Experiment, settings: ExploreSettings) -> Contents:
     """Gather what the page of a data set shows."""
     dataset = prepared.load(files.images.parent)
-    forgotten = {request_key(run): forget_sets.read(Path(run.forget)) for run in explored.runs}
+    forgotten = {}
+    for run in experiment.runs:
+        forgotten[request_key(run)] = forget_sets.read(Path(run.forget))
     standing_in = []
     for key, ids in forgotten.items():
-        if key in explored.near:
-            near = neighbors.read(explored.near[key], ids).first(STANDING_IN).ids
+        if key in experiment.near:
+            near = neighbors.read(experiment.near[key], ids).first(STANDING_IN).ids
             standing_in.append(near[near != NOBODY])
-    ids = shown_ids(dataset.ids, forgotten.values(), standing_in, settings.samples)
+    ids = page_ids(dataset.ids, forgotten.values(), standing_in, settings.samples)
     rows = dataset.rows(ids)
     points = plane(keys.read(files.keyfile, ids).keys)
     pictures = thumbnails(dataset.images[rows]) if settings.pictures else None
-    answers = GatheredAnswers(dataset, ids)
-    for run in explored.runs:
+    positions = {}
+    for key, each in forgotten.items():
+        positions[key] = np.flatnonzero(np.isin(ids, each)).astype(np.int32)
+    near_by_memory = {}
+    for key, path in experiment.near.items():
+        near_by_memory[key] = near_rows(neighbors.read(path, ids).first(settings.neighbors))
+    answers = AnswerTable(dataset, ids)
+    for run in experiment.runs:
         answers.add(run, forgotten[request_key(run)])
     return Contents(
-        title=explored.dataset,
-        subtitle=f"configuration {explored.name}",
+        title=experiment.dataset,
+        subtitle=SUBTITLE.format(run=experiment.name),
         scope=scope_in_words(ids, dataset, forgotten),
         classes=dataset.classes,
-        samples=ShownSamples(ids, dataset.labels[rows], dataset.splits[rows], points.x, points.y),
+        samples=PageSamples(ids, dataset.labels[rows], dataset.splits[rows], points.x, points.y),
         projection=points.words,
         is_experiment=True,
-        advice=advice_of(files, explored),
+        advice=advice_of(files, experiment),
         pictures=pictures,
-        requests=requests_of(explored),
-        seeds=sorted({run.seed for run in explored.runs}),
-        systems=systems_of(explored),
+        requests=requests_of(experiment),
+        seeds=sorted({run.seed for run in experiment.runs}),
+        systems=systems_of(experiment),
         answers=answers.shown,
         counts=answers.counts,
         correct=answers.correct,
-        forgotten={
-            key: np.flatnonzero(np.isin(ids, each)).astype(np.int32)
-            for key, each in forgotten.items()
-        },
-        near={
-            key: near_rows(neighbors.read(path, ids).first(settings.neighbors))
-            for key, path in explored.near.items()
-        },
-        designs=designs_of(files, explored),
+        forgotten=positions,
+        near=near_by_memory,
+        designs=designs_of(files, experiment),
         streams=streams_of(files),
-        words=words_of(explored),
+        words=words_of(experiment),
         commands={"audits": "make audits", "scenarios": "make scenarios", "streams": STREAMS},
     )
 
@@ -138,15 +154,17 @@ def request_key(run: Evaluation) -> str:
     return f"{run.seed}/{request_of(run)}"
 
 
-def requests_of(explored: Explored) -> list[dict[str, Any]]:
+def requests_of(experiment: Experiment) -> list[dict[str, Any]]:
     """The requests to choose from, the main run's first, the largest rate first."""
     from munkey.evaluation.metrics import RANDOM  # heavy, and planning imports this file
 
     requests = {}
-    for run in explored.runs:
+    for run in experiment.runs:
         words = f"{100 * float(run.rate):g} % of the training set"
         if run.case:
-            words = f"scenario {run.case.partition('/')[2]}: {explored.requests[run.case]}"
+            sampling, _, listed = experiment.requests[run.case].partition(" ")
+            drawn = listed or f"{100 * float(run.rate):g} %"
+            words = f"{SAMPLINGS.get(sampling, sampling)} ({drawn})"
         elif run.sampling in RANDOM:
             words = f"{words}, at random"
         else:
@@ -160,10 +178,10 @@ def requests_of(explored: Explored) -> list[dict[str, Any]]:
     return sorted(requests.values(), key=lambda each: (each["case"], -each["rate"]))
 
 
-def words_of(explored: Explored) -> dict[str, str]:
+def words_of(experiment: Experiment) -> dict[str, str]:
     """The meaning of columns and systems, by their names, as the report's glossary has it."""
     names_by_meaning: dict[str, list[str]] = {}
-    for name in (*EXPLAINED, *(row.title for row in explored.rows)):
+    for name in (*EXPLAINED, *(row.title for row in experiment.rows)):
         meaning = glossary.of_column(name)
         if meaning:
             names_by_meaning.setdefault(meaning, []).append(name)
@@ -175,11 +193,14 @@ def words_of(explored: Explored) -> dict[str, str]:
     return words
 
 
-def systems_of(explored: Explored) -> list[dict[str, Any]]:
+def systems_of(experiment: Experiment) -> list[dict[str, Any]]:
     """Every system of the tables: its role, and the original and the oracle that it belongs to."""
-    originals = {row.oracle: row.name for row in explored.rows if row.context}
+    originals = {}
+    for row in experiment.rows:
+        if row.context:
+            originals[row.oracle] = row.name
     systems = []
-    for row in explored.rows:
+    for row in experiment.rows:
         role = "method"
         if row.context:
             role = "original"
@@ -193,7 +214,7 @@ def systems_of(explored: Explored) -> list[dict[str, Any]]:
                 "role": role,
                 "oracle": oracle,
                 "original": originals.get(oracle),
-                "restsOn": explored.rests_on.get(row.name, 0),
+                "restsOn": experiment.rests_on.get(row.name, 0),
             }
         )
     return systems
@@ -218,7 +239,7 @@ def near_rows(near: neighbors.Neighbors) -> NearRows:
     return NearRows(near.ids.astype(fitting).ravel(), near.cosines.ravel(), near.ids.shape[1])
 
 
-class GatheredAnswers:
+class AnswerTable:
     """Answers of systems, gathered one evaluation after the other."""
 
     def __init__(self, dataset: Dataset, ids: np.ndarray) -> None:
@@ -242,7 +263,9 @@ class GatheredAnswers:
             key = f"{run.seed}/{FULL}/{run.method}"
         if key not in self.shown:
             smallest = np.min_scalar_type(len(self.dataset.classes))
-            p_true = of_the_true_class(arrays["logits"][self.rows], self.dataset.labels[self.rows])
+            p_true = true_class_probability(
+                arrays["logits"][self.rows], self.dataset.labels[self.rows]
+            )
             self.shown[key] = SystemAnswers(top[self.rows].astype(smallest), p_true, why)
 
     def _count(self, run: Evaluation, top: np.ndarray, forgotten: np.ndarray) -> None:
@@ -265,7 +288,7 @@ class GatheredAnswers:
         self.correct[f"{request_key(run)}/{run.method}"] = correct
 
 
-def of_the_true_class(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def true_class_probability(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """The softmax probability of each sample's own class, in 1/65535; 0 where it is not a number."""
     shifted = logits.astype(np.float64)
     shifted = np.exp(shifted - shifted.max(axis=1, keepdims=True))
@@ -273,31 +296,33 @@ def of_the_true_class(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.round(np.nan_to_num(p_true) * FINEST).astype(np.uint16)
 
 
-def designs_of(files: ResultFiles, explored: Explored) -> list[dict[str, Any]]:
+def designs_of(files: ResultFiles, experiment: Experiment) -> list[dict[str, Any]]:
     """A line for each design and request: the cells of the tables, and the numbers behind them."""
     main = read_summary(files.main_table)
-    tables = [("", main[main["dataset"] == explored.dataset])]
+    tables = [("", main[main["dataset"] == experiment.dataset])]
     for path in files.scenarios:
         scenarios = read_table(path)
-        tables += [(str(case), part) for case, part in scenarios.groupby("case", sort=False)]
+        for case, part in scenarios.groupby("case", sort=False):
+            tables.append((str(case), part))
     audit = read_table(files.audits[0]) if files.audits else None
     lines = []
     for case, summary in tables:
         for _, part in summary.groupby("rate", sort=False):
             rate = float(part["rate"].iloc[0])
             # An audit has a forget set of its own: its shares stand beside every request.
-            points = frontier.points(part, audit, explored.designs)
+            points = frontier.points(part, audit, experiment.designs)
             request = "/".join(filter(None, [case, f"rate{rate!r}"]))
-            lines += [design_line(point, request) for _, point in points.iterrows()]
+            for _, point in points.iterrows():
+                lines.append(design_line(point, request))
     return lines
 
 
-def advice_of(files: ResultFiles, explored: Explored) -> str:
+def advice_of(files: ResultFiles, experiment: Experiment) -> str:
     """Which design to deploy, as the report says it: at the largest rate."""
     main = read_summary(files.main_table)
     audit = read_table(files.audits[0]) if files.audits else None
-    summary = main[main["dataset"] == explored.dataset]
-    advice = frontier.advice(frontier.points(summary, audit, explored.designs))
+    summary = main[main["dataset"] == experiment.dataset]
+    advice = frontier.advice(frontier.points(summary, audit, experiment.designs))
     return advice.replace("`", "")
 
 
@@ -320,6 +345,7 @@ def design_line(point: Any, request: str) -> dict[str, Any]:
         "n": int(point["n"]),
         "seconds": seconds,
         "shareText": point["share_text"],
+        "audited": point["kind"] in AUDITED_KINDS and point["share_text"] != frontier.NOT_AUDITED,
         "cells": cells,
         **numbers,
     }

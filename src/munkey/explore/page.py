@@ -20,12 +20,12 @@ def page(contents: Contents) -> str:
         "contents": contents,
         "style": Markup((ASSETS / "page.css").read_text(encoding="utf-8")),
         "scripts": [Markup(script) for script in scripts],
-        "data": Markup(embedded(contents)),
+        "data": Markup(contents_json(contents)),
     }
     return render_template(ASSETS / "page.html.j2", values)
 
 
-def embedded(contents: Contents) -> str:
+def contents_json(contents: Contents) -> str:
     """The contents as JSON that can stand in a <script>: no character of it can end the element."""
     text = json.dumps(
         contents, default=as_json, ensure_ascii=False, separators=(",", ":"), allow_nan=False

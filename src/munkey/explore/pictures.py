@@ -15,7 +15,7 @@ COLUMNS = 64  # thumbnails in a row
 LOSSLESS_SIDE = 16  # up to this side PNG is the smaller format, too
 
 
-def shown_ids(
+def page_ids(
     all_ids: np.ndarray, forgotten: Iterable[np.ndarray], near: Iterable[np.ndarray], most: int
 ) -> np.ndarray:
     """The sorted ids of the samples that a page shows, at most `most`.

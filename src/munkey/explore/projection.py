@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 LEAST_FOR_UMAP = 5
+WIDEST_GAP = 0.06  # of the range of a coordinate
 
 
 class Plane(NamedTuple):
@@ -29,11 +30,25 @@ def plane(keys: np.ndarray) -> Plane:
         from munkey.report.figures.projection import umap_2d
 
         points = umap_2d(keys, seed=0)
-        words = "UMAP of the keys: who is near whom can be read, but not distances."
+        points = np.stack([narrow_gaps(points[:, 0]), narrow_gaps(points[:, 1])], axis=1)
+        words = "UMAP of the keys, empty bands narrowed: who is near whom can be read, but not distances."
     else:
         points = _principal(keys)
         words = "The two directions in which the keys vary most (principal components)."
     return Plane(points[:, 0].astype(np.float32), points[:, 1].astype(np.float32), words)
+
+
+def narrow_gaps(values: np.ndarray) -> np.ndarray:
+    """Coordinates (N,) in the same order, with wide gaps between successive ones narrowed.
+
+    UMAP's distances between clusters mean nothing, and one far cluster leaves the others no room.
+    """
+    order = np.argsort(values)
+    steps = np.diff(values[order])
+    narrowed = np.minimum(steps, WIDEST_GAP * np.ptp(values))
+    moved = np.empty(len(values))
+    moved[order] = np.concatenate([[0.0], np.cumsum(narrowed)])
+    return moved
 
 
 def _principal(keys: np.ndarray) -> np.ndarray:

@@ -6,13 +6,13 @@ from typing import NamedTuple
 import numpy as np
 
 from munkey.encoders.keys import Keys
-from munkey.explore.contents import Contents, NearRows, ShownSamples
-from munkey.explore.pictures import shown_ids, thumbnails
+from munkey.explore.contents import Contents, NearRows, PageSamples
+from munkey.explore.pictures import page_ids, thumbnails
 from munkey.explore.projection import plane
 from munkey.memory.neighbors import nearest
 
 
-class HeldRows(NamedTuple):
+class MemoryRows(NamedTuple):
     """The rows of a saved model: ids (N,), ascending, keys (N, d), class and name of each."""
 
     ids: np.ndarray
@@ -21,14 +21,14 @@ class HeldRows(NamedTuple):
     names: Sequence[str]
 
 
-def shown_of(ids: np.ndarray, most: int) -> np.ndarray:
+def page_rows(ids: np.ndarray, most: int) -> np.ndarray:
     """The sorted ids of the rows that the page shows, at most `most`: all, or a sample."""
-    return shown_ids(ids, [], [], most)
+    return page_ids(ids, [], [], most)
 
 
 def contents(
     title: str,
-    rows: HeldRows,
+    rows: MemoryRows,
     most: int,
     depth: int,
     pictures: Mapping[int, np.ndarray] | None = None,
@@ -38,11 +38,10 @@ def contents(
     most: rows to show; depth: neighbors of each, found among all rows; pictures: by id, where they
     can be read; None shows none at all.
     """
-    shown = shown_of(rows.ids, most)
+    shown = page_rows(rows.ids, most)
     places = np.searchsorted(rows.ids, shown)
-    every_class = sorted(set(rows.classes))
-    number_of = {name: number for number, name in enumerate(every_class)}
-    labels = np.array([number_of[rows.classes[place]] for place in places], dtype=np.int64)
+    every_class, numbers = np.unique(np.array(rows.classes, dtype=object), return_inverse=True)
+    labels = numbers[places].astype(np.int64)
     # Rows of a saved estimator need not have length 1; a cosine is of directions.
     lengths = np.linalg.norm(rows.keys, axis=1, keepdims=True).clip(min=1e-12)
     unit_keys = np.ascontiguousarray(rows.keys / lengths, dtype=np.float32)
@@ -62,8 +61,8 @@ def contents(
         title=title,
         subtitle="what the memory of a saved model holds now",
         scope=scope,
-        classes=every_class,
-        samples=ShownSamples(
+        classes=every_class.tolist(),
+        samples=PageSamples(
             shown,
             labels,
             np.full(len(shown), "held"),

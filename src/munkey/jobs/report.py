@@ -187,7 +187,7 @@ def page(page: Path, template: Path, files: PageFiles, shown: Shown) -> None:
 def explore(
     page: Path,
     files: experiment.ResultFiles,
-    explored: experiment.Explored,
+    explored: experiment.Experiment,
     settings: ExploreSettings,
 ) -> None:
     """Make the page of one data set on which single samples are looked at."""

@@ -201,6 +201,36 @@ function colored(kind, color) {
   return made;
 }
 
+const RULER = document.createElement("canvas").getContext("2d");
+RULER.font = "12px system-ui, sans-serif";
+
+// Names every point of a chart, the first ones first. A name stands where it covers no mark and no other name: as near
+// as it can, at the right if there is room; a line joins it to its point where it is far. points: x, y, r and words.
+function nameAll(svg, points) {
+  const [width, height] = ["width", "height"].map((name) => Number(svg.getAttribute(name)));
+  const boxes = points.map(({ x, y, r }) => [x - r, y - r, x + r, y + r]);
+  const overlap = (one, other) => Math.max(0, Math.min(one[2], other[2]) - Math.max(one[0], other[0])) * Math.max(0, Math.min(one[3], other[3]) - Math.max(one[1], other[1]));
+  const places = [4, 12, 22, 34, 48, 64, 82, 102, 124].flatMap((away) => d3.range(16).map((turn) => ({ away, angle: ([0, -1, 1, -2, 2, -3, 3, -4, 4, -5, 5, -6, 6, -7, 7, 8][turn] * Math.PI) / 8 })));
+  const group = d3.select(svg).append("g").attr("class", "names").attr("pointer-events", "none");
+  for (const { x, y, r, words } of points) {
+    const half = RULER.measureText(words).width / 2 + 2;
+    const candidates = places.map(({ away, angle }) => {
+      const cx = x + Math.cos(angle) * (r + away + half);
+      const cy = y + Math.sin(angle) * (r + away + 7);
+      return { away, cx, cy, box: [cx - half, cy - 7, cx + half, cy + 7] };
+    }).filter(({ box }) => box[0] >= 0 && box[2] <= width && box[1] >= 18 && box[3] <= height - 44);
+    const best = candidates.find(({ box }) => !boxes.some((other) => overlap(box, other))) ?? d3.least(candidates, ({ box }) => d3.sum(boxes, (other) => overlap(box, other)));
+    if (!best) continue;
+    boxes.push(best.box);
+    if (best.away > 4) {
+      const edge = [Math.max(best.box[0], Math.min(x, best.box[2])), Math.max(best.box[1], Math.min(y, best.box[3]))];
+      group.append("line").attr("x1", x).attr("y1", y).attr("x2", edge[0]).attr("y2", edge[1]).attr("stroke", "var(--muted)").attr("stroke-width", 1);
+    }
+    group.append("text").attr("x", best.cx).attr("y", best.cy).attr("dy", "0.35em").attr("text-anchor", "middle").attr("fill", "currentColor")
+      .attr("stroke", "var(--back)").attr("stroke-width", 3).attr("paint-order", "stroke").text(words);
+  }
+}
+
 // ---------------------------------------------------------------- the bar of choices
 
 const chosenSystems = () => `A: ${title(state.a)}, B: ${title(state.b)}`;
@@ -217,7 +247,7 @@ function choices() {
   const listed = methods.map((each) => [each.name, each.title]);
   form.replaceChildren(...[
     pick("seed", "Seed (of single pictures)", contents.seeds.map((each) => [String(each), String(each)])),
-    pick("request", "Forgotten", contents.requests.map((each) => [each.key, each.words])),
+    pick("request", "Forgotten", contents.requests.map((each) => [each.key, each.words]), "request"),
     pick("a", "Method A", listed, "a"),
     pick("b", "Method B", listed, "b"),
     pick("class", "Class", [["", "all classes"], ...contents.classes.map((each, label) => [String(label), each])]),
@@ -238,20 +268,15 @@ VIEWS.designs = {
   draw(body) {
     const lines = contents.designs.filter((each) => each.request === state.request);
     const audited = lines.some((each) => each.kind === "weights" && each.share !== null);
+    const wasAudited = lines.some((each) => each.audited);
     const y = audited ? "share" : "gap";
     const drawn = lines.filter((each) => each.TA !== null && each[y] !== null);
     const side = body.dataset.side ?? "a";
     const colorOf = (each) => each.name === state.a ? "var(--a)" : each.name === state.b ? "var(--b)" : "var(--before)";
     const bars = drawn.map((each) => ({ ...each, low: audited ? each.share_low : Math.max(0, each.gap - each.gap_sd), high: audited ? each.share_high : each.gap + each.gap_sd }));
     const n = lines[0]?.n ?? 0;
-    // A name is left out where it would lie on another; A and B are named first. All are in the table.
-    const [wide, high] = [d3.extent(drawn, (each) => each.TA), d3.extent(drawn, (each) => each[y])].map(([low, top]) => top - low || 1);
-    const labeled = [];
-    for (const each of d3.sort(drawn, (one) => one.name !== state.a && one.name !== state.b)) {
-      if (!labeled.some((other) => Math.abs(other.TA - each.TA) < (80 / widthOf(body)) * wide && Math.abs(other[y] - each[y]) < 0.05 * high)) labeled.push(each);
-    }
     const svg = chart({
-      width: widthOf(body), height: 420, marginLeft: 50, marginRight: 90, grid: true,
+      width: widthOf(body), height: 420, marginLeft: 50, marginRight: 30, grid: true,
       x: { label: "test accuracy [%] →", nice: true },
       y: { label: audited ? "↑ residual share: left of what was forgotten [%]" : "↑ Avg Gap, the distance to the oracle [points]", nice: true },
       r: { range: [4, 16], type: "sqrt" }, symbol: { legend: false },
@@ -260,9 +285,11 @@ VIEWS.designs = {
         Plot.ruleY(bars.filter((each) => each.TA_sd !== null), { y, x1: (each) => each.TA - each.TA_sd, x2: (each) => each.TA + each.TA_sd, stroke: colorOf, strokeOpacity: 0.6 }),
         Plot.dot(drawn, { x: "TA", y, r: (each) => each.seconds ?? 0, symbol: (each) => KINDS[each.kind][0], fill: colorOf, fillOpacity: 0.65, stroke: colorOf,
           title: (each) => `${each.title}: test accuracy ${each.cells.TA}, ${audited ? `residual share ${each.shareText}` : `Avg Gap ${each.cells["Avg Gap"]}`}, ${each.cells.Seconds} s` }),
-        Plot.text(labeled, { x: "TA", y, text: "title", dx: 10, dy: -8, textAnchor: "start", fill: "currentColor", stroke: "var(--back)", strokeWidth: 3 }),
       ],
     }, `${drawn.length} designs by test accuracy and ${audited ? "residual share" : "Avg Gap"}; the table below has the numbers`);
+    const scales = Object.fromEntries(["x", "y", "r"].map((name) => [name, drawn.length ? svg.scale(name) : null]));
+    const chosenFirst = d3.sort(drawn, (one) => one.name !== state.a && one.name !== state.b);
+    nameAll(svg, chosenFirst.map((each) => ({ x: scales.x.apply(each.TA), y: scales.y.apply(each[y]), r: scales.r.apply(each.seconds ?? 0), words: each.title })));
     svg.classList.add("clickable");
     const clickable = drawn.filter((each) => each.kind !== "anew");
     svg.addEventListener("click", (event) => {
@@ -270,12 +297,12 @@ VIEWS.designs = {
       const nearest = d3.least(clickable, (each) => Math.hypot(svg.scale("x").apply(each.TA) - px, svg.scale("y").apply(each[y]) - py));
       if (nearest) choose({ [body.dataset.side ?? "a"]: nearest.name }, `${nearest.title} is chosen. ${chosenSystems()}`);
     });
-    const sideButton = (name, words) => element("button", { type: "button", "aria-pressed": String(side === name),
+    const sideButton = (name, words) => element("button", { type: "button", class: name, "aria-pressed": String(side === name),
       onclick: () => { body.dataset.side = name; redraw("designs"); } }, words);
     const heads = ["Design", "", "TA [%]", "RA [%]", "FA [%]", "MIA [%]", "Avg Gap", "residual share [%]", "Seconds", "Must be stored"];
     const rows = lines.map((each) => ({
       kind: each.name === state.a ? "a" : each.name === state.b ? "b" : "",
-      cells: [each.title, each.kind === "anew" ? "" : element("span", {}, ...["a", "b"].map((name) => element("button", { type: "button", "aria-label": `${each.title} as ${name.toUpperCase()}`,
+      cells: [each.title, each.kind === "anew" ? "" : element("span", {}, ...["a", "b"].map((name) => element("button", { type: "button", class: name, "aria-label": `${each.title} as ${name.toUpperCase()}`,
         "aria-pressed": String(state[name] === each.name), onclick: () => choose({ [name]: each.name }, chosenSystems()) }, name.toUpperCase()))),
       each.cells.TA, each.cells.RA, each.cells.FA, each.cells.MIA, each.cells["Avg Gap"], each.shareText, each.cells.Seconds, each.stored],
     }));
@@ -285,8 +312,8 @@ VIEWS.designs = {
       element("ul", { class: "legend" }, ...Object.entries(KINDS).filter(([kind]) => drawn.some((each) => each.kind === kind)).map(([, [symbol, words]]) => element("li", {}, symbolOf(symbol), ` ${words}`))),
       element("div", { class: "wide" }, svg),
       element("p", { class: "note" }, `Means over n = ${n} seed${n === 1 ? "" : "s"}; bars: ± one standard deviation`
-        + (audited ? "; upright: the 95 % interval of the share, which an audit measured on forget sets of its own." : ". No audit ran, so how much is left is not known; this measures it: "),
-        audited ? null : element("code", {}, contents.commands.audits)),
+        + (audited ? "; upright: the 95 % interval of the share, which an audit measured on forget sets of its own." : wasAudited ? ". An audit ran, but could not measure how much is left: the table says why." : ". No audit ran, so how much is left is not known; this measures it: "),
+        audited || wasAudited ? null : element("code", {}, contents.commands.audits)),
       tableOf(heads, rows, "Designs: the numbers of the main table"),
     );
   },
@@ -325,7 +352,7 @@ function chosenSample(list = keptByA()) {
 
 function drawColumns(body, list) {
   const series = [
-    ["before A", systems.get(state.a)?.original, "circle", "var(--before)"],
+    ["before forgetting (original of A)", systems.get(state.a)?.original, "circle", "var(--before)"],
     [`after A, ${title(state.a)}`, state.a, "circle", "var(--a)"],
     [`after B, ${title(state.b)}`, state.b, "triangle", "var(--b)"],
     [`oracle of A, which never saw it`, systems.get(state.a)?.oracle, "dash", "var(--oracle)"],
@@ -388,6 +415,8 @@ function markColumn(body, list) {
   d3.select(svg).append("rect").attr("class", "chosen").attr("x", x - 4).attr("width", 8).attr("y", svg.scale("y").apply(100)).attr("height", svg.scale("y").apply(0) - svg.scale("y").apply(100))
     .attr("fill", "none").attr("stroke", "var(--accent)").attr("stroke-width", 2).attr("pointer-events", "none");
   range.value = rank + 1;
+  const columns = body.querySelector(".columns"); // on a phone a part of them is seen: the part with the chosen one
+  columns.scrollLeft = x - columns.clientWidth / 2;
   range.setAttribute("aria-valuetext", `${nameOf(chosen)}, class ${className(samples.labels[chosen])}, A keeps ${points(list[rank].kept)} points`);
   body.querySelectorAll(".kept .sample").forEach((each) => each.setAttribute("aria-pressed", String(each.dataset.sample === String(samples.ids[chosen]))));
 }
@@ -575,12 +604,12 @@ VIEWS.neighbors = {
     if (!body.querySelector(".alike") || body.dataset.key !== key) {
       body.dataset.key = key;
       const svg = chart({
-        width: widthOf(body), height: 180, marginLeft: 50, x: { label: `similarity to the nearest ${contents.is_experiment ? "remaining picture" : "other sample"} (cosine, 1: the same key) →` }, y: { label: `↑ ${NOUN}`, grid: true },
+        width: widthOf(body), height: 180, marginLeft: 50, x: { label: "similarity to the nearest (cosine) →" }, y: { label: `↑ ${NOUN}`, grid: true },
         marks: [Plot.rectY(alike, Plot.binX({ y: "count" }, { x: (each) => each.near.cosine, fill: "var(--a)", thresholds: 30 })), Plot.ruleY([0])],
       }, `How similar the nearest remaining picture is, for ${alike.length} pictures`);
       const about = contents.is_experiment ? "forgotten pictures, by their nearest look-alike that stays" : "samples of the memory, by their nearest other";
       body.replaceChildren(element("div", { class: "two" }), element("h3", {}, contents.is_experiment ? "Look-alikes that stay" : "Nearest pairs"), element("div", { class: "wide" }, svg),
-        element("p", { class: "note" }, `n = ${alike.length} ${about}. The closest pairs:`), element("ul", { class: "pictures alike" }));
+        element("p", { class: "note" }, `n = ${alike.length} ${about}. Similarity: the cosine of both keys; 1: the same key. The closest pairs:`), element("ul", { class: "pictures alike" }));
     }
     body.querySelector(".alike").replaceChildren(...alike.slice(0, 10).map(({ i: each, near }) => sampleButton(samples.ids[each], [`like #${near.id}`, near.cosine.toFixed(3)])));
     body.querySelector(".two").replaceChildren(...(i === null || i === undefined ? [element("p", {}, "Choose a picture.")] : neighborRows(i, memory)));
@@ -623,14 +652,21 @@ VIEWS.requests = {
     const wanted = new Set([state.a, state.b, systems.get(state.a)?.oracle, systems.get(state.b)?.oracle]);
     const curves = contents.streams.filter((each) => wanted.has(each.name));
     if (curves.length) {
-      const colorOf = (name) => name === state.a ? "var(--a)" : name === state.b ? "var(--b)" : "var(--before)";
-      parts.push(element("div", { class: "wide" }, chart({
-        width: widthOf(body), height: 320, marginLeft: 50, marginRight: 110, x: { label: "requests →" }, y: { label: "↑ test accuracy [%]", grid: true },
-        marks: [
-          Plot.lineY(curves, { x: "done", y: "TA", z: (each) => `${each.name} ${each.seed}`, stroke: (each) => colorOf(each.name), strokeOpacity: 0.7 }),
-          Plot.text(curves, Plot.selectLast({ x: "done", y: "TA", z: "name", text: "title", dx: 6, textAnchor: "start" })),
-        ],
-      }, "Test accuracy after each request, for A, B and their oracles")), element("p", { class: "note" }, "A line for each trained model."));
+      const colorOf = (name) => name === state.a || name === systems.get(state.a)?.oracle ? "var(--a)" : "var(--b)";
+      const isOracle = (each) => systems.get(each.name)?.role === "oracle";
+      const means = d3.rollups(curves, (some) => ({ ...some[0], TA: d3.mean(some, (each) => each.TA) }), (each) => each.name, (each) => each.done)
+        .flatMap(([, steps]) => steps.map(([, each]) => each)).sort((one, other) => one.done - other.done);
+      const models = d3.max(d3.rollups(curves, (some) => new Set(some.map((each) => each.seed)).size, (each) => each.name), ([, count]) => count);
+      const last = d3.max(curves, (each) => each.done);
+      const lines = (some, z, opacity, strokeWidth) => [false, true].map((oracles) => Plot.lineY(some.filter((each) => isOracle(each) === oracles),
+        { x: "done", y: "TA", z, stroke: (each) => colorOf(each.name), strokeOpacity: opacity, strokeWidth, strokeDasharray: oracles ? "5 4" : null }));
+      const svg = chart({
+        width: widthOf(body), height: 360, marginLeft: 50, marginRight: 110, x: { label: "requests so far →", ticks: d3.range(last + 1).filter((each) => each % Math.ceil((last + 1) / 12) === 0), tickFormat: "d" }, y: { label: "↑ test accuracy [%]", grid: true },
+        marks: [...lines(curves, (each) => `${each.name} ${each.seed}`, 0.25, 1), ...lines(means, "name", 1, 2.5)],
+      }, "Test accuracy after each request, for A, B and their oracles");
+      const ends = means.filter((each) => each.done === d3.max(means.filter((one) => one.name === each.name), (one) => one.done));
+      nameAll(svg, ends.map((each) => ({ x: svg.scale("x").apply(each.done), y: svg.scale("y").apply(each.TA), r: 2, words: each.title })));
+      parts.push(element("div", { class: "wide" }, svg), element("p", { class: "note" }, `Bold: mean over n = ${models} trained models; thin: each of them. Dashed: the oracle of the same color, trained anew without what was forgotten so far.`));
     } else {
       parts.push(element("p", {}, contents.streams.length ? "A and B did not take part in the stream." : "No stream of requests was run. ", element("code", {}, contents.commands.streams), " runs one."));
     }
@@ -639,7 +675,7 @@ VIEWS.requests = {
       const line = contents.designs.find((each) => each.request === request.key && each.name === state[side]);
       return { kind: side, cells: [request.words, `${side.toUpperCase()}, ${title(state[side])}`, ...["TA", "FA", "MIA", "Avg Gap", "Seconds"].map((each) => line?.cells[each] ?? "–")] };
     }));
-    parts.push(element("h3", {}, "Request by request"), tableOf(heads, rows, "A and B after each request that was run"));
+    parts.push(element("h3", {}, "Kinds of requests, each on its own"), element("p", { class: "note" }, `Mean ± one standard deviation over n = ${contents.seeds.length} seed${contents.seeds.length === 1 ? "" : "s"}. A good method's numbers are near its oracle's, whatever is forgotten: its Avg Gap is small.`), tableOf(heads, rows, "A and B after each kind of request that was run"));
     if (!contents.requests.some((each) => each.case)) parts.push(element("p", {}, "Only random requests were run. ", element("code", {}, contents.commands.scenarios), " forgets a class, look-alikes and the hardest pictures."));
     body.replaceChildren(...parts);
   },
