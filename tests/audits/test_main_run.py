@@ -9,15 +9,18 @@ import pytest
 import torch
 
 from munkey.audits.evidence import Answers
-from munkey.audits.main_run import STORAGE_COLUMNS, attack_lines, storage_lines
+from munkey.audits.main_run import STORAGE_COLUMNS, attack_lines, exactness, storage_lines
 from munkey.audits.registry import AUDITS, Refused
 from munkey.core.files import write_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
+from munkey.encoders.keys import Keys
 from munkey.evaluation.records import Evaluation
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.models import system
 from munkey.models.family import FittedArchitecture, System
+from tests.conftest import unit_rows
+from tests.models.inputs import SECTIONS, fitted
 
 IDS, FORGOTTEN = np.arange(100, 120), np.array([103, 110, 119])
 Search = Callable[[ExemplarMemory], list[dict[str, object]]]
@@ -41,7 +44,7 @@ def search(memory: ExemplarMemory, tmp_path: Path) -> Search:
 
     def run_search(left: ExemplarMemory) -> list[dict[str, object]]:
         for file, held in zip(files, (memory, left), strict=True):
-            system.save(file, System("knn", FittedArchitecture(3, 12, {}), None, held))
+            system.save(file, System("knn", FittedArchitecture(3, 12, SECTIONS["knn"]), None, held))
         key = {"dataset": "digits", "rate": "0.1", "seed": 0, "method": "munkey", "title": "MUNKEY"}
         return storage_lines({"key": key, "files": files, "forget": str(tmp_path / "forget.csv")})
 
@@ -57,6 +60,42 @@ def test_all_is_found_before_deletion_and_nothing_after_it(search: Search, memor
     found = numbers(lines, "ids", "ids_of", "rows", "rows_of")
     assert found == [["original", 3, 3, 6, 6], ["unlearned", 0, 3, 0, 6]]
     assert all(line["title"] == "MUNKEY" and set(line) <= set(STORAGE_COLUMNS) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("family", "settings", "said"),
+    [
+        ("lda", {}, "exact given alpha and temperature"),
+        ("lda", {"alpha": "auto"}, "exact given temperature"),
+        ("lda", {"alpha": "auto", "temperature": "auto"}, "exact"),
+        ("ncm", {"temperature": "auto"}, "exact"),
+        ("knn", {}, "exact given k and vote and temperature"),
+        ("ranpac", {"lam": "auto", "temperature": "auto"}, "exact"),
+        ("krr", {"temperature": "auto"}, "exact given lam"),
+        ("newton", {}, None),
+    ],
+    ids=str,
+)
+def test_the_search_says_whether_a_deletion_is_exact_or_so_given_constants(
+    family, settings, said, tmp_path
+):
+    keys = Keys(IDS, unit_rows(20, 12))
+    held = fitted(family, keys, np.arange(20) % 3, **settings)
+    assert exactness(held) == said
+    if said is None:
+        return
+    left = fitted(
+        family,
+        Keys(np.delete(IDS, [3, 10, 19]), np.delete(keys.keys, [3, 10, 19], axis=0)),
+        np.delete(np.arange(20) % 3, [3, 10, 19]),
+        **settings,
+    )
+    files = [str(tmp_path / f"{name}.safetensors") for name in ("original", "unlearned")]
+    for file, made in zip(files, (held, left), strict=True):
+        system.save(file, made)
+    forget_sets.write(tmp_path / "forget.csv", FORGOTTEN)
+    lines = storage_lines({"key": {}, "files": files, "forget": str(tmp_path / "forget.csv")})
+    assert numbers(lines, "rows", "deletion") == [["original", 3, said], ["unlearned", 0, said]]
 
 
 def test_labels_are_not_looked_for(search: Search, memory: ExemplarMemory):

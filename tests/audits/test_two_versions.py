@@ -13,7 +13,7 @@ from munkey.encoders.keys import Keys
 from munkey.memory.neighbors import nearest
 from munkey.unlearn.contract import METHODS
 from tests.conftest import unit_rows
-from tests.models.inputs import fitted
+from tests.models.inputs import EXACT, fitted
 
 COUNT, CLASSES = 60, 3
 IDS = 5 + 2 * np.arange(COUNT + 15)
@@ -41,7 +41,7 @@ def lines(name: str, depth: int = 8, **changes) -> list[dict]:
     )
 
 
-@pytest.mark.parametrize("family", ["lda", "ncm"])
+@pytest.mark.parametrize("family", ["lda", "ncm", "ranpac"])
 def test_the_weights_of_a_linear_head_name_who_was_deleted_alone(family):
     found = {(line["attacker"], line["batch"]): line for line in lines(family)}
     assert found["weights", 1]["precision"] > 90
@@ -49,7 +49,7 @@ def test_the_weights_of_a_linear_head_name_who_was_deleted_alone(family):
     assert {batch for _, batch in found} == {1, 10}  # 100 are more than half of all
 
 
-@pytest.mark.parametrize("family", ["lda", "ncm", "knn"])
+@pytest.mark.parametrize("family", EXACT)
 def test_two_versions_that_differ_in_nothing_name_by_chance(family):
     for line in lines(family, run=lambda system, request, settings: system):
         assert line["precision"] == pytest.approx(line["chance"])

@@ -14,13 +14,12 @@ from munkey.deploy.model.export import export
 from tests.deploy.inputs import IDS, result_in
 from tests.deploy.model.test_head import with_head
 from tests.deploy.uses import Elsewhere, PictureUses, Uses
+from tests.estimators.inputs import EXACT
 
 # family, seed, steps: before, the seeds of LDA and NCM found a row that was taken out of sums it
 # was not in
-QUICK = [(family, seed, 60) for family in ("lda", "ncm", "knn") for seed in (1, 2)] + [
-    ("munkey", 1, 6)
-]
-LONG = [(family, seed, 400) for family in ("lda", "ncm", "knn") for seed in range(1000, 1004)]
+QUICK = [(family, seed, 60) for family in EXACT for seed in (1, 2)] + [("munkey", 1, 6)]
+LONG = [(family, seed, 400) for family in EXACT for seed in range(1000, 1004)]
 LONG += [("munkey", seed, 40) for seed in range(1000, 1004)]
 
 

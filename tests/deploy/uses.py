@@ -18,7 +18,7 @@ import numpy as np
 import uvicorn
 from PIL import Image
 
-from munkey import ForgettingKNN, ForgettingLDA, ForgettingNCM, MunkeyClassifier
+from munkey import MunkeyClassifier
 from munkey.deploy.http.bodies import RequestLimits
 from munkey.deploy.http.service import application
 from munkey.deploy.model.prediction import softmax
@@ -27,13 +27,9 @@ from munkey.encoders import embedded
 from munkey.encoders.keys import Keys, normalize_rows
 from munkey.memory.neighbors import nearest
 from munkey.models.family import FAMILIES, FittedArchitecture, Retrieval
+from tests.estimators.inputs import EXACT
 
-KINDS = {
-    "lda": ForgettingLDA,
-    "ncm": ForgettingNCM,
-    "knn": ForgettingKNN,
-    "munkey": MunkeyClassifier,
-}
+KINDS = {**EXACT, "munkey": MunkeyClassifier}
 TOKEN = "a token for these tests"
 HEADERS = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}
 WIDTH = 5

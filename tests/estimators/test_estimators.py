@@ -28,22 +28,8 @@ from munkey.deploy.errors import PictureError, UnreadableModelError
 from munkey.deploy.store.errors import ClosedMemoryError
 from munkey.deploy.store.store import Store
 from munkey.encoders.keys import normalize_rows
+from tests.estimators.inputs import KINDS
 
-
-class RanPAC(munkey.ForgettingRanPAC):
-    """With few features, which are quick to solve for."""
-
-    def __init__(self, features=50, seed=0, lam="auto", temperature="auto"):
-        super().__init__(features, seed, lam, temperature)
-
-
-KINDS = (
-    munkey.ForgettingLDA,
-    munkey.ForgettingNCM,
-    munkey.ForgettingKNN,
-    RanPAC,
-    munkey.ForgettingKRR,
-)
 each = pytest.mark.parametrize("kind", KINDS)
 # they take numpy's arrays alone; the check runs only where an environment asks for it
 SKIPPED = {"check_array_api_input"}

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from munkey import (
-    ForgettingKNN,
     ForgettingLDA,
     ForgettingNCM,
     MunkeyClassifier,
@@ -24,13 +23,14 @@ from munkey import (
 from munkey.deploy.errors import UnreadableModelError
 from munkey.deploy.store.errors import LockedMemoryError
 from munkey.estimators import handle
+from tests.estimators.inputs import KINDS
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.normal(size=(40, 5)) + 2 * np.eye(5)[np.arange(40) % 3]
 Y = np.array(["ant", "bee", "cat"])[np.arange(40) % 3]
 UNITS = [f"patient {row % 4}" for row in range(40)]  # too long to be among random bytes
 QUERIES = GENERATOR.normal(size=(6, 5))
-each = pytest.mark.parametrize("kind", [ForgettingLDA, ForgettingNCM, ForgettingKNN])
+each = pytest.mark.parametrize("kind", KINDS)
 
 
 def content(folder) -> bytes:

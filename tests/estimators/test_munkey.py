@@ -1,6 +1,7 @@
 """A classifier of pictures: fitted, it is a deployed directory, and scikit-learn's tools take it."""
 
 import pickle
+import re
 import subprocess
 import sys
 import time
@@ -15,10 +16,12 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 
-from munkey import ForgettingNCM, MunkeyClassifier, Predictor
+import munkey
+from munkey import MunkeyClassifier, Predictor
 from munkey.deploy.errors import PictureError, UnknownNamesError, UnreadableModelError
 from munkey.estimators import munkey as module
 from tests.conftest import ROOT
+from tests.estimators.inputs import EXACT
 
 TINY = {
     "key_size": 32,
@@ -178,13 +181,19 @@ def test_what_it_cannot_do_is_said_before_any_picture_is_read(tmp_path):
     ):
         with pytest.raises(NotFittedError):
             do()
-    with pytest.raises(ValueError, match="must be one of munkey, knn, lda, ncm"):
+    with pytest.raises(ValueError, match="must be one of munkey, knn, lda, ncm, ranpac, krr"):
         MunkeyClassifier(family="vit").fit("no pictures", [1])
     with pytest.raises(ValueError, match="p_image"):
         MunkeyClassifier(p_image=2.0).fit("no pictures", [1])
-    ForgettingNCM().fit([[1.0, 0.0], [0.0, 1.0]], [0, 1]).save(tmp_path / "rows")
-    with pytest.raises(UnreadableModelError, match="load it with ForgettingLDA"):
+
+
+@pytest.mark.parametrize("family", EXACT)
+def test_a_model_of_rows_is_loaded_with_the_estimator_that_is_named(family, tmp_path):
+    EXACT[family]().fit([[1.0, 0.0], [0.0, 1.0]], [0, 1]).save(tmp_path / "rows")
+    with pytest.raises(UnreadableModelError) as refused:
         MunkeyClassifier.load(tmp_path / "rows")
+    named = re.search(r"load it with (\w+)", str(refused.value))
+    assert getattr(munkey, named[1]).load(tmp_path / "rows").family == family
 
 
 def test_scikit_learns_tools_take_it_and_files(tmp_path):

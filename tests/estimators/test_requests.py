@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 import munkey
 from munkey import InvalidRequestError, Predictor, RequestError, UnknownRowsError, UsedIdError
 from munkey.cli.app import app
-from munkey.estimators import classifier, exact, names, pictures
+from munkey.estimators import classifier, exact, names, pictures, ridge
 from munkey.estimators import munkey as of_pictures
 from tests.data.inputs import picture
+from tests.estimators.inputs import KINDS
 
-KINDS = (munkey.ForgettingLDA, munkey.ForgettingNCM, munkey.ForgettingKNN)
 each = pytest.mark.parametrize("kind", KINDS)
 GENERATOR = np.random.default_rng(0)
 N = 40
@@ -362,7 +362,7 @@ def test_pictures_are_named_in_the_same_ways(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "module", [classifier, exact, names, pictures, of_pictures], ids=lambda one: one.__name__
+    "module", [classifier, exact, names, pictures, ridge, of_pictures], ids=lambda one: one.__name__
 )
 def test_the_examples_in_docstrings_give_what_they_show(module):
     assert doctest.testmod(module).failed == 0

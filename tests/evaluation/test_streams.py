@@ -13,7 +13,7 @@ from munkey.memory.neighbors import nearest
 from munkey.models.family import FAMILIES, Retrieval, System
 from munkey.settings import InferenceSettings
 from tests.conftest import VIT, generator, lively, unit_rows
-from tests.models.inputs import DATA, QUERIES, answered, fitted, seven_samples
+from tests.models.inputs import DATA, EXACT, QUERIES, answered, fitted, seven_samples
 from tests.unlearn.world import original, same, tensors
 
 SPLIT = ForgetSplit(np.arange(100, 150), np.arange(20))
@@ -94,7 +94,7 @@ def asker(**inference: object) -> Asker:
     return Asker(dataset, QUERIES, {"data": DATA.model_dump(), "inference": inference}, 4, "cpu")
 
 
-@pytest.mark.parametrize("name", ["knn", "lda"])
+@pytest.mark.parametrize("name", EXACT)
 def test_a_system_is_asked_about_every_sample_with_what_was_added_in_its_memory(name: str):
     ask, samples = asker(), seven_samples()
     part, whole = (
@@ -119,7 +119,7 @@ def test_a_memory_is_asked_as_the_parameters_say_and_a_system_without_one_about_
     np.testing.assert_array_equal(ask.answers(plain, samples.ids[:3]), answered(plain, samples))
 
 
-@pytest.mark.parametrize("name", ["knn", "lda", "ncm"])
+@pytest.mark.parametrize("name", EXACT)
 def test_what_is_fitted_answers_as_if_additions_had_always_been_there(name: str):
     ids, labels = np.arange(40), np.arange(40) % 3
     keys, added = unit_rows(40, 8), np.isin(ids, [3, 7, 39])

@@ -8,7 +8,16 @@ from munkey.data.resample import resize
 from munkey.encoders.keys import Keys
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.memory.neighbors import Neighbors, nearest, without_self
-from munkey.models.family import FAMILIES, MemberKeys, Recipe, Retrieval, System, Trained, Training
+from munkey.models.family import (
+    FAMILIES,
+    FittedFamily,
+    MemberKeys,
+    Recipe,
+    Retrieval,
+    System,
+    Trained,
+    Training,
+)
 from munkey.settings import DataSettings
 from tests.conftest import image_set, unit_rows
 
@@ -26,6 +35,10 @@ SECTIONS = {
     "krr": {"lam": 0.1, "temperature": 0.2, "pixels": 0, "sigma": 0.4, "share": 0.5},
     "newton": {"lam": 0.01, "sigma": 0.1},
 }
+# the families whose deletion gives the oracle, to the bit
+EXACT = [
+    name for name in FAMILIES if isinstance(FAMILIES[name], FittedFamily) and FAMILIES[name].exact
+]
 
 
 def quiet(_):

@@ -20,7 +20,7 @@ from munkey.models.networks.calibration import loss_and_temperature
 from munkey.models.networks.closed_form import best_penalty, leave_one_out, ridge_left_out_logits
 from munkey.models.networks.kernel_ridge import Kernel
 from tests.conftest import unit_rows
-from tests.models.inputs import SECTIONS, answered, fitted
+from tests.models.inputs import EXACT, SECTIONS, answered, fitted
 
 WIDTH, CLASSES = 6, 4
 IDS = 3 + 2 * np.arange(40)
@@ -386,7 +386,7 @@ def test_lda_of_classes_that_do_not_spread_is_the_nearest_mean():
         np.testing.assert_allclose(lda - np.log(1 / 4), ncm, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["knn", "lda", "ncm"])
+@pytest.mark.parametrize("name", [name for name in EXACT if FAMILIES[name].tried])
 def test_what_a_search_tries_differs_and_may_stand_in_params(name):
     family = FAMILIES[name]
     names, values = zip(*family.tried, strict=True)

@@ -13,7 +13,7 @@ from munkey.models.family import FAMILIES, System
 from munkey.models.networks.sisa import SisaArchitecture
 from munkey.models.system import load, save
 from tests.conftest import MUNKEY, VIT, generator, lively, unit_rows
-from tests.models.inputs import fitted
+from tests.models.inputs import EXACT, fitted
 
 
 def systems(munkey_system):
@@ -24,12 +24,12 @@ def systems(munkey_system):
         "sisa": System("sisa", sisa, lively(FAMILIES["sisa"].build(sisa, None))),
         **{
             name: fitted(name, Keys(np.array([3, 5, 9]), unit_rows(3, 4)), [0, 2, 1])
-            for name in ("knn", "lda")
+            for name in EXACT
         },
     }
 
 
-@pytest.mark.parametrize("family", ["vit", "munkey", "sisa", "knn", "lda"])
+@pytest.mark.parametrize("family", ["vit", "munkey", "sisa", *EXACT])
 def test_a_system_loads_as_it_was_saved(munkey_system, tmp_path, family):
     original = systems(munkey_system)[family]
     save(tmp_path / "s.safetensors", original)
@@ -100,7 +100,7 @@ def test_a_file_of_another_family_is_refused(munkey_system, tmp_path):
         load(tmp_path / "s.safetensors", VIT)
 
 
-@pytest.mark.parametrize("family", ["vit", "munkey", "knn"])
+@pytest.mark.parametrize("family", ["vit", "munkey", *EXACT])
 def test_all_that_a_system_computes_with_goes_to_a_device(munkey_system, family):
     moved = systems(munkey_system)[family].on("meta")
     tensors = list(moved.model.state_dict().values()) if moved.model else []

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from typing_extensions import TypedDict
@@ -15,9 +14,7 @@ from munkey.core.files import read_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
 from munkey.evaluation.records import Evaluation
-
-if TYPE_CHECKING:
-    from munkey.memory.exemplars import ExemplarMemory
+from munkey.models.family import FAMILIES, FittedFamily, System
 
 STORAGE_COLUMNS = (
     "dataset",
@@ -30,6 +27,7 @@ STORAGE_COLUMNS = (
     "ids_of",
     "rows",
     "rows_of",
+    "deletion",
     "why",
 )
 FILES = ("original", "unlearned")
@@ -83,14 +81,15 @@ def storage_lines(system: MemoryFiles) -> list[Line]:
 
     The original's file is the control: it must contain all. If the search proves nothing, `why`
     says so. It does not look for tokens that are labels, which do not identify a row, nor in
-    systems that diverged, which have no memory.
+    systems that diverged, which have no memory. `deletion` says how exact it is, by `exactness`.
     """
     forgotten = forget_sets.read(system["forget"])
     try:
-        memories = [_memory(file) for file in system["files"]]
+        systems = [_loaded(file) for file in system["files"]]
     except DivergedError:
         none: Line = {"ids_of": len(forgotten), "rows_of": 0, "why": DIVERGED}
         return [{**system["key"], "file": kind, **none} for kind in FILES]
+    memories = [loaded.rows() for loaded in systems]
     original = memories[0]
     matrices = [original.keys.numpy()]
     if original.tokens.shape[1] >= NUMBERS:
@@ -106,6 +105,7 @@ def storage_lines(system: MemoryFiles) -> list[Line]:
     for kind, file, memory in zip(FILES, system["files"], memories, strict=True):
         finding = storage(Shipped((Path(file),), deleted, remaining, forgotten, memory.ids.numpy()))
         numbers: Line = {"ids_of": len(forgotten), "rows_of": len(deleted)}
+        numbers["deletion"] = exactness(systems[0])
         if isinstance(finding, Refused):
             numbers["why"] = finding.why
         else:
@@ -114,9 +114,21 @@ def storage_lines(system: MemoryFiles) -> list[Line]:
     return lines
 
 
-def _memory(path: str) -> "ExemplarMemory":
+def exactness(system: System) -> str | None:
+    """Whether deleting rows of a system gives the oracle `exact`, or so given constants that no deletion changes.
+
+    None for a system whose weights keep what they learned from the rows.
+    """
+    family = FAMILIES[system.family]
+    if not isinstance(family, FittedFamily) or not family.exact:
+        return None
+    constants = family.constants(family.settings_of(system))
+    if not constants:
+        return "exact"
+    return f"exact given {' and '.join(constants)}"
+
+
+def _loaded(path: str) -> System:
     from munkey.models import system
 
-    memory = system.load(path).memory
-    assert memory is not None
-    return memory
+    return system.load(path)

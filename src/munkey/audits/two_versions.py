@@ -17,6 +17,7 @@ from munkey.data.image_set import image_set
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
 from munkey.memory.neighbors import Neighbors, nearest
+from munkey.memory.sums import RandomFeatures
 from munkey.models.family import Retrieval, System
 from munkey.models.networks.closed_form import Head
 from munkey.settings import DataSettings, Sections
@@ -53,7 +54,6 @@ class Holder:
         ids = self.keys.ids
         keys = self.keys.keys
         labels = self._labels(self.keys)
-        directions = self._directions()
         generator = self.stage.numpy_generator()
         family = method.original
         own_settings = settings["method"]
@@ -74,6 +74,9 @@ class Holder:
 
         before = without(original, ids[:0])  # deletes nothing, but gives a linear head its sums
         logits_before = logits(before, np.arange(len(ids)), self.near)
+        directions = None
+        if isinstance(before.model, Head):
+            directions = self._directions(before.model.features)
 
         def suspicions(deleted_ids: np.ndarray) -> dict[str, np.ndarray]:
             after = without(before, deleted_ids)
@@ -92,7 +95,8 @@ class Holder:
                 "answers": np.linalg.norm(change, axis=1),
                 "margins": margins(logits_before, labels) - margins(logits_after, labels),
             }
-            if isinstance(before.model, Head) and isinstance(after.model, Head):
+            if directions is not None:
+                assert isinstance(before.model, Head) and isinstance(after.model, Head)
                 weights = to_host(before.model.weight - after.model.weight).numpy()
                 relative = weights - weights.mean(axis=0)
                 scores["weights"] = np.linalg.norm(directions @ relative.T, axis=1)
@@ -121,13 +125,21 @@ class Holder:
     def _labels(self, keys: Keys) -> np.ndarray:
         return self.dataset.labels[self.dataset.rows(keys.ids)]
 
-    def _directions(self) -> np.ndarray:
-        """(N, d): unit vectors to each key from the mean of its class's public keys."""
+    def _directions(self, features: RandomFeatures | None) -> np.ndarray:
+        """(N, w): unit vectors to each key from the mean of its class's public keys.
+
+        features: of keys, which take their place where the weights are of features.
+        """
+        keys = self.keys.keys
+        public_keys = self.public.keys
+        if features is not None:
+            keys = features.of(keys)
+            public_keys = features.of(public_keys)
         classes = np.arange(len(self.dataset.classes))
         is_of_class = self._labels(self.public) == classes[:, None]  # (C, M)
         counts = is_of_class.sum(axis=1, keepdims=True)
-        means = is_of_class @ self.public.keys / np.maximum(counts, 1)
-        offsets = self.keys.keys - means[self._labels(self.keys)]
+        means = is_of_class @ public_keys / np.maximum(counts, 1)
+        offsets = keys - means[self._labels(self.keys)]
         lengths = np.linalg.norm(offsets, axis=1, keepdims=True)
         return np.asarray(offsets / np.maximum(lengths, 1e-12))
 

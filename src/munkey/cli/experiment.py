@@ -109,6 +109,7 @@ def _as_json(costs: "CostEstimate", computer: "Machine") -> dict[str, object]:
         "hours": costs.hours,
         "disk": costs.disk,
         "uncounted": costs.uncounted,
+        "uncounted_keys": costs.uncounted_keys,
     }
 
 

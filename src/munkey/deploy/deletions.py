@@ -226,13 +226,13 @@ class Deletions:
             else:
                 receipt = self._delete_rows(rows, None, block_return=False)
                 receipt = replace(receipt, request=number)
-            remaining_labels = self._samples.ids_and_labels()[1]
+            remaining, held_labels = self._samples.count_and_held(labels)
         if not receipt.repeated:
-            emptied_labels = np.setdiff1d(labels, remaining_labels)
+            emptied_labels = np.setdiff1d(labels, held_labels)
             classes = self._samples.classes
             emptied = tuple(name for label, name in classes.items() if label in emptied_labels)
             receipt = replace(receipt, identical=identical, emptied=emptied)
-        return Deletion(receipt, deleted_ids, copies.samples, len(remaining_labels))
+        return Deletion(receipt, deleted_ids, copies.samples, remaining)
 
     def _delete_rows(self, rows: np.ndarray, number: str | None, block_return: bool) -> Receipt:
         """Delete rows from the memory, and from the sums that answers have needed."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class EstimatorPredictor(Predictor):
-    """A model whose family is fitted (KNN, LDA, NCM), as the estimators of munkey use it.
+    """A model whose family is fitted, as the estimators of munkey use it.
 
     Classes without rows do not appear in its answers. All answers equal those of a fit to the rows
     in the memory, bit for bit. Each method raises UnreadableModelError if the memory is damaged.

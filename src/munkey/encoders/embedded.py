@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from torch import nn
 
 
+# floating-point operations for each pixel of the input, by number: torch's count, as of munkey.experiment.cost.flops
+PIXEL_OPERATIONS = {0: 15_302, 1: 19_977, 2: 22_928}
+
+
 @cache
 def _digest(number: int) -> str:
     """SHA-256 of the package's weights: 19 to 25 MB, 30 ms."""
@@ -46,6 +50,7 @@ def _register(number: int) -> None:
         size="free",
         weights=lambda settings: _digest(number),
         package=_package_name(number),
+        operations=lambda settings: PIXEL_OPERATIONS[number] * (settings.image_size or 0) ** 2,
     )
     def build(settings: EncoderSettings, device: str) -> Encoder:
         model = _load_pretrained(number)

@@ -43,10 +43,20 @@ SUPPORTED = (
 )
 
 
-def _register(name: str, hub: str, feature: str, revision: str) -> None:
-    """Register the encoder of a repository on the hub. feature: its output, for the table of encoders."""
+def _register(name: str, hub: str, feature: str, revision: str, operations: float) -> None:
+    """Register the encoder of a repository on the hub. feature: its output, for the table of encoders.
 
-    @encoder(name, f"{hub}, {feature}", size="own", revision=revision, hub=hub)
+    operations: of one picture, by torch's count.
+    """
+
+    @encoder(
+        name,
+        f"{hub}, {feature}",
+        size="own",
+        revision=revision,
+        hub=hub,
+        operations=lambda settings: operations,
+    )
     def build(settings: EncoderSettings, device: str) -> Encoder:
         return from_transformers(hub, settings.revision, device)
 
@@ -56,18 +66,21 @@ _register(
     "google/vit-base-patch16-224",
     "final [CLS] before the classifier, d = 768 (the paper's)",
     "3f49326eb077187dfe1c2a2bb15fbd74e6ab91e3",
+    35.1e9,
 )
 _register(
     "dinov2",
     "facebook/dinov2-base",
     "pooled [CLS], d = 768",
     "f9e44c814b77203eaa57a6bdbbd535f21ede1415",
+    46.3e9,
 )
 _register(
     "clip",
     "openai/clip-vit-base-patch32",
     "projected image embedding, d = 512",
     "3d74acf9a28c67741b2f4f2ea7635f0aaf6f0268",
+    8.8e9,
 )
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Encoder: TypeAlias = "Callable[[Tensor], Tensor]"
 Builder: TypeAlias = "Callable[[EncoderSettings, str], Encoder]"
 Weights: TypeAlias = Callable[[EncoderSettings], str | None]
+Operations: TypeAlias = Callable[[EncoderSettings], float]
 
 
 class MissingEncoderError(FileNotFoundError):
@@ -51,6 +52,7 @@ class EncoderEntry:
     weights: Weights
     build: Builder
     package: str | None = None
+    operations: Operations | None = None
 
 
 ENCODERS: Registry[EncoderEntry] = Registry("encoder", "munkey.encoders")
@@ -64,6 +66,7 @@ def encoder(  # noqa: PLR0913 -- decorators of plug-ins name each
     hub: str | None = None,
     weights: Weights = lambda settings: settings.revision,
     package: str | None = None,
+    operations: Operations | None = None,
 ) -> Callable[[Builder], Builder]:
     """Register a key encoder: a function (settings, device) -> Encoder.
 
@@ -86,6 +89,9 @@ def encoder(  # noqa: PLR0913 -- decorators of plug-ins name each
         must be fast. By default, `keys.revision`.
     package : str, optional
         The module of its weights, if the extra `keys` installs it.
+    operations : callable, optional
+        Settings -> floating-point operations of one picture, two for each multiply-add, by which
+        `munkey plan` estimates how long keys take. By default, they are not counted.
 
     Returns
     -------
@@ -115,7 +121,9 @@ def encoder(  # noqa: PLR0913 -- decorators of plug-ins name each
     """
 
     def register(build: Builder) -> Builder:
-        entry = EncoderEntry(name, description, size, revision, hub, weights, build, package)
+        entry = EncoderEntry(
+            name, description, size, revision, hub, weights, build, package, operations
+        )
         ENCODERS.add(name, entry)
         return build
 

@@ -495,7 +495,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """
         manifest = read_manifest(Path(directory))
         if manifest.stored is None:
-            what_to_do = "load it with ForgettingLDA, ForgettingNCM or ForgettingKNN"
+            what_to_do = f"load it with Forgetting{FAMILIES[manifest.family].title}"
             raise UnreadableModelError(
                 Path(directory), "holds embeddings, not pictures", what_to_do
             )

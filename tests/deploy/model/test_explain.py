@@ -7,10 +7,11 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from munkey import ForgettingKNN, ForgettingLDA, ForgettingNCM
+from munkey import ForgettingKNN, ForgettingKRR, ForgettingLDA, ForgettingNCM
 from munkey.deploy.model import explain
 from munkey.deploy.model.explain import page, table
 from munkey.deploy.predictor import Predictor
+from tests.estimators.inputs import RanPAC
 
 
 def elsewhere(model: Predictor, files: list[str | None]) -> None:
@@ -82,6 +83,11 @@ def test_a_source_file_that_cannot_be_read_is_said_to_be(directory, images, caps
             ForgettingNCM,
             "NCM answers with the class whose mean is nearest. The means are those of all 12 samples",
         ),
+        (
+            RanPAC,
+            "RanPAC answers by weights computed from sums of random features of all 12 samples",
+        ),
+        (ForgettingKRR, "KRR answers by a weighted sum over all 12 samples"),
         (ForgettingKNN, "KNN answers by a vote of the samples nearest by cosine"),
     ],
 )

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import munkey.deploy.predictor
-from munkey import ForgettingKNN, ForgettingLDA, ForgettingNCM
 from munkey.deploy.errors import PictureError
 from munkey.deploy.model import retrieval
 from munkey.deploy.model.explain import near_page
@@ -16,8 +15,8 @@ from munkey.deploy.model.retrieval import nearest_in
 from munkey.deploy.predictor import Predictor
 from munkey.encoders.keys import Keys, normalize_rows
 from munkey.memory.neighbors import nearest
+from tests.estimators.inputs import EXACT
 
-EXACT = {"lda": ForgettingLDA, "ncm": ForgettingNCM, "knn": ForgettingKNN}
 ROWS = np.random.default_rng(0).normal(size=(30, 20))
 ROWS[7] = ROWS[3]  # an exact copy, of another person
 CLASSES = ["cat", "dog", "emu"]

@@ -13,9 +13,10 @@ from munkey.core.randomness import Stage
 from munkey.data.prepared import prepare
 from munkey.data.sizes import SIZES, Size
 from munkey.data.source import Source
+from munkey.encoders.embedded import PIXEL_OPERATIONS
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.cost import estimate
-from munkey.experiment.cost.flops import NetworkCost
+from munkey.experiment.cost.flops import NetworkCost, count
 from munkey.experiment.cost.machines import RESULTS, Machine, machine
 from munkey.experiment.cost.workload import Work, Workload, estimate_size, size_of
 from munkey.experiment.params.load import ParamsError, load, read_params
@@ -102,9 +103,65 @@ def test_more_gpus_do_not_shorten_the_longest_training_and_unlearning():
     costs = estimate.estimate(plan_of(), "run", EPYC, [1, 10_000])
     longest = [
         max(s / w.jobs for w, s in zip(costs.work, costs.seconds, strict=True) if w.step == step)
-        for step in ("train", "unlearn", "evaluate")
+        for step in ("keys", "train", "unlearn", "evaluate")
     ]
     assert costs.hours[10_000] == pytest.approx(sum(longest) / 3600)
+
+
+def keys_work(**keys: object) -> dict[str, Work]:
+    """The extractions of the default run, by encoder."""
+    costs = estimate.estimate(plan_of(keys=plan_of().params.keys.model_dump() | keys), "run", EPYC)
+    assert not costs.uncounted_keys
+    return {each.what: each for each in costs.work if each.step == "keys"}
+
+
+def test_keys_are_counted_by_part_and_a_mirror_image_as_another_picture():
+    parts = {"encoder": "efficientnet-lite0@160+efficientnet-lite2@224", "image_size": None}
+    single, both = keys_work(), keys_work(**parts)
+    mirrored = keys_work(**parts, mirror=True)
+    assert list(single) == ["efficientnet-lite0_96px"]
+    assert list(both) == ["efficientnet-lite0_160px", "efficientnet-lite2_224px"]
+    assert single["efficientnet-lite0_96px"].operations == pytest.approx(1797 * 0.141e9, rel=0.01)
+    assert both["efficientnet-lite2_224px"].operations == pytest.approx(1797 * 1.150e9, rel=0.01)
+    assert [2 * each.operations for each in both.values()] == [
+        each.operations for each in mirrored.values()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "side", "measured"),
+    [
+        ("efficientnet-lite0", 96, (0.0026, 0.0055)),
+        ("efficientnet-lite0", 160, (0.0127, 0.0207)),
+        ("efficientnet-lite1", 192, (0.018, 0.0394)),
+        ("efficientnet-lite2", 224, (0.0415, 0.0658)),
+    ],
+)
+def test_a_picture_takes_about_as_long_as_measured_on_one_core(name, side, measured):
+    """Least and most CPU seconds of two measurements on an AMD EPYC, one thread, 2026-11-26."""
+    [work] = keys_work(encoder=name, image_size=side).values()
+    seconds = estimate.seconds_of(work, EPYC) / 1797
+    assert measured[0] / 1.25 < seconds < 1.25 * measured[1]
+
+
+@pytest.mark.parametrize("number", PIXEL_OPERATIONS)
+def test_the_operations_of_an_encoder_are_those_that_torch_counts(number):
+    import timm
+
+    with torch.device("meta"):
+        network = timm.create_model(f"tf_efficientnet_lite{number}", num_classes=0)
+    for side in (96, 224):
+        counted_operations = count(network, side).forward
+        assert PIXEL_OPERATIONS[number] * side**2 == pytest.approx(counted_operations, rel=1e-3)
+
+
+def test_an_encoder_of_unknown_speed_is_named_and_nothing_is_refused():
+    changes = {"encoder": "timm:resnet18", "image_size": None}
+    plan = plan_of(keys=plan_of().params.keys.model_dump() | changes)
+    costs = estimate.estimate(plan, "run", EPYC)
+    assert not costs.uncounted and not [each for each in costs.work if each.step == "keys"]
+    last = list(estimate.lines(costs, EPYC, "default"))[-1]
+    assert last == "NOT COUNTED: the keys of digits by timm:resnet18: its speed is not known"
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -298,6 +298,16 @@ def test_what_files_hold_is_summed_over_seeds():
     ]
 
 
+def test_a_table_of_what_files_hold_says_how_exact_each_deletion_is():
+    lines = []
+    for title, deletion in (("MUNKEY", None), ("LDA", "exact"), ("KRR", "exact given lam")):
+        for file, found in FILES.items():
+            lines.append(stored(0.1, 0, file, *found) | {"title": title, "deletion": deletion})
+    (titled,) = storage_tables(pd.DataFrame(lines))
+    assert titled.frame["deletion is"].tolist() == ["–", "exact", "exact given lam"]
+    assert "given constants: these were chosen with the samples" in titled.remark
+
+
 def test_a_search_that_proves_nothing_gives_no_number():
     lines = [
         stored(0.1, 0, "original", 3, 6),

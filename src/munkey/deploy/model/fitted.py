@@ -1,4 +1,4 @@
-"""A fitted family in use: KNN, LDA or NCM. Its weights follow from the rows in the memory."""
+"""A fitted family in use: KNN, LDA, NCM, RanPAC or KRR. Its weights follow from the rows in the memory."""
 
 import hashlib
 import threading

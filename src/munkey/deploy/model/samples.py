@@ -54,6 +54,24 @@ class Samples:
             live = view.live[rows]  # read last: what is deleted meanwhile reads as zero
             return ids[live], labels[live]
 
+    def count_and_held(self, labels: np.ndarray) -> tuple[int, np.ndarray]:
+        """How many samples there are, and which of these labels (N,) any of them has.
+
+        It reads until it has seen all of the labels: of a million rows, mostly the first block.
+        """
+        with self._store.reading() as view:
+            count = int(np.count_nonzero(view.live))
+            held = np.zeros(len(labels), dtype=bool)
+            for start in range(0, len(view.live), ROWS):
+                block = slice(start, start + ROWS)
+                is_live = view.live[block]
+                block_labels = view.labels[block]
+                is_live = is_live & view.live[block]  # read last, as above
+                held |= np.isin(labels, block_labels[is_live])
+                if held.all():
+                    break
+        return count, labels[held]
+
     def keys(self) -> tuple[np.ndarray, np.ndarray]:
         """Ids, ascending, and keys of the samples that the memory holds: (N,) int64, (N, d) float32."""
         with self._store.reading() as view:
@@ -216,6 +234,8 @@ class Samples:
 
     def _ids_and_units(self, rows: np.ndarray) -> list[dict[str, Any]]:
         """Id and unit of rows of the present generation, by ascending id."""
+        if not len(rows):  # of most deletions, and asking the ledger takes time
+            return []
         with self._store.reading() as view:
             ids = view.ids[rows]
             order = np.argsort(ids)

@@ -432,7 +432,7 @@ class Store(AbstractContextManager["Store"]):
     def ids_with(self, contents: ArrayLike) -> np.ndarray:
         """The ids of the rows with one of these contents (M, 16): (N,) int64."""
         digests = checked_contents(contents)
-        return self._ids_of(lambda view: same_contents(view.records, digests))
+        return self._ids_of(lambda view: same_contents(view.records, view.content_halves, digests))
 
     def _ids_of(self, rows_in: Callable[[MemoryView], ArrayLike]) -> np.ndarray:
         with self.reading() as view:
@@ -444,7 +444,8 @@ class Store(AbstractContextManager["Store"]):
     def twins_of(self, rows: np.ndarray) -> np.ndarray:
         """Other live rows with the same content as any of these, ascending; of this generation."""
         with self.reading() as view:
-            same = np.setdiff1d(same_contents(view.records, view.records["content"][rows]), rows)
+            contents = view.records["content"][rows]
+            same = np.setdiff1d(same_contents(view.records, view.content_halves, contents), rows)
             return same[view.live[same]]
 
     def are_blocked(self, contents: ArrayLike) -> np.ndarray:

@@ -17,6 +17,10 @@ from munkey.experiment.params.load import ParamsError, memory_family
 from munkey.experiment.plan.audits import AuditPlan
 from munkey.experiment.plan.plan import Plan
 
+# Operations per second of an encoder on one core of a CPU. Measured of EfficientNet-Lite0 to 2 at 64 to 224 pixels on
+# an AMD EPYC: 15 to 38 (docs/performance.md), fewer where the input is large.
+CORE_SPEED = 25e9
+
 Target = Literal["run", "audits", "scenarios", "paper"]
 
 
@@ -25,6 +29,7 @@ class CostEstimate(NamedTuple):
 
     seconds: of each kind of work; hours: by number of GPUs, or of machines. Both are empty if the
     machine's speed is unknown. disk: bytes. uncounted: why data sets of unknown size are left out.
+    uncounted_keys: which encoders are left out.
     """
 
     work: list[Work]
@@ -32,6 +37,7 @@ class CostEstimate(NamedTuple):
     disk: float
     hours: dict[int, float]
     uncounted: list[str]
+    uncounted_keys: list[str]
 
 
 def estimate(
@@ -55,7 +61,7 @@ def estimate(
     if machine.speeds:
         seconds = [seconds_of(kind, machine) for kind in work]
         hours = {gpu_count: elapsed(work, seconds, gpu_count) / 3600 for gpu_count in gpus}
-    return CostEstimate(work, seconds, workload.disk, hours, uncounted)
+    return CostEstimate(work, seconds, workload.disk, hours, uncounted, workload.uncounted_keys)
 
 
 def runs_of(plan: Plan, target: Target) -> Iterator[Evaluation]:
@@ -85,13 +91,15 @@ def seconds_of(work: Work, machine: Machine) -> float:
     """Seconds of all jobs of a kind, one after the other on one machine or GPU."""
     if work.network is None:
         return 0.0
+    if work.step == "keys" and not machine.gpu:
+        return work.operations / CORE_SPEED
     return work.operations / machine.speed(work.network)
 
 
 def elapsed(work: Sequence[Work], seconds: Sequence[float], gpus: int) -> float:
     """A lower bound in seconds: all of it shared out evenly, or the longest chain of single jobs."""
     longest_chain = 0.0
-    for step in ("train", "unlearn", "evaluate"):
+    for step in ("keys", "train", "unlearn", "evaluate"):
         per_job = []
         for kind, total in zip(work, seconds, strict=True):
             if kind.step == step:
@@ -107,12 +115,13 @@ def gigabytes(count: float) -> str:
 def lines(costs: CostEstimate, machine: Machine, name: str) -> Iterator[str]:
     """The costs as a table and in words."""
     yield heading(machine, name)
-    columns = f"{'step':9}{'what':15}{'data set':14}{'jobs':>6}{'steps':>12}{'PFLOP':>11}"
+    width = max(15, *(len(kind.what) + 1 for kind in costs.work))
+    columns = f"{'step':9}{'what':{width}}{'data set':14}{'jobs':>6}{'steps':>12}{'PFLOP':>11}"
     if costs.seconds:
         columns += f"{'minutes':>10}"
     yield columns
     for index, kind in enumerate(costs.work):
-        cells = f"{kind.step:9}{kind.what:15}{kind.dataset:14}{kind.jobs:6,}{kind.steps:12,}"
+        cells = f"{kind.step:9}{kind.what:{width}}{kind.dataset:14}{kind.jobs:6,}{kind.steps:12,}"
         cells += f"{kind.operations / 1e15:11,.3g}"
         if costs.seconds:
             cells += f"{costs.seconds[index] / 60:10,.1f}"
@@ -145,3 +154,5 @@ def totals(costs: CostEstimate, machine: Machine) -> Iterator[str]:
         )
     for reason in costs.uncounted:
         yield f"NOT COUNTED: {reason}"
+    for keys in costs.uncounted_keys:
+        yield f"NOT COUNTED: {keys}"

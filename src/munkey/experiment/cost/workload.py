@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from munkey.core.files import command_to_make, map_npy, read_csv, read_json
@@ -12,6 +13,8 @@ from munkey.core.randomness import Stage
 from munkey.data.sizes import SIZES, Size
 from munkey.data.source import SPLITS
 from munkey.data.source_settings import apply_source_settings
+from munkey.encoders.parts import cache_name, part_settings
+from munkey.encoders.registry import find
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.cost.flops import NetworkCost, count
 from munkey.experiment.params.load import ParamsError
@@ -19,6 +22,7 @@ from munkey.experiment.params.schema import DatasetParams
 from munkey.experiment.plan.cases import AUDIT
 from munkey.experiment.plan.plan import Plan
 from munkey.models.family import Architecture, Family
+from munkey.settings import EncoderSettings
 from munkey.unlearn.contract import METHODS, Images
 
 FLOAT = 4  # bytes of a number
@@ -158,7 +162,7 @@ class Workload:
 
     def all(self) -> list[Work]:
         """Every kind of job, in the order of the DAG; jobs of one kind are added up."""
-        works = []
+        works = [self._extraction_work(dataset, part) for dataset, part in self.counted_parts]
         for run in self.systems:
             if run.method not in METHODS and self.plan.family_of(run.method).learns:
                 works.append(self._training_work(run))
@@ -175,6 +179,42 @@ class Workload:
             else:
                 kinds[kind] = work
         return list(kinds.values())
+
+    @cached_property
+    def parts(self) -> list[tuple[str, EncoderSettings]]:
+        """The encoders that keys are extracted with, by data set: each part of several once."""
+        parts: dict[tuple[str, str], EncoderSettings] = {}
+        for run in self.systems:
+            encoder = self.plan.encoder_of(f"{run.dataset}/{run.case}".removesuffix("/"))
+            for part in part_settings(self.plan.encoder_settings(run.dataset, encoder)):
+                parts.setdefault((run.dataset, cache_name(part)), part)
+        return [(dataset, part) for (dataset, _), part in parts.items()]
+
+    @property
+    def counted_parts(self) -> list[tuple[str, EncoderSettings]]:
+        """Those whose operations are known."""
+        return [(dataset, part) for dataset, part in self.parts if find(part.encoder).operations]
+
+    @property
+    def uncounted_keys(self) -> list[str]:
+        """The others, in words."""
+        lines = []
+        for dataset, part in self.parts:
+            if not find(part.encoder).operations:
+                lines.append(f"the keys of {dataset} by {part.encoder}: its speed is not known")
+        return lines
+
+    def _extraction_work(self, dataset: str, part: EncoderSettings) -> Work:
+        """The extraction of the keys of all samples by one encoder; a mirror image counts as a picture."""
+        operations_of = find(part.encoder).operations
+        assert operations_of is not None
+        operations = operations_of(part)
+        pictures = self.sizes[dataset].images * (2 if part.mirror else 1)
+        steps = math.ceil(self.sizes[dataset].images / part.batch_size)
+        # At a speed that is known for training steps: one forward pass of three.
+        network = NetworkCost(0, int(operations), 3 * int(operations)) if operations else None
+        name = cache_name(part)
+        return Work("keys", name, dataset, 1, steps, pictures * operations, network)
 
     def setting(self, run: Evaluation) -> RunSetting:
         """The setting of a system, determined once."""

@@ -258,19 +258,26 @@ def storage_tables(found: pd.DataFrame) -> list[Titled]:
             rate = float(searches["rate"].iloc[0])
             before = searches[searches["file"] == "original"]
             after = searches[searches["file"] == "unlearned"]
-            lines.append(
-                {
-                    "Method": str(title),
-                    "Forget": percent(rate),
-                    "keys and tokens, before": _found_of_deleted(before, "rows"),
-                    "keys and tokens, after": _found_of_deleted(after, "rows"),
-                    "ids, before": _found_of_deleted(before, "ids"),
-                    "ids, after": _found_of_deleted(after, "ids"),
-                }
-            )
+            line = {
+                "Method": str(title),
+                "Forget": percent(rate),
+                "keys and tokens, before": _found_of_deleted(before, "rows"),
+                "keys and tokens, after": _found_of_deleted(after, "rows"),
+                "ids, before": _found_of_deleted(before, "ids"),
+                "ids, after": _found_of_deleted(after, "ids"),
+            }
+            if "deletion" in searches:  # earlier results have no such column
+                deletion = searches["deletion"].iloc[0]
+                line["deletion is"] = ABSENT if pd.isna(deletion) else str(deletion)
+            lines.append(line)
         over = seeds(part["seed"].nunique())
         title = f"{dataset}: traces of deleted samples in the system's file, {over}"
         remark = f"Searched for: {AUDITS['storage'].definition}; no other form."
+        if "deletion" in part:
+            remark += (
+                " Exact: equal, to the bit, to a fit without the samples; given constants: these were"
+                " chosen with the samples, and stay. –: weights were trained with the samples."
+            )
         titled.append(Titled(title, pd.DataFrame(lines), remark))
     return titled
 

@@ -177,7 +177,7 @@ def underfit_sentence(part: pd.DataFrame) -> str:
         return ""
     trained = lines.loc[DELETED]
     best = fitted.loc[fitted["TA_mean"].idxmax()].copy()
-    # KNN, LDA and NCM may be equally accurate, to the bit: name them all
+    # Several may be equally accurate, to the bit: name them all
     best["title"] = " or ".join(fitted.loc[fitted["TA_mean"] == best["TA_mean"], "title"])
     if not trained["TA_mean"] <= best["TA_mean"]:
         return ""

@@ -1,0 +1,53 @@
+"""CPU time of an encoder for a picture, on one core, by which `munkey plan` counts: `python -m benchmarks.encoders`."""
+
+import time
+
+import numpy as np
+import torch
+from tabulate import tabulate
+
+from munkey.encoders.parts import build
+from munkey.encoders.registry import find
+from munkey.settings import EncoderSettings
+
+BATCH = 64  # pictures
+BATCHES = 5
+ENCODERS = (
+    ("efficientnet-lite0", 64),
+    ("efficientnet-lite0", 96),
+    ("efficientnet-lite0", 160),
+    ("efficientnet-lite0", 224),
+    ("efficientnet-lite1", 96),
+    ("efficientnet-lite1", 192),
+    ("efficientnet-lite2", 160),
+    ("efficientnet-lite2", 224),
+)
+
+
+@torch.inference_mode()
+def measured(name: str, side: int) -> list[object]:
+    """A row: name, side, milliseconds of a picture with quartiles, and operations per second."""
+    settings = EncoderSettings(encoder=name, revision=None, image_size=side, batch_size=BATCH)
+    operations_of = find(name).operations
+    assert operations_of is not None
+    encoder = build(settings, "cpu")
+    pictures = torch.rand(BATCH, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    encoder(pictures)  # the first batch does not count
+    milliseconds = []
+    for _ in range(BATCHES):
+        start = time.process_time()
+        encoder(pictures)
+        milliseconds.append(1000 * (time.process_time() - start) / BATCH)
+    low, middle, high = np.percentile(milliseconds, [25, 50, 75])
+    speed = operations_of(settings) / middle / 1e6
+    return [name, side, f"{middle:.2f} [{low:.2f}, {high:.2f}]", f"{speed:.0f}"]
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    rows = [measured(name, side) for name, side in ENCODERS]
+    print(tabulate(rows, ["encoder", "side", "CPU ms a picture", "GFLOP/s"], tablefmt="github"))
+
+
+if __name__ == "__main__":
+    main()
