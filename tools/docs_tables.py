@@ -59,11 +59,8 @@ def _method(method: Method) -> str:
 
 
 def audits() -> str:
-    rows = [
-        f"| `{a.name}` | {a.title} | {a.definition} | {a.needs} | {a.source} |"
-        for a in AUDITS.values()
-    ]
-    return "\n".join(["| name | title | what | needs | source |", "|---|---|---|---|---|", *rows])
+    rows = [f"| {a.title} | {a.definition} | {a.source} |" for a in AUDITS.values()]
+    return "\n".join(["| audit | what it measures | source |", "|---|---|---|", *rows])
 
 
 def power() -> str:
@@ -80,7 +77,7 @@ def power() -> str:
             (row.mean_subtracted, row.mean_subtracted_of),
         ):
             interval = wilson(100 * times / of, of)
-            cells.append(f"{times} of {of} [{interval.low:.0f}, {interval.high:.0f}] %")
+            cells.append(f"{times}/{of} [{interval.low:.0f}, {interval.high:.0f}]")
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 

@@ -23,7 +23,6 @@ from munkey.core.files import write_json
 from munkey.deploy.http import server
 from munkey.deploy.model.manifest import read_manifest
 from munkey.deploy.predictor import Predictor
-from tests.conftest import ROOT
 from tests.deploy.inputs import CLASSES, IDS, picture_in
 from tests.pages import blocks
 
@@ -599,7 +598,5 @@ def test_the_commands_of_the_docs_run_as_printed(
         output.INTERRUPTED,
     ],
 )
-def test_the_codes_are_those_of_the_help(code, munkey):
-    page = (ROOT / "docs/serving.md").read_text()
-    [sentence] = re.findall(rf"^\| {code} \| (.*) \|$", page, re.MULTILINE)
-    assert f"  {code}  {sentence}\n" in munkey("--help").out
+def test_the_help_explains_every_exit_code(code, munkey):
+    assert re.search(rf"^ +{code}  \w", munkey("--help").out, re.MULTILINE)

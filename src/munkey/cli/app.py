@@ -11,7 +11,6 @@ import typer.core
 
 from munkey.cli import check, experiment, explore, find, forget, mlflow, output, use
 
-# The exit codes are also in docs/serving.md.
 HELP = """
 Use a trained model in a directory: classify pictures, and forget samples in milliseconds, durably and provably. Run the
 experiments that train one: estimate their cost, look at their results.

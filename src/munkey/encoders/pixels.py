@@ -6,7 +6,7 @@ from munkey.settings import EncoderSettings
 
 @encoder(
     "pixels",
-    "The picture itself at keys.image_size, e.g. 8 or 16: red, green and blue from 1 to 256, d = 3 side²",
+    "the image itself at keys.image_size, e.g. 8 or 16: red, green and blue from 1 to 256, d = 3 side²",
     size="free",
     weights=lambda settings: None,
     operations=lambda settings: 0.0,

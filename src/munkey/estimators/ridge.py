@@ -1,4 +1,4 @@
-"""Ridge regression on features of rows: random ones, in sums, or those of a kernel, in the rows themselves."""
+"""Ridge regression that forgets rows exactly: on random features, or with a kernel."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from munkey.estimators.classifier import ForgettingClassifier
 
 
 class ForgettingRidge(ForgettingClassifier):
-    """Base class of both, which have a penalty and a temperature."""
+    """Base class: the penalty and the temperature in use."""
 
     @property
     def lam_(self) -> float:
@@ -25,26 +25,25 @@ class ForgettingRanPAC(ForgettingRidge):
     Parameters
     ----------
     features : int, default=2000
-        How many random projections of a row are taken, at most 20,000. Their sums take 8 bytes times
-        the square of that, and a deletion solves as many equations.
+        Number of random projections, at most 20,000. The model stores 8 bytes times the square of
+        this number, and each deletion solves a linear system of this size.
     seed : int, default=0
-        Of the projections.
+        Seed of the random projections.
     lam : float or "auto", default="auto"
-        Penalty. "auto" takes the one with the least error of generalized cross-validation, and does so
-        anew at each deletion, from the rows that remain.
+        Ridge penalty. "auto" minimizes the generalized cross-validation error; each deletion
+        recomputes it from the remaining rows.
     temperature : float or "auto", default="auto"
-        Divides the logits. "auto" takes the one by which rows that are left out are answered with the
-        least log loss, anew at each deletion.
+        Divides the logits. "auto" minimizes the leave-one-out log loss, again at each deletion.
 
     Attributes
     ----------
     lam_, temperature_ : float
-        The constants in use.
+        The penalty and the temperature in use.
 
     Notes
     -----
-    Rows are brought to unit norm. After `forget`, weights, constants and answers equal those of a fit
-    on the remaining rows, to the bit.
+    Rows are scaled to unit norm. After `forget`, weights, constants and predictions equal, bit for
+    bit, those of a fit on the remaining rows.
 
     Examples
     --------
@@ -73,34 +72,34 @@ class ForgettingRanPAC(ForgettingRidge):
 
 
 class ForgettingKRR(ForgettingRidge):
-    """Kernel ridge regression, for at most 10,000 rows, which forgets rows exactly (docs/methods/krr.md).
+    """Kernel ridge regression that forgets rows exactly; at most 10,000 (docs/methods/krr.md).
 
     Parameters
     ----------
     lam : float or "auto", default=0.03
-        Penalty. A constant: choose it without the rows that may have to go. "auto" takes the one by
-        which rows that are left out are answered with the least log loss, anew at each deletion, in
-        about seven times the time.
+        Ridge penalty. A number stays fixed: choose it without rows that you may have to forget.
+        "auto" minimizes the leave-one-out log loss; each deletion recomputes it, which takes about
+        seven times as long.
     temperature : float or "auto", default="auto"
-        Divides the logits. "auto": as that of `ForgettingRanPAC`.
+        Divides the logits. "auto" works as in `ForgettingRanPAC`.
     pixels : int, default=0
-        How many of the last columns are pixels, for which the kernel is Gaussian.
+        Number of trailing columns that are pixels and get a Gaussian kernel.
     sigma : float, default=0.4
-        Width of the Gaussian kernel; the pixels of a row count at unit norm.
+        Bandwidth of the Gaussian kernel, which sees the pixels of a row scaled to unit norm.
     share : float, default=0.5
-        Weight of the arc-cosine kernel on the columns before the pixels, if there are both.
+        Weight of the arc-cosine kernel, used if there are both pixels and other columns.
 
     Attributes
     ----------
     lam_, temperature_ : float
-        The constants in use.
+        The penalty and the temperature in use.
 
     Notes
     -----
-    Rows are brought to unit norm. After `forget`, weights, constants and answers equal those of a fit
-    on the remaining rows, to the bit. Each deletion solves as many equations as there are rows
-    (docs/methods/krr.md says how long that takes), and the kernel takes 8 bytes times the square of
-    the rows in memory. For more rows, take `ForgettingLDA` or `ForgettingRanPAC`.
+    Rows are scaled to unit norm. After `forget`, weights, constants and predictions equal, bit for
+    bit, those of a fit on the remaining rows. Each deletion solves a linear system with one
+    equation per row (docs/methods/krr.md has the time). The kernel matrix needs 8 bytes times the
+    square of the number of rows. For more rows, use `ForgettingLDA` or `ForgettingRanPAC`.
 
     Examples
     --------

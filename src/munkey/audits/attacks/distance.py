@@ -31,7 +31,7 @@ class Distance(Finding):
     definition=(
         "Jensen-Shannon divergence of predictions to each oracle, over that between two oracles"
     ),
-    source="Lin 1991; a floor from independent oracles: this project",
+    source="Lin 1991; floor: ours",
 )
 def distance(compared: Compared, generator: np.random.Generator) -> Distance | Refused:
     """Means over forget samples, and over all pairs of a model and an oracle, or of two oracles."""

@@ -50,7 +50,7 @@ def margin(answers: Answers, generator: np.random.Generator) -> Attack:
         "logistic regression on loss, entropy, confidence and margin, fitted to retain against"
         " half of test"
     ),
-    source="the paper's MIA (sec. 4), with an interval",
+    source="the paper (sec. 4); interval: ours",
 )
 def logistic(answers: Answers, generator: np.random.Generator) -> Attack:
     """As the metric MIA: the attack that is fitted to one half of test scores the other half."""

@@ -55,7 +55,7 @@ class Relearned(Finding):
         "how far the forget set's accuracy or margin rises above the oracle's when both train"
         " on the retain set"
     ),
-    source="after arXiv 2505.22310; against the oracle under the same steps: this project",
+    source="arXiv 2505.22310; comparison with the oracle: ours",
 )
 def relearning(curves: Curves, generator: np.random.Generator | None = None) -> Relearned:
     """Compares each seed with its own oracle; then mean and sd over seeds. Draws nothing."""

@@ -36,10 +36,8 @@ class Share(Finding):
     "residual-share",
     title="Residual share",
     needs="pairs",
-    definition=(
-        "difference of margins, deleted minus never seen, in percent of that of doing nothing"
-    ),
-    source="this project; swapped halves after Hayes et al. 2024 and arXiv 2404.11577",
+    definition="margins if deleted minus margins if never seen, in percent of the original's",
+    source="ours; swapped halves: Hayes et al. 2024, arXiv 2404.11577",
 )
 def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share | Refused:
     """The mean contrast after deletion over that of doing nothing, with Fieller's interval."""

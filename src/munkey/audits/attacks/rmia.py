@@ -19,7 +19,7 @@ SLOPE = 0.3  # the paper's a: training on a sample makes a confidence p to a * p
         "share of test samples whose confidence exceeds that of reference models by less than"
         " the sample's"
     ),
-    source="Zarifzadeh et al. 2024, Low-Cost High-Power Membership Inference Attacks",
+    source="Zarifzadeh et al. 2024",
 )
 def rmia(pairs: Pairs, generator: np.random.Generator) -> Attack | Refused:
     """Needs two pairs: the references of a target are models of other pairs that never saw x."""

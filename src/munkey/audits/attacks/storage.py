@@ -42,7 +42,7 @@ class StorageFinding(Finding):
         "deleted ids, keys and tokens in files: floats, by row or column, also in zip, gzip,"
         " bzip2, xz, zlib"
     ),
-    source="this project",
+    source="ours",
 )
 def storage(shipped: Shipped, _: np.random.Generator | None = None) -> StorageFinding | Refused:
     """A row is found if 8 of its numbers are, in one of four precisions, by row or by column.

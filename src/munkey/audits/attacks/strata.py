@@ -34,10 +34,7 @@ class Strata(Finding):
     definition=(
         "the residual share of thirds of the pool, and of a tenth, by how much they were memorized"
     ),
-    source=(
-        "memorization after Feldman 2020; strata after Zhao et al. 2024 (RUM); from swapped"
-        " halves: this project"
-    ),
+    source="memorization: Feldman 2020; strata: Zhao et al. 2024 (RUM); swapped halves: ours",
 )
 def strata(pairs: Pairs, _: np.random.Generator | None = None) -> Strata | Refused:
     """Other pairs sort the samples of a pair, so that chance makes no trend. Needs two pairs.

@@ -32,10 +32,9 @@ class Tail(Finding):
     title="Tail",
     needs="pairs",
     definition=(
-        "squared mean differences; the tenth that keeps most; scatter; whether what is left"
-        " follows memory"
+        "squared mean differences; the tenth that keeps most; scatter; whether residue follows memory"
     ),
-    source="this project",
+    source="ours",
 )
 def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | Refused:
     """Other pairs select the tenth of a pair, so that chance does not raise it. Needs two pairs."""

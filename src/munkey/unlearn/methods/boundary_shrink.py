@@ -22,7 +22,7 @@ class BoundaryShrinkSettings(Tuned):
     "boundary-shrink",
     title="Boundary Shrink",
     description=(
-        "label each picture of the forget set as the original labels its nearest neighbor"
+        "label each image of the forget set as the original labels its nearest neighbor"
         " across a boundary"
     ),
     citation="M. Chen, W. Gao, G. Liu, K. Peng, C. Wang. *Boundary Unlearning*. CVPR 2023",

@@ -8,7 +8,7 @@ from munkey.unlearn.contract import Request, method
 @method(
     "ncm",
     title="NCM",
-    description="drop the forget set's rows, take the class means of those left",
+    description="drop the forget set's rows, recompute the class means",
     citation=(
         "T. Mensink, J. Verbeek, F. Perronnin, G. Csurka. *Distance-Based Image "
         "Classification: Generalizing to New Classes at Near-Zero Cost*. IEEE Transactions on "
