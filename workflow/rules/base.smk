@@ -35,7 +35,9 @@ configfile: "params.yaml"
 for refusal in refusals():
     logger.warning(f"skipping what cannot be used: {refusal}")
 # An overlay has results of its own, so that it does not replace those of the default.
-config["name"] = configuration_name(config.get("name", ""), workflow.config_settings.configfiles, Path("params.yaml").absolute())
+config["name"] = configuration_name(
+    config.get("name", ""), workflow.config_settings.configfiles, Path("params.yaml").absolute()
+)
 try:
     config.update(from_command_line(config, workflow.config_settings.config_args or []))
     PARAMS = load(config)

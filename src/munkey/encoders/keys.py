@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from munkey.core.console import warn
-from munkey.core.device import to_device, to_host
+from munkey.core.device import keep_freed_memory, to_device, to_host
 from munkey.core.files import DamagedFileError, read_npy, read_npz, write_npy, write_npz
 from munkey.core.ids import rows_of
 from munkey.encoders.registry import Encoder
@@ -56,6 +56,8 @@ def extract(
         if block.start not in features:
             remaining += block
     dtype = torch.float16 if device == "cuda" else torch.float32
+    if device == "cpu":
+        keep_freed_memory()
     batches: list[np.ndarray] = []
     with torch.inference_mode(), autocast(dtype, device):
         for start in show_progress(remaining):
