@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from tabulate import tabulate
 
+from munkey.core.device import keep_freed_memory
 from munkey.encoders.parts import build
 from munkey.encoders.registry import find
 from munkey.settings import EncoderSettings
@@ -45,6 +46,7 @@ def measured(name: str, side: int) -> list[object]:
 
 def main() -> None:
     torch.set_num_threads(1)
+    keep_freed_memory()  # as extraction does
     rows = [measured(name, side) for name, side in ENCODERS]
     print(tabulate(rows, ["encoder", "side", "CPU ms a picture", "GFLOP/s"], tablefmt="github"))
 

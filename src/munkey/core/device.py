@@ -43,8 +43,8 @@ def keep_freed_memory() -> None:
     """Let this process reuse memory that it freed, instead of returning it to the system.
 
     The activations of a convolutional encoder are so large that glibc maps and unmaps each of them,
-    and clearing the new pages then takes longer than the products: extraction of 224 px keys takes
-    0.42 of its CPU time with this (`benchmarks/encoders.py`). Other C libraries lack the call.
+    and clearing the new pages then takes longer than the products. With this, EfficientNet-Lite2 at
+    224 px takes 17 instead of 40 ms of CPU time an image. Other C libraries lack the call.
     """
     library = ctypes.CDLL(None)
     if not hasattr(library, "mallopt"):

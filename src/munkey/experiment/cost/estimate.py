@@ -17,9 +17,9 @@ from munkey.experiment.params.load import ParamsError, memory_family
 from munkey.experiment.plan.audits import AuditPlan
 from munkey.experiment.plan.plan import Plan
 
-# Operations per second of an encoder on one core of a CPU. Measured of EfficientNet-Lite0 to 2 at 64 to 224 pixels on
-# an AMD EPYC: 15 to 38 (docs/performance.md), fewer where the input is large.
-CORE_SPEED = 25e9
+# Operations per second of an encoder on one core of a CPU. Measured with EfficientNet-Lite0 to 2 at 64 to 224 pixels on
+# an AMD EPYC: 62 to 70 billion (docs/performance.md).
+CORE_SPEED = 60e9
 
 Target = Literal["run", "audits", "scenarios", "paper"]
 
