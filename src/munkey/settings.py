@@ -114,15 +114,6 @@ class SourceSettings(Section):
             raise ValueError(f"classes = {self.classes}: each may be listed only once")
         return self
 
-    def limit_of(self, split: str) -> int | None:
-        """The most images of each class in a split; None: all."""
-        if not isinstance(self.limit_per_class, dict):
-            return self.limit_per_class
-        for name, limit in self.limit_per_class.items():
-            if name == split:
-                return limit
-        return None
-
 
 class DataSettings(Section):
     """What the model's images look like. image_size: side in pixels; pixel_mean, pixel_std: of pixels in [0, 1]."""

@@ -1,6 +1,8 @@
-"""How large the published data sets are."""
+"""How large the published data sets are, and how much of one is used."""
 
 from typing import NamedTuple
+
+from munkey.settings import SourceSettings
 
 
 class Size(NamedTuple):
@@ -31,3 +33,13 @@ SIZES = {  # by the name of the data set
     "pathmnist": Size(89_996, 4_000, 6_004, 224, 9),
     "tinyimagenet": Size(100_000, 4_000, 6_000, 64, 200),
 }
+
+
+def class_limit(settings: SourceSettings, split: str) -> int | None:
+    """The most images of each class in a split, by source.limit_per_class; None: all."""
+    if not isinstance(settings.limit_per_class, dict):
+        return settings.limit_per_class
+    for name, limit in settings.limit_per_class.items():
+        if name == split:
+            return limit
+    return None

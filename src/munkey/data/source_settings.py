@@ -10,6 +10,7 @@ import numpy as np
 from munkey.core.randomness import Stage
 from munkey.core.registry import did_you_mean
 from munkey.data.decoding.picture_files import resize
+from munkey.data.sizes import class_limit
 from munkey.data.source import SPLITS, Source, SourceError
 from munkey.data.splits import UNSPLIT, complete_splits
 from munkey.settings import AlterSettings, SourceSettings
@@ -39,7 +40,7 @@ def apply_source_settings(source: Source, settings: SourceSettings) -> Source:
             ["is for folders of pictures alone: this data set has no paths to look in"],
         )
     if settings.limit_per_class is not None:
-        source = limit_per_class(source, {split: settings.limit_of(split) for split in SPLITS})
+        source = limit_per_class(source, {split: class_limit(settings, split) for split in SPLITS})
     if settings.val_from == "train":
         source = draw_val_from_train(source, settings.split)
     if settings.storage_size is not None:

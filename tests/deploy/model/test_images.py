@@ -226,7 +226,7 @@ def test_the_first_picture_too_many_stops_a_request_before_anything_is_decoded(m
     file = BytesIO()
     Image.new("1", (40, 30)).save(file, "PNG")
     looked_at = Mock(wraps=open_picture)
-    monkeypatch.setattr(picture_files, "opened", looked_at)
+    monkeypatch.setattr(picture_files, "open_picture", looked_at)
     monkeypatch.setattr(picture_files, "to_upright_rgb", lambda picture: pytest.fail("was decoded"))
     with pytest.raises(TooManyPixelsError, match="2,400 pixels") as raised:
         picture_files.read([BytesIO(file.getvalue())] * 5, PictureLimits(1200, together=2000), None)

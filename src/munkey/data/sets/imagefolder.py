@@ -21,6 +21,7 @@ from munkey.data.pictures import (
     skipped_files_warning,
 )
 from munkey.data.registry import dataset
+from munkey.data.sizes import class_limit
 from munkey.data.source import (
     SPLITS,
     Source,
@@ -74,7 +75,7 @@ def imagefolder(settings: SourceSettings) -> Source:
             for label, name in enumerate(class_folders):
                 pictures, other_files = _list_pictures(folder / name)
                 skipped_paths += other_files
-                pictures = pictures[: settings.limit_of(split)]
+                pictures = pictures[: class_limit(settings, split)]
                 folders.append(ClassFolder(folder / name, split, label, pictures))
     if skipped_paths:
         warn(f"{root}: {skipped_files_warning(skipped_paths)}")
