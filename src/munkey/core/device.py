@@ -3,6 +3,7 @@
 import ctypes
 import os
 import time
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ def select_device(gpus: int) -> str:
     return "cuda"
 
 
+@cache
 def keep_freed_memory() -> None:
     """Let this process reuse memory that it freed, instead of returning it to the system.
 

@@ -226,9 +226,9 @@ class Deletions:
             else:
                 receipt = self._delete_rows(rows, None, block_return=False)
                 receipt = replace(receipt, request=number)
-            remaining, held_labels = self._samples.count_and_held(labels)
+            remaining, present_labels = self._samples.count_and_present_labels(labels)
         if not receipt.repeated:
-            emptied_labels = np.setdiff1d(labels, held_labels)
+            emptied_labels = np.setdiff1d(labels, present_labels)
             classes = self._samples.classes
             emptied = tuple(name for label, name in classes.items() if label in emptied_labels)
             receipt = replace(receipt, identical=identical, emptied=emptied)

@@ -18,6 +18,7 @@ DINO = {"encoder": "dinov2", "revision": "f9e44c814b77203eaa57a6bdbbd535f21ede14
 CHANGES = {
     "seeds": ([0, 1], "seeds is 2 (paper: 3)"),
     "source.limit_per_class": (100, "source.limit_per_class is 100 (paper: None)"),
+    "source.val_from": ("train", "source.val_from is train (paper: None)"),
     "source.storage_size": (32, "source.storage_size is 32 (paper: None or 224)"),
     "data.image_size": (112, "data.image_size is 112 (paper: 224)"),
     "keys.encoder": (DINO, "keys.encoder is dinov2 (paper: vit-b16)"),

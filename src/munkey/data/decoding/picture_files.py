@@ -102,10 +102,8 @@ def read(files: list[IO[bytes]], limits: PictureLimits, size: Size | None) -> li
         pictures.append(picture)
     decoded_pictures: list[DecodedPicture] = []
     for number in range(len(pictures)):
-        with (
-            _number_in_errors(number),
-            pictures.pop(0) as picture,
-        ):  # a picture keeps what was decoded of it
+        # Out of the list: a picture keeps its decoded pixels.
+        with _number_in_errors(number), pictures.pop(0) as picture:
             image = to_upright_rgb(picture, limits.white)
             brightest = None
             if _is_deep(picture):

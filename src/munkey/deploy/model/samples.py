@@ -54,23 +54,23 @@ class Samples:
             live = view.live[rows]  # read last: what is deleted meanwhile reads as zero
             return ids[live], labels[live]
 
-    def count_and_held(self, labels: np.ndarray) -> tuple[int, np.ndarray]:
-        """How many samples there are, and which of these labels (N,) any of them has.
+    def count_and_present_labels(self, labels: np.ndarray) -> tuple[int, np.ndarray]:
+        """The number of samples, and those of these labels (N,) that any sample has.
 
-        It reads until it has seen all of the labels: of a million rows, mostly the first block.
+        Reading ends once all labels were seen: among a million rows, mostly after the first block.
         """
         with self._store.reading() as view:
             count = int(np.count_nonzero(view.live))
-            held = np.zeros(len(labels), dtype=bool)
+            is_present = np.zeros(len(labels), dtype=bool)
             for start in range(0, len(view.live), ROWS):
                 block = slice(start, start + ROWS)
                 is_live = view.live[block]
                 block_labels = view.labels[block]
                 is_live = is_live & view.live[block]  # read last, as above
-                held |= np.isin(labels, block_labels[is_live])
-                if held.all():
+                is_present |= np.isin(labels, block_labels[is_live])
+                if is_present.all():
                     break
-        return count, labels[held]
+        return count, labels[is_present]
 
     def keys(self) -> tuple[np.ndarray, np.ndarray]:
         """Ids, ascending, and keys of the samples that the memory holds: (N,) int64, (N, d) float32."""
@@ -234,7 +234,7 @@ class Samples:
 
     def _ids_and_units(self, rows: np.ndarray) -> list[dict[str, Any]]:
         """Id and unit of rows of the present generation, by ascending id."""
-        if not len(rows):  # of most deletions, and asking the ledger takes time
+        if not len(rows):  # most deletions have no copies, and a query of the ledger takes time
             return []
         with self._store.reading() as view:
             ids = view.ids[rows]
