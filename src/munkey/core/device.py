@@ -1,6 +1,5 @@
 """The device of a job: which one, copying to it and back, and timing it."""
 
-import ctypes
 import os
 import time
 from functools import cache
@@ -48,6 +47,8 @@ def keep_freed_memory() -> None:
     and clearing the new pages then takes longer than the products. With this, EfficientNet-Lite2 at
     224 px takes 17 instead of 40 ms of CPU time an image. Other C libraries lack the call.
     """
+    import ctypes
+
     library = ctypes.CDLL(None)
     if not hasattr(library, "mallopt"):
         return
