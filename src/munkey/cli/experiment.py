@@ -277,6 +277,8 @@ def search_fitted(
             names = ", ".join(map(str, candidates)) or f"none, below {experiment / 'keys'}"
             raise ValueError(f"{folder}: name its keys with --keys; there are: {names}")
         keys = candidates[0]
+    elif keys.is_dir():
+        keys = keys / "keys.npz"
     for family in FAMILIES.values():
         if isinstance(family, FittedFamily) and family.tried:
             print(f"{family.name}:")
