@@ -2,7 +2,8 @@
 
 import pandas as pd
 
-from munkey.report.tables.summary import GAP_METRICS, Row
+from munkey.evaluation.paired import COLUMNS
+from munkey.report.tables.summary import GAP_METRICS, Row, with_differences
 
 ROWS = [
     Row("original-t", "Original (T)", "retrain-t", context=True),
@@ -96,3 +97,25 @@ def cases(dataset="digits", gaps=CASES, methods=("before", "anew", "after")):
                     )
                 )
     return pd.concat(lines, ignore_index=True)
+
+
+def pairs(summary, half=1.0):
+    """Differences between all systems of a summary, as `paired_differences` makes them: each ± `half` points."""
+    lines = []
+    for (dataset, rate), part in summary.groupby(["dataset", "rate"], sort=False):
+        known = part.dropna(subset="TA_mean").to_dict("records")
+        for number, one in enumerate(known):
+            for other in known[number + 1 :]:
+                difference = one["TA_mean"] - other["TA_mean"]
+                lines.append(
+                    {"dataset": dataset, "rate": rate}
+                    | {"method": one["method"], "other": other["method"]}
+                    | {"seeds": one["n"], "tested": 450, "difference": difference}
+                    | {"low": difference - half, "high": difference + half}
+                )
+    return pd.DataFrame(lines, columns=COLUMNS)
+
+
+def compared(summary, half=1.0):
+    """A summary with these differences."""
+    return with_differences(summary, pairs(summary, half))

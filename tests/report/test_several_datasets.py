@@ -26,7 +26,7 @@ from munkey.report.tables.ranks import LINE, rank_table, ranks_by_title
 from munkey.report.tables.runtime import runtime_table
 from munkey.report.tables.summary import Row, summarize, with_seed_gaps
 from munkey.report.tables.terminal import render_plain
-from tests.report.inputs import cases
+from tests.report.inputs import cases, pairs
 
 ROWS = [
     Row("original-t", "Original (T)", "retrain-t", context=True),
@@ -198,7 +198,8 @@ def test_all_tables_are_made_where_data_sets_differ_in_rates_and_seeds():
     grids = {name: grid for name, grid in GRIDS.items() if set(grid.methods) >= {"ssd", "munkey"}}
     rows = [row for row in ROWS if row.name in (*TRAINED, "ssd", "munkey")]
     lines = pd.concat([tidy(name) for name in grids], ignore_index=True)
-    texts = all_texts(lines[lines["method"].isin([row.name for row in rows])], rows)
+    lines = lines[lines["method"].isin([row.name for row in rows])]
+    texts = all_texts(lines, pairs(summarize(lines, rows)), rows)
     assert all(texts.values())
     largest = texts["datasets"]
     # 2 % is never the largest

@@ -22,6 +22,7 @@ use rule job as metrics with:
         lambda w: plan.files_of(PLAN.main_of(w.dataset)),
     output:
         metrics=LAYOUT.metrics,
+        differences=LAYOUT.differences,
     log:
         LAYOUT.log("metrics/{dataset}"),
     params:

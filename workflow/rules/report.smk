@@ -4,11 +4,13 @@
 use rule job as tables with:
     input:
         metrics=expand(LAYOUT.metrics, dataset=PARAMS.datasets),
+        differences=expand(LAYOUT.differences, dataset=PARAMS.datasets),
     output:
         **printed(table("main")),
         tidy=report(LAYOUT.all_metrics, caption="../report/metrics.rst", category="Metrics"),
         html=report(table("main", "html"), caption="../report/main.rst", category="Tables"),
         csv=table("main", "csv"),
+        differences=table("differences", "csv"),
         runtime=table("runtime", "md"),
         runtime_latex=table("runtime", "tex"),
         datasets=table("datasets", "md"),

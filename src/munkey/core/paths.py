@@ -37,6 +37,7 @@ class Layout:
         self.search = at("search/{case}/seed{seed}/rate{rate}/{method}/search.json")
         self.logits = at("logits/{case}/seed{seed}/{subset}/{system}.npz")
         self.metrics = at("metrics/{dataset}.csv")
+        self.differences = at("differences/{dataset}.csv")
         self.ablation_metrics = at("ablations/{dataset}.csv")
         self.scenario_metrics = at("scenarios/{dataset}/metrics.csv")
         self.scenario_table = at("scenarios/{dataset}/table.{ending}")

@@ -21,10 +21,9 @@ from munkey.explore.projection import plane
 from munkey.memory import neighbors
 from munkey.report.page import glossary
 from munkey.report.tables import frontier
-from munkey.report.tables.ablations import read as read_summary
 from munkey.report.tables.frontier import Design
 from munkey.report.tables.markup import ABSENT, cell, two_digits
-from munkey.report.tables.summary import GAP_METRICS, Row
+from munkey.report.tables.summary import GAP_METRICS, Row, read_main
 from munkey.settings import ExploreSettings
 
 FULL = "full"  # the memory before any request
@@ -298,7 +297,7 @@ def true_class_probability(logits: np.ndarray, labels: np.ndarray) -> np.ndarray
 
 def designs_of(files: ResultFiles, experiment: Experiment) -> list[dict[str, Any]]:
     """A line for each design and request: the cells of the tables, and the numbers behind them."""
-    main = read_summary(files.main_table)
+    main = read_main(files.main_table)
     tables = [("", main[main["dataset"] == experiment.dataset])]
     for path in files.scenarios:
         scenarios = read_table(path)
@@ -319,7 +318,7 @@ def designs_of(files: ResultFiles, experiment: Experiment) -> list[dict[str, Any
 
 def advice_of(files: ResultFiles, experiment: Experiment) -> str:
     """Which design to deploy, as the report says it: at the largest rate."""
-    main = read_summary(files.main_table)
+    main = read_main(files.main_table)
     audit = read_table(files.audits[0]) if files.audits else None
     summary = main[main["dataset"] == experiment.dataset]
     advice = frontier.advice(frontier.points(summary, audit, experiment.designs))

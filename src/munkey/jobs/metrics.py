@@ -5,11 +5,15 @@ from pathlib import Path
 from munkey.core.console import progress
 from munkey.core.files import write_csv
 from munkey.evaluation.metrics import metric_lines
+from munkey.evaluation.paired import COLUMNS, paired_differences
 from munkey.evaluation.records import Evaluation
 
 
-def metrics(runs: list[Evaluation], metrics: Path) -> None:
-    """Measure every system of a data set: one tidy CSV, which rules use for the main run, ablations and selection."""
+def metrics(runs: list[Evaluation], metrics: Path, differences: Path | None = None) -> None:
+    """Measure every system of a data set: one tidy CSV, which rules use for the main run, ablations and selection.
+
+    differences: a CSV of the differences in test accuracy between any two systems; None: not wanted.
+    """
     logits_of = {}  # of trained systems, by their records
     for run in runs:
         if run.record == run.training:
@@ -24,3 +28,5 @@ def metrics(runs: list[Evaluation], metrics: Path) -> None:
         for line in lines:
             line.setdefault("why", "")
     write_csv(metrics, lines)
+    if differences is not None:
+        write_csv(differences, paired_differences(runs), COLUMNS)

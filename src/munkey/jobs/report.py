@@ -24,10 +24,11 @@ from munkey.report.tables import frontier as frontiers
 from munkey.report.tables import paper
 from munkey.report.tables.ablations import read
 from munkey.report.tables.audits import residue_of
+from munkey.report.tables.comparisons import DIFFERENCES
 from munkey.report.tables.frontier import Design
 from munkey.report.tables.markup import Titled, render
 from munkey.report.tables.scenarios import scenario_tables
-from munkey.report.tables.summary import Row, read_metrics
+from munkey.report.tables.summary import Row, read_main, read_metrics
 from munkey.settings import ExploreSettings, InferenceSettings
 
 
@@ -76,9 +77,9 @@ def frontier(
     svg: Path,
 ) -> None:
     """Compare the designs by residual share, accuracy and time: a sentence, a table, a figure."""
-    main = read_table(main_table)
+    main = read_main(main_table)
     points = frontiers.points(main[main["dataset"] == dataset], read_table(audit_table), designs)
-    write_text(csv, points.to_csv(index=False))
+    write_text(csv, points.drop(columns=["method", DIFFERENCES]).to_csv(index=False))
     introduction = f"{frontiers.sentence(points)}\n\n{frontiers.RULE}\n\n"
     table = render([frontiers.frontier_table(points, "markdown")], "markdown")
     write_text(markdown, introduction + table)
@@ -130,7 +131,7 @@ class Shown:
 
 def page(page: Path, template: Path, files: PageFiles, shown: Shown) -> None:
     """Make the report: tables, figures and their origin, on one page."""
-    main = read(files.main_table)
+    main = read_main(files.main_table)
     tidy = read_metrics([files.metrics])
     audits = {path.parent: read_table(path) for path in files.audits}
     scenarios: list[Titled] = []

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from munkey.audits.attacks.relearning import RelearnedSystem
 from munkey.core.files import read_table, write_text
 from munkey.report.figures import theme
@@ -19,12 +21,18 @@ from munkey.report.tables.markup import markup_of, render, render_or_say
 from munkey.report.tables.markup import seeds as seeds_in_words
 from munkey.report.tables.ranks import rank_table, ranks_by_title
 from munkey.report.tables.streams import StreamedSystem
-from munkey.report.tables.summary import Row, read_metrics
+from munkey.report.tables.summary import Row, read_main, read_metrics
 
 
-def tables(metrics: list[Path], rows: list[Row], outputs: Mapping[str, Path]) -> None:
-    """Make the CSV of every metric and the tables that show it. outputs: as `main.all_texts` names them."""
-    for output, text in main.all_texts(read_metrics(metrics), rows).items():
+def tables(
+    metrics: list[Path], differences: list[Path], rows: list[Row], outputs: Mapping[str, Path]
+) -> None:
+    """Make the CSVs of every metric and difference, and the tables that show them.
+
+    outputs: as `main.all_texts` names them.
+    """
+    pairs = pd.concat(map(read_table, differences), ignore_index=True)
+    for output, text in main.all_texts(read_metrics(metrics), pairs, rows).items():
         write_text(outputs[output], text)
 
 
@@ -34,7 +42,7 @@ def main_audited(
     """Make the main table once more, with the audits' residual shares. audit_tables: in the audits' folders."""
     residue = residue_of({path.parent: read_table(path) for path in audit_tables})
     for path in outputs.values():
-        write_text(path, main.main_table(read_table(main_table), rows, markup_of(path), residue))
+        write_text(path, main.main_table(read_main(main_table), rows, markup_of(path), residue))
 
 
 def ablation_tables(

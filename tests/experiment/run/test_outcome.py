@@ -51,6 +51,9 @@ SUMMARY = """dataset,rate,method,title,n,TA_mean,TA_sd
 digits,0.1,lda,LDA,3,96.0,0.1
 digits,0.1,cf,CF,3,98.0,0.1
 """
+DIFFERENCES = """dataset,rate,method,other,seeds,tested,difference,low,high
+digits,0.1,lda,cf,3,450,-2.0,-2.2,-1.8
+"""
 AUDIT = """name,path,role,verdict,flagged,contrast,share,share_low,share_high
 lda,deployed,method,none found,,0.0,0.0,0.0,0.0
 cf,deployed,method,residue,share,0.1,27.0,16.0,38.0
@@ -72,6 +75,7 @@ def test_the_main_run_and_the_audits_end_with_what_to_deploy(
     monkeypatch.chdir(tmp_path)
     made = {
         "tables/main.csv": SUMMARY,
+        "tables/differences.csv": DIFFERENCES,
         "metrics.csv": "",
         "audit/digits/table.csv": AUDIT,
         asked: "| a |\n|-|\n| 1 |",

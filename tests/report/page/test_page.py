@@ -16,7 +16,7 @@ from munkey.report.tables.frontier import Design, points
 from munkey.report.tables.markup import Titled
 from munkey.report.tables.summary import summarize
 from tests.conftest import ROOT
-from tests.report.inputs import CASE_ROWS, KEYED_ROWS, MEASURED, ROWS, cases, tidy
+from tests.report.inputs import CASE_ROWS, KEYED_ROWS, MEASURED, ROWS, cases, compared, tidy
 
 REPORT = ROOT / "workflow/report/page.html.j2"
 PICTURE = "data:image/svg+xml;base64,AAAA"
@@ -222,7 +222,7 @@ def test_numbers_that_the_paper_has_too_have_a_chapter_that_says_whether_they_co
 
 def test_a_model_that_is_worse_than_its_keys_is_told_below_the_table_with_a_link():
     measured = MEASURED | {name: [(64, 70, 70, 50)] * 3 for name in ("original-m", "munkey")}
-    worse = summarize(tidy(measured), KEYED_ROWS)
+    worse = compared(summarize(tidy(measured), KEYED_ROWS))
     results = page.PageResults(worse, [], KEYED_ROWS, [], [], [], {})
     text = report(story=story(results), chapters=page.chapters(results))
     assert text.count("on the same keys, KNN is more accurate than MUNKEY by 11.0 points") == 2

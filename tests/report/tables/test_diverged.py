@@ -8,6 +8,7 @@ from munkey.report.figures.ranks import rank_diagram
 from munkey.report.tables.main import all_texts
 from munkey.report.tables.ranks import rank_table, ranks_by_title
 from munkey.report.tables.summary import Row, summarize, with_seed_gaps
+from tests.report.inputs import pairs
 
 ROWS = [
     Row("original-t", "Original (T)", "retrain-t", context=True),
@@ -45,8 +46,12 @@ def test_a_diverged_seed_costs_its_row_and_all_other_lines_stay_as_they_are():
     assert line["diverged"] == f"seed 1: {WHY}"
 
 
+def texts_of(metrics):
+    return all_texts(metrics, pairs(summarize(metrics, ROWS)), ROWS)
+
+
 def test_the_tables_name_method_seed_rate_and_log():
-    texts = all_texts(tidy(gone={"ssd": 1}), ROWS)
+    texts = texts_of(tidy(gone={"ssd": 1}))
     (line,) = [line for line in texts["markdown"].splitlines() if line.startswith("| SSD")]
     assert [cell.strip() for cell in line.strip("|").split("|")] == [
         "SSD",
@@ -59,14 +64,11 @@ def test_the_tables_name_method_seed_rate_and_log():
     for name in ("markdown", "html", "latex"):
         assert f"Diverged: SSD @10 %, seed 1: {WHY}." in texts[name]
     assert "| CF" in texts["markdown"] and "diverged" in texts["runtime"]
-    assert (
-        "why" not in all_texts(tidy(), ROWS)["tidy"]
-        and "diverged" not in all_texts(tidy(), ROWS)["csv"]
-    )
+    assert "why" not in texts_of(tidy())["tidy"] and "diverged" not in texts_of(tidy())["csv"]
 
 
 def test_without_its_oracle_a_system_has_metrics_and_no_gap_and_the_table_says_so():
-    texts = all_texts(tidy(gone={"retrain-t": 0}), ROWS)
+    texts = texts_of(tidy(gone={"retrain-t": 0}))
     (line,) = [line for line in texts["markdown"].splitlines() if line.startswith("| CF")]
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     assert cells[1] == "92.12 ± 0.12" and cells[5] == "–"
@@ -74,7 +76,7 @@ def test_without_its_oracle_a_system_has_metrics_and_no_gap_and_the_table_says_s
 
 
 def test_all_that_a_diverged_original_takes_with_it_is_said_once():
-    texts = all_texts(tidy(gone={"original-t": 2, "cf": 2, "ssd": 2}), ROWS)
+    texts = texts_of(tidy(gone={"original-t": 2, "cf": 2, "ssd": 2}))
     assert f"Diverged: Original (T) @10 %, CF @10 %, SSD @10 %, seed 2: {WHY}." in texts["markdown"]
 
 
@@ -82,7 +84,7 @@ def test_all_that_a_diverged_original_takes_with_it_is_said_once():
 def test_where_every_system_diverged_there_is_still_a_table(seeds):
     everything = pd.concat([tidy(seeds, {row.name: seed for row in ROWS}) for seed in range(seeds)])
     only = everything[everything["metric"] == "diverged"]
-    texts = all_texts(only, ROWS)
+    texts = texts_of(only)
     assert texts["markdown"].count("| diverged") == 2 * len(ROWS)  # TA and Avg Gap
 
 

@@ -9,7 +9,7 @@ from munkey.report.tables.audits import ABOUT_SHARE
 from munkey.report.tables.main import all_texts, main_table, main_tables, selection_table
 from munkey.report.tables.summary import Row, damage_sentences, summarize, with_seed_gaps
 from munkey.report.tables.terminal import render_plain
-from tests.report.inputs import KEYED_ROWS, MEASURED, ROWS, tidy
+from tests.report.inputs import KEYED_ROWS, MEASURED, ROWS, compared, pairs, tidy
 
 
 def marked(measured, markup):
@@ -143,8 +143,8 @@ def trained_and_untrained(trained, untrained, lda=70, rate=0.1):
 
 def test_a_model_that_is_no_better_than_the_best_of_its_own_keys_is_told_below_its_table():
     measured = [trained_and_untrained(64, 80), trained_and_untrained(64, 81.5, rate=0.02)]
-    both = summarize(pd.concat(measured), KEYED_ROWS)
-    below = "KNN is more accurate than MUNKEY by 17.5 points [16.4, 18.6] (3 seeds, one split). It may be"
+    both = compared(summarize(pd.concat(measured), KEYED_ROWS), half=1.1)
+    below = "KNN is more accurate than MUNKEY by 17.5 points [16.4, 18.6] (3 seeds, 450 test samples). It may be"
     assert below in main_table(both, KEYED_ROWS, "markdown").splitlines()[-1]
     assert below in main_table(both, KEYED_ROWS, "html").splitlines()[-1]
     assert below in next(
@@ -162,7 +162,9 @@ def test_the_best_of_those_that_train_nothing_is_named(trained, untrained, named
     measured = trained_and_untrained(trained, untrained, lda=80 - (named == "KNN")).dropna()
     (told,) = {
         table.remark
-        for table in main_tables(summarize(measured, KEYED_ROWS), KEYED_ROWS, "markdown")
+        for table in main_tables(
+            compared(summarize(measured, KEYED_ROWS), half=1.1), KEYED_ROWS, "markdown"
+        )
     }
     assert (
         f"keys, {named} and MUNKEY are not told apart in test accuracy: 0.0 points [-1.1, 1.1]"
@@ -177,28 +179,29 @@ def test_all_that_train_nothing_and_are_equally_accurate_are_named():
     measured = trained_and_untrained(64, 80, lda=80)
     (told,) = {
         table.remark
-        for table in main_tables(summarize(measured, KEYED_ROWS), KEYED_ROWS, "markdown")
+        for table in main_tables(compared(summarize(measured, KEYED_ROWS)), KEYED_ROWS, "markdown")
     }
     assert "KNN or LDA is more accurate than MUNKEY by 16.0 points" in told
 
 
 def test_munkey_is_compared_with_what_has_lost_the_same_rows():
     """Before deletion MUNKEY has 85 %, more than LDA; but LDA's 80 % are after deletion, as MUNKEY's 64."""
-    summary = summarize(trained_and_untrained(64, 70, lda=80), KEYED_ROWS)
+    summary = compared(summarize(trained_and_untrained(64, 70, lda=80), KEYED_ROWS))
     (told,) = {table.remark for table in main_tables(summary, KEYED_ROWS, "markdown")}
     assert "LDA is more accurate than MUNKEY by 16.0 points" in told
 
 
 def told_below(measured, seeds=3):
     few = tidy({name: values[:seeds] for name, values in (MEASURED | measured).items()})
-    (told,) = {table.remark for table in main_tables(summarize(few, ROWS), ROWS, "markdown")}
+    summary = compared(summarize(few, ROWS), half=2.5)
+    (told,) = {table.remark for table in main_tables(summary, ROWS, "markdown")}
     return told
 
 
 def test_a_method_that_lost_much_test_accuracy_is_named_with_what_its_oracle_lost():
     told = told_below({"cf": [(60, 99, 80, 60), (61, 97, 84, 62), (62, 98, 82, 64)]})
     assert told == (
-        "Lost more than 5 points of test accuracy: CF @10 % 19.0 [16.5, 21.5] (its oracle -2.0 [-7.0, 3.0])."
+        "Lost more than 5 points of test accuracy: CF @10 % 19.0 [16.5, 21.5] (its oracle -2.0 [-4.5, 0.5])."
     )
     assert told_below({"cf": [(75, 99, 80, 60)] * 3}) == ""  # five points are not more than five
 
@@ -215,7 +218,8 @@ def test_an_attack_below_chance_is_named_where_its_interval_is():
 def test_beside_an_oracle_that_diverged_the_loss_of_a_method_is_still_told():
     summary = summarize(tidy(MEASURED | {"cf": [(60, 99, 80, 60)] * 3}), ROWS)
     summary.loc[summary["method"] == "retrain-t", ["TA_mean", "MIA_mean"]] = math.nan
-    assert "CF @10 % 20.0 [20.0, 20.0] (its oracle diverged)" in damage_sentences(summary, ROWS)
+    sentences = damage_sentences(compared(summary, half=1.5), ROWS)
+    assert "CF @10 % 20.0 [18.5, 21.5] (its oracle diverged)" in sentences
 
 
 def test_a_certificate_stands_below_the_table_beside_what_was_left():
@@ -239,7 +243,9 @@ def test_one_that_knows_its_training_set_by_heart_is_not_called_underfitted():
     }
     (told,) = {
         t.remark
-        for t in main_tables(summarize(tidy(MEASURED | values), KEYED_ROWS), KEYED_ROWS, "markdown")
+        for t in main_tables(
+            compared(summarize(tidy(MEASURED | values), KEYED_ROWS)), KEYED_ROWS, "markdown"
+        )
     }
     assert told.endswith(
         "MUNKEY has learned its training set, so KNN, which deletes exactly, is the better choice."
@@ -256,10 +262,13 @@ def test_nothing_is_told_of_a_model_that_is_better_or_of_a_system_that_was_not_r
 
 def test_every_output_gets_its_text_and_datasets_show_the_largest_rate_alone():
     metrics = pd.concat([tidy(), tidy(rate=0.02), tidy(dataset="other", rate=0.02)])
-    texts = all_texts(metrics, ROWS)
     summary = summarize(metrics, ROWS)
+    differences = pairs(summary)
+    texts = all_texts(metrics, differences, ROWS)
+    assert texts["differences"] == differences.to_csv(index=False)
     assert texts["tidy"] == with_seed_gaps(metrics, ROWS).to_csv(index=False)
     assert texts["csv"] == summary.to_csv(index=False)
+    summary = compared(summary)
     assert texts["markdown"] == main_table(summary, ROWS, "markdown") and texts["html"].startswith(
         "<!doctype html><meta charset='utf-8'><style>"
     )

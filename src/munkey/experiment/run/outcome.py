@@ -121,8 +121,9 @@ def advice(layout: Layout, designs: Iterable[Mapping[str, Any]]) -> list[str]:
     designs: the fields of `munkey.report.tables.frontier.Design`.
     """
     from munkey.report.tables import frontier  # pandas, at the end of a run alone
+    from munkey.report.tables.summary import read_main
 
-    main = read_table(fill(layout.table, table="main", ending="csv"))
+    main = read_main(fill(layout.table, table="main", ending="csv"))
     measured = Path(layout.all_metrics).stat().st_mtime
     every = [frontier.Design(**design) for design in designs]
     sentences = []

@@ -1,9 +1,7 @@
 """Sentences that compare two systems. None says more than its interval does, and none is said without one.
 
-Over several seeds, the interval is Welch's 95 % interval of a difference of means. All seeds share
-one split. With one seed, test accuracies are compared by Newcombe's interval (1998, method 10),
-which is over test samples and knows one training of each system. It takes the two for independent,
-so it is too wide for systems that answer the same samples.
+Differences in test accuracy are paired: both systems answer the same test samples, and start from
+the same seeds (`munkey.evaluation.paired`). All seeds share one split.
 """
 
 import math
@@ -14,6 +12,7 @@ import pandas as pd
 
 LEVEL = 0.95
 TESTED = "tested_mean"  # the column of a summary that counts test samples
+DIFFERENCES = "differences"  # its column of differences to other systems, by their names
 
 
 class Interval(NamedTuple):
@@ -56,40 +55,33 @@ def accuracy_interval(line: pd.Series) -> Interval | None:
     return wilson(float(mean), int(tested))
 
 
-def difference(one: pd.Series, other: pd.Series, metric: str = "TA") -> Difference | None:
-    """One system's mean less the other's. one, other: lines of a summary.
+def difference(one: pd.Series, other: pd.Series) -> Difference | None:
+    """One system's test accuracy less the other's. one, other: lines of a summary.
 
-    None if there is no interval: with one seed, only test accuracies over a known number of samples
-    have one.
+    None if it was not measured: one of them diverged, or the summary has no differences
+    (`munkey.report.tables.summary.read_main`).
     """
-    value = float(one[f"{metric}_mean"] - other[f"{metric}_mean"])
-    if min(one["n"], other["n"]) > 1:
-        seeds = min(int(one["n"]), int(other["n"]))
-        return Difference(value, _welch(value, one, other, metric), f"{seeds} seeds, one split")
-    one_interval = accuracy_interval(one)
-    other_interval = accuracy_interval(other)
-    if metric != "TA" or one_interval is None or other_interval is None:
+    known = one.get(DIFFERENCES)
+    if not isinstance(known, dict):
         return None
-    # Newcombe's hybrid score: the distances from each accuracy to the ends of its own Wilson
-    # interval
-    below = math.hypot(one["TA_mean"] - one_interval.low, other_interval.high - other["TA_mean"])
-    above = math.hypot(one_interval.high - one["TA_mean"], other["TA_mean"] - other_interval.low)
-    interval = Interval(value - below, value + above)
-    return Difference(value, interval, f"one seed, {one[TESTED]:,.0f} test samples")
+    return known.get(other["method"])
 
 
-def _welch(value: float, one: pd.Series, other: pd.Series, metric: str) -> Interval:
-    """The 95 % interval of a difference of means over seeds, whose variances may differ."""
-    from scipy.stats import t
+def differences_by_system(lines: pd.DataFrame) -> dict[tuple[object, ...], dict[str, Difference]]:
+    """All differences from a system to others, by (dataset, rate, method), then by the other's name.
 
-    sds = np.array([one[f"{metric}_sd"], other[f"{metric}_sd"]], dtype=float)
-    counts = np.array([one["n"], other["n"]], dtype=float)
-    variances = sds**2 / counts  # of the means
-    if not variances.sum():
-        return Interval(value, value)
-    freedom = variances.sum() ** 2 / (variances**2 / (counts - 1)).sum()  # Welch and Satterthwaite
-    half = float(t.ppf((1 + LEVEL) / 2, freedom) * np.sqrt(variances.sum()))
-    return Interval(value - half, value + half)
+    lines: as `munkey.evaluation.paired.paired_differences` makes them.
+    """
+    known: dict[tuple[object, ...], dict[str, Difference]] = {}
+    for line in lines.to_dict("records"):
+        seeds = "one seed" if line["seeds"] == 1 else f"{line['seeds']} seeds"
+        basis = f"{seeds}, {line['tested']:,} test samples"
+        forward = Difference(line["difference"], Interval(line["low"], line["high"]), basis)
+        backward = Difference(-line["difference"], Interval(-line["high"], -line["low"]), basis)
+        request = (line["dataset"], line["rate"])
+        known.setdefault((*request, line["method"]), {})[line["other"]] = forward
+        known.setdefault((*request, line["other"]), {})[line["method"]] = backward
+    return known
 
 
 def seed_interval(line: pd.Series, metric: str) -> Interval | None:
@@ -104,9 +96,9 @@ def seed_interval(line: pd.Series, metric: str) -> Interval | None:
     return Interval(mean - half, mean + half)
 
 
-def told_apart(one: pd.Series, other: pd.Series, metric: str = "TA") -> bool:
-    """Whether two lines of a summary differ by more than the interval of their difference allows."""
-    distance = difference(one, other, metric)
+def told_apart(one: pd.Series, other: pd.Series) -> bool:
+    """Whether two test accuracies differ by more than the interval of their difference allows."""
+    distance = difference(one, other)
     return distance is not None and distance.told_apart
 
 
@@ -116,10 +108,7 @@ def compare_accuracies(one: pd.Series, other: pd.Series) -> str:
     other_title = other["title"]
     distance = difference(one, other)
     if distance is None:
-        return (
-            f"{title} and {other_title} are not compared: with one seed, that needs the number of test samples,"
-            " which is unknown"
-        )
+        return f"{title} and {other_title} are not compared: their answers to the same test samples are not known"
     if not distance.told_apart:
         return f"{title} and {other_title} are not told apart in test accuracy: {_points(distance)}"
     if distance.value > 0:

@@ -79,7 +79,9 @@ def points(
         if design.kind == "anew":
             seconds = numbers.get("train_s_mean", math.nan)
         share = _share(design, audited.get(design.name))
-        lines.append({**numbers, **vars(design), **share, "seconds": seconds})
+        lines.append(
+            {"method": design.name, **numbers, **vars(design), **share, "seconds": seconds}
+        )
     return mark_front(pd.DataFrame(lines))
 
 

@@ -30,6 +30,7 @@ from munkey.report.tables.summary import (
     diverged_sentence,
     summarize,
     underfit_sentence,
+    with_differences,
     with_seed_gaps,
 )
 
@@ -41,17 +42,21 @@ CSS = (
 )
 
 
-def all_texts(tidy: pd.DataFrame, rows: Sequence[Row]) -> dict[str, str]:
+def all_texts(tidy: pd.DataFrame, differences: pd.DataFrame, rows: Sequence[Row]) -> dict[str, str]:
     """All tables of an experiment as text, by the name of the rule's output that each is written to.
 
-    tidy: metrics of all data sets. `datasets` shows each data set at its largest rate only.
+    tidy: metrics of all data sets. differences: between systems, as
+    `munkey.evaluation.paired.paired_differences` makes them. `datasets` shows each data set at its
+    largest rate only.
     """
     tidy = with_seed_gaps(tidy, rows)
-    summary = summarize(tidy, rows)
+    numbers = summarize(tidy, rows)
+    summary = with_differences(numbers, differences)
     largest = summary[summary["rate"] == summary.groupby("dataset")["rate"].transform("max")]
     return {
         "tidy": tidy.to_csv(index=False),
-        "csv": summary.to_csv(index=False),
+        "csv": numbers.to_csv(index=False),
+        "differences": differences.to_csv(index=False),
         "markdown": main_table(summary, rows, "markdown"),
         "html": main_table(summary, rows, "html"),
         "latex": main_table(summary, rows, "latex"),

@@ -17,8 +17,10 @@ from munkey.core.console import pluralize
 from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_table
 from munkey.report.tables.comparisons import (
+    DIFFERENCES,
     compare_accuracies,
     difference,
+    differences_by_system,
     ends,
     seed_interval,
     told_apart,
@@ -33,6 +35,7 @@ LEARNED = 99.0  # percent of the retain set: training longer would teach nothing
 ORACLES = "retrain-"  # how the names of all oracles begin (munkey.models.family)
 WORSE = 5.0  # points of test accuracy; a method that lost more is named below the table
 CHANCE = 50.0  # percent: an attack that knows nothing
+DIFFERENCES_FILE = "differences.csv"  # beside main.csv
 BETWEEN = " | "  # the reasons of several seeds
 
 
@@ -70,6 +73,23 @@ def read_metrics(paths: Iterable[str | Path]) -> pd.DataFrame:
         columns = ["dataset", "case", "rate", "seed", "method", "metric", "value"]
         return pd.DataFrame(columns=columns)
     return pd.concat(parts, ignore_index=True)
+
+
+def read_main(path: str | Path) -> pd.DataFrame:
+    """The summary in the main table's CSV, with the differences between its systems, which lie beside it."""
+    path = Path(path)
+    return with_differences(read_table(path), read_table(path.with_name(DIFFERENCES_FILE)))
+
+
+def with_differences(summary: pd.DataFrame, lines: pd.DataFrame) -> pd.DataFrame:
+    """A summary whose column `differences` holds each system's differences to others, by their names.
+
+    lines: as `munkey.evaluation.paired.paired_differences` makes them.
+    """
+    known = differences_by_system(lines)
+    keys = summary[list(Key._fields)].itertuples(index=False, name=None)
+    by_line = [known.get(key, {}) for key in keys]
+    return summary.assign(**{DIFFERENCES: pd.Series(by_line, index=summary.index, dtype=object)})
 
 
 def with_seed_gaps(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:

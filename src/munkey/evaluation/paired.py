@@ -1,0 +1,77 @@
+"""Differences in test accuracy between two systems that answer the same test samples."""
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from scipy import stats
+
+from munkey.core.diverged import why_diverged
+from munkey.core.files import read_npz
+from munkey.evaluation.records import Evaluation
+
+LEVEL = 0.95
+COLUMNS = ("dataset", "rate", "method", "other", "seeds", "tested", "difference", "low", "high")
+
+
+def paired_differences(runs: Iterable[Evaluation]) -> list[dict[str, object]]:
+    """A line for each rate and pair of systems: their accuracy on the test samples, compared.
+
+    runs: of one data set, all seeds. Columns: dataset, rate, method, other, seeds, tested (the
+    number of test samples), difference (of method less other, in points) and its 95 % interval, low
+    and high. A system that diverged for any seed has no lines.
+    """
+    flags_of: dict[tuple[str, str, str], list[np.ndarray]] = {}
+    has_diverged = set()
+    for run in runs:
+        system = (run.dataset, run.rate, run.method)
+        predictions = read_npz(run.logits)
+        if why_diverged(predictions):
+            has_diverged.add(system)
+            continue
+        test = predictions["splits"] == "test"
+        answers = predictions["logits"][test].argmax(axis=1)
+        flags_of.setdefault(system, []).append(answers == predictions["labels"][test])
+    systems_of: dict[tuple[str, str], dict[str, np.ndarray]] = {}
+    for (dataset, rate, method), flags in flags_of.items():
+        if (dataset, rate, method) not in has_diverged:
+            systems_of.setdefault((dataset, rate), {})[method] = np.stack(flags)
+    lines: list[dict[str, object]] = []
+    for (dataset, rate), right_by_method in systems_of.items():
+        names = list(right_by_method)
+        for first, method in enumerate(names):
+            for other in names[first + 1 :]:
+                gains = right_by_method[method].astype(float) - right_by_method[other]
+                pair = {"dataset": dataset, "rate": rate, "method": method, "other": other}
+                lines.append(pair | compare_pair(gains))
+    return lines
+
+
+def compare_pair(gains: np.ndarray) -> dict[str, object]:
+    """The mean gain in points, with an interval over seeds and test samples.
+
+    gains: (seeds, tested), 1 where only the first system is right, -1 where only the other is.
+
+    Two intervals are combined by the root of their sum of squares: Student's over the seeds'
+    means, and that of Agresti and Min (2005, "Wald + 2") over test samples. What varies between
+    seeds is a part of both, so the result is rather too wide.
+    """
+    seeds, tested = gains.shape
+    by_sample = gains.mean(axis=0)
+    # As if two more test samples had been seen, one won and one lost by half a point each: without
+    # them, a handful of samples on which the two differ would look like proof.
+    count = tested + 2
+    variance = ((by_sample**2).sum() + 1 - by_sample.sum() ** 2 / count) / count**2
+    half_width = stats.norm.ppf((1 + LEVEL) / 2) * math.sqrt(variance)
+    if seeds > 1:
+        by_seed = gains.mean(axis=1)
+        quantile = stats.t.ppf((1 + LEVEL) / 2, seeds - 1)
+        half_width = math.hypot(half_width, quantile * by_seed.std(ddof=1) / math.sqrt(seeds))
+    difference = 100 * float(by_sample.mean())
+    return {
+        "seeds": seeds,
+        "tested": tested,
+        "difference": difference,
+        "low": difference - 100 * half_width,
+        "high": difference + 100 * half_width,
+    }
