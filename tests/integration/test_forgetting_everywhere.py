@@ -115,7 +115,7 @@ print(run.info.run_id, model.model_id)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_the_commands_for_mlflow_leave_no_earlier_version(tmp_path):
     create(tmp_path / "memory").close()
     logged = run(

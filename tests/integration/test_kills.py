@@ -88,6 +88,7 @@ def test_a_failed_run_ends_with_the_reason_once_and_makes_what_does_not_depend_o
     )
 
 
+@pytest.mark.ci
 def test_the_lock_of_a_killed_run_is_named_with_the_command_that_removes_it(
     project: Project,
 ) -> None:
