@@ -67,6 +67,7 @@ def test_in_an_audit_training_images_outside_its_pool_are_not_asked():
     assert asked == [1797, 1797 - 539]  # half of 1,078 training images are in the pool
 
 
+@pytest.mark.ci
 def test_the_paper_has_more_with_its_search_ablations_and_selection():
     plan = plan_of("workflow/presets/paper.yaml")
     run, paper, audits, scenarios = (
