@@ -55,7 +55,7 @@ report: .venv/ready  ## Snakemake's report: one page with the provenance of ever
 	snakemake $(if $(CONFIG),--configfile $(CONFIG)) --report results/report$(if $(CONFIG),-$(NAMED)).html -- made
 
 ##@ Development
-# In CI `make test MARKS="not soak or drawn"`: those that start servers and a SLURM as well, and two that soak has.
+# In CI `make test MARKS="not soak or drawn"`: those that take long or start servers as well, and two that soak has.
 test: .venv/ready  ## run the tests
 	pytest $(if $(MARKS),-m "$(MARKS)") --numprocesses auto --dist loadfile --no-loadscope-reorder --durations 40 --durations-min 15
 

@@ -58,9 +58,17 @@ def run(code: str, folder: Path) -> str:
 
 
 def using_a_model(wanted: bool) -> list[object]:
-    """The blocks of Python that use a model or its memory, or the others, which register something."""
+    """The blocks of Python that use a model or its memory, or the others, which register something.
+
+    Each takes seconds to start: `make test` runs those of the README, CI all.
+    """
     uses = re.compile(r"Predictor|Forgetting|MunkeyClassifier|munkey\.deploy")
-    return [param for param in blocks("python") if bool(uses.search(param.values[0])) is wanted]
+    chosen = []
+    for param in blocks("python"):
+        if bool(uses.search(param.values[0])) is wanted:
+            marks = () if param.id.startswith("README.md") else pytest.mark.ci
+            chosen.append(pytest.param(*param.values, id=param.id, marks=marks))
+    return chosen
 
 
 @pytest.fixture(scope="module")

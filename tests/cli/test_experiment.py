@@ -19,7 +19,7 @@ from munkey.experiment.run.job import IN_TERMINAL, POST_MORTEM
 from munkey.report.tables import paper
 from tests.conftest import ROOT, unit_rows
 from tests.evaluation.test_search import search
-from tests.experiment.cost.test_estimate import EPYC
+from tests.experiment.cost.test_estimate import epyc
 from tests.experiment.inputs import small_config, small_plan
 
 PAPER = ("workflow/presets/paper.yaml", "--machine", "amd-epyc-cpu", "--gpus", "1,8")
@@ -106,7 +106,7 @@ def test_where_a_size_is_not_known_yet_the_command_that_finds_it_has_the_overlay
 
 def test_preflight_says_what_it_will_take_and_all_that_is_missing(munkey, monkeypatch):
     monkeypatch.setattr(preflight, "obstacles", lambda plan, costs: [])
-    monkeypatch.setattr(machines, "machine", lambda: EPYC)
+    monkeypatch.setattr(machines, "machine", epyc)
     ready = munkey("preflight", PAPER[0], "workflow/presets/rehearsal.yaml")
     assert ready.code == 0 and ready.out.endswith("This machine is ready.\n")
     assert ready.out.startswith("paper-rehearsal on AMD EPYC, CPU (speeds measured)\n126 trainings")

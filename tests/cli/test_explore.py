@@ -2,8 +2,11 @@
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from munkey.deploy.predictor import Predictor
 
@@ -14,8 +17,9 @@ def data_of(page: Path) -> dict:
 
 
 def test_it_shows_what_the_model_holds_and_not_what_it_forgot(
-    munkey: Callable, model: Path, tmp_path: Path
+    munkey: Callable, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(sys.modules, "umap", None)  # it would compile for ten seconds
     page = tmp_path / "page.html"
     with Predictor.load(model, writer=True) as predictor:
         gone = int(predictor.ids[0])

@@ -156,7 +156,7 @@ def test_a_job_has_its_gpu_before_cuda_is_asked(monkeypatch, take: Take) -> None
     assert seen == ["GPU-a"]
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_nothing_that_a_job_imports_starts_cuda() -> None:
     """Else a fork could not use it, and a job would see every GPU."""
     code = """

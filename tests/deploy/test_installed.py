@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from tests.conftest import ROOT
 from tests.deploy.inputs import model_in, picture_in
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.ci]
 
 
 @pytest.fixture(scope="module")

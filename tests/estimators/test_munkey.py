@@ -74,7 +74,14 @@ os.kill(os.getpid(), signal.{signal})
 """
 
 
-@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGINT"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SIGKILL",
+        pytest.param("SIGTERM", marks=pytest.mark.ci),
+        pytest.param("SIGINT", marks=pytest.mark.ci),
+    ],
+)
 def test_a_classifier_that_is_killed_leaves_nothing_in_the_temporary_folder(name, tmp_path):
     code = KILLED.format(folder=str(tmp_path), signal=name)
     done = subprocess.run(

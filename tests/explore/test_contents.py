@@ -67,10 +67,14 @@ def test_probabilities_of_the_true_class() -> None:
     assert true_class_probability(np.full((1, 2), np.nan), np.array([0])).tolist() == [0]
 
 
-def test_without_umap_keys_lie_along_their_principal_components(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def _no_umap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where it is not installed. It compiles for ten seconds in each process that uses it."""
     monkeypatch.setitem(sys.modules, "umap", None)
+
+
+@pytest.mark.usefixtures("_no_umap")
+def test_without_umap_keys_lie_along_their_principal_components() -> None:
     keys = np.outer(np.arange(6.0), [3.0, 4.0, 0.0])
     points = plane(keys)
     assert "principal" in points.words
@@ -95,6 +99,7 @@ def model_contents(**options: object) -> Contents:
     return contents("model", rows, 100, 3, **options)
 
 
+@pytest.mark.usefixtures("_no_umap")
 def test_a_saved_model_is_its_own_nearest_neighbor_and_has_no_oracle() -> None:
     made = model_contents()
     near = made.near["full"]

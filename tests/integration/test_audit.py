@@ -14,7 +14,7 @@ def stored(project: Project, path: str) -> dict[str, np.ndarray]:
         return dict(arrays)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_pool_of_the_hardest_samples_is_what_the_nearest_keys_get_wrong(project: Project) -> None:
     project.params({"audit": {"pool_of": "hardest"}})
     wanted = [f"results/default/audit/digits/hardest/seed{seed}.csv" for seed in range(4)]
@@ -45,7 +45,7 @@ def test_a_pool_of_the_hardest_samples_is_what_the_nearest_keys_get_wrong(projec
         )
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_wrong_labels_are_trained_on_forgotten_and_measured_in_the_audit_alone(
     project: Project,
 ) -> None:

@@ -94,6 +94,7 @@ def run_with(project: Project, profile: str, name: str, command: str) -> str:
     return (project.path / "job").read_text()
 
 
+@pytest.mark.ci
 def test_kubernetes_is_handed_a_job_that_asks_for_what_its_rule_needs(
     fresh: Project, tmp_path: Path
 ) -> None:
@@ -108,6 +109,7 @@ def test_kubernetes_is_handed_a_job_that_asks_for_what_its_rule_needs(
     }
 
 
+@pytest.mark.ci
 def test_aws_batch_is_handed_a_job_that_asks_for_what_its_rule_needs(
     fresh: Project, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 import json
 
 import pandas as pd
+import pytest
 
 from tests.integration.conftest import Project
 
@@ -59,6 +60,7 @@ def test_methods_that_diverge_in_the_common_loop_and_in_one_of_their_own_cost_th
     assert project.planned() == {}
 
 
+@pytest.mark.ci
 def test_where_originals_diverge_so_does_all_that_starts_from_them_and_the_rest_is_made(
     finished: Project, project: Project
 ) -> None:

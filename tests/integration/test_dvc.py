@@ -62,6 +62,7 @@ def test_after_a_pull_all_is_there_and_nothing_is_to_be_done(pulled: Project) ->
     assert "'grid' didn't change, skipping" in pulled.run("dvc", "repro").stdout
 
 
+@pytest.mark.ci
 def test_what_was_pulled_is_logged_and_an_experiment_re_runs_exactly_what_depends_on_its_knob(
     pulled: Project, tmp_path: Path
 ) -> None:

@@ -43,6 +43,7 @@ def test_numbers_equal_those_of_the_tables_to_the_digit(explored: Path) -> None:
             assert f"{mean:.6f}" == f"{line[f'{metric}_mean']:.6f}", (line["method"], metric)
             compared += 1
     assert compared == len(main) * len(PARTS)
+    assert contents["projection"].startswith("UMAP of the keys")
     for design in contents["designs"]:
         (row,) = [
             each for each in markdown.splitlines() if each.startswith(f"| {design['title']} ")

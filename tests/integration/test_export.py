@@ -46,6 +46,7 @@ def test_any_munkey_of_a_run_is_exported_by_its_name(
         assert "| FA, accuracy on the forget set" in (directory / "README.md").read_text()
 
 
+@pytest.mark.ci
 def test_exports_follow_the_settings_of_inference_and_one_that_is_in_use_is_left_as_it_was(
     exports: Project, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from munkey.deploy.store.store import Store
 from tests.deploy.store.inputs import create, raw
 from tests.pages import blocks
 
+pytestmark = pytest.mark.ci
 IDS, KEYS, TOKENS = raw(12)
 GONE, KEPT = [
     {traces(row)[0] for row in rows} for rows in ([KEYS[3], TOKENS[3]], [KEYS[4], TOKENS[4]])
@@ -51,7 +52,6 @@ def places(folder: Path, traces: set[bytes]) -> set[str]:
     return {"/".join(path.relative_to(folder).parts[:3]) for path in found}
 
 
-@pytest.mark.slow
 def test_the_files_of_an_experiment_that_hold_a_sample_are_found(project):
     """An export that forgot it holds it no longer; the experiment does, but for what was made without it."""
     project.run("munkey", "export", "default/digits/seed0", "shipped")
@@ -72,7 +72,6 @@ def test_the_files_of_an_experiment_that_hold_a_sample_are_found(project):
     assert any(path.endswith("keys.npz") for path in after)
 
 
-@pytest.mark.slow
 def test_the_commands_for_dvc_leave_no_earlier_version(tmp_path):
     project = tmp_path / "project"
     project.mkdir()
@@ -115,7 +114,6 @@ print(run.info.run_id, model.model_id)
 """
 
 
-@pytest.mark.slow
 def test_the_commands_for_mlflow_leave_no_earlier_version(tmp_path):
     create(tmp_path / "memory").close()
     logged = run(

@@ -105,6 +105,7 @@ def test_a_breakpoint_prompts_in_the_terminal_of_munkey_job_and_nowhere_else(
     assert (project.path / FORGET).exists()
 
 
+@pytest.mark.ci
 def test_a_debugger_starts_where_the_job_of_munkey_job_fails(project: Project) -> None:
     insert(project, "raise ZeroDivisionError(rate)")
     terminal = Terminal(project, "munkey", "job", FORGET, "--pdb")

@@ -82,12 +82,11 @@ def test_a_failed_run_ends_with_the_reason_once_and_makes_what_does_not_depend_o
         'raise RuntimeError("broken")'
         in (project.path / "logs/default/unlearn/digits/seed0/rate0.1/cf.log").read_text()
     )
-    assert (
-        set(project.planned()) == {"unlearn", "evaluate", *DOWNSTREAM}
-        and project.planned()["evaluate"] == 1
-    )
+    planned = project.planned()
+    assert set(planned) == {"unlearn", "evaluate", *DOWNSTREAM} and planned["evaluate"] == 1
 
 
+@pytest.mark.ci
 def test_the_lock_of_a_killed_run_is_named_with_the_command_that_removes_it(
     project: Project,
 ) -> None:
@@ -137,6 +136,7 @@ class Executor(RemoteExecutor):
 """
 
 
+@pytest.mark.ci
 def test_on_a_cluster_there_is_no_fork_server(fresh: Project, tmp_path: Path) -> None:
     """Shown with an executor that submits jobs to this machine."""
     project = fresh.copy(tmp_path / "project")

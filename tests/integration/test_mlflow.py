@@ -147,6 +147,7 @@ def test_an_overlay_leaves_the_results_of_the_default_alone(project: Project) ->
     }
 
 
+@pytest.mark.ci
 def test_a_store_that_fails_is_told_last_costs_nothing_and_is_tried_again(project: Project) -> None:
     dead = "http://127.0.0.1:9"
     project.params({"tracking": {"uri": dead}})
@@ -166,6 +167,7 @@ def test_a_store_that_fails_is_told_last_costs_nothing_and_is_tried_again(projec
     ) == RUNS
 
 
+@pytest.mark.ci
 def test_an_edit_adds_runs_and_the_earlier_ones_stay_told_apart_by_what_changed(
     project: Project,
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import ROOT
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_the_paper_in_40_lines(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     results = runpy.run_path("notebooks/paper_in_40_lines.py")["results"]

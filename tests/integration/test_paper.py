@@ -13,6 +13,7 @@ from safetensors.numpy import load_file
 from munkey.report.tables.terminal import render_plain
 from tests.integration.conftest import ROOT, Project
 
+pytestmark = pytest.mark.ci
 # the audit has the first
 P_TOKEN = [yaml.safe_load((ROOT / "params.yaml").read_text())["munkey"]["p_token"], 0.65]
 STEPS = [0, 1, 4, 20]
@@ -43,13 +44,6 @@ def work(planned: dict[str, int]) -> dict[str, int]:
         for rule, n in planned.items()
         if rule in ("train", "unlearn", "unlearn_audited", "evaluate", "keys")
     }
-
-
-def test_only_what_is_new_is_added_to_the_finished_grid(finished: Project) -> None:
-    # Direct Key and aggregation by rank: an original and an oracle each; two pairs and the corner less the base's own
-    # pair: an original each. Evaluations: fusion, k, aggregation, architecture; the selection.
-    planned = work(finished.planned("--", "ablations", "selection"))
-    assert planned == {"train": 6, "unlearn": 4, "evaluate": 3 + 3 + 3 + 3 + 4}
 
 
 def test_nothing_is_left_to_do_and_the_main_run_is_as_it_was(

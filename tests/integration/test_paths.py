@@ -12,6 +12,7 @@ from tests.integration.conftest import BIN, ROOT, Project
 MADE = "results/default/data/digits/images.npy"
 
 
+@pytest.mark.ci
 def test_a_project_runs_in_a_folder_with_a_space_quotes_and_letters_of_its_own(
     fresh: Project, tmp_path: Path
 ) -> None:

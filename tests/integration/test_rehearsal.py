@@ -22,7 +22,7 @@ from munkey.report.tables import paper
 from tests.integration.archives import ENCODER_FAMILIES, SIZES, archives_in, encoders_in
 from tests.integration.conftest import ROOT, Project, checkout
 
-pytestmark = [pytest.mark.slow, pytest.mark.rehearsal]
+pytestmark = [pytest.mark.slow, pytest.mark.ci]
 WHOLE = ("workflow/presets/paper.yaml", "workflow/presets/rehearsal.yaml")
 SHORT = (*WHOLE, "tests/integration/short-rehearsal.yaml")
 REHEARSAL = ("reproduce", "REHEARSAL=1")

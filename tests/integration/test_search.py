@@ -8,6 +8,7 @@ import pytest
 
 from tests.integration.conftest import Project
 
+pytestmark = pytest.mark.ci
 GRID = {"lr_factor": [0.1, 1.0], "ssd.alpha": [1.0, 5.0], "ssd.lam": [1.0]}
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ SYSTEMS = [
     "munkey",
 ]
 DOWNSTREAM = {"metrics": 1, "tables": 1, "track": 1}
+in_ci = partial(pytest.param, marks=pytest.mark.ci)  # a case whose kind others show in `make test`
 
 
 def without_times(path: Path) -> pd.DataFrame:
@@ -149,11 +151,11 @@ def test_the_same_bytes_whatever_the_cores(
 # Per changed knob: the jobs that must run again. 6 trainings, 3 methods, 9 evaluations, 2 neighbor searches in all.
 KNOBS = [
     ({"munkey": {"p_retrieve": 0.4}}, {"train": 2, "unlearn": 1, "evaluate": 3, "settings": 1}),
-    ({"lda": {"alpha": 0.3}}, {"train": 2, "unlearn": 1, "evaluate": 3}),
+    in_ci({"lda": {"alpha": 0.3}}, {"train": 2, "unlearn": 1, "evaluate": 3}),
     ({"inference": {"k": 3}}, {"evaluate": 3, "settings": 1}),
-    ({"inference": {"fusion": "rank"}}, {"evaluate": 3, "settings": 1}),
+    in_ci({"inference": {"fusion": "rank"}}, {"evaluate": 3, "settings": 1}),
     ({"unlearn": {"cf": {"lr_factor": 0.3}}}, {"unlearn": 1, "evaluate": 1}),
-    ({"finetune": {"epochs": 2}}, {"unlearn": 1, "evaluate": 1}),
+    in_ci({"finetune": {"epochs": 2}}, {"unlearn": 1, "evaluate": 1}),
     ({"train": {"lr": 2e-3}}, {"train": 4, "unlearn": 2, "evaluate": 6, "settings": 1}),
     (
         {"keys": {"image_size": 48}},
@@ -172,6 +174,15 @@ def test_a_changed_knob_runs_exactly_what_depends_on_it(
 ) -> None:
     project.params(change)
     assert project.planned() == jobs | DOWNSTREAM
+
+
+def test_ablations_and_the_selection_add_only_what_is_new(finished: Project) -> None:
+    # Direct Key and aggregation by rank: an original and an oracle each; two pairs and the corner less the base's own
+    # pair: an original each. Evaluations: fusion, k, aggregation, architecture; the selection.
+    planned = finished.planned("--", "ablations", "selection")
+    jobs = {rule: planned[rule] for rule in ("train", "unlearn", "evaluate")}
+    assert jobs == {"train": 6, "unlearn": 4, "evaluate": 3 + 3 + 3 + 3 + 4}
+    assert not {"unlearn_audited", "keys"} & set(planned)
 
 
 def test_a_deeper_search_trains_nothing_that_does_not_read_further(project: Project) -> None:
@@ -230,7 +241,7 @@ EDITS = [
         'request.retain, only="")',
         {"unlearn": 1, "evaluate": 1},
     ),
-    (
+    in_ci(
         "unlearn/methods/cf.py",
         '{"retain images", "retain labels"}',
         '{"retain images"}',
@@ -245,7 +256,7 @@ EDITS = [
     ),
     ("training/loop.py", "lr=0.0,", "lr=1e-9,", {"train": 4, "unlearn": 2, "evaluate": 6}),
     ("evaluation/metrics.py", "EPSILON = 1e-8", "EPSILON = 1e-9", {}),
-    ("report/tables/summary.py", "ddof=1", "ddof=0", {"metrics": 0}),
+    in_ci("report/tables/summary.py", "ddof=1", "ddof=0", {"metrics": 0}),
     ("data/forget_draws.py", "return np.sort(forget_ids)", "return np.sort(forget_ids)[:]", DRAWN),
 ]
 
@@ -345,7 +356,9 @@ def test_the_workflow_is_lint_clean(finished: Project) -> None:
 
 
 def test_the_report_is_one_page_with_captions(project: Project) -> None:
-    project.make("results/default/figures/forgetting.png")
+    project.make("page")
+    own = (project.path / "results/default/report/index.html").read_text()
+    assert "MUNKEY" in own and "data:image/svg+xml;base64," in own
     project.run("snakemake", "--report", "report.html", "--", "made")
     page = (project.path / "report.html").read_text()
     assert "figures/forgetting.png" in page  # `made` has what `make paper` made so far

@@ -1,6 +1,7 @@
 """What a configuration will cost is said before its first job, and what cannot fit is refused in words."""
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -25,9 +26,14 @@ from munkey.models.family import FAMILIES
 from munkey.unlearn.contract import METHODS, Images
 
 ROOT = Path(__file__).parents[3]
-EPYC = machine("amd-epyc-cpu", folder=ROOT / RESULTS)
 IMAGES = Images(retain=90, forget=10, val=20, epochs=10, batch=10)
 CARD = machine(tflops=60)
+
+
+@cache
+def epyc() -> Machine:
+    """The machine of the benchmarks that the repository holds."""
+    return machine("amd-epyc-cpu", folder=ROOT / RESULTS)
 
 
 def plan_of(*overlays: str, **changes: object) -> Plan:
@@ -38,7 +44,7 @@ def plan_of(*overlays: str, **changes: object) -> Plan:
 
 def test_the_default_run_has_its_trainings_and_takes_about_as_long_as_measured():
     """18 trainings of 40 epochs; 0.108 hours were measured (benchmarks/results/grid-amd-epyc-cpu.json)."""
-    costs = estimate.estimate(plan_of(), "run", EPYC)
+    costs = estimate.estimate(plan_of(), "run", epyc())
     trained = [each for each in costs.work if each.step == "train"]
     assert sum(each.jobs for each in trained) == 18
     originals = next(each for each in trained if each.what == "original-t")
@@ -61,6 +67,7 @@ def test_in_an_audit_training_images_outside_its_pool_are_not_asked():
     assert asked == [1797, 1797 - 539]  # half of 1,078 training images are in the pool
 
 
+@pytest.mark.ci
 def test_the_paper_has_more_with_its_search_ablations_and_selection():
     plan = plan_of("workflow/presets/paper.yaml")
     run, paper, audits, scenarios = (
@@ -87,7 +94,7 @@ def test_the_paper_counts_its_audit_where_its_report_shows_one():
         [
             sum(
                 each.jobs
-                for each in estimate.estimate(plan, "paper", EPYC).work
+                for each in estimate.estimate(plan, "paper", epyc()).work
                 if each.step == step
             )
             for plan in (with_audit, without)
@@ -100,7 +107,7 @@ def test_the_paper_counts_its_audit_where_its_report_shows_one():
 
 
 def test_more_gpus_do_not_shorten_the_longest_training_and_unlearning():
-    costs = estimate.estimate(plan_of(), "run", EPYC, [1, 10_000])
+    costs = estimate.estimate(plan_of(), "run", epyc(), [1, 10_000])
     longest = [
         max(s / w.jobs for w, s in zip(costs.work, costs.seconds, strict=True) if w.step == step)
         for step in ("keys", "train", "unlearn", "evaluate")
@@ -110,7 +117,9 @@ def test_more_gpus_do_not_shorten_the_longest_training_and_unlearning():
 
 def keys_work(**keys: object) -> dict[str, Work]:
     """The extractions of the default run, by encoder."""
-    costs = estimate.estimate(plan_of(keys=plan_of().params.keys.model_dump() | keys), "run", EPYC)
+    costs = estimate.estimate(
+        plan_of(keys=plan_of().params.keys.model_dump() | keys), "run", epyc()
+    )
     assert not costs.uncounted_keys
     return {each.what: each for each in costs.work if each.step == "keys"}
 
@@ -140,7 +149,7 @@ def test_keys_are_counted_by_part_and_a_mirror_image_as_another_picture():
 def test_a_picture_takes_about_as_long_as_measured_on_one_core(name, side, milliseconds):
     """CPU time on an AMD EPYC, one thread, 2026-11-26 (`python -m benchmarks.encoders`)."""
     [work] = keys_work(encoder=name, image_size=side).values()
-    seconds = estimate.seconds_of(work, EPYC) / 1797
+    seconds = estimate.seconds_of(work, epyc()) / 1797
     assert 1000 * seconds == pytest.approx(milliseconds, rel=0.25)
 
 
@@ -158,9 +167,9 @@ def test_the_operations_of_an_encoder_are_those_that_torch_counts(number):
 def test_an_encoder_of_unknown_speed_is_named_and_nothing_is_refused():
     changes = {"encoder": "timm:resnet18", "image_size": None}
     plan = plan_of(keys=plan_of().params.keys.model_dump() | changes)
-    costs = estimate.estimate(plan, "run", EPYC)
+    costs = estimate.estimate(plan, "run", epyc())
     assert not costs.uncounted and not [each for each in costs.work if each.step == "keys"]
-    last = list(estimate.lines(costs, EPYC, "default"))[-1]
+    last = list(estimate.lines(costs, epyc(), "default"))[-1]
     assert last == "NOT COUNTED: the keys of digits by timm:resnet18: its speed is not known"
 
 
@@ -237,7 +246,7 @@ def test_what_would_have_to_be_downloaded_is_not_read_to_be_counted(tmp_path, mo
 
 def test_a_network_that_is_no_vit_of_ours_is_counted_as_it_is_built():
     plan, family = plan_of(network="resnet18", methods=["cf"]), FAMILIES["resnet18"]
-    work = estimate.estimate(plan, "run", EPYC).work
+    work = estimate.estimate(plan, "run", epyc()).work
     found = {each.what: each for each in work if each.step == "train"}["original-r"]
     made = family.architecture(family.recipe(plan.train_settings("digits", "r"), Stage("any")), 10)
     weights = family.build(made, torch.Generator()).parameters()
@@ -273,14 +282,14 @@ def test_all_data_sets_are_counted_before_they_are_prepared_and_the_others_named
     }
     plan = Plan(load({**config, "datasets": ["pets", "torn", "digits"], "overrides": overrides}))
     assert estimate_size(plan, "pets") == Size(6, 2, 2, 6, 2)
-    costs = estimate.estimate(plan, "run", EPYC)
+    costs = estimate.estimate(plan, "run", epyc())
     assert {each.dataset for each in costs.work} == {"pets", "digits"}
     (why,) = costs.uncounted
     assert "the size of torn is not known yet" in why and "broken.npz" in why
-    assert f"NOT COUNTED: {why}" in list(estimate.totals(costs, EPYC))
+    assert f"NOT COUNTED: {why}" in list(estimate.totals(costs, epyc()))
     with pytest.raises(ParamsError, match="the size of torn is not known yet"):
         estimate.estimate(
-            Plan(load({**config, "datasets": ["torn"], "overrides": overrides})), "run", EPYC
+            Plan(load({**config, "datasets": ["torn"], "overrides": overrides})), "run", epyc()
         )
 
 
@@ -310,7 +319,7 @@ def test_a_named_speed_gives_the_hours():
 
 def test_sisa_trains_each_sample_once_and_asks_every_shard():
     plan = plan_of(methods=["sisa"])
-    work = {(each.step, each.what): each for each in estimate.estimate(plan, "run", EPYC).work}
+    work = {(each.step, each.what): each for each in estimate.estimate(plan, "run", epyc()).work}
     sisa, vit = work["train", "original-s"], work["train", "original-t"]
     assert sisa.operations == pytest.approx(vit.operations, rel=1e-3)
     shards = plan.params.of_family(FAMILIES["sisa"]).shards

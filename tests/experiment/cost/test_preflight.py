@@ -15,7 +15,7 @@ from munkey.experiment.cost.estimate import CostEstimate, estimate
 from munkey.experiment.cost.machines import machine
 from munkey.experiment.plan.plan import Plan
 from tests.conftest import ROOT
-from tests.experiment.cost.test_estimate import EPYC, plan_of
+from tests.experiment.cost.test_estimate import epyc, plan_of
 
 PAPER, REHEARSAL = "workflow/presets/paper.yaml", "workflow/presets/rehearsal.yaml"
 Usage = namedtuple("Usage", ["total", "used", "free"])
@@ -35,7 +35,7 @@ def empty(tmp_path, monkeypatch):
 @cache
 def plan_and_costs(*overlays: str) -> tuple[Plan, CostEstimate]:
     plan = plan_of(*overlays)
-    return plan, estimate(plan, "paper", EPYC)
+    return plan, estimate(plan, "paper", epyc())
 
 
 def faults(*overlays: str) -> list[str]:
@@ -43,7 +43,7 @@ def faults(*overlays: str) -> list[str]:
 
 
 def faults_of(plan: Plan) -> list[str]:
-    return list(preflight.obstacles(plan, estimate(plan, "paper", EPYC)))
+    return list(preflight.obstacles(plan, estimate(plan, "paper", epyc())))
 
 
 def test_a_machine_with_all_of_it_is_ready():
@@ -126,7 +126,7 @@ def test_a_machine_that_was_not_benchmarked_has_the_speeds_of_a_cpu_that_was_and
     monkeypatch.setattr(machines, "has_gpu", lambda: False)
     monkeypatch.setattr(machines, "provenance", lambda params, device: {"device": "an abacus, CPU"})
     on = machine(folder=ROOT / machines.RESULTS)
-    assert on.speeds == EPYC.speeds and not on.measured
+    assert on.speeds == epyc().speeds and not on.measured
     assert on.name == "this machine, not benchmarked, at the speed of AMD EPYC, CPU"
     assert machine(folder=Path("empty")).speeds == []
     monkeypatch.setattr(machines, "has_gpu", lambda: True)
