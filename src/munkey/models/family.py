@@ -671,13 +671,15 @@ class FittedFamily(Family[Settings]):
 FAMILIES: Registry[Family] = Registry("family", "munkey.models.families")
 
 
-def added_head(constants: Mapping[str, object]) -> tuple[FittedFamily, dict[str, object]]:
+def added_head(
+    constants: Mapping[str, float | int | str],
+) -> tuple[FittedFamily, dict[str, float | int | str]]:
     """The family of a head that MUNKEY adds, and the settings of that family.
 
     constants: as MUNKEY's architecture holds them: `family`, which is LDA where it is missing, and the settings.
     """
     settings = dict(constants)
-    name = cast(str, settings.pop("family", "lda"))
+    name = str(settings.pop("family", "lda"))
     return cast(FittedFamily, FAMILIES[name]), settings
 
 
