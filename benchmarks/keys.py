@@ -5,7 +5,8 @@
 The folder holds train/CLASS/* and test/CLASS/*. Training pictures are drawn from the first files of
 each class, `--draws` times; a tenth of each draw is deleted; the accuracy is that on all test
 pictures. Each part of a key is extracted once and kept in `--cache`, as are the keys of mirror
-images. Its time is CPU time: other work on the machine changes it less.
+images. Its time is CPU time: other work on the machine changes it less. `--key NAME`, as the table
+names keys, measures only some of them.
 """
 
 import argparse
@@ -219,6 +220,10 @@ def main() -> None:
     parser.add_argument("--per-class", type=int, default=300)
     parser.add_argument("--share", type=float, default=0.8)
     parser.add_argument("--draws", type=int, default=5)
+    names = [key_name(*key) for key in LADDER]
+    parser.add_argument(
+        "--key", action="append", choices=names, help="only this key; repeatable; default: all"
+    )
     parser.add_argument("--cache", type=Path, default=Path("cache/benchmarks/keys"))
     parser.add_argument("--figure", type=Path)
     parser.add_argument("--table", type=Path)
@@ -229,6 +234,8 @@ def main() -> None:
     rows = []
     points = []
     for encoder, mirror in LADDER:
+        if arguments.key and key_name(encoder, mirror) not in arguments.key:
+            continue
         keys = extracted.of(encoder, mirror)
         seconds = extracted.seconds_per_thousand(encoder, mirror)
         right = {}

@@ -165,6 +165,14 @@ def test_too_few_training_samples_are_reported_with_the_other_faults(source, tmp
         prepare(source, tmp_path, min_train=5)
 
 
+def test_more_training_samples_than_a_head_takes_are_refused_before_any_key(source, tmp_path):
+    prepare(source, tmp_path, max_train=4)
+    with pytest.raises(
+        SourceError, match=r"4 training samples; the head .* at most 3: set it to lda"
+    ):
+        prepare(source, tmp_path, max_train=3)
+
+
 def test_copies_across_splits_are_counted(source, tmp_path):
     """Images 0 to 3 are of train, 4 to 7 of val, 8 to 11 of test; a copy within a split is none across splits."""
     for original, copied in ((1, 2), (2, 5), (5, 6), (4, 9), (0, 10)):

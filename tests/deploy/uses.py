@@ -26,7 +26,7 @@ from munkey.deploy.predictor import Predictor
 from munkey.encoders import embedded
 from munkey.encoders.keys import Keys, normalize_rows
 from munkey.memory.neighbors import nearest
-from munkey.models.family import FAMILIES, FittedArchitecture, Retrieval
+from munkey.models.family import FAMILIES, FittedArchitecture, Retrieval, added_head
 from tests.estimators.inputs import EXACT
 
 KINDS = {**EXACT, "munkey": MunkeyClassifier}
@@ -480,15 +480,15 @@ class PictureUses(Uses):
         return {"images": texts}
 
     def require_exact(self, model: Predictor) -> None:
-        """Its head is that of LDA, fitted to the keys and labels of the samples that must be there."""
+        """Its head is one fitted to the keys and labels of the samples that must be there."""
         ids = np.array(sorted(self.samples))
         labels = np.array([self.names.index(self.samples[one].label) for one in ids.tolist()])
         keys = model._model.encoder.keys(self.stacked([self.samples[one] for one in ids.tolist()]))
-        settings = FAMILIES["lda"].section({"lda": model.manifest.head})
-        fitted = FAMILIES["lda"].fitted(Keys(ids, keys), labels, len(self.names), settings)
+        family, settings = added_head(model.manifest.head)
+        fitted = family.fitted(Keys(ids, keys), labels, len(self.names), family.checked(settings))
         head = model._model.head.head()
-        assert head.weight.numpy().tobytes() == fitted.model.weight.numpy().tobytes()
-        assert head.bias.numpy().tobytes() == fitted.model.bias.numpy().tobytes()
+        for buffer, expected in zip(head.buffers(), fitted.model.buffers(), strict=True):
+            assert buffer.numpy().tobytes() == expected.numpy().tobytes()
         assert model._model.head.digests() == model._model.head.digests(anew=True)
         assert isinstance(model._model.head._architecture, FittedArchitecture)
 

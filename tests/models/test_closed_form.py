@@ -17,7 +17,13 @@ from munkey.models.families.ranpac import PENALTIES
 from munkey.models.family import FAMILIES, Retrieval, forget_samples
 from munkey.models.networks import calibration, kernel_ridge
 from munkey.models.networks.calibration import loss_and_temperature
-from munkey.models.networks.closed_form import best_penalty, leave_one_out, ridge_left_out_logits
+from munkey.models.networks.closed_form import (
+    NO_ROWS,
+    best_penalty,
+    leave_one_out,
+    left_out_logits,
+    ridge_left_out_logits,
+)
 from munkey.models.networks.kernel_ridge import Kernel
 from tests.conftest import unit_rows
 from tests.models.inputs import EXACT, SECTIONS, answered, fitted
@@ -353,6 +359,41 @@ def test_rows_left_out_of_krr_are_answered_as_by_a_fit_without_them(monkeypatch)
         dual = np.linalg.solve(ridged, targets[others])
         expected = gram[row, others] @ dual + np.bincount(LABELS) / 40
         np.testing.assert_allclose(answered[0][row], expected, rtol=1e-8, atol=1e-8)
+
+
+def test_all_rows_left_out_of_krr_are_answered_as_by_a_fit_without_them(monkeypatch):
+    """Of a class with a single row, too; a class without rows is never answered."""
+    monkeypatch.setattr(kernel_ridge, "BLOCK", 7)  # an incomplete block at the end
+    labels = np.r_[4, np.delete(LABELS, 0) % 2]  # none of 2 and 3
+    kernel = Kernel(share=0.5, pixels=2, sigma=0.4)
+    keys = MEMBERS.keys
+    logits = kernel_ridge.leave_one_out(kernel, keys, labels, 5, 0.1)
+    multiples = rounded(keys).astype(np.float64) * 2**15
+    gram = kernel.between(multiples, multiples)
+    shares = np.bincount(labels) / 40
+    targets = np.eye(5)[labels] - shares
+    for row in range(40):
+        others = np.arange(40) != row
+        ridged = gram[np.ix_(others, others)] + 0.1 * np.eye(39)
+        expected = gram[row, others] @ np.linalg.solve(ridged, targets[others]) + shares
+        expected[[2, 3]] = NO_ROWS
+        np.testing.assert_allclose(logits[row], expected, rtol=1e-8, atol=1e-8)
+
+
+def test_lda_with_both_constants_auto_leaves_rows_out_once_for_each_alpha(monkeypatch):
+    calls = []
+
+    def counted(sums, keys, labels, alpha):
+        calls.append(alpha)
+        return left_out_logits(sums, keys, labels, alpha)
+
+    monkeypatch.setattr("munkey.models.networks.closed_form.left_out_logits", counted)
+    made = system("lda", alpha="auto", temperature="auto")
+    assert calls == list(ALPHAS)
+    chosen = made.model
+    with_that_alpha = system("lda", alpha=chosen.constant, temperature="auto")
+    assert with_that_alpha.model.temperature == chosen.temperature
+    assert bits(with_that_alpha) == bits(made)
 
 
 def test_krr_refuses_more_rows_than_it_can_be_fitted_to(monkeypatch):

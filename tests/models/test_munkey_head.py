@@ -1,4 +1,4 @@
-"""MUNKEY with LDA's head: what it adds in training and in answers, and that it forgets as LDA does, to the bit."""
+"""MUNKEY with a head: what it adds in training and in answers, and that it forgets as its family does, to the bit."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -13,8 +13,11 @@ from munkey.encoders.keys import Keys
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.memory.sums import rounded
 from munkey.models.families.munkey import Exemplars
-from munkey.models.family import FAMILIES, MemberKeys, System, Training
+from munkey.models.family import FAMILIES, MemberKeys, System, Training, added_head
+from munkey.models.networks.calibration import loss_and_temperature
 from munkey.models.networks.closed_form import NO_ROWS, best_temperature, leave_one_out
+from munkey.models.networks.kernel_ridge import Kernel
+from munkey.models.networks.kernel_ridge import leave_one_out as krr_leave_one_out
 from munkey.models.system import load, save
 from munkey.settings import InferenceSettings
 from tests.conftest import MUNKEY as ARCHITECTURE
@@ -36,6 +39,10 @@ MUNKEY = FAMILIES["munkey"]
 LABELS = np.arange(12) % 3
 SAMPLES = replace(image_set(12), labels=LABELS)
 KEYS = unit_rows(12, 4, seed=3)
+LDA = {"alpha": 0.3, "temperature": 4.5}
+KRR = {
+    "family": "krr", "lam": 0.1, "pixels": 1, "sigma": 0.4, "share": 0.5, "temperature": 0.2,
+}  # fmt: skip
 ASKED = InferenceSettings(k=4, fusion="ensemble", temperature=0.07)
 
 
@@ -89,13 +96,30 @@ def test_a_class_with_one_row_is_refused():
         leave_one_out(KEYS, np.array([0, 1] * 5 + [0, 2]), 3, 0.2)
 
 
-def test_a_head_whose_alpha_would_change_with_a_deletion_is_refused(params):
-    sections = params.model_dump(include={"data", "model", "train", "munkey", "lda"})
-    sections["munkey"]["head"] = "lda"
-    assert MUNKEY.recipe(sections, STAGE).alpha == sections["lda"]["alpha"]
-    sections["lda"]["alpha"] = "auto"
-    with pytest.raises(ValueError, match=r"munkey\.head: lda needs a number for lda\.alpha"):
+@pytest.mark.parametrize(("head", "shrinkage"), [("lda", "alpha"), ("krr", "lam")])
+def test_a_head_whose_shrinkage_would_change_with_a_deletion_is_refused(params, head, shrinkage):
+    sections = params.model_dump(include={"data", "model", "train", "munkey", head})
+    sections["munkey"]["head"] = head
+    assert MUNKEY.recipe(sections, STAGE).head[shrinkage] == sections[head][shrinkage]
+    sections[head][shrinkage] = "auto"
+    message = rf"munkey\.head: {head} needs a number for {head}\.{shrinkage}"
+    with pytest.raises(ValueError, match=message):
         MUNKEY.recipe(sections, STAGE)
+
+
+def test_a_head_for_fewer_samples_is_refused_before_training(training, head, monkeypatch):
+    monkeypatch.setattr(type(FAMILIES[head]), "most_rows", 11)
+    with pytest.raises(ValueError, match="holds at most 11 samples, and these are 12"):
+        MUNKEY.train(training)
+
+
+def test_the_samples_that_a_head_takes_are_a_limit_of_the_settings(params):
+    limits = {}
+    for head in ("none", "lda", "krr"):
+        settings = params.munkey.model_copy(update={"head": head})
+        changed = params.model_copy(update={"munkey": settings})
+        limits[head] = changed.most_samples
+    assert limits == {"none": None, "lda": None, "krr": 10_000}
 
 
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 7.0])
@@ -106,11 +130,17 @@ def test_the_temperature_is_that_of_the_labels(temperature):
     assert best_temperature(logits, labels) == pytest.approx(temperature, rel=0.05)
 
 
+@pytest.fixture(params=["lda", "krr"])
+def head(request):
+    return request.param
+
+
 @pytest.fixture
-def training(params):
+def training(params, head):
     """Of a dozen samples with a head: the training, before anything is learned."""
     sections = params.model_dump(include={"model", "train", "munkey"}) | {"data": DATA.model_dump()}
-    sections["munkey"]["head"], sections["lda"] = "lda", SECTIONS["lda"]
+    sections["munkey"]["head"] = head
+    sections[head] = SECTIONS[head]
     members = MemberKeys(KEYS, others(Keys(SAMPLES.ids, KEYS), 4))
     return Training(SAMPLES, 3, MUNKEY.recipe(sections, STAGE), "cpu", quiet, members)
 
@@ -129,19 +159,33 @@ def bare(system):
     return replace(system, architecture=replace(system.architecture, head=None))
 
 
-def lda_of(system, kept=slice(None)):
-    """LDA fitted to some of the rows, with the head's constants."""
-    return fitted(
-        "lda", Keys(SAMPLES.ids[kept], KEYS[kept]), LABELS[kept], **system.architecture.head
-    )
+def head_of(system, kept=slice(None)):
+    """The head fitted to some of the rows, with the system's constants."""
+    family, settings = added_head(system.architecture.head)
+    return fitted(family.name, Keys(SAMPLES.ids[kept], KEYS[kept]), LABELS[kept], **settings)
 
 
-def test_alpha_is_that_of_lda_and_the_temperature_the_best_for_rows_left_out(system):
-    left_out = leave_one_out(KEYS, LABELS, 3, 0.2)
-    assert system.architecture.head == {
-        "alpha": 0.2,
-        "temperature": best_temperature(left_out, LABELS),
-    }
+def left_out(system):
+    """Logits of all samples by the others, at the system's temperature."""
+    family, settings = added_head(system.architecture.head)
+    logits, _ = family.leave_one_out(KEYS, LABELS, 3, family.checked(settings))
+    return logits / settings["temperature"]
+
+
+def test_constants_are_the_familys_own_and_the_temperature_the_best_for_rows_left_out(system, head):
+    constants = dict(system.architecture.head)
+    temperature = constants.pop("temperature")
+    expected = {name: value for name, value in SECTIONS[head].items() if name != "temperature"}
+    if head == "lda":
+        assert constants == expected == {"alpha": 0.2}
+        logits = leave_one_out(KEYS, LABELS, 3, 0.2)
+        assert temperature == best_temperature(logits, LABELS)
+    else:
+        assert constants == {"family": "krr"} | expected
+        kernel = Kernel(expected["share"], expected["pixels"], expected["sigma"])
+        logits = krr_leave_one_out(kernel, KEYS, LABELS, 3, expected["lam"])
+        assert temperature == loss_and_temperature(logits, LABELS)[1]
+    assert (left_out(system) == logits / temperature).all()
 
 
 @pytest.mark.parametrize("dropped", ["none", "image", "token"])
@@ -157,22 +201,22 @@ def test_every_pass_of_training_adds_what_the_others_say_of_a_sample(training, s
     alone.tokens.data.copy_(system.memory.tokens)
     with torch.no_grad():
         added = learning.answer(images, index) - alone.forward(learning.system.model, images, index)
-    expected = leave_one_out(KEYS, LABELS, 3, 0.2)[index] / system.architecture.head["temperature"]
+    expected = left_out(system)[index]
     np.testing.assert_allclose(added, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_every_answer_adds_what_lda_says_of_the_key(system):
+def test_every_answer_adds_what_the_head_says_of_the_key(system):
     queries, samples = asked(system), image_set(7)
-    by_lda = answered(lda_of(system), samples, queries)
+    by_head = answered(head_of(system), samples, queries)
     assert (
-        answered(system, samples, queries) == answered(bare(system), samples, queries) + by_lda
+        answered(system, samples, queries) == answered(bare(system), samples, queries) + by_head
     ).all()
     with_head, without = (
         MUNKEY.path_logits(one, samples, DATA, "cpu", queries) for one in (system, bare(system))
     )
     for path in ("softmax", "image", "token"):
-        assert (with_head[path] == without[path] + by_lda).all()
-    own = answered(lda_of(system), SAMPLES, replace(queries, keys=KEYS))
+        assert (with_head[path] == without[path] + by_head).all()
+    own = answered(head_of(system), SAMPLES, replace(queries, keys=KEYS))
     with_head, without = (
         MUNKEY.cut_logits(one, SAMPLES, DATA, "cpu") for one in (system, bare(system))
     )
@@ -180,20 +224,21 @@ def test_every_answer_adds_what_lda_says_of_the_key(system):
         assert (with_head[cut] == without[cut] + own).all()
 
 
+@pytest.mark.parametrize("constants", [LDA, KRR], ids=["lda", "krr"])
 @settings(max_examples=20, deadline=None)
 @given(order=st.permutations(range(12)), ends=st.lists(st.integers(0, 12), max_size=4))
-def test_any_deletions_in_any_order_leave_the_bytes_of_a_head_that_never_had_the_rows(order, ends):
+def test_any_deletions_in_any_order_leave_the_bytes_of_a_head_that_never_had_the_rows(
+    constants, order, ends
+):
     memory = ExemplarMemory(*map(torch.from_numpy, (SAMPLES.ids, KEYS, np.zeros((12, 5)), LABELS)))
     cuts = sorted({0, *ends})
     for start, end in pairwise(cuts):
         memory = memory.forget(SAMPLES.ids[list(order[start:end])])
-    left = System(
-        "munkey", replace(ARCHITECTURE, head={"alpha": 0.3, "temperature": 4.5}), None, memory
-    )
+    left = System("munkey", replace(ARCHITECTURE, head=constants), None, memory)
     kept = np.sort(order[cuts[-1] :]).astype(int)
-    head, fresh = MUNKEY.head(left), lda_of(left, kept).model
-    for name in ("weight", "bias"):
-        assert getattr(head, name).numpy().tobytes() == getattr(fresh, name).numpy().tobytes()
+    fresh = head_of(left, kept).model
+    for buffer, expected in zip(MUNKEY.head(left).buffers(), fresh.buffers(), strict=True):
+        assert buffer.numpy().tobytes() == expected.numpy().tobytes()
 
 
 def test_a_file_keeps_the_labels_and_the_constants(system, tmp_path):

@@ -59,12 +59,17 @@ class Dataset:
 
 
 def prepare(
-    source: Source, folder: str | Path, report: Report = print, *, min_train: int = 1
+    source: Source,
+    folder: str | Path,
+    report: Report = print,
+    *,
+    min_train: int = 1,
+    max_train: int | None = None,
 ) -> None:
     """Check a source and write its prepared form, one block of images at a time.
 
     min_train: how many training samples the experiment needs, so that enough neighbors are left
-    after forgetting.
+    after forgetting. max_train: how many a head can be fitted to.
 
     Raises SourceError that lists everything wrong with the source. Reports a warning with the
     number of images that occur in two splits, because no test can tell whether those are forgotten.
@@ -72,7 +77,7 @@ def prepare(
     """
     if source.units is not None:
         source = replace(source, units=unit_names(source.units))
-    faults = _label_faults(source, min_train)
+    faults = _label_faults(source, min_train, max_train)
     if faults:
         raise SourceError("the data set cannot be used", faults + image_faults(source.blocks()))
     folder = Path(folder)
@@ -142,7 +147,7 @@ def load(folder: str | Path) -> Dataset:
     )
 
 
-def _label_faults(source: Source, min_train: int) -> list[str]:
+def _label_faults(source: Source, min_train: int, max_train: int | None) -> list[str]:
     """Faults in the labels and splits of a source."""
     labels = source.labels
     splits = source.splits
@@ -177,6 +182,11 @@ def _label_faults(source: Source, min_train: int) -> list[str]:
     if count < min_train:
         faults.append(
             f"{count} training samples; keys.depth and forget.rates need at least {min_train}"
+        )
+    if max_train is not None and count > max_train:
+        faults.append(
+            f"{count:,} training samples; the head that munkey.head names takes at most"
+            f" {max_train:,}: set it to lda"
         )
     return faults
 

@@ -135,8 +135,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Epochs, batch size and peak learning rate of its training.
     p_image, p_token : float, default=0.3
         Probability that training drops the image, or the tokens.
-    head : {"none", "lda"}, default="none"
-        "lda" adds the logits of LDA on the keys.
+    head : {"none", "lda", "krr"}, default="none"
+        "lda" adds the logits of LDA on the keys, "krr" those of `ForgettingKRR` with `lam` 0.03.
     k : int, default=4
         Neighbors that MUNKEY asks.
     alpha : float or "auto", default=0.2

@@ -15,6 +15,7 @@ from munkey.settings import SourceSettings
 
 def data(images: Path, dataset: str, source: SourceSettings, config: Mapping[str, Any]) -> None:
     """Decode a data set. config: all parameters; another depth or rate needs other neighbors, no other preparation."""
+    params = load(config).for_case(dataset)
     loaded = apply_source_settings(find_reader(dataset, source).load(source), source)
     if source.alter:
         loaded = alter_samples(loaded, source.alter, Stage(dataset, "altered"))
@@ -22,6 +23,7 @@ def data(images: Path, dataset: str, source: SourceSettings, config: Mapping[str
         loaded.with_progress(),
         images.parent,
         report=warn,
-        min_train=load(config).for_case(dataset).least_samples,
+        min_train=params.least_samples,
+        max_train=params.most_samples,
     )
     print(f"{len(loaded.labels)} images, {len(loaded.classes)} classes -> {images.parent}")

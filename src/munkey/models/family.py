@@ -100,7 +100,7 @@ class Recipe(Generic[Settings]):
     """How a model is trained. model: of a ViT of ours; family: the family's own section, if it has one; stage: the root
     of all randomness.
 
-    alpha: of LDA's head, where the family's section wants one.
+    head: of a model whose logits are added, as `added_head` reads it, without a temperature; None for no such head.
     """
 
     data: DataSettings
@@ -108,7 +108,7 @@ class Recipe(Generic[Settings]):
     train: TrainSettings
     family: Settings
     stage: Stage
-    alpha: float | None = None
+    head: Mapping[str, float | str] | None = None
 
 
 @dataclass(frozen=True)
@@ -669,6 +669,20 @@ class FittedFamily(Family[Settings]):
 
 
 FAMILIES: Registry[Family] = Registry("family", "munkey.models.families")
+
+
+def added_head(
+    constants: Mapping[str, float | int | str],
+) -> tuple[FittedFamily, dict[str, float | int | str]]:
+    """The family of a head that MUNKEY adds, and the settings of that family.
+
+    constants: as MUNKEY's architecture holds them: `family`, which is LDA where it is missing, and the settings.
+    """
+    settings = dict(constants)
+    name = str(settings.pop("family", "lda"))
+    return cast(FittedFamily, FAMILIES[name]), settings
+
+
 SomeFamily = TypeVar("SomeFamily", bound=Family)
 
 

@@ -1,5 +1,6 @@
-"""An exported MUNKEY with LDA's head: its answers are the pipeline's, and the head forgets to the bit."""
+"""An exported MUNKEY with a head: its answers are the pipeline's, and the head forgets to the bit."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,28 +16,32 @@ from munkey.deploy.predictor import Predictor
 from munkey.encoders import keys
 from munkey.memory.neighbors import nearest
 from munkey.models import system
-from munkey.models.family import FAMILIES
+from munkey.models.family import FAMILIES, added_head
 from tests.deploy.inputs import IDS, result_in, sections
 from tests.models.inputs import DATA
 
 ORDER = np.random.default_rng(2).permutation(IDS)
 COUNT = 20  # pictures that are asked about
+LDA = {"alpha": 0.3, "temperature": 4.0}
+KRR = {
+    "family": "krr", "lam": 0.1, "pixels": 0, "sigma": 1.0, "share": 1.0, "temperature": 0.1,
+}  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory) -> Path:
+@pytest.fixture(scope="module", params=[LDA, KRR], ids=["lda", "krr"])
+def run(request, tmp_path_factory) -> Path:
     """The tiny result, whose MUNKEY has a head."""
     root = tmp_path_factory.mktemp("run") / "results" / "tiny"
-    with_head(result_in(root, members=IDS))
+    with_head(result_in(root, members=IDS), request.param)
     return root
 
 
-def with_head(result: Path) -> Path:
+def with_head(result: Path, head: Mapping[str, float | str] = LDA) -> Path:
     """A result in the folder `result`, its MUNKEY now with a head."""
     file = result / "system.safetensors"
     made, data = system.load(file), load(result.parents[4] / "data/toy")
     memory = replace(made.memory, labels=torch.from_numpy(data.labels[IDS]))
-    headed = replace(made.architecture, head={"alpha": 0.3, "temperature": 4.0})
+    headed = replace(made.architecture, head=head)
     system.save(file, replace(made, architecture=headed, memory=memory))
     return result
 
@@ -124,6 +129,15 @@ def test_a_head_that_is_not_what_its_rows_give_is_found(run, pictures, tmp_path)
     model = export(run / "models/toy/seed0/full/original-m", tmp_path / "model")
     with Predictor.load(model, writer=True, device="cpu") as used:
         used.predict(pictures)
-        used._model.head.head().weight[0, 0] += 1e-12
+        *_, bias_or_shares = used._model.head.head().buffers()
+        bias_or_shares[0] += 1e-12
         [problem] = used.verify().problems
         assert "start it again" in problem
+
+
+def test_an_answer_names_the_head_that_added_to_it(run, pictures, tmp_path):
+    model = export(run / "models/toy/seed0/full/original-m", tmp_path / "model")
+    with Predictor.load(model, device="cpu") as used:
+        title = added_head(used.manifest.head)[0].title
+        sentence = f" {title}'s logits, computed from all {len(IDS)} samples"
+        assert sentence in used.predict(pictures).basis

@@ -94,13 +94,14 @@ class LiveModel:
 
     @cached_property
     def head(self) -> "FittedModel | None":
-        """LDA on all rows, if its logits are added to those of the network."""
+        """The head on all rows, if its logits are added to those of the network."""
         from munkey.deploy.model.fitted import FittedModel
+        from munkey.models.family import added_head
 
-        settings = self.manifest.head
-        if settings is None:
+        if self.manifest.head is None:
             return None
-        changes = {"family": "lda", "settings": settings}
+        family, settings = added_head(self.manifest.head)
+        changes = {"family": family.name, "settings": settings}
         return FittedModel(self.manifest.model_copy(update=changes), self.store)
 
     @cached_property

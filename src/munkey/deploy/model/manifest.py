@@ -150,7 +150,7 @@ class Manifest(Section):
     token_dim : int
         Numbers in a token.
     head : dict or None
-        Settings of MUNKEY's LDA head, if it has one.
+        Settings of MUNKEY's head, if it has one, and its family, if that is not LDA.
     settings : dict or None
         Of a fitted family: its section of params.yaml.
     memory : MemoryReference
@@ -176,7 +176,7 @@ class Manifest(Section):
     architecture: Text | None = None
     token_dim: Width
     inference: InferenceSettings | None = None
-    head: dict[Text, float] | None = None
+    head: dict[Text, float | int | Text] | None = None
     settings: dict[Text, float | int | Text] | None = None
     memory: MemoryReference
     source: Text | None = None
@@ -194,6 +194,8 @@ class Manifest(Section):
         else:
             network = (self.model, self.architecture, self.inference, self.encoder, self.data)
             fits_family = None not in network
+        if self.head and self.head.get("family", "lda") not in ("lda", "krr"):
+            fits_family = False
         if (self.family == "munkey") == is_fitted or not fits_family:
             raise ValueError("its settings are not those of its family")
         has_size = (self.encoder is None) == (self.stored is None)

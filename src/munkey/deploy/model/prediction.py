@@ -131,7 +131,10 @@ def basis_of(manifest: Manifest, samples: int) -> str:
             return f"KNN answers by a vote of the samples nearest by cosine. {listing} in the vote."
     head = ""
     if manifest.head is not None:
-        head = f" LDA's logits, computed from {all_samples}, are added to its own."
+        from munkey.models.family import added_head
+
+        title = added_head(manifest.head)[0].title
+        head = f" {title}'s logits, computed from {all_samples}, are added to its own."
     return (
         "MUNKEY reads the picture together with the tokens of the samples nearest to it."
         f" {listing}; for one that was added after training, an average of its nearest training"

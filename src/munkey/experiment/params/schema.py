@@ -34,7 +34,7 @@ from munkey.experiment.params.overlays import (
     sections_of,
     values_to_try,
 )
-from munkey.models.family import FAMILIES, Family, Settings
+from munkey.models.family import FAMILIES, Family, FittedFamily, Settings
 from munkey.settings import (
     AuditSettings,
     DataSettings,
@@ -98,6 +98,19 @@ class DatasetParams(Section):
         for_neighbors = math.ceil(self.keys.depth / (1 - max(rates)))
         for_smallest_rate = math.floor(0.5 / min(rates)) + 1
         return max(for_neighbors, for_smallest_rate)
+
+    @property
+    def most_samples(self) -> int | None:
+        """The training samples that a head can be fitted to, at most; None for any number."""
+        for family in FAMILIES.values():
+            section = self.of_family(family)
+            if not section:
+                continue
+            for name in family.borrows(section):
+                head = FAMILIES[name]
+                if isinstance(head, FittedFamily) and head.most_rows is not None:
+                    return head.most_rows
+        return None
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from pydantic import Field
 
@@ -11,6 +11,7 @@ from munkey.models.family import FittedArchitecture, FittedRows, family
 from munkey.settings import Positive, Probability, Section
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
     from torch import nn
 
@@ -54,19 +55,35 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
 
         assert rows is not None
         self.require_few(len(rows.ids))
-        if settings.pixels > rows.keys.shape[1]:
-            raise ValueError(
-                f"krr.pixels = {settings.pixels}: a key has {rows.keys.shape[1]} entries, of which these"
-                " must be the last"
-            )
+        self.require_pixels(settings, rows.keys.shape[1])
         penalties = PENALTIES if settings.lam == "auto" else (settings.lam,)
         temperature = None if settings.temperature == "auto" else settings.temperature
         return kernel_ridge(self.kernel(settings), rows, sums, penalties, temperature)
+
+    def require_pixels(self, settings: KrrSettings, key_dim: int) -> None:
+        """Raise ValueError if a key is shorter than the pixels at its end."""
+        if settings.pixels > key_dim:
+            raise ValueError(
+                f"krr.pixels = {settings.pixels}: a key has {key_dim} entries, of which these must be"
+                " the last"
+            )
 
     def kernel(self, settings: KrrSettings) -> Kernel:
         from munkey.models.networks.kernel_ridge import Kernel
 
         return Kernel(settings.share, settings.pixels, settings.sigma)
+
+    def leave_one_out(
+        self, keys: np.ndarray, labels: np.ndarray, classes: int, settings: KrrSettings
+    ) -> tuple[np.ndarray, float]:
+        """As that of LDA."""
+        from munkey.models.networks.calibration import loss_and_temperature
+        from munkey.models.networks.kernel_ridge import leave_one_out
+
+        self.require_pixels(settings, keys.shape[1])
+        penalty = cast(float, settings.lam)
+        logits = leave_one_out(self.kernel(settings), keys, labels, classes, penalty)
+        return logits, loss_and_temperature(logits, labels)[1]
 
     def build(  # type: ignore[override]
         self, architecture: FittedArchitecture, generator: torch.Generator | None

@@ -177,20 +177,18 @@ class LdaFamily(LinearFamily[LdaSettings]):
     def calibrate(self, settings: LdaSettings, sums: Sums, rows: FittedRows) -> LdaSettings:
         from munkey.models.networks.calibration import calibrated_constant
 
-        if settings.alpha == "auto":
+        if settings.alpha != "auto":
+            return super().calibrate(settings, sums, rows)
 
-            def left_out_logits(alpha: float, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
-                candidate = settings.model_copy(update={"alpha": alpha})
-                return self.left_out_logits(candidate, sums, keys, labels)
+        def left_out_logits(alpha: float, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
+            candidate = settings.model_copy(update={"alpha": alpha})
+            return self.left_out_logits(candidate, sums, keys, labels)
 
-            temperature = None if settings.temperature == "auto" else settings.temperature
-            alpha = calibrated_constant(
-                sums, rows.keys, rows.labels, ALPHAS, left_out_logits, temperature
-            )
-            settings = settings.model_copy(update={"alpha": alpha})
-        if settings.temperature != "auto":
-            return settings
-        return super().calibrate(settings, sums, rows)
+        given = None if settings.temperature == "auto" else settings.temperature
+        alpha, temperature = calibrated_constant(
+            sums, rows.keys, rows.labels, ALPHAS, left_out_logits, given
+        )
+        return settings.model_copy(update={"alpha": alpha, "temperature": temperature})
 
     def linear(self, sums: Sums, settings: LdaSettings) -> Head:
         from munkey.models.networks.closed_form import discriminant
@@ -206,6 +204,15 @@ class LdaFamily(LinearFamily[LdaSettings]):
         from munkey.models.networks.closed_form import left_out_logits
 
         return left_out_logits(sums, keys, labels, cast(float, settings.alpha))
+
+    def leave_one_out(
+        self, keys: np.ndarray, labels: np.ndarray, classes: int, settings: LdaSettings
+    ) -> tuple[np.ndarray, float]:
+        """Logits (N, C) at temperature 1 of each row from all others, and the temperature that suits them."""
+        from munkey.models.networks.closed_form import best_temperature, leave_one_out
+
+        logits = leave_one_out(keys, labels, classes, cast(float, settings.alpha))
+        return logits, best_temperature(logits, labels)
 
 
 @family

@@ -24,6 +24,7 @@ from munkey.models.family import (
     System,
     Trained,
     Training,
+    added_head,
     family,
 )
 from munkey.settings import (
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
     from munkey.data.image_set import ImageSet
     from munkey.encoders.keys import Keys
+    from munkey.models.families.krr import KrrFamily
+    from munkey.models.families.lda import LdaFamily
     from munkey.models.forward import ImageBlock
     from munkey.models.networks.munkey import Cut, Munkey, MunkeyArchitecture
 
@@ -63,7 +66,7 @@ class MunkeySettings(Section):
     neighbors: CountRange
     aggregation: Fusion
     temperature: Positive
-    head: Literal["none", "lda"]
+    head: Literal["none", "lda", "krr"]
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -95,7 +98,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         return {"munkey.neighbors": settings.neighbors[1]}
 
     def borrows(self, settings: MunkeySettings) -> Sequence[str]:
-        return ("lda",) if settings.head == "lda" else ()
+        return () if settings.head == "none" else (settings.head,)
 
     def recipe(
         self,
@@ -106,20 +109,14 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         recipe = super().recipe(sections, stage, selected)
         if recipe.family.head == "none":
             return recipe
-        alpha = FAMILIES["lda"].section(sections).alpha
-        if alpha == "auto":
-            raise ValueError(
-                "munkey.head: lda needs a number for lda.alpha: with auto it would change at each"
-                " deletion, and the network was trained on the head's logits with another"
-            )
-        return replace(recipe, alpha=alpha)
+        return replace(recipe, head=_head_constants(recipe.family.head, sections))
 
     def shape(self, system: System) -> MunkeyArchitecture:
         """A system's architecture, as the type that all of this family have."""
         return cast("MunkeyArchitecture", system.architecture)
 
     def head(self, system: System) -> nn.Module | None:
-        """LDA on the memory's present rows, on the CPU. It depends on these and its constants alone."""
+        """The head of the memory's present rows, on the CPU. It depends on these and its constants alone."""
         from munkey.memory.exemplars import ExemplarMemory
 
         constants = self.shape(system).head
@@ -128,10 +125,9 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             return None
         assert memory.labels is not None
         rows = ExemplarMemory(memory.ids, to_host(memory.keys), memory.labels.float()[:, None])
-        architecture = FittedArchitecture(
-            system.architecture.classes, rows.keys.shape[1], constants
-        )
-        return cast(FittedFamily, FAMILIES["lda"]).head(architecture, rows)
+        head_family, settings = added_head(constants)
+        architecture = FittedArchitecture(system.architecture.classes, rows.keys.shape[1], settings)
+        return head_family.head(architecture, rows)
 
     def _add_head(self, system: System, keys: np.ndarray | None, logits: np.ndarray) -> np.ndarray:
         """Add the head's logits, if there is a head, to the network's (..., S, C). keys: (S, d)."""
@@ -171,7 +167,6 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
 
     def train(self, training: Training[MunkeySettings]) -> Trained:
         from munkey.models.forward import compile_forward, supervise
-        from munkey.models.networks.closed_form import best_temperature
 
         recipe = training.recipe
         members = training.members
@@ -180,12 +175,10 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
                 "MUNKEY trains on the keys and neighbors of its samples: Training.members"
             )
         architecture = self.architecture(recipe, training.classes, members.keys.shape[1])
-        if recipe.alpha is not None:
-            logits = _leave_one_out_logits(training)
-            temperature = best_temperature(logits, training.samples.labels)
-            architecture = replace(
-                architecture, head={"alpha": recipe.alpha, "temperature": temperature}
-            )
+        if recipe.head is not None:
+            added_head(recipe.head)[0].require_few(len(training.samples.ids))
+            _, temperature = _leave_one_out(recipe.head, training)
+            architecture = replace(architecture, head={**recipe.head, "temperature": temperature})
         model = self.build(architecture, (recipe.stage / "weights").torch_generator())
         model.to(training.device).train()
         system = System(self.name, architecture, model)
@@ -304,7 +297,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         model = system.weights()
         tokens = memory.tokens_of(samples.ids)
         keys = None
-        if self.head(system):
+        if self.shape(system).head:
             keys = to_host(memory.keys[memory.rows(samples.ids)]).numpy()
 
         def cut(block: ImageBlock) -> Tensor:
@@ -361,7 +354,8 @@ def _learner(
     if constants:
         labels = torch.from_numpy(training.samples.labels)
         exemplars.memory = replace(exemplars.memory, labels=labels)
-        logits = _leave_one_out_logits(training) / constants["temperature"]
+        logits, _ = _leave_one_out(constants, training)
+        logits = logits / cast(float, constants["temperature"])
         exemplars.offsets = to_device(torch.from_numpy(logits.astype(np.float32)), training.device)
     return Learner(
         replace(system, memory=exemplars.memory),
@@ -370,14 +364,35 @@ def _learner(
     )
 
 
-def _leave_one_out_logits(training: Training) -> np.ndarray:
-    """LDA's logits (N, C) of each training sample, fitted to all others."""
-    from munkey.models.networks.closed_form import leave_one_out
+def _head_constants(name: str, sections: Mapping[str, object]) -> Mapping[str, float | str]:
+    """The constants of a head, without its temperature: those of its family's section."""
+    head_family = cast(FittedFamily, FAMILIES[name])
+    settings = head_family.section(sections)
+    shrinkage = head_family.tuned[0]  # alpha or lam
+    if getattr(settings, shrinkage) == "auto":
+        raise ValueError(
+            f"munkey.head: {name} needs a number for {name}.{shrinkage}: with auto it would change"
+            " at each deletion, and the network was trained on the head's logits with another"
+        )
+    constants = settings.model_dump(exclude={"temperature"})
+    if name == "lda":
+        return constants
+    return {"family": name, **constants}
 
+
+def _leave_one_out(
+    constants: Mapping[str, float | str], training: Training
+) -> tuple[np.ndarray, float]:
+    """The head's logits (N, C) of each training sample, fitted to all others, and their best temperature."""
+    head_family, settings = added_head(constants)
     members = training.members
-    alpha = training.recipe.alpha
-    assert members is not None and alpha is not None
-    return leave_one_out(members.keys, training.samples.labels, training.classes, alpha)
+    assert members is not None
+    return cast("LdaFamily | KrrFamily", head_family).leave_one_out(
+        members.keys,
+        training.samples.labels,
+        training.classes,
+        head_family.checked({"temperature": 1.0, **settings}),
+    )
 
 
 class Draw(NamedTuple):

@@ -48,21 +48,25 @@ def calibrated_constant(
     candidates: Sequence[float],
     left_out: Callable[[float, np.ndarray, np.ndarray], np.ndarray],
     temperature: float | None,
-) -> float:
-    """The candidate with the smallest log loss of rows that are left out; of equal ones, the first.
+) -> tuple[float, float]:
+    """The candidate with the smallest log loss of rows that are left out, and its temperature.
 
-    Rows are answered as for `calibrated_temperature`. left_out: their logits at temperature 1 with
-    a candidate; temperature: at which the loss counts, None: at that of its own at which it is
-    least. Without rows to answer it is the last candidate.
+    Of equal candidates it is the first. Rows are answered as for `calibrated_temperature`.
+    left_out: their logits at temperature 1 with a candidate; temperature: at which the loss counts,
+    None: at that of its own at which it is least. Without rows to answer it is the last candidate.
     """
     rows = _rows_to_answer(sums, labels)
     if not len(rows):
-        return candidates[-1]
+        return candidates[-1], temperature or NOT_KNOWN
     losses = []
+    temperatures = []
     for candidate in candidates:
         logits = left_out(candidate, keys[rows], labels[rows])
-        losses.append(loss_and_temperature(logits, labels[rows], temperature)[0])
-    return candidates[int(np.argmin(losses))]
+        loss, divisor = loss_and_temperature(logits, labels[rows], temperature)
+        losses.append(loss)
+        temperatures.append(divisor)
+    best = int(np.argmin(losses))
+    return candidates[best], temperatures[best]
 
 
 def _rows_to_answer(sums: Sums, labels: np.ndarray) -> np.ndarray:

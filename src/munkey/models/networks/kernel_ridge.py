@@ -7,7 +7,7 @@ one machine): rows that remain, by ascending id, give the bytes of a fit without
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -63,8 +63,9 @@ def _gaussian(queries: np.ndarray, rows: np.ndarray, sigma: float) -> np.ndarray
 
 def _cosines(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """(N, M). Products and squared lengths are sums of whole numbers, so nothing depends on an order."""
-    squared_query_lengths = (queries**2).sum(axis=1)
-    squared_row_lengths = (rows**2).sum(axis=1)
+    # einsum: a square of all rows would be another copy of them for each block of queries
+    squared_query_lengths = np.einsum("ij,ij->i", queries, queries)
+    squared_row_lengths = np.einsum("ij,ij->i", rows, rows)
     lengths = np.sqrt(squared_query_lengths)[:, None] * np.sqrt(squared_row_lengths)
     # a vector of zeros has no angle: as if it were at a right angle to all
     return np.clip(queries @ rows.T / np.where(lengths > 0, lengths, 1), -1, 1)
@@ -128,57 +129,106 @@ def kernel_ridge(
     at which that loss is least.
     """
     present = sums.counts > 0
-    count = len(rows.ids)
-    place = np.cumsum(present) - 1
-    classes = place[rows.labels]
-    shares = sums.counts[present] / max(count, 1)
-    targets = np.eye(len(shares))[classes] - shares
-    gram = _gram(kernel, rows)
+    keys = rounded(rows.keys)
+    targets = _targets(sums, rows.labels)
+    shares = targets.shares
+    gram = _gram(kernel, keys)
     solutions = []
     losses = []
     for penalty in penalties:
         factor = _factor(gram, penalty)
-        dual = torch.cholesky_solve(torch.from_numpy(targets), factor).numpy()
+        dual = _dual(factor, targets)
         if temperature is None or len(penalties) > 1:
-            loss, divisor = _left_out_loss(factor, dual, classes, shares, temperature)
+            loss, divisor = _left_out_loss(factor, dual, targets, temperature)
         else:
             loss, divisor = 0.0, temperature
         losses.append(loss)
         solutions.append((penalty, dual, divisor))
     penalty, dual, divisor = solutions[int(np.argmin(losses))]
-    all_dual = np.zeros((count, len(present)))
+    all_dual = np.zeros((len(keys), len(present)))
     all_dual[:, present] = dual / divisor
     all_shares = np.full(len(present), NO_ROWS)
     all_shares[present] = shares / divisor
-    # a copy, since a file does not hold two tensors that share memory
-    head = KernelHead(kernel, rows.keys.copy(), all_dual, all_shares)
+    head = KernelHead(kernel, keys, all_dual, all_shares)
     head.temperature = divisor
     head.constant = penalty
     return head
 
 
+def leave_one_out(
+    kernel: Kernel, keys: np.ndarray, labels: np.ndarray, classes: int, penalty: float
+) -> np.ndarray:
+    """Logits (N, C) of each row from `kernel_ridge` of all other rows, at temperature 1.
+
+    In closed form, as `_left_out_predictions`. keys: (N, d); labels: (N,).
+    """
+    sums = Sums.empty(classes, keys.shape[1], seconds=False)
+    sums.add(keys, labels)
+    targets = _targets(sums, labels)
+    factor = _factor(_gram(kernel, rounded(keys)), penalty)
+    dual = _dual(factor, targets)
+    logits = np.full((len(labels), classes), NO_ROWS)
+    for start in range(0, len(labels), BLOCK):
+        rows = np.arange(start, min(start + BLOCK, len(labels)))
+        predicted = _left_out_predictions(factor, dual, targets, rows)
+        logits[start : start + BLOCK, sums.counts > 0] = predicted
+    return logits
+
+
+class _Targets(NamedTuple):
+    """What is predicted for each row.
+
+    classes: (N,) places among the classes with rows; shares: (C',) of these; centered: (N, C'),
+    onehot(y) - n_c / n.
+    """
+
+    classes: np.ndarray
+    shares: np.ndarray
+    centered: np.ndarray
+
+
+def _targets(sums: Sums, labels: np.ndarray) -> _Targets:
+    present = sums.counts > 0
+    place = np.cumsum(present) - 1
+    classes = place[labels]
+    shares = sums.counts[present] / max(len(labels), 1)
+    return _Targets(classes, shares, np.eye(len(shares))[classes] - shares)
+
+
+def _dual(factor: Tensor, targets: _Targets) -> np.ndarray:
+    return torch.cholesky_solve(torch.from_numpy(targets.centered), factor).numpy()
+
+
 def _left_out_loss(
-    factor: Tensor,
-    dual: np.ndarray,
-    classes: np.ndarray,
-    shares: np.ndarray,
-    temperature: float | None,
+    factor: Tensor, dual: np.ndarray, targets: _Targets, temperature: float | None
 ) -> tuple[float, float]:
     """The log loss of rows that are left out, and the temperature: a given one, or that of the least loss.
 
-    In closed form: without row i its prediction is y_i - A_i / (M^-1)_ii, with M = K + penalty I;
-    shares of the classes are those of all rows. At most LEFT_OUT rows are answered, every n-th.
+    At most LEFT_OUT rows are answered, every n-th.
     """
-    if len(classes) < 2 or len(shares) < 2:
+    count = len(targets.classes)
+    if count < 2 or len(targets.shares) < 2:
         return 0.0, temperature or NOT_KNOWN
-    rows = np.arange(0, len(classes), -(-len(classes) // LEFT_OUT))
-    unit = torch.zeros(len(classes), len(rows), dtype=torch.float64)
+    rows = np.arange(0, count, -(-count // LEFT_OUT))
+    predicted = _left_out_predictions(factor, dual, targets, rows)
+    return loss_and_temperature(predicted, targets.classes[rows], temperature)
+
+
+def _left_out_predictions(
+    factor: Tensor, dual: np.ndarray, targets: _Targets, rows: np.ndarray
+) -> np.ndarray:
+    """Predicted shares (R, C') of rows, each without itself.
+
+    In closed form: without row i its prediction is y_i - A_i / (M^-1)_ii, with M = K + penalty I;
+    shares of the classes are those of all rows.
+    """
+    unit = torch.zeros(len(targets.classes), len(rows), dtype=torch.float64)
     unit[torch.from_numpy(rows), torch.arange(len(rows))] = 1
     # (M^-1)_ii = |L^-1 e_i|^2, where M = L L^T
     halves = torch.linalg.solve_triangular(factor, unit, upper=False)
     diagonal = (halves**2).sum(dim=0).numpy()
-    predicted = np.eye(len(shares))[classes[rows]] - dual[rows] / diagonal[:, None]
-    return loss_and_temperature(predicted, classes[rows], temperature)
+    one_hot = np.eye(len(targets.shares))[targets.classes[rows]]
+    return one_hot - dual[rows] / diagonal[:, None]
 
 
 def _factor(gram: np.ndarray, added: float) -> Tensor:
@@ -187,9 +237,9 @@ def _factor(gram: np.ndarray, added: float) -> Tensor:
     return torch.linalg.cholesky(matrix)
 
 
-def _gram(kernel: Kernel, rows: FittedRows) -> np.ndarray:
-    """The kernel (n, n) of the rows, its lower half."""
-    multiples = _multiples(rows.keys)
+def _gram(kernel: Kernel, keys: np.ndarray) -> np.ndarray:
+    """The kernel (n, n) of rounded keys, its lower half."""
+    multiples = _multiples(keys)
     gram = np.zeros((len(multiples), len(multiples)))
     for start in range(0, len(multiples), BLOCK):
         end = min(start + BLOCK, len(multiples))

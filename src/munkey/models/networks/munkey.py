@@ -17,13 +17,13 @@ from munkey.settings import InferenceSettings
 class MunkeyArchitecture(ViTArchitecture):
     """architecture: a name in NETWORKS. token_dim: length m of a token; None before loading.
 
-    head: alpha and temperature of the LDA on the memory's keys whose logits are added; None for no
-    such head, or before loading.
+    head: constants of the head on the memory's keys whose logits are added, as `added_head` reads
+    them; None for no such head, or before loading.
     """
 
     architecture: str
     token_dim: int | None
-    head: Mapping[str, float] | None = None
+    head: Mapping[str, float | str] | None = None
 
 
 class Pathways(NamedTuple):
