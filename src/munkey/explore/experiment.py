@@ -185,7 +185,9 @@ def words_of(titles: Sequence[str]) -> dict[str, str]:
     words = {name: glossary.of_column(name) for name in EXPLAINED}
     for family in FAMILIES.values():
         if family.original_title in titles:
-            words[family.original_title] = f"{family.title} trained on everything, before unlearning"
+            words[family.original_title] = (
+                f"{family.title} trained on everything, before unlearning"
+            )
         if family.oracle_title in titles:
             words[family.oracle_title] = (
                 f"the oracle of {family.title}: trained without the forget set, the reference"

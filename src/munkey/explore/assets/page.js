@@ -229,7 +229,10 @@ function nameAll(svg, points) {
     const best = candidates.find(({ box }) => !boxes.some((other) => overlap(box, other))) ?? d3.least(candidates, ({ box }) => d3.sum(boxes, (other) => overlap(box, other)));
     if (!best) continue;
     boxes.push(best.box);
-    if (best.away > 4) {
+    // A line leads to the point where the name is far, or where another point is as near to the name.
+    const distance = (point) => Math.hypot(Math.max(best.box[0] - point.x, point.x - best.box[2], 0), Math.max(best.box[1] - point.y, point.y - best.box[3], 0)) - point.r;
+    const own = points.find((each) => each.words === words);
+    if (best.away > 4 || points.some((each) => each !== own && distance(each) < distance(own) + 8)) {
       const edge = [Math.max(best.box[0], Math.min(x, best.box[2])), Math.max(best.box[1], Math.min(y, best.box[3]))];
       group.append("line").attr("x1", x).attr("y1", y).attr("x2", edge[0]).attr("y2", edge[1]).attr("stroke", "var(--muted)").attr("stroke-width", 1);
     }
@@ -336,7 +339,7 @@ function rowsLeftOut(lines) {
   const oracles = exact.map((each) => title(systems.get(each.name)?.oracle));
   const bold = lines.some((each) => each.bold) ? "Bold: the lowest Avg Gap, where its ± overlaps no other method's. " : "";
   if (!exact.length) return bold;
-  return `${bold}${oracles.join(", ")} ${exact.length === 1 ? "has no row" : "have no rows"} here: ${exact.map((each) => each.title).join(", ")} delete${exact.length === 1 ? "s" : ""} exactly, so these numbers are the oracle's, too.`;
+  return `${bold}${oracles.join(", ")} ${exact.length === 1 ? "has no row" : "have no rows"} here: ${exact.map((each) => each.title).join(", ")} delete${exact.length === 1 ? "s" : ""} exactly, so the row of each is its oracle's, too.`;
 }
 
 // Forgotten samples that are chosen, what A keeps most first.
