@@ -206,33 +206,35 @@ function colored(kind, color) {
   return made;
 }
 
-const TIP = { fill: "var(--head)", stroke: "var(--muted)", fontSize: 12 };
+const TIP = { fill: "var(--head)", stroke: "var(--muted)", fontSize: 12, lineHeight: 1.3 };
 
 const RULER = document.createElement("canvas").getContext("2d");
 RULER.font = "12px system-ui, sans-serif";
 
 // Names every point of a chart, the first ones first. A name stands where it covers no mark and no other name: as near
-// as it can, at the right if there is room; a line joins it to its point where it is far. points: x, y, r and words.
+// as it can, at the right if there is room, and not nearer to another point than to its own. points: x, y, r and words.
 function nameAll(svg, points) {
   const [width, height] = ["width", "height"].map((name) => Number(svg.getAttribute(name)));
   const boxes = points.map(({ x, y, r }) => [x - r, y - r, x + r, y + r]);
   const overlap = (one, other) => Math.max(0, Math.min(one[2], other[2]) - Math.max(one[0], other[0])) * Math.max(0, Math.min(one[3], other[3]) - Math.max(one[1], other[1]));
   const places = [4, 12, 22, 34, 48, 64, 82, 102, 124].flatMap((away) => d3.range(16).map((turn) => ({ away, angle: ([0, -1, 1, -2, 2, -3, 3, -4, 4, -5, 5, -6, 6, -7, 7, 8][turn] * Math.PI) / 8 })));
   const group = d3.select(svg).append("g").attr("class", "names").attr("pointer-events", "none");
-  for (const { x, y, r, words } of points) {
+  for (const own of points) {
+    const { x, y, r, words } = own;
     const half = RULER.measureText(words).width / 2 + 2;
     const candidates = places.map(({ away, angle }) => {
       const cx = x + Math.cos(angle) * (r + away + half);
       const cy = y + Math.sin(angle) * (r + away + 7);
       return { away, cx, cy, box: [cx - half, cy - 7, cx + half, cy + 7] };
     }).filter(({ box }) => box[0] >= 0 && box[2] <= width && box[1] >= 18 && box[3] <= height - 44);
-    const best = candidates.find(({ box }) => !boxes.some((other) => overlap(box, other))) ?? d3.least(candidates, ({ box }) => d3.sum(boxes, (other) => overlap(box, other)));
+    const distance = (box, point) => Math.hypot(Math.max(box[0] - point.x, point.x - box[2], 0), Math.max(box[1] - point.y, point.y - box[3], 0)) - point.r;
+    const isDoubtful = ({ box }) => points.some((each) => each !== own && distance(box, each) < distance(box, own) + 8);
+    const free = candidates.filter(({ box }) => !boxes.some((other) => overlap(box, other)));
+    const best = free.find((each) => each.away < 30 && !isDoubtful(each)) ?? free[0] ?? d3.least(candidates, ({ box }) => d3.sum(boxes, (other) => overlap(box, other)));
     if (!best) continue;
     boxes.push(best.box);
-    // A line leads to the point where the name is far, or where another point is as near to the name.
-    const distance = (point) => Math.hypot(Math.max(best.box[0] - point.x, point.x - best.box[2], 0), Math.max(best.box[1] - point.y, point.y - best.box[3], 0)) - point.r;
-    const own = points.find((each) => each.words === words);
-    if (best.away > 4 || points.some((each) => each !== own && distance(each) < distance(own) + 8)) {
+    // A line leads to the point where the name is far, or where another point is as near to it.
+    if (best.away > 4 || isDoubtful(best)) {
       const edge = [Math.max(best.box[0], Math.min(x, best.box[2])), Math.max(best.box[1], Math.min(y, best.box[3]))];
       group.append("line").attr("x1", x).attr("y1", y).attr("x2", edge[0]).attr("y2", edge[1]).attr("stroke", "var(--muted)").attr("stroke-width", 1);
     }
