@@ -384,7 +384,7 @@ def test_a_phone_shows_what_decides_without_scrolling(browser: Any, made_page: P
         columns.evaluate("each => { each.scrollLeft = 100 }")
         axis = columns.locator(".axis").bounding_box()
         assert axis["x"] == columns.bounding_box()["x"]
-        assert columns.locator(".axis text").last.inner_text().startswith("↑ probability")
+        assert columns.locator(".axis text").last.text_content().startswith("↑ probability")
 
 
 def test_a_line_is_spoken_of_only_where_one_is_shown(
