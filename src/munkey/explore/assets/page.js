@@ -7,7 +7,8 @@ const ARRAYS = { uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array, in
   int64: BigInt64Array, float32: Float32Array, float64: Float64Array };
 const FINEST = 65535; // probabilities are stored in 16 bits
 const COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#a0613d", "#9d9300", "#7a5fb5"];
-const LIGHTER = ["#6f9dff", "#ff8c42", "#2fc79b", "#f0a3cf", "#f5bb3d", "#7fdcff", "#b4b4b4", "#cf9468", "#d3c93a", "#b9a1f2"]; // for dark mode
+// In dark mode. The nearest two are 20 apart (CIE76) to every kind of color blindness (tests/explore/test_colors.py).
+const LIGHTER = ["#9bb9ff", "#fb6929", "#4dffb6", "#f15cc7", "#ffd33a", "#adf8ff", "#9c9c9c", "#cf9664", "#eaf98b", "#ba76ff"];
 const SYMBOLS = ["circle", "square", "triangle", "diamond", "star", "cross", "wye", "circle", "square", "triangle"];
 const KINDS = { exact: ["diamond", "deletes exactly"], rows: ["square", "deletes memory rows, keeps weights"],
   weights: ["circle", "changes weights"], anew: ["cross", "trained anew, the reference"] };
