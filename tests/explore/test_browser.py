@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from munkey.explore.contents import VIEWS
+from munkey.explore.contents import VIEWS, Contents, NearRows
 from munkey.explore.page import page
 from tests.explore.browser import opened
 from tests.explore.conftest import made_contents, write_made_page
 
 PHONE = {"width": 390, "height": 844}
+MINUS = "\N{MINUS SIGN}"
 LAPTOP = {"width": 1280, "height": 800}
 HANG = (
     20.0  # seconds after which a selection counts as hanging; benchmarks/explore.py measures speed
@@ -222,6 +223,178 @@ def test_a_stream_shows_means_and_whole_requests(browser: Any, made_page: Path) 
         ticks = view.locator("[aria-label='x-axis tick label'] text").all_text_contents()
         assert ticks == ["0", "1", "2", "3"]
         assert len(view.locator(".names text").all()) == 2
+
+
+def write_page(contents: Contents, folder: Path) -> Path:
+    """A page of these contents."""
+    path = folder / "page.html"
+    path.write_text(page(contents), encoding="utf-8")
+    return path
+
+
+def test_the_menu_of_errors_names_the_methods_that_are_chosen_now(
+    browser: Any, made_page: Path
+) -> None:
+    with opened(browser, made_page) as tab:
+        tab.locator("select[name=a]").select_option("two")
+        tab.locator("select[name=b]").select_option("one")
+        options = tab.locator("#map .buttons option").all_text_contents()
+        assert options[:2] == ["not marked", "before forgetting"]
+        assert "two" in options[2]
+        assert "one" in options[3]
+
+
+def test_the_list_of_the_best_remembered_says_whose_seed_it_is(
+    browser: Any, tmp_path: Path
+) -> None:
+    made = made_contents(12, 3)
+    answers = dict(made.answers)
+    for key, answer in made.answers.items():
+        answers[key.replace("0/", "1/", 1)] = replace(answer, p_true=answer.p_true[::-1].copy())
+    forgotten = {**made.forgotten, "1/rate0.1": np.arange(3, 6, dtype=np.int32)}
+    path = write_page(replace(made, seeds=[0, 1], answers=answers, forgotten=forgotten), tmp_path)
+    best = {}
+    for seed, positions in (("0", np.arange(3)), ("1", np.arange(3, 6))):
+        kept = answers[f"{seed}/rate0.1/one"].p_true.astype(float)
+        kept -= answers[f"{seed}/rate0.1/retrain-v"].p_true
+        place = positions[kept[positions].argmax()]
+        points = f"{100 * kept[place] / 65535:+.1f}".replace("-", MINUS)
+        best[seed] = f"seed {seed}: #{made.samples.ids[place]}, {points}"
+    with opened(browser, path) as tab:
+        words = tab.locator("#samples").inner_text()
+        assert "This list is for seed 0 only (1 of 2)" in words
+        assert f"{best['0']}; {best['1']} points" in words
+
+
+def test_a_picture_that_was_kept_is_not_compared_with_an_oracle_that_saw_it(
+    browser: Any, made_page: Path
+) -> None:
+    with opened(browser, made_page, "#sample=0") as tab:  # forgotten
+        assert "minus its oracle's" in tab.locator("#picture table").inner_text()
+        for sample, words in (("80", "the oracles were trained on it, too"), ("78", "No model")):
+            tab.locator("input[name=sample]").fill(sample)
+            tab.keyboard.press("Enter")
+            assert "minus its oracle's" not in tab.locator("#picture table").inner_text()
+            assert words in tab.locator("#picture").inner_text()
+
+
+def test_bold_is_the_lowest_gap_as_in_the_main_table_and_nothing_else(
+    browser: Any, tmp_path: Path
+) -> None:
+    made = made_contents(12, 3)
+    designs = []
+    for line in made.designs:
+        designs.append(line | {"bold": line["name"] == "two", "kind": "exact"})
+    with opened(browser, write_page(replace(made, designs=designs), tmp_path)) as tab:
+        bold = tab.evaluate(
+            "[...document.querySelectorAll('#designs tbody td, #designs tbody td *')].filter("
+            "each => getComputedStyle(each).fontWeight > 500).map(each => each.textContent)"
+        )
+        assert bold == [designs[-1]["cells"]["Avg Gap"]]
+        assert "Bold: the lowest Avg Gap" in tab.locator("#designs").inner_text()
+        assert "the row of each is its oracle's" in tab.locator("#designs").inner_text()
+
+
+def test_a_neighbor_that_moved_up_is_told_from_the_chosen_one_without_color(
+    browser: Any, tmp_path: Path
+) -> None:
+    made = made_contents(12, 3)
+    before = made.near["full"]
+    ids = np.roll(before.ids.reshape(12, 4), -1, axis=1)  # each moves up by one place
+    near = {"full": before, "0/rate0.1": NearRows(ids.ravel(), before.cosines, 4)}
+    with opened(browser, write_page(replace(made, near=near), tmp_path), "#sample=0") as tab:
+        moved = tab.locator("#neighbors .two .sample.new")
+        assert moved.count() == 1
+        assert "moved up into the first 2" in moved.inner_text()
+        assert moved.evaluate("each => getComputedStyle(each).borderTopStyle") == "double"
+        chosen = tab.locator("#samples .kept [aria-pressed=true], #neighbors [aria-pressed=true]")
+        style = (
+            "each => [getComputedStyle(each).outlineStyle, getComputedStyle(each).borderTopStyle]"
+        )
+        outline, border = chosen.first.evaluate(style)
+        assert outline == "solid"
+        assert border != "double"
+
+
+def test_the_axis_of_accuracy_ends_at_100_and_advice_names_its_request(
+    browser: Any, tmp_path: Path
+) -> None:
+    made = made_contents(12, 3)
+    small = {"key": "rate0.02", "words": "2 %", "case": "", "rate": 0.02}
+    designs = []
+    for line in made.designs:
+        designs.append(line | {"request": "rate0.02", "TA": 99.0, "TA_sd": 4.0})
+    advice = "Deploy one (`make audits`)."
+    requests = [made.requests[0], small]
+    path = write_page(replace(made, designs=designs, requests=requests, advice=advice), tmp_path)
+    with opened(browser, path, "#request=rate0.02") as tab:
+        ticks = tab.locator("#designs [aria-label='x-axis tick label'] text").all_text_contents()
+        assert max(map(float, ticks)) == 100
+        words = tab.locator("#designs .advice").inner_text()
+        assert words == "Deploy one (make audits). These numbers are for the 10 % request."
+        assert tab.locator("#designs .advice code").inner_text() == "make audits"
+
+
+def test_a_mark_under_the_pointer_says_what_it_is(browser: Any, made_page: Path) -> None:
+    with opened(browser, made_page) as tab:
+        tab.locator("#designs [aria-label=dot] path").nth(1).hover(force=True)
+        assert "one: test accuracy" in tab.locator("#designs [aria-label=tip]").text_content()
+        columns = tab.locator("#samples svg.clickable")
+        columns.scroll_into_view_if_needed()
+        columns.hover(position={"x": 60, "y": 150})
+        assert "after A (one)" in tab.locator("#samples [aria-label=tip]").text_content()
+
+
+def test_the_bar_of_choices_covers_the_outline_of_a_card(browser: Any, made_page: Path) -> None:
+    with opened(browser, made_page, viewport=LAPTOP) as tab:
+        bar = tab.locator("#choices").bounding_box()
+        card = tab.locator("#samples .kept [aria-pressed=true]").first
+        outline = card.evaluate("each => parseFloat(getComputedStyle(each).outlineWidth)")
+        assert bar["x"] <= card.bounding_box()["x"] - outline
+
+
+def luminance(color: str) -> float:
+    """The relative luminance of `rgb(r, g, b)` (WCAG 2.2)."""
+    channels = np.array([int(each) for each in color[4:-1].split(",")]) / 255
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def test_in_dark_mode_no_class_is_dim(browser: Any, tmp_path: Path) -> None:
+    made = replace(made_contents(12, 3), classes=[f"class {label}" for label in range(10)])
+    path = write_page(replace(made, counts={}, correct={}), tmp_path)
+    with opened(browser, path, color_scheme="dark") as tab:
+        colors = tab.evaluate(
+            "[...document.querySelectorAll('#map .legend path')].map("
+            "each => getComputedStyle(each).fill)"
+        )
+        back = luminance(tab.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert len(set(colors)) == 10
+    for color in colors:
+        assert (luminance(color) + 0.05) / (back + 0.05) >= 6, color
+
+
+def test_a_phone_shows_what_decides_without_scrolling(browser: Any, made_page: Path) -> None:
+    with opened(browser, made_page, viewport=PHONE) as tab:
+        head = tab.locator("#samples .by-class th").nth(1)
+        box = head.bounding_box()
+        assert f"A {MINUS} before" in head.inner_text()
+        assert box["x"] + box["width"] <= PHONE["width"]
+        columns = tab.locator("#samples .columns")
+        columns.evaluate("each => { each.scrollLeft = 100 }")
+        axis = columns.locator(".axis").bounding_box()
+        assert axis["x"] == columns.bounding_box()["x"]
+        assert columns.locator(".axis text").last.text_content().startswith("↑ probability")
+
+
+def test_a_line_is_spoken_of_only_where_one_is_shown(
+    browser: Any, made_page: Path, tmp_path: Path
+) -> None:
+    with opened(browser, made_page) as tab:
+        assert "line should stay level" in tab.locator("#requests").inner_text()
+    path = write_page(replace(made_contents(12, 3), streams=[]), tmp_path)
+    with opened(browser, path) as tab:
+        assert "line" not in tab.locator("#requests").inner_text()
 
 
 def test_firefox_draws_both_methods_and_the_map(made_page: Path, tmp_path: Path) -> None:

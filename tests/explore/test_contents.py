@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +13,7 @@ import pytest
 from PIL import Image
 
 from munkey.explore.contents import VIEWS, Contents, as_json
-from munkey.explore.experiment import requests_of, true_class_probability
+from munkey.explore.experiment import SUBTITLE, requests_of, true_class_probability, words_of
 from munkey.explore.page import ASSETS, contents_json, page
 from munkey.explore.pictures import page_ids, thumbnails
 from munkey.explore.projection import narrow_gaps, plane
@@ -135,3 +136,17 @@ def test_a_request_reads_as_a_person_would_say_it() -> None:
         "the hardest pictures (10 %)",
         "whole classes (7)",
     ]
+
+
+def test_each_letter_on_the_page_has_the_name_of_its_family_and_no_other_has() -> None:
+    words = words_of(["Original (T)", "Original (K)", "Retrain (M)", "KNN"])
+    assert words["Original (T)"].startswith("ViT trained on everything")
+    assert words["Original (K)"].startswith("KNN trained on everything")
+    assert words["Retrain (M)"].startswith("the oracle of MUNKEY:")
+    systems = [name for name in words if "(" in name]
+    assert systems == ["Original (K)", "Retrain (M)", "Original (T)"]
+
+
+def test_the_name_of_a_run_is_code_and_never_markup() -> None:
+    made = replace(made_contents(12, 3), subtitle=SUBTITLE.format(run="<b>mine</b>"))
+    assert "<code>&lt;b&gt;mine&lt;/b&gt;</code>." in page(made)

@@ -27,39 +27,40 @@ VIEWS = (
     View(
         "designs",
         "Which design?",
-        "A design is a model with its way to forget. The best stand at the lower right: they answer most"
-        " test pictures correctly, and nearly as if they had never seen the forgotten ones. Larger marks"
-        " took longer to forget.",
+        "A design is a model plus its unlearning method. The best are at the lower right: they answer"
+        " most test pictures correctly, and nearly as if they had never seen the forgotten ones. Larger"
+        " marks: slower unlearning.",
     ),
     View(
         "samples",
         "Sample by sample",
-        "Each column is one forgotten picture, the one that A remembers best at the left. The farther"
+        "Each column is one forgotten picture, ordered from best to least remembered by A. The farther"
         " A's disk lies above the dash of its oracle, a model that never saw the picture, the more of it"
         " A kept.",
     ),
     View(
         "map",
         "Map",
-        "Each mark is a picture, and alike pictures lie close together. Look for forgotten pictures"
-        " (ringed) that lie among another class; drag over an area, and the other views show its"
-        " pictures alone.",
+        "Each mark is a picture, and similar pictures lie close together. Look for forgotten pictures"
+        " (ringed) that lie among another class. Drag to select an area; the other views then show only"
+        " those pictures.",
         of_model="Samples with similar keys lie close together. Look for samples that lie among another"
         " class: their label may be wrong.",
     ),
     View(
         "neighbors",
         "Neighbors",
-        "Which pictures are nearest to this one, and which moved up when some were deleted (blue frame)?"
-        " Look-alikes of a forgotten picture stay in the memory, and a model may answer from them.",
-        of_model="Which samples are nearest to this one? When it is forgotten, these look-alikes stay; a"
+        "Which pictures are nearest to this one, and which moved up when some were deleted (▲, double"
+        " frame)? Look-alikes of a forgotten picture remain in the memory, and a model may answer from"
+        " them.",
+        of_model="Which samples are nearest to this one? When it is forgotten, these look-alikes remain; a"
         " person may want them forgotten, too.",
     ),
     View(
         "requests",
         "Over requests",
-        "Does a model stay useful as people withdraw pictures again and again? Its line should stay"
-        " level, near that of its oracle, and its numbers near its oracle's whatever is forgotten.",
+        "Does a model stay useful as people withdraw pictures again and again? Its numbers should be"
+        " near its oracle's, whatever is forgotten.",
     ),
 )
 
@@ -113,7 +114,7 @@ class SystemAnswers:
 class Contents:
     """All that a page holds.
 
-    advice: which design to deploy, in a sentence. words: what the page's terms mean.
+    advice: which design to deploy, in a sentence, commands between backticks. words: what the page's terms mean.
 
     A request is `rate0.1`, or of a scenario `scenario/class/rate0.1`. near: by `full` or
     SEED/REQUEST, the memory that is searched. forgotten: positions of samples by SEED/REQUEST.

@@ -22,7 +22,7 @@ from munkey.memory import neighbors
 from munkey.report.page import glossary
 from munkey.report.tables import frontier
 from munkey.report.tables.frontier import Design
-from munkey.report.tables.markup import ABSENT, cell, two_digits
+from munkey.report.tables.markup import ABSENT, cell, lowest, two_digits
 from munkey.report.tables.summary import GAP_METRICS, Row, read_main
 from munkey.settings import ExploreSettings
 
@@ -40,9 +40,9 @@ EXPLAINED = (
     "±",
 )
 SUBTITLE = (
-    "Some training pictures were to be forgotten. For single pictures, this page compares the answers of"
-    " models before forgetting, after it, and of models that never saw them (oracles); results of the"
-    " run {run}"
+    "Some training pictures had to be forgotten. For single pictures, this page compares the answers of"
+    " models before forgetting, after it, and of models that never saw them (oracles), all from the run"
+    " `{run}`"
 )
 SAMPLINGS = {  # requests that are not random, by the sampling of their forget set
     "class": "whole classes",
@@ -135,7 +135,7 @@ def contents(files: ResultFiles, experiment: Experiment, settings: ExploreSettin
         near=near_by_memory,
         designs=designs_of(files, experiment),
         streams=streams_of(files),
-        words=words_of(experiment),
+        words=words_of([row.title for row in experiment.rows]),
         commands={"audits": "make audits", "scenarios": "make scenarios", "streams": STREAMS},
     )
 
@@ -177,17 +177,23 @@ def requests_of(experiment: Experiment) -> list[dict[str, Any]]:
     return sorted(requests.values(), key=lambda each: (each["case"], -each["rate"]))
 
 
-def words_of(experiment: Experiment) -> dict[str, str]:
-    """The meaning of columns and systems, by their names, as the report's glossary has it."""
-    names_by_meaning: dict[str, list[str]] = {}
-    for name in (*EXPLAINED, *(row.title for row in experiment.rows)):
-        meaning = glossary.of_column(name)
-        if meaning:
-            names_by_meaning.setdefault(meaning, []).append(name)
-    words = {", ".join(names): meaning for meaning, names in names_by_meaning.items()}
+def words_of(titles: Sequence[str]) -> dict[str, str]:
+    """The meaning of columns, as the report's glossary has it, and of systems, by their titles."""
+    from munkey.models.family import FAMILIES  # heavy, and planning imports this file
+
+    words = {name: glossary.of_column(name) for name in EXPLAINED}
+    for family in FAMILIES.values():
+        if family.original_title in titles:
+            words[family.original_title] = (
+                f"{family.title} trained on everything, before unlearning"
+            )
+        if family.oracle_title in titles:
+            words[family.oracle_title] = (
+                f"the oracle of {family.title}: trained without the forget set, the reference"
+            )
     words["oracle"] = "the same kind of model, trained from scratch without the forgotten pictures"
     words["key"] = (
-        "the vector that a frozen encoder makes of a picture; no deletion changes the encoder"
+        "the vector a frozen encoder computes for a picture; no deletion changes the encoder"
     )
     return words
 
@@ -311,8 +317,11 @@ def designs_of(files: ResultFiles, experiment: Experiment) -> list[dict[str, Any
             # An audit has a forget set of its own: its shares stand beside every request.
             points = frontier.points(part, audit, experiment.designs)
             request = "/".join(filter(None, [case, f"rate{rate!r}"]))
+            ranked = [row.name for row in experiment.rows if row.is_ranked]
+            by_method = part.set_index("method")
+            best = lowest(by_method[by_method.index.isin(ranked)])
             for _, point in points.iterrows():
-                lines.append(design_line(point, request))
+                lines.append(design_line(point, request) | {"bold": point["name"] == best})
     return lines
 
 
@@ -321,8 +330,7 @@ def advice_of(files: ResultFiles, experiment: Experiment) -> str:
     main = read_main(files.main_table)
     audit = read_table(files.audits[0]) if files.audits else None
     summary = main[main["dataset"] == experiment.dataset]
-    advice = frontier.advice(frontier.points(summary, audit, experiment.designs))
-    return advice.replace("`", "")
+    return frontier.advice(frontier.points(summary, audit, experiment.designs))
 
 
 def design_line(point: Any, request: str) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def plane(keys: np.ndarray) -> Plane:
 
         points = umap_2d(keys, seed=0)
         points = np.stack([narrow_gaps(points[:, 0]), narrow_gaps(points[:, 1])], axis=1)
-        words = "UMAP of the keys, empty bands narrowed: who is near whom can be read, but not distances."
+        words = "UMAP of the keys; empty gaps are compressed. Read neighborhoods, not distances."
     else:
         points = _principal(keys)
         words = "The two directions in which the keys vary most (principal components)."

@@ -118,8 +118,8 @@ def test_of_designs_that_are_equal_sentence_and_front_name_all():
 def test_the_advice_is_the_most_accurate_that_leaves_little_beside_what_is_shown_to_be_more_accurate():
     said = advice(points(summary(), found(**AUDIT), DESIGNS))
     assert said == (
-        "Deploy LDA (96.00 ± 0.40 %): it alone deletes exactly; CF is more accurate by 2.5 points [1.0, 4.0], but its"
-        " residual share is 27.0 [16.0, 38.0] %."
+        "Deploy LDA (96.00 ± 0.40 %): it alone deletes exactly; CF is more accurate by 2.5 points"
+        " (95 % interval of the difference: [1.0, 4.0]), but its residual share is 27.0 [16.0, 38.0] %."
     )
 
 
@@ -154,7 +154,7 @@ def test_without_an_audit_what_deletes_exactly_is_advised_and_the_rest_is_said_t
     assert said.startswith(
         "Deploy LDA (96.00 ± 0.40 %): it alone deletes exactly; CF is more accurate by 2.5 points"
     )
-    assert said.endswith("but it was not audited (`make audits`).")
+    assert said.endswith("but it has not been audited (run `make audits`).")
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_without_an_audit_what_deletes_exactly_is_advised_and_the_rest_is_said_t
         ),
         (
             None,
-            "none deletes exactly, and none was audited (`make audits`); train anew to be sure: ANEW.",
+            "none deletes exactly, and none was audited (run `make audits`); train anew to be sure: ANEW.",
         ),
     ],
 )

@@ -7,8 +7,10 @@ const ARRAYS = { uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array, in
   int64: BigInt64Array, float32: Float32Array, float64: Float64Array };
 const FINEST = 65535; // probabilities are stored in 16 bits
 const COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#a0613d", "#9d9300", "#7a5fb5"];
+// In dark mode. The nearest two are 20 apart (CIE76) to every kind of color blindness (tests/explore/test_colors.py).
+const LIGHTER = ["#9bb9ff", "#fb6929", "#4dffb6", "#f15cc7", "#ffd33a", "#adf8ff", "#9c9c9c", "#cf9664", "#eaf98b", "#ba76ff"];
 const SYMBOLS = ["circle", "square", "triangle", "diamond", "star", "cross", "wye", "circle", "square", "triangle"];
-const KINDS = { exact: ["diamond", "deletes exactly"], rows: ["square", "deletes rows, weights stay"],
+const KINDS = { exact: ["diamond", "deletes exactly"], rows: ["square", "deletes memory rows, keeps weights"],
   weights: ["circle", "changes weights"], anew: ["cross", "trained anew, the reference"] };
 
 // ---------------------------------------------------------------- what was embedded
@@ -37,16 +39,16 @@ function once(key, make) {
 }
 
 // Answers of a system: null where there are none, e.g. where it diverged.
-function answersOf(system) {
+function answersOf(system, seed = state.seed) {
   const subset = systems.get(system)?.role === "original" ? "full" : state.request;
-  const key = `${state.seed}/${subset}/${system}`;
+  const key = `${seed}/${subset}/${system}`;
   const stored = contents.answers[key];
   if (!stored || stored.diverged) return null;
   return once(key, () => ({ top: array(stored.top), p: array(stored.p_true) }));
 }
 
-function forgottenNow() {
-  const key = `${state.seed}/${state.request}`;
+function forgottenNow(seed = state.seed) {
+  const key = `${seed}/${state.request}`;
   return once(`forgotten ${key}`, () => new Set(contents.forgotten[key] ? array(contents.forgotten[key]) : []));
 }
 
@@ -133,6 +135,10 @@ function element(name, attributes = {}, ...children) {
   return made;
 }
 
+// A sentence whose commands stand between backticks.
+const coded = (sentence) => sentence.split("`").map((part, place) => (place % 2 ? element("code", {}, part) : part));
+const isDark = matchMedia("(prefers-color-scheme: dark)");
+const classColor = (label) => (isDark.matches ? LIGHTER : COLORS)[label];
 const NOUN = contents.is_experiment ? "pictures" : "samples";
 const percent = (value, digits = 1) => (value === null || Number.isNaN(value) ? "–" : `${value.toFixed(digits)} %`);
 const points = (value) => `${value >= 0.05 ? "+" : value <= -0.05 ? "−" : "±"}${Math.abs(value).toFixed(1)}`;
@@ -201,28 +207,35 @@ function colored(kind, color) {
   return made;
 }
 
+const TIP = { fill: "var(--head)", stroke: "var(--muted)", fontSize: 12, lineHeight: 1.3 };
+
 const RULER = document.createElement("canvas").getContext("2d");
 RULER.font = "12px system-ui, sans-serif";
 
 // Names every point of a chart, the first ones first. A name stands where it covers no mark and no other name: as near
-// as it can, at the right if there is room; a line joins it to its point where it is far. points: x, y, r and words.
+// as it can, at the right if there is room, and not nearer to another point than to its own. points: x, y, r and words.
 function nameAll(svg, points) {
   const [width, height] = ["width", "height"].map((name) => Number(svg.getAttribute(name)));
   const boxes = points.map(({ x, y, r }) => [x - r, y - r, x + r, y + r]);
   const overlap = (one, other) => Math.max(0, Math.min(one[2], other[2]) - Math.max(one[0], other[0])) * Math.max(0, Math.min(one[3], other[3]) - Math.max(one[1], other[1]));
   const places = [4, 12, 22, 34, 48, 64, 82, 102, 124].flatMap((away) => d3.range(16).map((turn) => ({ away, angle: ([0, -1, 1, -2, 2, -3, 3, -4, 4, -5, 5, -6, 6, -7, 7, 8][turn] * Math.PI) / 8 })));
   const group = d3.select(svg).append("g").attr("class", "names").attr("pointer-events", "none");
-  for (const { x, y, r, words } of points) {
+  for (const own of points) {
+    const { x, y, r, words } = own;
     const half = RULER.measureText(words).width / 2 + 2;
     const candidates = places.map(({ away, angle }) => {
       const cx = x + Math.cos(angle) * (r + away + half);
       const cy = y + Math.sin(angle) * (r + away + 7);
       return { away, cx, cy, box: [cx - half, cy - 7, cx + half, cy + 7] };
     }).filter(({ box }) => box[0] >= 0 && box[2] <= width && box[1] >= 18 && box[3] <= height - 44);
-    const best = candidates.find(({ box }) => !boxes.some((other) => overlap(box, other))) ?? d3.least(candidates, ({ box }) => d3.sum(boxes, (other) => overlap(box, other)));
+    const distance = (box, point) => Math.hypot(Math.max(box[0] - point.x, point.x - box[2], 0), Math.max(box[1] - point.y, point.y - box[3], 0)) - point.r;
+    const isDoubtful = ({ box }) => points.some((each) => each !== own && distance(box, each) < distance(box, own) + 8);
+    const free = candidates.filter(({ box }) => !boxes.some((other) => overlap(box, other)));
+    const best = free.find((each) => each.away < 30 && !isDoubtful(each)) ?? free[0] ?? d3.least(candidates, ({ box }) => d3.sum(boxes, (other) => overlap(box, other)));
     if (!best) continue;
     boxes.push(best.box);
-    if (best.away > 4) {
+    // A line leads to the point where the name is far, or where another point is as near to it.
+    if (best.away > 4 || isDoubtful(best)) {
       const edge = [Math.max(best.box[0], Math.min(x, best.box[2])), Math.max(best.box[1], Math.min(y, best.box[3]))];
       group.append("line").attr("x1", x).attr("y1", y).attr("x2", edge[0]).attr("y2", edge[1]).attr("stroke", "var(--muted)").attr("stroke-width", 1);
     }
@@ -275,15 +288,18 @@ VIEWS.designs = {
     const colorOf = (each) => each.name === state.a ? "var(--a)" : each.name === state.b ? "var(--b)" : "var(--before)";
     const bars = drawn.map((each) => ({ ...each, low: audited ? each.share_low : Math.max(0, each.gap - each.gap_sd), high: audited ? each.share_high : each.gap + each.gap_sd }));
     const n = lines[0]?.n ?? 0;
+    // Bars may reach beyond 100 %, the axis must not.
+    const most = (each) => Math.min(100, each.TA + (each.TA_sd ?? 0));
+    const [lowest, highest] = d3.scaleLinear([d3.min(drawn, (each) => each.TA - (each.TA_sd ?? 0)) ?? 0, d3.max(drawn, most) ?? 100], [0, 1]).nice().domain();
     const svg = chart({
       width: widthOf(body), height: 420, marginLeft: 50, marginRight: 30, grid: true,
-      x: { label: "test accuracy [%] →", nice: true },
+      x: { label: "test accuracy [%] →", domain: [lowest, Math.min(100, highest)] },
       y: { label: audited ? "↑ residual share: left of what was forgotten [%]" : "↑ Avg Gap, the distance to the oracle [points]", nice: true },
       r: { range: [4, 16], type: "sqrt" }, symbol: { legend: false },
       marks: [
         Plot.ruleX(bars, { x: "TA", y1: "low", y2: "high", stroke: colorOf, strokeOpacity: 0.6 }),
-        Plot.ruleY(bars.filter((each) => each.TA_sd !== null), { y, x1: (each) => each.TA - each.TA_sd, x2: (each) => each.TA + each.TA_sd, stroke: colorOf, strokeOpacity: 0.6 }),
-        Plot.dot(drawn, { x: "TA", y, r: (each) => each.seconds ?? 0, symbol: (each) => KINDS[each.kind][0], fill: colorOf, fillOpacity: 0.65, stroke: colorOf,
+        Plot.ruleY(bars.filter((each) => each.TA_sd !== null), { y, x1: (each) => each.TA - each.TA_sd, x2: most, stroke: colorOf, strokeOpacity: 0.6 }),
+        Plot.dot(drawn, { x: "TA", y, r: (each) => each.seconds ?? 0, symbol: (each) => KINDS[each.kind][0], fill: colorOf, fillOpacity: 0.65, stroke: colorOf, tip: TIP,
           title: (each) => `${each.title}: test accuracy ${each.cells.TA}, ${audited ? `residual share ${each.shareText}` : `Avg Gap ${each.cells["Avg Gap"]}`}, ${each.cells.Seconds} s` }),
       ],
     }, `${drawn.length} designs by test accuracy and ${audited ? "residual share" : "Avg Gap"}; the table below has the numbers`);
@@ -304,26 +320,36 @@ VIEWS.designs = {
       kind: each.name === state.a ? "a" : each.name === state.b ? "b" : "",
       cells: [each.title, each.kind === "anew" ? "" : element("span", {}, ...["a", "b"].map((name) => element("button", { type: "button", class: name, "aria-label": `${each.title} as ${name.toUpperCase()}`,
         "aria-pressed": String(state[name] === each.name), onclick: () => choose({ [name]: each.name }, chosenSystems()) }, name.toUpperCase()))),
-      each.cells.TA, each.cells.RA, each.cells.FA, each.cells.MIA, each.cells["Avg Gap"], each.shareText, each.cells.Seconds, each.stored],
+      each.cells.TA, each.cells.RA, each.cells.FA, each.cells.MIA, each.bold ? element("b", {}, each.cells["Avg Gap"]) : each.cells["Avg Gap"], each.shareText, each.cells.Seconds, each.stored],
     }));
     body.replaceChildren(
-      element("p", { class: "advice" }, contents.advice, contents.requests.length > 1 ? " (This is about the largest random request.)" : ""),
-      element("div", { class: "buttons" }, "A click on the chart sets", sideButton("a", "A"), sideButton("b", "B")),
+      element("p", { class: "advice" }, ...coded(contents.advice), contents.requests.length > 1 ? ` These numbers are for the ${100 * contents.requests[0].rate} % request.` : ""),
+      element("div", { class: "buttons" }, "Clicking the chart sets:", sideButton("a", "A"), sideButton("b", "B")),
       element("ul", { class: "legend" }, ...Object.entries(KINDS).filter(([kind]) => drawn.some((each) => each.kind === kind)).map(([, [symbol, words]]) => element("li", {}, symbolOf(symbol), ` ${words}`))),
       element("div", { class: "wide" }, svg),
       element("p", { class: "note" }, `Means over n = ${n} seed${n === 1 ? "" : "s"}; bars: ± one standard deviation`
-        + (audited ? "; upright: the 95 % interval of the share, which an audit measured on forget sets of its own." : wasAudited ? ". An audit ran, but could not measure how much is left: the table says why." : ". No audit ran, so how much is left is not known; this measures it: "),
-        audited || wasAudited ? null : element("code", {}, contents.commands.audits)),
+        + (audited ? "; upright: the 95 % interval of the share, which an audit measured on forget sets of its own." : wasAudited ? ". An audit ran, but could not measure how much is left: the table says why." : ". No audit ran, so we do not know how much remains; run "),
+        ...(audited || wasAudited ? [] : [element("code", {}, contents.commands.audits), " to measure it."])),
       tableOf(heads, rows, "Designs: the numbers of the main table"),
+      element("p", { class: "note" }, rowsLeftOut(lines)),
     );
   },
 };
 
+// Why some oracles are not among the designs, and what is bold.
+function rowsLeftOut(lines) {
+  const exact = lines.filter((each) => each.kind === "exact");
+  const oracles = exact.map((each) => title(systems.get(each.name)?.oracle));
+  const bold = lines.some((each) => each.bold) ? "Bold: the lowest Avg Gap, where its ± overlaps no other method's. " : "";
+  if (!exact.length) return bold;
+  return `${bold}${oracles.join(", ")} ${exact.length === 1 ? "has no row" : "have no rows"} here: ${exact.map((each) => each.title).join(", ")} delete${exact.length === 1 ? "s" : ""} exactly, so the row of each is its oracle's, too.`;
+}
+
 // Forgotten samples that are chosen, what A keeps most first.
-function keptByA() {
-  const oracle = answersOf(systems.get(state.a)?.oracle);
-  const after = answersOf(state.a);
-  const list = [...forgottenNow()].filter(isChosen).map((i) => ({
+function keptByA(seed = state.seed) {
+  const oracle = answersOf(systems.get(state.a)?.oracle, seed);
+  const after = answersOf(state.a, seed);
+  const list = [...forgottenNow(seed)].filter(isChosen).map((i) => ({
     i, kept: after && oracle ? (100 * (after.p[i] - oracle.p[i])) / FINEST : 0,
   }));
   return list.sort((one, other) => other.kept - one.kept || one.i - other.i);
@@ -353,8 +379,8 @@ function chosenSample(list = keptByA()) {
 function drawColumns(body, list) {
   const series = [
     ["before forgetting (original of A)", systems.get(state.a)?.original, "circle", "var(--before)"],
-    [`after A, ${title(state.a)}`, state.a, "circle", "var(--a)"],
-    [`after B, ${title(state.b)}`, state.b, "triangle", "var(--b)"],
+    [`after A (${title(state.a)})`, state.a, "circle", "var(--a)"],
+    [`after B (${title(state.b)})`, state.b, "triangle", "var(--b)"],
     [`oracle of A, which never saw it`, systems.get(state.a)?.oracle, "dash", "var(--oracle)"],
   ];
   const oracleOfB = systems.get(state.b)?.oracle;
@@ -367,10 +393,22 @@ function drawColumns(body, list) {
   const marks = drawn.filter((each) => each.values).map((each) => each.symbol === "dash"
     ? Plot.ruleY(each.values, { y: "p", x1: (d) => d.rank - half, x2: (d) => d.rank + half, stroke: each.color, strokeWidth: 2.5 })
     : Plot.dot(each.values, { x: "rank", y: "p", symbol: each.symbol, r: 3.2, fill: each.name === systems.get(state.a)?.original ? "none" : each.color, stroke: each.color }));
+  // One tooltip for each column: the answers of all systems.
+  const columns = list.map(({ i }, rank) => ({ rank: rank + 1, p: 100, words: [`${nameOf(i)}, class ${className(samples.labels[i])}`,
+    ...drawn.filter((each) => each.values).map((each) => `${each.words}: ${percent(each.values[rank].p)}`)].join("\n") }));
+  marks.push(Plot.tip(columns, Plot.pointerX({ x: "rank", y: "p", title: "words", anchor: "top", ...TIP })));
+  // The axis stays where it is when the columns are scrolled.
+  const height = 320;
+  const y = { label: "↑ probability of the true class [%]", domain: [0, 100] };
+  const axis = chart({ width: 50, height, marginLeft: 50, marginRight: 0, x: { axis: null }, y, marks: [Plot.axisY()] }, "");
+  axis.classList.add("axis");
+  axis.removeAttribute("role");
+  axis.removeAttribute("aria-label");
+  axis.setAttribute("aria-hidden", "true");
   const svg = chart({
-    width: Math.max(widthOf(body), Math.min(list.length * 9, 3000)), height: 320, marginLeft: 50,
-    x: { label: "forgotten pictures, what A keeps most first →", domain: [0.4, Math.max(list.length, 1) + 0.6], ticks: 8, tickFormat: "d" },
-    y: { label: "↑ probability of the true class [%]", domain: [0, 100], grid: true }, marks,
+    width: Math.max(widthOf(body), Math.min(list.length * 9, 3000)), height, marginLeft: 50,
+    x: { label: "forgotten pictures, sorted by how much A keeps →", domain: [0.4, Math.max(list.length, 1) + 0.6], ticks: 8, tickFormat: "d" },
+    y: { ...y, axis: null, grid: true }, marks,
   }, `Probability of the true class of ${list.length} forgotten pictures, before, after A, after B and of the oracle`);
   svg.classList.add("clickable");
   svg.addEventListener("click", (event) => {
@@ -378,30 +416,41 @@ function drawColumns(body, list) {
     const picked = list[Math.min(Math.max(rank, 1), list.length) - 1];
     if (picked) choose({ sample: String(samples.ids[picked.i]) }, `picture ${nameOf(picked.i)} is shown`);
   });
-  const range = element("input", { type: "range", min: 1, max: Math.max(list.length, 1), value: 1, "aria-label": "Forgotten picture, what A keeps most first",
+  const range = element("input", { type: "range", min: 1, max: Math.max(list.length, 1), value: 1, "aria-label": "Forgotten picture, sorted by how much A keeps",
     oninput: (event) => { const { i } = list[event.target.value - 1]; choose({ sample: String(samples.ids[i]) }, `picture ${nameOf(i)} is shown`); } });
   const means = ["a", "b"].map((side) => {
     const name = state[side];
     const after = answersOf(name);
     const oracle = answersOf(systems.get(name)?.oracle);
-    if (!after || !oracle) return `${title(name)} has no answers here (diverged, or not run).`;
+    if (!after || !oracle) return `${side.toUpperCase()} (${title(name)}) has no answers here: it diverged, or was not run.`;
     const kept = d3.mean(list, ({ i }) => (100 * (after.p[i] - oracle.p[i])) / FINEST) ?? 0;
-    return `${side.toUpperCase()}, ${title(name)}: the true class's probability minus its oracle's is ${points(kept)} points on average.`;
+    const [word, many] = kept <= -0.05 ? ["less", -kept] : ["more", Math.max(kept, 0)];
+    return `On average, ${side.toUpperCase()} (${title(name)}) gives the true class ${many.toFixed(1)} points ${word} than its oracle.`;
   });
   const best = list.slice(0, 10).filter(({ kept }) => kept >= 0.05).map(({ i, kept }) => sampleButton(samples.ids[i], [`A keeps ${points(kept)}`]));
   body.replaceChildren(
     element("ul", { class: "legend" }, ...drawn.map((each, place) => element("li", {}, each.symbol === "dash" ? dash(each.color) : place ? colored(each.symbol, each.color) : hollow(each.color),
       ` ${each.words}${each.values ? "" : " (no answers)"}`))),
-    element("div", { class: "wide columns" }, svg),
+    element("div", { class: "wide columns" }, axis, svg),
     list.length ? range : element("p", {}, "No forgotten picture is among those chosen: choose another class, or clear the area of the map."),
-    element("p", { class: "note" }, `n = ${list.length} forgotten pictures of seed ${state.seed}. ${means.join(" ")} What A keeps of a picture: its probability after A minus that of A's oracle, in points. Two trainings differ by chance, too.`),
-    element("h3", {}, `Remembered best by A, ${title(state.a)}`),
+    element("p", { class: "note" }, `n = ${list.length} forgotten pictures of seed ${state.seed}. ${means.join(" ")} What A keeps of a picture: its probability after A minus that of A's oracle, in points. Two training runs also differ by chance, so a gap need not be memory.`),
+    element("h3", {}, `Remembered best by A (${title(state.a)}), seed ${state.seed}`),
+    element("p", { class: "note" }, mostKeptBySeed()),
     best.length ? element("ul", { class: "pictures kept" }, ...best) : element("p", {}, "None: no picture's probability is above its oracle's."),
     element("div", { class: "one", id: "picture" }),
     classTable(),
   );
   body.querySelector(".columns").chart = { svg, list };
   markColumn(body, list);
+}
+
+// The list of a single seed says little about the others: the most that A keeps with each of them.
+function mostKeptBySeed() {
+  if (contents.seeds.length < 2) return "This list is for the only seed of the run.";
+  const listed = contents.seeds.map((seed) => ({ seed, first: keptByA(String(seed))[0] })).filter(({ first }) => first);
+  const place = contents.seeds.map(String).indexOf(state.seed) + 1;
+  const words = listed.map(({ seed, first }) => `seed ${seed}: ${nameOf(first.i)}, ${points(first.kept)}`);
+  return `This list is for seed ${state.seed} only (${place} of ${contents.seeds.length}); other seeds forget other pictures. The picture that A keeps most, by seed: ${words.join("; ")} points.`;
 }
 
 function markColumn(body, list) {
@@ -413,7 +462,7 @@ function markColumn(body, list) {
   if (rank < 0) return;
   const x = svg.scale("x").apply(rank + 1);
   d3.select(svg).append("rect").attr("class", "chosen").attr("x", x - 4).attr("width", 8).attr("y", svg.scale("y").apply(100)).attr("height", svg.scale("y").apply(0) - svg.scale("y").apply(100))
-    .attr("fill", "none").attr("stroke", "var(--accent)").attr("stroke-width", 2).attr("pointer-events", "none");
+    .attr("fill", "none").attr("stroke", "var(--text)").attr("stroke-width", 2).attr("pointer-events", "none");
   range.value = rank + 1;
   const columns = body.querySelector(".columns"); // on a phone a part of them is seen: the part with the chosen one
   columns.scrollLeft = x - columns.clientWidth / 2;
@@ -423,27 +472,33 @@ function markColumn(body, list) {
 
 // One sample: its picture, the answers of all systems, and the neighbors that A's answer rests on.
 function oneSample(i) {
+  // An oracle saw a picture that was kept: the difference to it says nothing about forgetting.
+  const isForgotten = forgottenNow().has(i);
   const rows = contents.systems.map((each) => {
     const answers = answersOf(each.name);
-    const oracle = each.role === "method" ? answersOf(each.oracle) : null;
+    const oracle = each.role === "method" && isForgotten ? answersOf(each.oracle) : null;
+    const differences = isForgotten ? [oracle && answers ? points((100 * (answers.p[i] - oracle.p[i])) / FINEST) : ""] : [];
     return {
       kind: each.name === state.a ? "a" : each.name === state.b ? "b" : "",
       cells: answers ? [each.title, className(answers.top[i]) + (answers.top[i] === samples.labels[i] ? "" : " ✗ wrong"), percent((100 * answers.p[i]) / FINEST),
-        oracle ? points((100 * (answers.p[i] - oracle.p[i])) / FINEST) : ""] : [each.title, "no answers", "–", ""],
+        ...differences] : [each.title, "no answers", "–", ...differences],
     };
   });
   const rests = ["a", "b"].flatMap((side) => {
     const count = systems.get(state[side])?.restsOn;
     const memory = `${state.seed}/${state.request}`;
-    if (!count || !nearOf(memory)) return [element("p", { class: "note" }, `${side.toUpperCase()}, ${title(state[side])}, looks up no neighbors: its answer rests on ${isExact(state[side]) ? "all keys together" : "its weights"}.`)];
-    return [element("p", { class: "note" }, `${side.toUpperCase()}, ${title(state[side])}, answers from ${count} neighbors${count > nearOf(memory).depth ? `, the first ${nearOf(memory).depth} of which are shown` : ""}:`), stoodIn(i, count)];
+    if (!count || !nearOf(memory)) return [element("p", { class: "note" }, `${side.toUpperCase()} (${title(state[side])}) uses no neighbors: its answer rests on ${isExact(state[side]) ? "all keys together" : "its weights"}.`)];
+    return [element("p", { class: "note" }, `${side.toUpperCase()} (${title(state[side])}) answers from ${count} neighbors${count > nearOf(memory).depth ? `, the first ${nearOf(memory).depth} of which are shown` : ""}:`), stoodIn(i, count)];
   });
-  const state_ = forgottenNow().has(i) ? "forgotten" : samples.splits[i] === "train" ? "in training, kept" : samples.splits[i];
+  const isKept = !isForgotten && samples.splits[i] === "train";
+  const state_ = isForgotten ? "forgotten" : isKept ? "in training, kept" : samples.splits[i];
+  const heads = ["Model", "answers", "probability of the true class", ...(isForgotten ? ["minus its oracle's [points]"] : [])];
+  const saw = isForgotten ? null : isKept ? "It was not forgotten: the oracles were trained on it, too." : "No model was trained on it.";
   return [
     element("h3", {}, `Picture ${nameOf(i)}, class ${className(samples.labels[i])} (${state_})`),
     element("div", { class: "detail" },
       element("figure", { "data-shown": samples.ids[i] }, picture(i, 160), element("figcaption", {}, `id ${samples.ids[i]}, ${samples.splits[i]}`)),
-      element("div", {}, tableOf(["Model", "answers", "probability of the true class", "minus its oracle's [points]"], rows, `Answers of all models to picture ${nameOf(i)}, seed ${state.seed}`), ...rests)),
+      element("div", {}, tableOf(heads, rows, `Answers of all models to picture ${nameOf(i)}, seed ${state.seed}`), saw && element("p", { class: "note" }, saw), ...rests)),
   ];
 }
 
@@ -453,7 +508,7 @@ function stoodIn(i, count) {
   const allAreKnown = count <= nearOf("full").depth; // else the last of the earlier ones are not on this page
   return element("ul", { class: "pictures" }, ...after.map(({ id, cosine }) => {
     const isNew = allAreKnown && !before.has(id);
-    return sampleButton(id, [`similarity ${cosine.toFixed(3)}`, isNew ? "new" : "as before"].slice(0, allAreKnown ? 2 : 1), isNew ? "new" : "");
+    return sampleButton(id, [`similarity ${cosine.toFixed(3)}`, isNew ? "▲ moved up" : "as before"].slice(0, allAreKnown ? 2 : 1), isNew ? "new" : "");
   }));
 }
 
@@ -476,16 +531,16 @@ function classTable() {
   const loss = d3.range(contents.classes.length).map((k) => columns[1][1][k] - columns[0][1][k]);
   const worst = d3.minIndex(loss);
   const order = d3.sort(d3.range(contents.classes.length), (k) => loss[k]);
-  const cellsOf = (k, name) => [name, ...columns.map(([, values]) => percent(values[k], 2)), points(columns[1][1][k] - columns[0][1][k]), ...forgotten.map((values) => percent(values[k], 2))];
+  const cellsOf = (k, name) => [name, points(columns[1][1][k] - columns[0][1][k]), ...columns.map(([, values]) => percent(values[k], 2)), ...forgotten.map((values) => percent(values[k], 2))];
   const rows = [{ kind: "all", cells: cellsOf(contents.classes.length, "all classes") }, ...order.map((k) => ({
     kind: state.class === String(k) ? "a" : "",
     cells: cellsOf(k, element("button", { type: "button", "aria-pressed": String(state.class === String(k)), onclick: () => choose({ class: state.class === String(k) ? "" : String(k) }) }, className(k))),
   }))];
-  const heads = ["Class", "test: before A", `test: A, ${title(state.a)}`, "test: oracle of A", "test: before B", `test: B, ${title(state.b)}`, "A − before [points]", "forgotten: A", "forgotten: oracle of A"];
+  const heads = ["Class", "test: A − before [points]", "test: before A", `test: A, ${title(state.a)}`, "test: oracle of A", "test: before B", `test: B, ${title(state.b)}`, "forgotten: A", "forgotten: oracle of A"];
   const table = tableOf(heads, rows, "Accuracy by class, mean over seeds");
   table.classList.add("by-class");
-  return element("div", {}, element("h3", {}, loss[worst] < 0 ? `Class by class: under A, ${title(state.a)}, class ${className(worst)} loses most, ${points(loss[worst])} points of test accuracy` : `Class by class: under A, ${title(state.a)}, no class loses test accuracy`),
-    element("p", { class: "note" }, `Share of pictures that are answered correctly, mean over n = ${contents.seeds.length} seed${contents.seeds.length === 1 ? "" : "s"}; the class that loses most under A first.`), table);
+  return element("div", {}, element("h3", {}, loss[worst] < 0 ? `Class by class: under A (${title(state.a)}), class ${className(worst)} loses the most, ${points(loss[worst])} points of test accuracy` : `Class by class: under A (${title(state.a)}), no class loses test accuracy`),
+    element("p", { class: "note" }, `Share of pictures that are answered correctly, mean over n = ${contents.seeds.length} seed${contents.seeds.length === 1 ? "" : "s"}; the class that loses the most under A first.`), table);
 }
 
 VIEWS.map = {
@@ -493,9 +548,17 @@ VIEWS.map = {
   draw(body, changed) {
     const marks = state.wrong === "" ? ["sample", "a", "b"] : ["sample"]; // A and B are drawn only where their errors are
     if (!body.map || changed.some((each) => !marks.includes(each))) drawMap(body);
+    else if (contents.is_experiment) body.querySelector(".wrong").replaceWith(wrongMenu()); // it names A and B
     markOnMap(body);
   },
 };
+
+function wrongMenu() {
+  const options = [["", "not marked"], ["before", "before forgetting"], ["a", `after A (${title(state.a)})`], ["b", `after B (${title(state.b)})`]];
+  const select = element("select", { onchange: (event) => choose({ wrong: event.target.value }) }, ...options.map(([value, words]) => element("option", { value }, words)));
+  select.value = state.wrong;
+  return element("label", { class: "wrong" }, "Crossed: answered wrongly", select);
+}
 
 // Points are drawn on a canvas, which stays fast with thousands; on it lies an SVG for the brush and the chosen sample.
 function drawMap(body) {
@@ -527,9 +590,9 @@ function drawMap(body) {
   context.globalAlpha = 0.35;
   context.fillStyle = gray;
   for (const i of ALL) if (!isIn.has(i)) context.fillRect(x(samples.x[i]) - 1.5, y(samples.y[i]) - 1.5, 3, 3);
-  context.globalAlpha = 0.8;
+  context.globalAlpha = isDark.matches ? 0.95 : 0.8;
   for (const i of chosen) {
-    context.fillStyle = few ? COLORS[samples.labels[i]] : state.class === "" ? gray : colorOf("a");
+    context.fillStyle = few ? classColor(samples.labels[i]) : state.class === "" ? gray : colorOf("a");
     paint(i, () => context.fill(shapes[few ? samples.labels[i] : 0]));
   }
   context.globalAlpha = 1;
@@ -547,14 +610,14 @@ function drawMap(body) {
       context.lineWidth = 1;
     }
   }
-  canvas.setAttribute("aria-label", `${N} ${NOUN} in the plane, ${chosen.length} chosen, ${forgotten.size} forgotten${answers ? `, ${wrong} answered wrongly` : ""}`);
+  canvas.setAttribute("aria-label", `${N} ${NOUN} in the plane, ${chosen.length} selected, ${forgotten.size} forgotten${answers ? `, ${wrong} answered wrongly` : ""}`);
   const svg = d3.create("svg").attr("width", width).attr("height", height).attr("aria-hidden", "true").node();
   const brush = d3.brush().extent([[0, 0], [width, height]]).on("end", (event) => {
     if (!event.sourceEvent) return;
     if (event.selection) {
       const [[x0, y0], [x1, y1]] = event.selection;
       const box = [x.invert(x0), y.invert(y1), x.invert(x1), y.invert(y0)].map((each) => each.toFixed(3));
-      choose({ area: box.join(",") }, "an area of the map is chosen");
+      choose({ area: box.join(",") }, "an area of the map is selected");
       return;
     }
     const [px, py] = d3.pointer(event.sourceEvent, svg);
@@ -566,17 +629,14 @@ function drawMap(body) {
   const box = area();
   if (box) group.call(brush.move, [[x(box[0]), y(box[3])], [x(box[2]), y(box[1])]]);
   const classes = few ? contents.classes.map((each, label) => element("li", {}, element("button", { type: "button", "aria-pressed": String(state.class === String(label)),
-    onclick: () => choose({ class: state.class === String(label) ? "" : String(label) }) }, colored(SYMBOLS[label], COLORS[label]), ` ${each}`))) : [element("li", {}, "Choose a class above to color its pictures.")];
-  const wrongs = [["", "not marked"], ["before", "before forgetting"], ["a", `after A, ${title(state.a)}`], ["b", `after B, ${title(state.b)}`]];
-  const select = element("select", { onchange: (event) => choose({ wrong: event.target.value }) }, ...wrongs.map(([value, words]) => element("option", { value }, words)));
-  select.value = state.wrong;
+    onclick: () => choose({ class: state.class === String(label) ? "" : String(label) }) }, colored(SYMBOLS[label], classColor(label)), ` ${each}`))) : [element("li", {}, "Choose a class above to color its pictures.")];
   body.replaceChildren(
     element("ul", { class: "legend" }, ...classes),
-    element("div", { class: "buttons" }, contents.is_experiment ? element("label", {}, "Crossed: answered wrongly", select) : null,
-      element("button", { type: "button", disabled: state.area === "", onclick: () => choose({ area: "" }, "all of the map is chosen") }, "Clear the area")),
+    element("div", { class: "buttons" }, contents.is_experiment ? wrongMenu() : null,
+      element("button", { type: "button", disabled: state.area === "", onclick: () => choose({ area: "" }, "all of the map is selected") }, "Clear the area")),
     element("div", { class: "wide map" }, canvas, svg),
     element("div", { class: "pointed" }),
-    element("p", { class: "note" }, `${contents.projection} ${N.toLocaleString("en")} ${NOUN}; ${contents.is_experiment ? `${forgotten.size} forgotten ones are ringed; ` : ""}chosen: ${chosen.length.toLocaleString("en")}.${answers ? ` Answered wrongly among these: ${wrong}.` : ""} Without a mouse: choose a class or an id at the top.`),
+    element("p", { class: "note" }, `${contents.projection} ${N.toLocaleString("en")} ${NOUN}; ${contents.is_experiment ? `${forgotten.size} forgotten ones are ringed; ` : ""}selected: ${chosen.length.toLocaleString("en")}.${answers ? ` Answered wrongly among these: ${wrong}.` : ""} No mouse? Choose a class or an id at the top.`),
   );
   body.map = { svg, x, y }; // the mark of the chosen one moves on it
 }
@@ -588,7 +648,7 @@ function markOnMap(body) {
   body.querySelector(".pointed").replaceChildren();
   if (i === null || i === undefined) return;
   d3.select(svg).append("circle").attr("class", "chosen").attr("cx", x(samples.x[i])).attr("cy", y(samples.y[i]))
-    .attr("r", 9).attr("fill", "none").attr("stroke", "var(--accent)").attr("stroke-width", 3).attr("pointer-events", "none");
+    .attr("r", 9).attr("fill", "none").attr("stroke", "var(--text)").attr("stroke-width", 3).attr("pointer-events", "none");
   body.querySelector(".pointed").replaceChildren(element("ul", { class: "pictures" }, sampleButton(samples.ids[i], [forgottenNow().has(i) ? "forgotten" : samples.splits[i]])));
 }
 
@@ -607,9 +667,9 @@ VIEWS.neighbors = {
         width: widthOf(body), height: 180, marginLeft: 50, x: { label: "similarity to the nearest (cosine) →" }, y: { label: `↑ ${NOUN}`, grid: true },
         marks: [Plot.rectY(alike, Plot.binX({ y: "count" }, { x: (each) => each.near.cosine, fill: "var(--a)", thresholds: 30 })), Plot.ruleY([0])],
       }, `How similar the nearest remaining picture is, for ${alike.length} pictures`);
-      const about = contents.is_experiment ? "forgotten pictures, by their nearest look-alike that stays" : "samples of the memory, by their nearest other";
-      body.replaceChildren(element("div", { class: "two" }), element("h3", {}, contents.is_experiment ? "Look-alikes that stay" : "Nearest pairs"), element("div", { class: "wide" }, svg),
-        element("p", { class: "note" }, `n = ${alike.length} ${about}. Similarity: the cosine of both keys; 1: the same key. The closest pairs:`), element("ul", { class: "pictures alike" }));
+      const about = contents.is_experiment ? "forgotten pictures, by their nearest remaining look-alike" : "samples of the memory, by their nearest other";
+      body.replaceChildren(element("div", { class: "two" }), element("h3", {}, contents.is_experiment ? "Remaining look-alikes" : "Nearest pairs"), element("div", { class: "wide" }, svg),
+        element("p", { class: "note" }, `n = ${alike.length} ${about}. Similarity: cosine between the two keys (1 = identical). The closest pairs:`), element("ul", { class: "pictures alike" }));
     }
     body.querySelector(".alike").replaceChildren(...alike.slice(0, 10).map(({ i: each, near }) => sampleButton(samples.ids[each], [`like #${near.id}`, near.cosine.toFixed(3)])));
     body.querySelector(".two").replaceChildren(...(i === null || i === undefined ? [element("p", {}, "Choose a picture.")] : neighborRows(i, memory)));
@@ -634,14 +694,14 @@ function neighborRows(i, memory) {
   const wordsOf = (id) => {
     const rank = after.findIndex((each) => each.id === id);
     if (rank >= first) return ["", ""];
-    return firstBefore.has(id) ? ["", "as before"] : ["new", `new among the first ${first}`];
+    return firstBefore.has(id) ? ["", "as before"] : ["new", `▲ moved up into the first ${first}`];
   };
   const users = contents.systems.filter((each) => each.role === "method" && each.restsOn).map((each) => `${each.title} answers from the first ${each.restsOn}`);
   return [
     element("h3", {}, "This picture"), chosen,
     element("h3", {}, "Before: nearest in the whole memory"), buttons(before, (id) => isForgotten(id) ? ["forgotten", id === samples.ids[i] ? "itself, forgotten" : "forgotten"] : ["", ""]),
     element("h3", {}, "After: nearest in what remains"), buttons(after, wordsOf),
-    element("p", { class: "note" }, `${users.join("; ") || "No method of this run answers from neighbors"}. Similarity: the cosine of both keys.`),
+    element("p", { class: "note" }, `${users.join("; ") || "No method of this run answers from neighbors"}. Similarity: cosine between the two keys (1 = identical).`),
   ];
 }
 
@@ -666,17 +726,18 @@ VIEWS.requests = {
       }, "Test accuracy after each request, for A, B and their oracles");
       const ends = means.filter((each) => each.done === d3.max(means.filter((one) => one.name === each.name), (one) => one.done));
       nameAll(svg, ends.map((each) => ({ x: svg.scale("x").apply(each.done), y: svg.scale("y").apply(each.TA), r: 2, words: each.title })));
-      parts.push(element("div", { class: "wide" }, svg), element("p", { class: "note" }, `Bold: mean over n = ${models} trained models; thin: each of them. Dashed: the oracle of the same color, trained anew without what was forgotten so far.`));
+      parts.push(element("div", { class: "wide" }, svg), element("p", { class: "note" }, `Bold: mean over n = ${models} trained models; thin: each of them. Dashed: the oracle of the same color, trained anew without what was forgotten so far. A line should stay level, near its oracle's.`));
     } else {
-      parts.push(element("p", {}, contents.streams.length ? "A and B did not take part in the stream." : "No stream of requests was run. ", element("code", {}, contents.commands.streams), " runs one."));
+      const why = contents.streams.length ? "A and B did not take part in the stream." : `No stream of requests was run. To run one: \`${contents.commands.streams}\`.`;
+      parts.push(element("p", {}, ...coded(why)));
     }
     const heads = ["Request", "", "TA [%]", "FA [%]", "MIA [%]", "Avg Gap", "Seconds"];
     const rows = contents.requests.flatMap((request) => ["a", "b"].map((side) => {
       const line = contents.designs.find((each) => each.request === request.key && each.name === state[side]);
-      return { kind: side, cells: [request.words, `${side.toUpperCase()}, ${title(state[side])}`, ...["TA", "FA", "MIA", "Avg Gap", "Seconds"].map((each) => line?.cells[each] ?? "–")] };
+      return { kind: side, cells: [request.words, `${side.toUpperCase()} (${title(state[side])})`, ...["TA", "FA", "MIA", "Avg Gap", "Seconds"].map((each) => line?.cells[each] ?? "–")] };
     }));
     parts.push(element("h3", {}, "Kinds of requests, each on its own"), element("p", { class: "note" }, `Mean ± one standard deviation over n = ${contents.seeds.length} seed${contents.seeds.length === 1 ? "" : "s"}. A good method's numbers are near its oracle's, whatever is forgotten: its Avg Gap is small.`), tableOf(heads, rows, "A and B after each kind of request that was run"));
-    if (!contents.requests.some((each) => each.case)) parts.push(element("p", {}, "Only random requests were run. ", element("code", {}, contents.commands.scenarios), " forgets a class, look-alikes and the hardest pictures."));
+    if (!contents.requests.some((each) => each.case)) parts.push(element("p", {}, ...coded(`Only random requests were run. To forget a class, look-alikes and the hardest pictures, run \`${contents.commands.scenarios}\`.`)));
     body.replaceChildren(...parts);
   },
 };
@@ -703,7 +764,7 @@ readAddress();
 draw(Object.keys(DEFAULTS));
 document.documentElement.dataset.drawn = "true";
 addEventListener("hashchange", () => { readAddress(); draw(Object.keys(DEFAULTS)); });
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw(Object.keys(DEFAULTS))); // a canvas keeps its colors
+isDark.addEventListener("change", () => draw(Object.keys(DEFAULTS))); // a canvas keeps its colors
 let resizing = 0;
 let width = innerWidth;
 addEventListener("resize", () => {

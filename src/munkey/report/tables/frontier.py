@@ -170,7 +170,8 @@ def _more_accurate(best: pd.Series, others: pd.DataFrame) -> str:
         if _is_shown_better(rival, best):
             distance = difference(rival, best)
             assert distance is not None
-            points = f"{distance.value:.1f} points {ends(distance.interval)}"
+            interval = f"95 % interval of the difference: {ends(distance.interval)}"
+            points = f"{distance.value:.1f} points ({interval})"
             return f"; {rival['title']} is more accurate by {points}, but {_not_shown(rival)}"
     return ""
 
@@ -178,7 +179,7 @@ def _more_accurate(best: pd.Series, others: pd.DataFrame) -> str:
 def _not_shown(line: pd.Series) -> str:
     """Why a design is not shown to leave little."""
     if line["share_text"] == NOT_AUDITED:
-        return "it was not audited (`make audits`)"
+        return "it has not been audited (run `make audits`)"
     if line["share_text"] == NO_POWER:
         return "its audit has no power"
     return f"its residual share is {line['share_text']} %"
@@ -190,7 +191,7 @@ def _no_advice(rivals: pd.DataFrame, anew: pd.DataFrame) -> str:
     if len(anew):
         safe += f": {' or '.join(anew['title'])}"
     if len(rivals) and (rivals["share_text"] == NOT_AUDITED).all():
-        return f"No design can be advised: none deletes exactly, and none was audited (`make audits`); {safe}."
+        return f"No design can be advised: none deletes exactly, and none was audited (run `make audits`); {safe}."
     return f"No design can be advised: none is shown to have a residual share of at most {LITTLE[-1]:g} %; {safe}."
 
 
