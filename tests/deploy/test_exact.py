@@ -103,7 +103,7 @@ def test_what_answered_is_what_a_fit_to_the_rows_left_gives(folder):
 
 
 def weight(model):
-    biases_or_dual = list(model._model.fitted_model._solved.head.buffers())[1]
+    biases_or_dual = list(model._model.fitted_model._solved_head.head.buffers())[1]
     biases_or_dual.view(-1)[0] += 1e-12
 
 

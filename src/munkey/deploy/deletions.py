@@ -1,6 +1,6 @@
-"""Requests to forget: what they name, which samples that means, and one deletion.
+"""Requests to forget: their plan, a preview, and the deletion.
 
-`Predictor.delete` is the whole story of a request, from its plan to its certificate.
+`Predictor.delete` carries out a request, from its plan to its certificate.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ from munkey.deploy import json_answers
 from munkey.deploy.certificate import Certificate
 from munkey.deploy.errors import UnknownNamesError
 from munkey.deploy.json_answers import Json
-from munkey.deploy.model.samples import MOST_QUERIES, SIMILAR, Samples
+from munkey.deploy.model.samples import DEFAULT_SIMILARITY, MAX_QUERIES, Samples
 from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.errors import UnknownIdsError
 from munkey.deploy.store.store import Store
@@ -59,12 +59,12 @@ class DeletionRequest:
 class PlannedDeletion(NamedTuple):
     """The samples that one request means, as of its plan.
 
-    ids: (N,) int64, ascending. earlier: the receipt, if the request was carried out before.
+    ids: (N,) int64, ascending. earlier_receipt: the receipt, if the request was carried out before.
     look_alikes: the entry `similar` of its answer, with id, cosine and unit, nearest first.
     """
 
     ids: np.ndarray
-    earlier: Receipt | None
+    earlier_receipt: Receipt | None
     look_alikes: Json
 
 
@@ -134,8 +134,8 @@ class Deletions:
         refused: list[str] = []  # the missing names that raise, unless missing ones are ignored
         hints: list[str] = []
         for number, lines in request.lines.items():
-            ids, unknown, hint = resolve(self._samples, lines)
-            earlier = None if number is None else self._store.receipt(number)
+            ids, unknown, hint = resolve_lines(self._samples, lines)
+            earlier = None if number is None else self._store.find_receipt(number)
             require_new_number(number, earlier, len(ids))
             planned[number] = PlannedDeletion(ids, earlier, {})
             suffix = f" (request {number})" if len(request.lines) > 1 else ""
@@ -153,13 +153,13 @@ class Deletions:
             raise UnknownNamesError(refused, f"{hint} Nothing was deleted".strip())
         if request.similar != 0 or request.also_similar:
             for number, deletion in planned.items():
-                planned[number] = _with_look_alikes(self._samples, deletion, request)
+                planned[number] = _add_look_alikes(self._samples, deletion, request)
         return DeletionPlan(request, planned, missing, hint)
 
     def require_new_numbers(self, plan: DeletionPlan) -> None:
         """Raise ValueError if a request of the plan was carried out since, with samples left."""
         for number, deletion in plan.deletions.items():
-            earlier = None if number is None else self._store.receipt(number)
+            earlier = None if number is None else self._store.find_receipt(number)
             if earlier:
                 remaining_ids = np.intersect1d(deletion.ids, self._samples.ids)
                 require_new_number(number, earlier, len(remaining_ids))
@@ -170,7 +170,7 @@ class Deletions:
         remaining_ids = self._samples.ids
         for number, deletion in plan.deletions.items():
             ids = np.intersect1d(deletion.ids, remaining_ids)
-            copies = self._samples.copies_of_ids(ids).samples
+            copies = self._samples.find_copies_by_id(ids).samples
             copies = [copy for copy in copies if copy["id"] in remaining_ids]
             identical_ids = np.array([copy["id"] for copy in copies], dtype=np.int64)
             if plan.request.also_identical:
@@ -186,12 +186,12 @@ class Deletions:
                 "left": len(remaining_ids),
                 "found_nothing": not len(ids),
             }
-            if deletion.earlier:
-                answer |= json_answers.deletion(deletion.earlier)
+            if deletion.earlier_receipt:
+                answer |= json_answers.format_deletion(deletion.earlier_receipt)
             answers.append(answer)
         return answers
 
-    def carry_out(
+    def delete_samples(
         self,
         ids: np.ndarray,
         number: str | None,
@@ -206,13 +206,13 @@ class Deletions:
         same. A request that never meant a sample is not recorded.
         """
         with self._lock():
-            rows = self._store.known_rows(ids)
+            rows = self._store.find_rows(ids)
             unknown_ids = ids[rows < 0]
-            earlier = None if number is None else self._store.receipt(number)
+            earlier = None if number is None else self._store.find_receipt(number)
             if len(unknown_ids) and not request.ignore_missing and earlier is None:
                 raise UnknownIdsError(unknown_ids.tolist())
             rows = rows[rows >= 0]
-            copies = self._samples.copies_of_rows(rows)
+            copies = self._samples.find_copies_by_row(rows)
             identical = tuple(copy["id"] for copy in copies.samples)
             view = self._store.view
             labels = np.unique(view.labels[np.concatenate([rows, copies.rows])])
@@ -226,7 +226,7 @@ class Deletions:
             else:
                 receipt = self._delete_rows(rows, None, block_return=False)
                 receipt = replace(receipt, request=number)
-            remaining, present_labels = self._samples.count_and_present_labels(labels)
+            remaining, present_labels = self._samples.count_samples_and_labels(labels)
         if not receipt.repeated:
             emptied_labels = np.setdiff1d(labels, present_labels)
             classes = self._samples.classes
@@ -257,7 +257,7 @@ def require_new_number(number: str | None, earlier: Receipt | None, count: int) 
         )
 
 
-def resolve(samples: Samples, lines: Sequence[Line]) -> tuple[np.ndarray, list[str], str]:
+def resolve_lines(samples: Samples, lines: Sequence[Line]) -> tuple[np.ndarray, list[str], str]:
     """Find the ids (N,) that any line means.
 
     Also returns the names and lines that mean no sample, and a hint with names close to those.
@@ -289,7 +289,7 @@ def resolve(samples: Samples, lines: Sequence[Line]) -> tuple[np.ndarray, list[s
     return ids, [*selection.missing, *missing_lines], hint
 
 
-def _with_look_alikes(
+def _add_look_alikes(
     samples: Samples, planned: PlannedDeletion, request: DeletionRequest
 ) -> PlannedDeletion:
     """Add the samples that look like those of a request; it means them too if `also_similar`.
@@ -297,13 +297,13 @@ def _with_look_alikes(
     A repeated request, or one that means more than 1,000 samples, gets none. Raises ValueError if
     so many look-alikes should be forgotten, or if `similar` is not a cosine.
     """
-    is_too_large = len(planned.ids) > MOST_QUERIES and not request.also_similar
-    if planned.earlier or not len(planned.ids) or is_too_large:
+    is_too_large = len(planned.ids) > MAX_QUERIES and not request.also_similar
+    if planned.earlier_receipt or not len(planned.ids) or is_too_large:
         return planned
-    least_cosine = SIMILAR if request.similar is None else request.similar
-    cosines = samples.similar(planned.ids, least_cosine)
+    least_cosine = DEFAULT_SIMILARITY if request.similar is None else request.similar
+    cosines = samples.find_similar(planned.ids, least_cosine)
     similar_ids = np.array(list(cosines), dtype=np.int64)
-    units = samples.units_of(similar_ids)
+    units = samples.read_units(similar_ids)
     look_alikes = [
         {"id": similar_id, "cosine": round(cosine, 4), "unit": units.get(similar_id)}
         for similar_id, cosine in cosines.items()

@@ -124,6 +124,6 @@ def test_a_head_that_is_not_what_its_rows_give_is_found(run, pictures, tmp_path)
     model = export(run / "models/toy/seed0/full/original-m", tmp_path / "model")
     with Predictor.load(model, writer=True, device="cpu") as used:
         used.predict(pictures)
-        used._model.head.head().weight[0, 0] += 1e-12
+        used._model.head.solve_head().weight[0, 0] += 1e-12
         [problem] = used.verify().problems
         assert "start it again" in problem
