@@ -234,9 +234,10 @@ def test_the_page_says_it_in_words_and_loads_nothing(store, tmp_path):
     assert "<script" not in certificate.render_page(
         made.model_copy(update={"not_claimed": ("<script>alert(1)</script>",)})
     )
-    for ids, before in ((None, "In their place"), ((10,), "Beside them")):
+    for ids, start in ((None, "Instead, the certificate"), ((10,), "The certificate also")):
         named = made.model_copy(update={"ids": ids, "ids_sha256": "0" * 64})
-        assert f"{before} stands a fingerprint," in " ".join(certificate.render_page(named).split())
+        page = " ".join(certificate.render_page(named).split())
+        assert f"{start} contains a fingerprint of the ids" in page
 
 
 @pytest.mark.parametrize(

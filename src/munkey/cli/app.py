@@ -43,8 +43,8 @@ class CommandsByGroup(typer.core.TyperGroup):
         self, ctx: Any, formatter: Any
     ) -> None:  # the types are click's, of which typer has a private copy
         """Write a section per heading, in the order in which the commands were registered."""
-        listed = [command for command in self.commands.values() if not command.hidden]
-        for heading, commands in groupby(listed, attrgetter("rich_help_panel")):
+        visible_commands = [command for command in self.commands.values() if not command.hidden]
+        for heading, commands in groupby(visible_commands, attrgetter("rich_help_panel")):
             with formatter.section(heading):
                 formatter.write_dl(
                     [(str(command.name), command.get_short_help_str(200)) for command in commands]
@@ -96,15 +96,15 @@ def main() -> None:
     try:
         app()
     except Exception as error:
-        reported: Exception = error
+        user_error: Exception = error
         if isinstance(error, ModuleNotFoundError):
             package = (error.name or "").partition(".")[0]
             if package not in ("", "munkey"):
-                reported = _missing_package(package)
-        code = output.get_exit_code(reported)
+                user_error = _missing_package(package)
+        code = output.get_exit_code(user_error)
         if code is None:
             raise
-        output.print_error(reported, "--json" in sys.argv)
+        output.print_error(user_error, "--json" in sys.argv)
         sys.exit(code)
 
 

@@ -215,10 +215,10 @@ def encode_cell(name: str) -> str:
 
 def decode_cell(cell: str) -> str:
     """Return the name in a cell. `encode_cell` may have encoded it."""
-    quoted = QUOTED_CELL.fullmatch(cell)
-    if quoted is None or not (quoted[1][:1] in FORMULA_STARTS or "\\" in quoted[1]):
+    match = QUOTED_CELL.fullmatch(cell)
+    if match is None or not (match[1][:1] in FORMULA_STARTS or "\\" in match[1]):
         return cell
-    return ESCAPED_CHARACTER.sub(_decode_escape, quoted[1])
+    return ESCAPED_CHARACTER.sub(_decode_escape, match[1])
 
 
 def _decode_escape(match: re.Match[str]) -> str:

@@ -278,18 +278,18 @@ def certificate(
         faults = predictor.certificate_faults(document, numbers, secret, exact)
     if faults:
         raise NotVerifiedError(f"{file}: NOT VERIFIED: {'; '.join(faults)}")
-    confirmed = f"the deletion of {pluralize(document.rows, 'sample')} on {document.deleted}, between the same heads"
-    unconfirmed = certificates.list_unconfirmed_fields(document, exact)
-    if document.exact and "exact" not in unconfirmed:
-        confirmed += "; the model equals, to the bit, a fit to the rows that are left"
+    confirmation = f"the deletion of {pluralize(document.rows, 'sample')} on {document.deleted}, between the same heads"
+    unconfirmed_fields = certificates.list_unconfirmed_fields(document, exact)
+    if document.exact and "exact" not in unconfirmed_fields:
+        confirmation += "; the model equals, to the bit, a fit to the rows that are left"
     if numbers is not None:
-        confirmed += "; its hash is that of these ids and this salt, as its writer chose them"
-    doubts = ", ".join(unconfirmed.values())
-    text = f"{file}: verified: the chain holds {confirmed}; the chain cannot confirm: {doubts}"
+        confirmation += "; its hash is that of these ids and this salt, as its writer chose them"
+    doubts = ", ".join(unconfirmed_fields.values())
+    text = f"{file}: verified: the chain holds {confirmation}; the chain cannot confirm: {doubts}"
     facts = {
         "sound": True,
         "said": text,
-        "unconfirmed": list(unconfirmed),
+        "unconfirmed": list(unconfirmed_fields),
         "certificate": document.model_dump(mode="json"),
     }
     print_result(text, facts, as_json)

@@ -54,10 +54,10 @@ def find(
         show_spinner("looking up"),
         redirect_stdout(sys.stderr),
     ):
-        with warnings.catch_warnings(record=True) as skipped:
+        with warnings.catch_warnings(record=True) as skip_warnings:
             warnings.simplefilter("always", UserWarning)
             nearest = predictor.find(pictures, count=count, above=above, on_bad=on_bad)
-        for warning in skipped:
+        for warning in skip_warnings:
             print(f"munkey: {warning.message}", file=sys.stderr)
         if html:
             with atomic(html) as temporary:

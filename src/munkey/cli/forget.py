@@ -131,7 +131,9 @@ def forget(
         with arguments.open_model(directory, writer=not dry_run, wait=wait) as predictor:
             plan = predictor.plan(deletion_request)
             new_requests = [
-                number for number, planned in plan.deletions.items() if not planned.earlier_receipt
+                number
+                for number, deletion in plan.deletions.items()
+                if not deletion.earlier_receipt
             ]
             certificate_files = _name_files(certificate, new_requests)
             salt_files = _name_files(salt_file, new_requests)
@@ -259,9 +261,9 @@ def _add_certificate(answer: dict[str, Any], file: Path, directory: Path) -> Non
 
 def _describe_purge(answers: list[dict[str, Any]], directory: Path) -> list[str]:
     """A line if names of source files and units stay in the directory."""
-    unpurged = answers[0].get("unpurged")
-    if unpurged:
-        print(f"munkey: {unpurged}", file=sys.stderr)
+    purge_warning = answers[0].get("unpurged")
+    if purge_warning:
+        print(f"munkey: {purge_warning}", file=sys.stderr)
         return []
     for answer in answers:
         if answer.get("deleted") and not (answer["purged"] or answer["repeated"]):
@@ -336,9 +338,9 @@ def _describe_relatives(answer: dict[str, Any], directory: Path, is_dry_run: boo
     copies = answer["copies"]
     if copies:
         ids = [copy["id"] for copy in copies]
-        which = f"ids {format_first_ten(ids)}{_describe_units(copies)}"
+        id_list = f"ids {format_first_ten(ids)}{_describe_units(copies)}"
         if not answer["identical"]:
-            lines.append(f"{len(ids):,} of these are exact copies of the named: {which}")
+            lines.append(f"{len(ids):,} of these are exact copies of the named: {id_list}")
         else:
             option = "--also-identical"
             if not is_dry_run:
@@ -346,14 +348,15 @@ def _describe_relatives(answer: dict[str, Any], directory: Path, is_dry_run: boo
                     f"`munkey forget {shlex.quote(str(directory))} --ids {','.join(map(str, ids))}"
                 )
                 option += " --request NEW`" if answer["request"] else "`"
-            lines.append(f"exact copies of these stay: {which}; {option} forgets them too")
+            lines.append(f"exact copies of these stay: {id_list}; {option} forgets them too")
     similar = answer.get("similar")
     if similar and similar["samples"]:
         lines.append(_describe_look_alikes(**similar))
-    emptied = answer.get("emptied")
-    if emptied:
+    emptied_classes = answer.get("emptied")
+    if emptied_classes:
         lines.append(
-            f"no sample is left in class {format_first_ten(emptied)}; `predict --only-held-classes` never predicts it"
+            f"no sample is left in class {format_first_ten(emptied_classes)};"
+            " `predict --only-held-classes` never predicts it"
         )
     return lines
 

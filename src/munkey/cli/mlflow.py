@@ -107,11 +107,11 @@ def read_results(plan: "Plan") -> "Results":
     runs = set(
         zip(metrics["dataset"], metrics["rate"], metrics["seed"], metrics["method"], strict=True)
     )
-    planned = {(run.dataset, float(run.rate), run.seed, run.method) for run in plan.main}
-    changed = any(
+    planned_runs = {(run.dataset, float(run.rate), run.seed, run.method) for run in plan.main}
+    has_changed = any(
         settings.get(case) != values_of(plan.export_settings(case)) for case in plan.params.datasets
     )
-    if changed or runs != planned:
+    if has_changed or runs != planned_runs:
         raise StaleResultsError(
             "the results were made with other parameters than those of params.yaml and its overlays:"
             " run `make run` first"

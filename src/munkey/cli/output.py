@@ -36,8 +36,8 @@ def print_result(text: str, value: Mapping[str, object], as_json: bool) -> None:
         text = json.dumps(value, indent=2)
     encoding = sys.stdout.encoding
     try:
-        encoded = escape_unprintable(text).encode(encoding, "backslashreplace")
-        print(encoded.decode(encoding), flush=True)
+        encoded_text = escape_unprintable(text).encode(encoding, "backslashreplace")
+        print(encoded_text.decode(encoding), flush=True)
     except OSError:  # a full disk or a closed pipe: Python would try to write again at exit
         with suppress(OSError):  # if standard output is not a file
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -71,7 +71,7 @@ def predict(
             parts, "answering", console=Console(stderr=True), disable=not sys.stderr.isatty()
         ):
             try:
-                with warnings.catch_warnings(record=True) as skipped:
+                with warnings.catch_warnings(record=True) as skip_warnings:
                     warnings.simplefilter("always", UserWarning)
                     prediction = predictor.predict(
                         part, only_held_classes=only_held_classes, on_bad=on_bad
@@ -79,7 +79,7 @@ def predict(
             except PictureError as error:
                 faults.append(str(error))  # the next part may have others
                 continue
-            faults += [str(warning.message) for warning in skipped]
+            faults += [str(warning.message) for warning in skip_warnings]
             answers += json_answers.format_prediction(prediction, explain=explain)["predictions"]
             basis = prediction.basis
         if faults and (on_bad == "raise" or not answers):
@@ -150,17 +150,17 @@ def add(
     with open_model(directory, writer=True, wait=wait) as predictor:
         files = list(iterate_pictures(pictures))
         with show_spinner("adding"):
-            added = predictor.add(
+            addition = predictor.add(
                 files,
                 [label] * len(files),
                 units=[unit] * len(files),
                 allow_blocked=allow_blocked,
             )
-    value = json_answers.format_addition(added) | {"class": label}
+    value = json_answers.format_addition(addition) | {"class": label}
     ids = value["ids"]
-    which = f"id {ids[0]}" if len(ids) == 1 else f"ids {ids[0]} to {ids[-1]}"
-    lines = [f"added {len(ids)} of class {label}: {which}"]
-    for new_id, copy_ids in added.identical.items():
+    id_range = f"id {ids[0]}" if len(ids) == 1 else f"ids {ids[0]} to {ids[-1]}"
+    lines = [f"added {len(ids)} of class {label}: {id_range}"]
+    for new_id, copy_ids in addition.identical.items():
         lines.append(f"id {new_id} is an exact copy of {format_first_ten(copy_ids)}")
     print_result("\n".join(lines), value, as_json)
 

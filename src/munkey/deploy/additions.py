@@ -55,9 +55,11 @@ class Additions:
             raise ValueError(f"{label_count} for {pluralize(len(pictures.images), 'picture')}")
         contents = model.digest_contents(pictures, rows)
         # This also refuses a forked child, before torch is touched.
-        blocked = np.flatnonzero(model.store.are_blocked(contents))
-        if blocked.size and not allow_blocked:
-            names = [pictures.files[place] or f"number {place}" for place in blocked.tolist()]
+        blocked_places = np.flatnonzero(model.store.are_blocked(contents))
+        if blocked_places.size and not allow_blocked:
+            names = [
+                pictures.files[place] or f"number {place}" for place in blocked_places.tolist()
+            ]
             raise PictureError(
                 f"forgotten with block_return, so nothing was added: {format_first_ten(names)};"
                 " --allow-blocked (in Python, allow_blocked=True) adds them all the same"

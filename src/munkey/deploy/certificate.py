@@ -296,11 +296,11 @@ def find_faults(
     if id_list is not None:
         faults += _find_id_faults(certificate, store, id_list)
     last = certificate.sequences[-1]
-    deleted = store.deletions
-    if last > deleted:
+    deleted_count = store.deletions
+    if last > deleted_count:
         faults.append(
             f"the certificate ends in deleted sample {last}, and the chain of this memory has"
-            f" {deleted}: this is an older copy, e.g. a restored backup, and what it shows as"
+            f" {deleted_count}: this is an older copy, e.g. a restored backup, and what it shows as"
             " deleted may be back"
         )
         return faults
@@ -337,9 +337,9 @@ def _find_id_faults(certificate: Certificate, store: Store, ids: list[int]) -> l
         count = pluralize(certificate.rows, "row")
         ids_faults.append(f"it says {count}, and {len(set(ids))} ids were given")
     view = store.view
-    deleted = _parse_microseconds(certificate.deleted)
+    deletion_time = _parse_microseconds(certificate.deleted)
     # An id that was added again later is another row.
-    is_earlier = view.records["added"] <= deleted
+    is_earlier = view.records["added"] <= deletion_time
     is_still_there = view.live & np.isin(view.ids, check_ids(ids)) & is_earlier
     if is_still_there.any():
         first_ids = ", ".join(map(str, view.ids[is_still_there][:10]))
@@ -359,12 +359,13 @@ def _find_digest_faults(certificate: Certificate, store: Store) -> list[str]:
     if head != store.head:
         return []  # rows were deleted since
     view = store.view
-    added = np.sort(view.records["added"][view.live])
+    added_times = np.sort(view.records["added"][view.live])
     # Since this head rows were only added, alone or several at once. So the memory held as many
     # rows as were added before each of those times, or as many as now.
-    possible = {int(count) for count in np.searchsorted(added, added, side="left")} | {len(added)}
-    least = int(np.searchsorted(added, _parse_microseconds(certificate.deleted), side="right"))
-    if not live.isdecimal() or int(live) not in possible or int(live) < least:
+    possible_counts = {len(added_times), *np.searchsorted(added_times, added_times).tolist()}
+    deletion_time = _parse_microseconds(certificate.deleted)
+    least = int(np.searchsorted(added_times, deletion_time, side="right"))
+    if not live.isdecimal() or int(live) not in possible_counts or int(live) < least:
         return [
             f"its digests of what answered are of {live} rows, which the memory did not hold at"
             " that head"

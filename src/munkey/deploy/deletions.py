@@ -129,32 +129,33 @@ class Deletions:
 
     def plan(self, request: DeletionRequest) -> DeletionPlan:
         """Implement `Predictor.plan`."""
-        planned: dict[str | None, PlannedDeletion] = {}
+        deletions: dict[str | None, PlannedDeletion] = {}
         missing: list[str] = []
-        refused: list[str] = []  # the missing names that raise, unless missing ones are ignored
+        # Missing names that raise an error, unless missing names are ignored.
+        refused_names: list[str] = []
         hints: list[str] = []
         for number, lines in request.lines.items():
             ids, unknown, hint = resolve_lines(self._samples, lines)
             earlier = None if number is None else self._store.find_receipt(number)
             require_new_number(number, earlier, len(ids))
-            planned[number] = PlannedDeletion(ids, earlier, {})
+            deletions[number] = PlannedDeletion(ids, earlier, {})
             suffix = f" (request {number})" if len(request.lines) > 1 else ""
             names = [f"{name}{suffix}" for name in dict.fromkeys(unknown)]
             if earlier is None or not earlier.sequences:
                 missing += names
             if earlier is None:
-                refused += names
+                refused_names += names
             # A repeated request gets its hint too: most of its missing names were forgotten back
             # then, but one that resembles a present name may have been mistyped.
             if hint:
                 hints.append(hint)
         hint = " ".join(dict.fromkeys(hints))
-        if refused and not request.ignore_missing:
-            raise UnknownNamesError(refused, f"{hint} Nothing was deleted".strip())
+        if refused_names and not request.ignore_missing:
+            raise UnknownNamesError(refused_names, f"{hint} Nothing was deleted".strip())
         if request.similar != 0 or request.also_similar:
-            for number, deletion in planned.items():
-                planned[number] = _add_look_alikes(self._samples, deletion, request)
-        return DeletionPlan(request, planned, missing, hint)
+            for number, deletion in deletions.items():
+                deletions[number] = _add_look_alikes(self._samples, deletion, request)
+        return DeletionPlan(request, deletions, missing, hint)
 
     def require_new_numbers(self, plan: DeletionPlan) -> None:
         """Raise ValueError if a request of the plan was carried out since, with samples left."""
@@ -230,8 +231,10 @@ class Deletions:
         if not receipt.repeated:
             emptied_labels = np.setdiff1d(labels, present_labels)
             classes = self._samples.classes
-            emptied = tuple(name for label, name in classes.items() if label in emptied_labels)
-            receipt = replace(receipt, identical=identical, emptied=emptied)
+            emptied_classes = tuple(
+                name for label, name in classes.items() if label in emptied_labels
+            )
+            receipt = replace(receipt, identical=identical, emptied=emptied_classes)
         return Deletion(receipt, deleted_ids, copies.samples, remaining)
 
     def _delete_rows(self, rows: np.ndarray, number: str | None, block_return: bool) -> Receipt:
@@ -290,25 +293,25 @@ def resolve_lines(samples: Samples, lines: Sequence[Line]) -> tuple[np.ndarray, 
 
 
 def _add_look_alikes(
-    samples: Samples, planned: PlannedDeletion, request: DeletionRequest
+    samples: Samples, deletion: PlannedDeletion, request: DeletionRequest
 ) -> PlannedDeletion:
     """Add the samples that look like those of a request; it means them too if `also_similar`.
 
     A repeated request, or one that means more than 1,000 samples, gets none. Raises ValueError if
     so many look-alikes should be forgotten, or if `similar` is not a cosine.
     """
-    is_too_large = len(planned.ids) > MAX_QUERIES and not request.also_similar
-    if planned.earlier_receipt or not len(planned.ids) or is_too_large:
-        return planned
+    is_too_large = len(deletion.ids) > MAX_QUERIES and not request.also_similar
+    if deletion.earlier_receipt or not len(deletion.ids) or is_too_large:
+        return deletion
     least_cosine = DEFAULT_SIMILARITY if request.similar is None else request.similar
-    cosines = samples.find_similar(planned.ids, least_cosine)
+    cosines = samples.find_similar(deletion.ids, least_cosine)
     similar_ids = np.array(list(cosines), dtype=np.int64)
     units = samples.read_units(similar_ids)
     look_alikes = [
         {"id": similar_id, "cosine": round(cosine, 4), "unit": units.get(similar_id)}
         for similar_id, cosine in cosines.items()
     ]
-    ids = planned.ids
+    ids = deletion.ids
     if request.also_similar:
         ids = np.union1d(ids, similar_ids)
     entry = {"above": least_cosine, "also": request.also_similar, "samples": look_alikes}

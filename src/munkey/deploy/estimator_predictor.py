@@ -21,9 +21,9 @@ class EstimatorPredictor(Predictor):
 
     @property
     def _fitted_model(self) -> "FittedModel":
-        fitted = self._model.fitted_model
-        assert fitted is not None
-        return fitted
+        fitted_model = self._model.fitted_model
+        assert fitted_model is not None
+        return fitted_model
 
     def compute_logits(self, keys: np.ndarray) -> tuple[list[Any], np.ndarray]:
         """Return the classes that have rows, ascending, and logits (N, C) of keys (N, d)."""
@@ -44,10 +44,10 @@ class EstimatorPredictor(Predictor):
     def find_present_classes(self) -> list[Any]:
         """Find the classes that have rows, in ascending order."""
 
-        def class_numbers_now() -> np.ndarray:
+        def find_class_numbers() -> np.ndarray:
             return self._fitted_model.find_present_classes()
 
-        manifest, class_numbers = self._model.answer_with_manifest(class_numbers_now)
+        manifest, class_numbers = self._model.answer_with_manifest(find_class_numbers)
         return [manifest.classes[number] for number in class_numbers.tolist()]
 
     def read_units(self) -> np.ndarray:

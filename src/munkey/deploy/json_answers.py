@@ -46,11 +46,11 @@ def format_prediction(answers: Prediction, *, explain: bool) -> Json:
     return {"predictions": predictions, "basis": answers.basis}
 
 
-def format_near_samples(near: NearSamples) -> list[Json]:
+def format_near_samples(near_samples: NearSamples) -> list[Json]:
     """The file of each picture, and the samples near it."""
     return [
         {"file": file, "samples": [format_near_sample(sample) for sample in samples]}
-        for file, samples in zip(near.files, near.samples, strict=True)
+        for file, samples in zip(near_samples.files, near_samples.samples, strict=True)
     ]
 
 

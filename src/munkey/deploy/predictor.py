@@ -79,7 +79,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         self._model = LiveModel(directory, device, writer, wait)
         self._store = self._model.store
         self._samples = self._model.samples
-        self._change_lock = threading.Lock()  # held by one thread, from its choice of rows on
+        self._change_lock = threading.Lock()  # taken before rows are chosen
         self._additions = Additions(self._model, self._lock_changes)
         self._deletions = Deletions(
             self._store, self._samples, self._lock_changes, lambda: self._model.loaded_sums
@@ -259,11 +259,11 @@ class Predictor(AbstractContextManager["Predictor"]):
         """
         if not self._store.view.live.any():
             return  # it refuses to answer until something is added
-        stored = self.manifest.stored
-        if stored is None:
+        picture_size = self.manifest.stored
+        if picture_size is None:
             blank = np.zeros((1, self.key_width), dtype=np.uint8)
         else:
-            blank = np.zeros((stored.height, stored.width, 3), dtype=np.uint8)
+            blank = np.zeros((picture_size.height, picture_size.width, 3), dtype=np.uint8)
         self.predict(blank)
 
     # Looking into the memory
@@ -499,9 +499,18 @@ class Predictor(AbstractContextManager["Predictor"]):
         return self._deletions.plan(request)
 
     def preview(self, plan: DeletionPlan) -> list[Json]:
-        """Say what each request would forget.
+        """Say what each request would forget. Nothing is changed.
 
-        For a request that was carried out before, the answer also says what `delete` would answer.
+        Parameters
+        ----------
+        plan : DeletionPlan
+            The samples of each request, from `plan`.
+
+        Returns
+        -------
+        list of dict
+            An answer for each request, as `munkey forget --dry-run --json` prints it. For a request
+            that was carried out before, it also has the entries of the earlier answer.
         """
         return self._deletions.preview(plan)
 
@@ -549,10 +558,10 @@ class Predictor(AbstractContextManager["Predictor"]):
         salts = certificates.salts if certificates else {}
         options = replace(plan.request, ignore_missing=True)
         to_certify = []
-        for number, planned in plan.deletions.items():
-            was_planned = len(planned.ids) > 0
+        for number, planned_deletion in plan.deletions.items():
+            was_planned = len(planned_deletion.ids) > 0
             deletion = self._deletions.delete_samples(
-                planned.ids, number, options, was_planned=was_planned
+                planned_deletion.ids, number, options, was_planned=was_planned
             )
             receipt = deletion.receipt
             answer = json_answers.format_deletion(receipt)
@@ -568,13 +577,13 @@ class Predictor(AbstractContextManager["Predictor"]):
                     answer["salt"] = salts[number].hex()
                 to_certify.append((answer, deletion))
         if purge or to_certify:
-            unpurged = self._purge_or_explain(must_succeed=purge)
+            purge_warning = self._purge_or_explain(must_succeed=purge)
             for answer in answers:
-                answer.update({"unpurged": unpurged} if unpurged else {"purged": True})
+                answer.update({"unpurged": purge_warning} if purge_warning else {"purged": True})
         if certificates and to_certify:
             exact = self.digests()
             for answer, deletion in to_certify:
-                issued = certificate.certify(
+                new_certificate = certificate.certify(
                     self._store,
                     deletion.receipt,
                     live=answer["left"],
@@ -584,8 +593,10 @@ class Predictor(AbstractContextManager["Predictor"]):
                 )
                 salt = salts[deletion.receipt.request]
                 ids = deletion.ids.tolist()
-                issued = certificate.add_ids(issued, ids, salt, list_ids=certificates.list_ids)
-                certificates.deliver(answer, issued)
+                new_certificate = certificate.add_ids(
+                    new_certificate, ids, salt, list_ids=certificates.list_ids
+                )
+                certificates.deliver(answer, new_certificate)
         return answers
 
     def _purge_or_explain(self, *, must_succeed: bool) -> str:
@@ -706,16 +717,16 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         None for MUNKEY.
         """
-        fitted = self._model.fitted_model
-        return fitted.digests(anew=anew) if fitted else None
+        fitted_model = self._model.fitted_model
+        return fitted_model.digests(anew=anew) if fitted_model else None
 
     @property
     def constants(self) -> list[str]:
         """The constants of a fitted family that no deletion recomputes; empty if deletion is exact
         without conditions, and for MUNKEY.
         """
-        fitted = self._model.fitted_model
-        return fitted.family.constants(fitted.section) if fitted else []
+        fitted_model = self._model.fitted_model
+        return fitted_model.family.constants(fitted_model.section) if fitted_model else []
 
     def verify(self, published: str | None = None) -> Report:
         """Check the directory: the chain of deletions, every row, and all static files.
@@ -786,9 +797,24 @@ class Predictor(AbstractContextManager["Predictor"]):
     def certificate(
         self, sequence: int | None = None, request: str | None = None, *, purged: bool = False
     ) -> Certificate:
-        """Certify an earlier deletion, named as for `receipt_of`.
+        """Certify an earlier deletion.
 
-        purged: whether the model is known to have been purged since.
+        Parameters
+        ----------
+        sequence, request
+            Which deletion, as for `receipt_of`. By default, the last one.
+        purged : bool
+            Whether the model is known to have been purged since.
+
+        Returns
+        -------
+        Certificate
+            The certificate, without ids. `certificate.write_certificate` writes it.
+
+        Raises
+        ------
+        CertificateError
+            If there is no such deletion.
         """
         receipt = self.receipt_of(sequence, request)
         return certificate.certify(
@@ -808,7 +834,21 @@ class Predictor(AbstractContextManager["Predictor"]):
     ) -> list[str]:
         """List how this memory, or the given ids and salt, contradict a certificate.
 
-        exact: `digests`, computed anew.
+        Parameters
+        ----------
+        issued : Certificate
+            The certificate to check.
+        ids : iterable of int, optional
+            Ids that the certificate should be about, with their `salt`.
+        salt : bytes
+            The salt of the certificate.
+        exact : dict, optional
+            ``digests(anew=True)``, if the certificate has digests.
+
+        Returns
+        -------
+        list of str
+            A sentence for each fault. Empty if there is none.
         """
         return certificate.find_faults(issued, self._store, ids, salt, exact)
 

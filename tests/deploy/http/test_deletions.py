@@ -154,7 +154,7 @@ def test_no_answer_waits_while_names_are_looked_up(dry_run, office, monkeypatch)
 
 def test_what_goes_between_look_up_and_deletion_is_no_fault_and_no_number_is_used_twice(model):
     first, second, third = (ForgetRequest(ids=[one], request="DSR-1") for one in (10, 10, 12))
-    meant = [model.plan(order.deletion_request()) for order in (first, second, third)]
+    meant = [model.plan(order.to_deletion_request()) for order in (first, second, third)]
     assert delete_samples(model, first, meant[0])["deleted"] == 1
     assert delete_samples(model, second, meant[1])["repeated"]
     with pytest.raises(
@@ -163,7 +163,7 @@ def test_what_goes_between_look_up_and_deletion_is_no_fault_and_no_number_is_use
     ):
         delete_samples(model, third, meant[2])
     other = ForgetRequest(ids=[14])
-    late = model.plan(other.deletion_request())
+    late = model.plan(other.to_deletion_request())
     model.forget([14])
     answer = delete_samples(model, other, late)
     assert answer["deleted"] == 0 and "held none" in answer["why"]

@@ -139,7 +139,7 @@ class ForgetRequest(BaseModel, extra="forbid", strict=True):
         False, description="Purge, and answer with the certificate and its salt."
     )
 
-    def deletion_request(self) -> DeletionRequest:
+    def to_deletion_request(self) -> DeletionRequest:
         """Turn the body into a request to the model."""
         lines: list[Line] = [
             {"ids": self.ids},
@@ -277,13 +277,15 @@ def make_body_schema(model: type[BaseModel], **others: dict[str, Any]) -> dict[s
 
 
 def decode_pictures(
-    files: Sequence[bytes], stored: PictureSize, limits: RequestLimits
+    files: Sequence[bytes], picture_size: PictureSize, limits: RequestLimits
 ) -> np.ndarray:
     """Decode the pictures of a request: (N, H, W, 3) uint8. Raises HTTPException, PictureError."""
     names = [f"images.{number}" for number in range(len(files))]
-    bounds = PictureLimits(LIMITS.pixels, limits.decoding, limits.pixels, stored.white)
+    bounds = PictureLimits(LIMITS.pixels, limits.decoding, limits.pixels, picture_size.white)
     try:
-        return np.stack(read_pictures(files, names, (stored.width, stored.height), bounds))
+        return np.stack(
+            read_pictures(files, names, (picture_size.width, picture_size.height), bounds)
+        )
     except TooManyPixelsError as error:
         sentence = f"{error} up to {names[error.number]}; a request may have {limits.pixels:,}"
         raise HTTPException(413, sentence) from error

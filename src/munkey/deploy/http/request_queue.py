@@ -106,9 +106,11 @@ class RequestQueue:
         async with self._prediction_lock:
             if await is_disconnected():
                 return None
-            stored = self.predictor.manifest.stored
-            if isinstance(pictures, list) and stored is not None:
-                pictures = await asyncio.to_thread(decode_pictures, pictures, stored, self.limits)
+            picture_size = self.predictor.manifest.stored
+            if isinstance(pictures, list) and picture_size is not None:
+                pictures = await asyncio.to_thread(
+                    decode_pictures, pictures, picture_size, self.limits
+                )
             # Deletions wait neither for the queue nor for pictures that are being decoded.
             async with self._model_lock:
                 self._last_request = time.monotonic()

@@ -44,24 +44,25 @@ class Tokens:
         exception: an addition to the sentence of a refusal, if some of the requests need another role.
         """
 
-        async def role_of_caller(request: Request, bearer: Bearer) -> str | None:
+        async def check_role(request: Request, bearer: Bearer) -> str | None:
             caller_role = await self.identify_role(request, bearer)
             self.require_role(role, caller_role, exception)
             return caller_role
 
-        return role_of_caller
+        return check_role
 
     def require_role(self, role: str, caller_role: str | None, exception: str = "") -> None:
         """Raise HTTPException unless the caller has this role or one above it."""
         # Name the least role that suffices and has a token.
-        needed = next(name for name in ROLES[ROLES.index(role) :] if name in self._tokens)
+        required_role = next(name for name in ROLES[ROLES.index(role) :] if name in self._tokens)
         if caller_role is None and (role != "predict" or role in self._tokens):
             sentence = (
-                f"this needs the token of {needed!r}{exception}: send the header"
+                f"this needs the token of {required_role!r}{exception}: send the header"
                 " `Authorization: Bearer TOKEN`"
             )
             raise HTTPException(401, sentence, {"WWW-Authenticate": "Bearer"})
         if caller_role is not None and ROLES.index(caller_role) < ROLES.index(role):
             raise HTTPException(
-                403, f"this needs the token of {needed!r}{exception}, not that of {caller_role!r}"
+                403,
+                f"this needs the token of {required_role!r}{exception}, not that of {caller_role!r}",
             )

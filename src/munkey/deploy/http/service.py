@@ -191,7 +191,7 @@ def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestL
         """Forget all named samples, or none. `dry_run` only says which; it needs `verify`."""
         if not order.dry_run:
             access.require_role("forget", role)
-        plan = await queue.look_up_names(lambda model: model.plan(order.deletion_request()))
+        plan = await queue.look_up_names(lambda model: model.plan(order.to_deletion_request()))
         if order.dry_run:
             [answer] = await queue.look_up_names(lambda model: model.preview(plan))
             answer |= list_unmatched_names(plan) | queue.describe_purge()
@@ -246,14 +246,14 @@ def make_verify_router(
             look_up = await read_picture_body(
                 FindRequest, request, limits, count=count, above=above
             )
-            near = await queue.answer(
+            near_samples = await queue.answer(
                 look_up.inputs,
                 request.is_disconnected,
                 lambda inputs: predictor.find(inputs, count=look_up.count, above=look_up.above),
             )
-        if near is None:
+        if near_samples is None:
             raise ClientDisconnect
-        return {"pictures": json_answers.format_near_samples(near)}
+        return {"pictures": json_answers.format_near_samples(near_samples)}
 
     @router.get(
         "/rows",

@@ -103,23 +103,30 @@ def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
     )
 
 
-def render_near_page(near: NearSamples, images: np.ndarray | None = None) -> str:
+def render_near_page(near_samples: NearSamples, images: np.ndarray | None = None) -> str:
     """One HTML file with each picture beside the samples near it. images: as for `page`."""
     answers = []
-    for number, samples in enumerate(near.samples):
+    for number, samples in enumerate(near_samples.samples):
         neighbors = []
         for sample in samples:
             entry = {
                 "row": sample,
-                "picture": None if near.pictures is None else _load_picture(sample, images),
+                "picture": None if near_samples.pictures is None else _load_picture(sample, images),
                 "weight": None,
                 "unit": sample.unit,
                 "is_copy": sample.copy,
             }
             neighbors.append(entry)
-        query = None if near.pictures is None else encode_picture(near.pictures[number])
+        query = None
+        if near_samples.pictures is not None:
+            query = encode_picture(near_samples.pictures[number])
         answers.append(
-            {"name": None, "picture": query, "file": near.files[number], "neighbors": neighbors}
+            {
+                "name": None,
+                "picture": query,
+                "file": near_samples.files[number],
+                "neighbors": neighbors,
+            }
         )
     return render_template(
         PAGE,

@@ -107,9 +107,9 @@ def renew_export(result: str | Path, directory: Path, sections: Sections) -> Pat
     The earlier export stays until the new one is whole. Raises ExportError if samples were
     forgotten or added there, and LockedMemoryError while another process may do so.
     """
-    renewed = directory.with_name(f".{directory.name}.renewed")
-    before = directory.with_name(f".{directory.name}.before")
-    for remnant in (renewed, before):  # of a process that was killed
+    replacement = directory.with_name(f".{directory.name}.renewed")
+    previous = directory.with_name(f".{directory.name}.before")
+    for remnant in (replacement, previous):  # of a process that was killed
         shutil.rmtree(remnant, ignore_errors=True)
     if not (directory / MEMORY).exists():
         return export(result, directory, sections)
@@ -123,12 +123,12 @@ def renew_export(result: str | Path, directory: Path, sections: Sections) -> Pat
                     f"{directory}: is in use, samples were forgotten or added there; move it"
                     " elsewhere first"
                 )
-        export(result, renewed, sections)
-        directory.rename(before)
-        renewed.rename(directory)
+        export(result, replacement, sections)
+        directory.rename(previous)
+        replacement.rename(directory)
     finally:
         disk.unlock(lock)
-    shutil.rmtree(before)
+    shutil.rmtree(previous)
     return directory
 
 

@@ -68,8 +68,8 @@ class LiveSums:
         """
         with self._lock:
             sums = self._sums
-            covered = self._read_covered_rows(rows)
-            if sums is None or covered is None:
+            covered_rows = self._read_covered_rows(rows)
+            if sums is None or covered_rows is None:
                 self._sums = None
                 return delete()
             receipt = delete()
@@ -79,8 +79,8 @@ class LiveSums:
                 # Another thread has deleted rows through the store itself.
                 self._sums = None
                 return receipt
-            self._deleted.append(covered)
-            self._covered_count -= len(covered[1])
+            self._deleted.append(covered_rows)
+            self._covered_count -= len(covered_rows[1])
             self._head = bytes.fromhex(receipt.after)
             if sum(len(labels) for _, labels in self._deleted) >= BLOCK:
                 self._subtract_deleted(sums)
@@ -187,12 +187,12 @@ class FittedModel:
         self._solved_head: SolvedHead | None = None
         self._present_solved_head: SolvedHead | None = None
 
-    def require_room(self, added: int) -> None:
+    def require_room(self, added_count: int) -> None:
         """Raise ValueError if the memory would hold more rows than the family can be fitted to."""
         if self.sums is None:
             return
         most = min(self.family.most_rows or MOST, MOST)
-        if int(np.count_nonzero(self.store.view.live)) + added > most:
+        if int(np.count_nonzero(self.store.view.live)) + added_count > most:
             raise ValueError(
                 f"{self.family.title} holds at most {most:,} samples, so nothing was added"
             )
@@ -311,9 +311,11 @@ class FittedModel:
             raise UnreadableModelError(self.store.folder, UNKNOWN_LABEL)
         return np.array(sorted(numbers, key=names.__getitem__), dtype=np.int64)
 
-    def logits(self, keys: np.ndarray, retrieved: "RetrievedRows") -> np.ndarray:
+    def logits(self, keys: np.ndarray, retrieved_rows: "RetrievedRows") -> np.ndarray:
         """Logits (N, C) of keys (N, d). Raises UnreadableModelError if the memory is damaged."""
-        return self._compute_logits(keys, self.solve_head(), retrieved, len(self.manifest.classes))
+        return self._compute_logits(
+            keys, self.solve_head(), retrieved_rows, len(self.manifest.classes)
+        )
 
     def compute_present_logits(
         self, keys: np.ndarray, retrieve: "Callable[[np.ndarray], RetrievedRows]"
@@ -326,24 +328,30 @@ class FittedModel:
         from munkey.deploy.model.retrieval import make_empty_rows
 
         if self.sums is not None:
-            solved = self.solve_present_head()
+            solved_head = self.solve_present_head()
             neighbors = make_empty_rows(len(keys))
-            logits = self._compute_logits(keys, solved.head, neighbors, len(solved.classes))
-            return solved.classes, logits
+            logits = self._compute_logits(
+                keys, solved_head.head, neighbors, len(solved_head.classes)
+            )
+            return solved_head.classes, logits
         while True:
             position = self.store.position
             classes = self.find_present_classes()
-            retrieved = retrieve(keys)
+            retrieved_rows = retrieve(keys)
             if self.store.position == position:  # otherwise, rows of new classes may have come
                 break
         places = np.full(len(self.manifest.classes), NOBODY)
         places[classes] = np.arange(len(classes))
-        tokens = places[retrieved.labels].astype(np.float32)[..., None]
-        retrieved = replace(retrieved, tokens=tokens)
-        return classes, self._compute_logits(keys, None, retrieved, len(classes))
+        tokens = places[retrieved_rows.labels].astype(np.float32)[..., None]
+        retrieved_rows = replace(retrieved_rows, tokens=tokens)
+        return classes, self._compute_logits(keys, None, retrieved_rows, len(classes))
 
     def _compute_logits(
-        self, keys: np.ndarray, head: "nn.Module | None", retrieved: "RetrievedRows", classes: int
+        self,
+        keys: np.ndarray,
+        head: "nn.Module | None",
+        retrieved_rows: "RetrievedRows",
+        classes: int,
     ) -> np.ndarray:
         """Logits (N, classes) by weights, or by neighbors whose tokens are numbers of classes."""
         from munkey.data.image_set import ImageSet
@@ -355,9 +363,9 @@ class FittedModel:
         architecture = FittedArchitecture(
             classes, self._architecture.key_dim, self._architecture.settings
         )
-        system = System(self.family.name, architecture, head, retrieved.to_memory("cpu"))
+        system = System(self.family.name, architecture, head, retrieved_rows.to_memory("cpu"))
         unread_data = cast("DataSettings", self.manifest.data)
-        retrieval = Retrieval(retrieved.neighbors, keys=keys)
+        retrieval = Retrieval(retrieved_rows.neighbors, keys=keys)
         return self.family.logits(system, samples, unread_data, "cpu", retrieval)
 
     def weights(self, neighbors: "Neighbors") -> np.ndarray:

@@ -54,7 +54,7 @@ class DecodedPictures(NamedTuple):
 
 
 def read_pixels(
-    images: "Images", stored: PictureSize, on_bad: OnBad = "raise", *, many: bool = False
+    images: "Images", picture_size: PictureSize, on_bad: OnBad = "raise", *, many: bool = False
 ) -> DecodedPictures:
     """Read pictures as a data set stores them: upright RGB, resized without cropping.
 
@@ -63,7 +63,7 @@ def read_pixels(
     images : path, picture of Pillow, array or iterable
         A file, a folder of files (in path order), a picture of Pillow, an array (N, H, W, 3) or
         (H, W, 3) uint8, or an iterable of these, which are decoded one after the other.
-    stored : PictureSize
+    picture_size : PictureSize
         Their size in the data set, and the white of 16-bit gray.
     on_bad : {"raise", "skip"}
         What to do with pictures that cannot be read: refuse, or skip them with a warning that
@@ -88,7 +88,7 @@ def read_pixels(
     faults: list[str] = []
     for number, picture in enumerate(iterate_pictures(images)):
         try:
-            decoded_picture = _decode_any(picture, stored)
+            decoded_picture = _decode_any(picture, picture_size)
         except PictureError as error:
             faults.append(str(error))
             continue
@@ -102,7 +102,7 @@ def read_pixels(
         raise PictureError("no picture was given")
     if faults:
         warn_user(f"skipped {pluralize(len(faults), 'picture')}: {_list_faults(faults)}")
-    if many and stored.white is None:
+    if many and picture_size.white is None:
         warning = dim_warning(brightest, "white")
         if warning:
             warn_user(warning)
@@ -129,7 +129,7 @@ def read_embeddings(
     files: list[str | None] = []
     for item in iterate_pictures(rows):
         path = Path(item) if isinstance(item, str | os.PathLike) else None
-        needed = f"{path or 'the input'}: this model takes embeddings, rows of {width} finite numbers each"
+        requirement = f"{path or 'the input'}: this model takes embeddings, rows of {width} finite numbers each"
         values: Any = item
         try:
             if path and path.suffix == ".npy":
@@ -138,9 +138,11 @@ def read_embeddings(
                 values = read_vectors(path, width, features)
             part = np.asarray(values, dtype=np.float64)
         except (ValueError, TypeError, OSError, EOFError, MemoryError, BadZipFile) as error:
-            raise PictureError(f"{needed}, also as a .npy file or a .csv file ({error})") from error
+            raise PictureError(
+                f"{requirement}, also as a .npy file or a .csv file ({error})"
+            ) from error
         if part.ndim != 2 or part.shape[1] != width or not len(part) or not np.isfinite(part).all():
-            raise PictureError(f"{needed}, not an array of shape {part.shape} or one with NaN")
+            raise PictureError(f"{requirement}, not an array of shape {part.shape} or one with NaN")
         parts.append(part)
         files += [locate_file(path) if path else None] * len(part)
     if not parts:
@@ -190,15 +192,15 @@ def _list_pictures(folder: Path) -> list[Path]:
     return visible
 
 
-def _decode_any(picture: "PictureLike", stored: PictureSize) -> DecodedPicture:
+def _decode_any(picture: "PictureLike", picture_size: PictureSize) -> DecodedPicture:
     """Decode a picture of any kind, at the stored size."""
     from PIL.Image import Image
 
-    size = (stored.width, stored.height)
+    size = (picture_size.width, picture_size.height)
     if isinstance(picture, str | os.PathLike):
-        return _read_file(Path(picture), size, stored.white)
+        return _read_file(Path(picture), size, picture_size.white)
     if isinstance(picture, Image):
-        return DecodedPicture(resize(_decode_pillow(picture, stored.white), size), None)
+        return DecodedPicture(resize(_decode_pillow(picture, picture_size.white), size), None)
     if not isinstance(picture, np.ndarray):
         kind = type(picture).__name__
         raise PictureError(f"a picture is a path, a picture of Pillow or an array, not {kind}")

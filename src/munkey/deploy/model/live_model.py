@@ -212,14 +212,17 @@ class LiveModel:
         from munkey.deploy.model.retrieval import make_empty_rows
 
         if self.fitted_model:
-            retrieved = self.retrieve(keys) if self.fitted_model.k else make_empty_rows(len(keys))
-            return self.fitted_model.logits(keys, retrieved), self._collect_evidence(retrieved)
-        retrieved = self.retrieve(keys)
-        memory = retrieved.to_memory(self.network.device)
-        logits = self.network.logits(images, memory, retrieved.neighbors)
+            retrieved_rows = make_empty_rows(len(keys))
+            if self.fitted_model.k:
+                retrieved_rows = self.retrieve(keys)
+            logits = self.fitted_model.logits(keys, retrieved_rows)
+            return logits, self._collect_evidence(retrieved_rows)
+        retrieved_rows = self.retrieve(keys)
+        memory = retrieved_rows.to_memory(self.network.device)
+        logits = self.network.logits(images, memory, retrieved_rows.neighbors)
         if self.head:
             logits = logits + self.head.logits(keys, make_empty_rows(len(keys)))
-        return logits, self._collect_evidence(retrieved)
+        return logits, self._collect_evidence(retrieved_rows)
 
     def retrieve(self, keys: np.ndarray) -> "RetrievedRows":
         """The nearest rows to keys (N, d), as the settings of inference ask for them."""
@@ -234,9 +237,9 @@ class LiveModel:
             first_borrower = None  # every row has a token of its own
         return Retriever(self.store, settings, first_borrower).retrieve(keys)
 
-    def _collect_evidence(self, retrieved: "RetrievedRows") -> Evidence:
-        neighbors = retrieved.neighbors
-        if retrieved.labels.max(initial=0) >= len(self.manifest.classes):
+    def _collect_evidence(self, retrieved_rows: "RetrievedRows") -> Evidence:
+        neighbors = retrieved_rows.neighbors
+        if retrieved_rows.labels.max(initial=0) >= len(self.manifest.classes):
             why = "its memory holds labels that are not among its classes"
             raise UnreadableModelError(self.directory, why)
         place = self.samples.sources.locate
@@ -244,8 +247,8 @@ class LiveModel:
             ids=neighbors.ids,
             cosines=neighbors.cosines,
             weights=(self.fitted_model or self.network).weights(neighbors),
-            labels=retrieved.labels,
-            files=tuple(tuple(map(place, files)) for files in retrieved.files),
+            labels=retrieved_rows.labels,
+            files=tuple(tuple(map(place, files)) for files in retrieved_rows.files),
         )
 
 

@@ -70,11 +70,11 @@ class PictureSize(Section):
     white: White | None = None
 
     @model_serializer(mode="wrap")
-    def _omit_default_white(self, serialized: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _omit_default_white(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out a white of None, so that the digest of an older manifest stays the same."""
         return {
             name: value
-            for name, value in serialized(self).items()
+            for name, value in serialize(self).items()
             if name != "white" or value is not None
         }
 

@@ -142,9 +142,11 @@ class LoadedNetwork:
         count = len(images)
         # Repeat the last picture up to a multiple of LEAST, so that no batch is a small one:
         # another kernel would compute it, with other last bits.
-        padded = np.concatenate([images, np.repeat(images[-1:], -count % LEAST, axis=0)])
-        places = np.arange(len(padded))
-        samples = ImageSet(padded, places, places.copy(), np.zeros(len(padded), dtype=np.int64))
+        padded_images = np.concatenate([images, np.repeat(images[-1:], -count % LEAST, axis=0)])
+        places = np.arange(len(padded_images))
+        samples = ImageSet(
+            padded_images, places, places.copy(), np.zeros(len(padded_images), dtype=np.int64)
+        )
         system = System("munkey", self.manifest.network, self.model, memory)
         repeated_neighbors = neighbors.of(np.minimum(places, count - 1))
         retrieval = Retrieval(repeated_neighbors, self.manifest.inference)

@@ -145,8 +145,8 @@ def find_nearest(
     view: MemoryView, queries: np.ndarray, depth: int, end: int | None = None
 ) -> NearestRows:
     """Find the nearest live rows of a memory, or of its first `end` rows."""
-    searched = SearchedRows(view.keys[:end], view.ids[:end], view.live[:end], view.longest_key)
-    return nearest_rows(queries, searched, depth)
+    searched_rows = SearchedRows(view.keys[:end], view.ids[:end], view.live[:end], view.longest_key)
+    return nearest_rows(queries, searched_rows, depth)
 
 
 def check_queries(queries: np.ndarray, width: int) -> np.ndarray:

@@ -178,13 +178,13 @@ class Samples:
                 raise UnknownNamesError([*map(str, unknown_ids), *missing], hint)
             raise UnknownIdsError(unknown_ids)
         ids_of_names = [sample_id for _, name_ids in ids_by_name for sample_id in name_ids]
-        selected = np.isin(present_ids, [*requested_ids, *ids_of_names])
+        is_selected = np.isin(present_ids, [*requested_ids, *ids_of_names])
         class_counts: dict[str, int] = {}
-        selected_labels, counts = np.unique(present_labels[selected], return_counts=True)
+        selected_labels, counts = np.unique(present_labels[is_selected], return_counts=True)
         for label, count in zip(selected_labels.tolist(), counts.tolist(), strict=True):
             class_counts[classes.get(label, str(label))] = count
         missing = [*map(str, unknown_ids), *missing]
-        return Selection(np.sort(present_ids[selected]), tuple(missing), class_counts, hint)
+        return Selection(np.sort(present_ids[is_selected]), tuple(missing), class_counts, hint)
 
     def _find_ids_by_unit(self, units: Sequence[str]) -> tuple[dict[str, list[int]], str]:
         """Find the ids of each unit, and a hint with names close to those that no sample has.
@@ -195,14 +195,14 @@ class Samples:
         ids_by_unit = {
             unit: self._store.find_ids_by_source(unit, "unit").tolist() for unit in units
         }
-        unmatched = [unit for unit, ids in ids_by_unit.items() if not ids]
-        if not unmatched:
+        unmatched_units = [unit for unit, ids in ids_by_unit.items() if not ids]
+        if not unmatched_units:
             return ids_by_unit, ""
         present_units = {unit for _, unit in self.sources.read_records()[1] if unit}
-        for unit, spellings in match_units(unmatched, present_units).items():
+        for unit, spellings in match_units(unmatched_units, present_units).items():
             for spelling in spellings:
                 ids_by_unit[unit] += self._store.find_ids_by_source(spelling, "unit").tolist()
-        missing = [unit for unit in unmatched if not ids_by_unit[unit]]
+        missing = [unit for unit in unmatched_units if not ids_by_unit[unit]]
         return ids_by_unit, suggest_near_names("unit", missing, present_units)
 
     def find_similar(self, ids: ArrayLike | Iterable[int], above: float) -> dict[int, float]:
@@ -271,10 +271,10 @@ def _is_class_number(number: object, classes: Sequence[object]) -> bool:
 def _describe_unknown_class(label: object, names: Sequence[str]) -> str:
     """The message about a label that is not a class."""
     close_names = [repr(name) for name in similar_names([str(label)], names)[str(label)]]
-    near = f"near is {' or '.join(close_names)}; " if close_names else ""
+    suggestion = f"near is {' or '.join(close_names)}; " if close_names else ""
     more = ", …" if len(names) > 20 else ""
     return (
-        f"{label!r} is not the name of a class of this model; {near}its classes are:"
+        f"{label!r} is not the name of a class of this model; {suggestion}its classes are:"
         f" {', '.join(names[:20])}{more}"
     )
 

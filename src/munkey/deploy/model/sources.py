@@ -185,10 +185,10 @@ class SourceFiles:
             return ""
         files = {file for file, _ in self.read_records()[1] if file}
         names = files | {str(self.locate(file)) for file in files}
-        near = suggest_near_names("file", missing, names)
+        suggestion = suggest_near_names("file", missing, names)
         root = f" from {self._root} on," if self._root.parts else ""
         return (
-            f"{near}Source files are named{root} as `list` shows them, by their absolute path, or by"
+            f"{suggestion}Source files are named{root} as `list` shows them, by their absolute path, or by"
             " a path from here."
         )
 

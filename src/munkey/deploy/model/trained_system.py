@@ -194,8 +194,8 @@ class TrainedSystem:
                 f"{file}: is missing, so there is no telling which encoder the memory's keys come"
                 " from"
             )
-        extracted = keys.read(file)
-        expected_keys = extracted.keys[rows_of(extracted.ids, memory.ids.numpy())]
+        extracted_keys = keys.read(file)
+        expected_keys = extracted_keys.keys[rows_of(extracted_keys.ids, memory.ids.numpy())]
         family = FAMILIES[self.system.family]
         if isinstance(family, FittedFamily):
             expected_keys = family.stored(expected_keys)
@@ -224,7 +224,7 @@ class EstimatorSystem(TrainedSystem):
 
     def __init__(
         self,
-        trained: System,
+        system: System,
         data: Dataset,
         files: dict[int, str],
         sections: Sections,
@@ -237,7 +237,7 @@ class EstimatorSystem(TrainedSystem):
             case="your pictures",
             seed=cast(int, estimator.params["seed"]),
             subset="full",
-            system=trained.family,
+            system=system.family,
         )
         origin = {
             "commit": "MunkeyClassifier",
@@ -245,7 +245,7 @@ class EstimatorSystem(TrainedSystem):
             "versions": {"munkey": version("munkey")},
         }
         self.record = {"provenance": origin}
-        self.system = trained
+        self.system = system
         self.estimator = estimator
         self._read_sections(sections)
         vars(self).update(dataset=data, names=files, metrics={})

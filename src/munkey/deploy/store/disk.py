@@ -1,4 +1,4 @@
-"""All that the store writes beside SQLite. Tests replace these functions to lose unsynced data."""
+"""Everything that the store writes, except SQLite. Tests replace these functions to lose data."""
 
 import fcntl
 import os
@@ -155,8 +155,8 @@ def lock_generation(folder: Path, *, exclusive: bool = False) -> int:
         _flock(descriptor, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH, PATIENCE_S)
     except BlockingIOError:
         os.close(descriptor)
-        who = "a reader is" if exclusive else "a compaction is"
-        reason = f"{who} at work there for more than {PATIENCE_S:g} s"
+        holder = "a reader is" if exclusive else "a compaction is"
+        reason = f"{holder} at work there for more than {PATIENCE_S:g} s"
         raise LockedMemoryError(f"{folder}: {reason}; nothing was changed, try again") from None
     except BaseException:
         os.close(descriptor)

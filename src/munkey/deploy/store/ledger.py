@@ -148,7 +148,7 @@ class Ledger:
         self.read_state()
 
     def _get_wal_inode(self) -> int:
-        """The inode of the write-ahead log; 0 without one."""
+        """Return the inode of the write-ahead log; 0 without one."""
         try:
             return Path(f"{self.path}-wal").stat().st_ino
         except FileNotFoundError:
@@ -203,19 +203,19 @@ class Ledger:
         self._require_wal()  # without the log's name, nobody would find what was committed
 
     def read_state(self) -> LedgerState:
-        """The state.
+        """Read the state.
 
         Raises UnreadableMemoryError if the state, or the end of the chain, was changed.
         """
         return self._read_sealed_state()[0]
 
     def read_position(self) -> Position:
-        """Which rows there are, as one value. Raises as `read_state`."""
+        """Read which rows there are, as one value. Raises as `read_state`."""
         state, head, dead = self._read_sealed_state()
         return Position(state.generation, state.rows, state.rows - dead, head)
 
     def _read_sealed_state(self) -> tuple[LedgerState, bytes, int]:
-        """The state, the head of the chain, and how many rows are dead, all of the same moment."""
+        """Read state, head of the chain and number of dead rows, all at the same moment."""
         columns = f"{', '.join(LedgerState._fields)}, seal, {LAST_HEAD}, {LAST_MARK}, {DEAD_COUNT}"
         records = self._query_records(columns, (bytes, *[int] * 5, *[bytes] * 4, int), "state")
         if len(records) != 1 or not LedgerState(*records[0][:-4]).is_plausible():
@@ -238,7 +238,7 @@ class Ledger:
         )
 
     def read_data_version(self) -> int:
-        """A number that differs once another connection has changed something.
+        """Return a number that differs once another connection has changed something.
 
         Raises OSError if the write-ahead log was removed: others then write to a new one, which
         this connection does not see.
@@ -258,7 +258,7 @@ class Ledger:
         return [ChainLink(*record) for record in records]
 
     def list_links(self) -> list[ChainLink]:
-        """The links of the chain, in order."""
+        """List the links of the chain, in order."""
         # Read before the marks: a deletion may come in between.
         links = self._query_links("ORDER BY sequence")
         marks = dict(
@@ -312,14 +312,14 @@ class Ledger:
         return self._query_number("SELECT COUNT(*) FROM blocked")
 
     def get_last_link(self) -> ChainLink:
-        """The last link of the chain. Before any deletion: number 0 with the first head."""
+        """Return the last link of the chain. Before any deletion: number 0 with the first head."""
         links = self._query_links("ORDER BY sequence DESC LIMIT 1")
         if not links:
             return ChainLink(0, 0, b"", compute_first_head(self.read_state().store))
         return links[0]
 
     def read_sources(self, rows: np.ndarray) -> list[Source]:
-        """The source of each row (N,)."""
+        """Read the source of each row (N,)."""
         row_numbers = rows.tolist()
         records = self._query_records(
             "row, file, unit",
@@ -331,7 +331,7 @@ class Ledger:
         return [sources.get(row, NO_SOURCE) for row in row_numbers]
 
     def find_rows(self, column: Literal["file", "unit"], name: str) -> list[int]:
-        """The rows that came from a file or belong to a unit, ascending."""
+        """Find the rows that came from a file or belong to a unit, ascending."""
         clause = f"sources WHERE {column} = ? ORDER BY row"
         return [row for (row,) in self._query_records("row", (int,), clause, name)]
 
@@ -354,7 +354,7 @@ class Ledger:
         )
 
     def find_false_deletion(self) -> int | None:
-        """The first deletion in the log that was changed, or does not fit its links, if any."""
+        """Find the first deletion in the log that was changed or does not fit its links."""
         columns = "number, first, last, at, request, mark"
         types = (int, int, int, int, str | None, bytes)
         hashes: dict[int, list[bytes]] = {}  # of blocked contents, by deletion
@@ -381,7 +381,7 @@ class Ledger:
         return None
 
     def check_integrity(self) -> str:
-        """`ok`, or what SQLite finds wrong with its file, including indexes."""
+        """Return `ok`, or what SQLite finds wrong with its file, including indexes."""
         return "; ".join(str(line) for (line,) in self._query("PRAGMA integrity_check"))
 
     def delete(

@@ -120,11 +120,11 @@ class Matrices:
                     folder / name, f"cannot be opened ({error.strerror})"
                 ) from error
             size = os.fstat(self._files[name]).st_size
-            needed = rows * self._types[name].itemsize
-            if size < needed:
+            needed_bytes = rows * self._types[name].itemsize
+            if size < needed_bytes:
                 self.close()
                 raise UnreadableMemoryError(
-                    folder / name, f"{size} bytes, where {rows} rows take {needed}"
+                    folder / name, f"{size} bytes, where {rows} rows take {needed_bytes}"
                 )
 
     @classmethod
@@ -181,10 +181,10 @@ class Matrices:
         """Write zeros over key, token and record of some rows. On the disk only after `sync`."""
         if not rows.size:
             return
-        ordered = np.unique(rows)
+        sorted_rows = np.unique(rows)
         # One write for each run of consecutive rows, at most BLOCK of them.
-        is_end = (np.diff(ordered) != 1) | (np.arange(1, len(ordered)) % BLOCK == 0)
-        for run in np.split(ordered, np.flatnonzero(is_end) + 1):
+        is_end = (np.diff(sorted_rows) != 1) | (np.arange(1, len(sorted_rows)) % BLOCK == 0)
+        for run in np.split(sorted_rows, np.flatnonzero(is_end) + 1):
             for name in ("keys", "tokens", "records"):
                 self._write_file(name, bytes(len(run) * self._types[name].itemsize), int(run[0]))
 

@@ -33,7 +33,7 @@ def open_matrices(folder: Path, state: LedgerState, flags: int) -> Matrices:
 
 
 def list_generations(folder: Path) -> set[Path]:
-    """The folders of all generations, without links."""
+    """List the folders of all generations, without links."""
     folders = set()
     for path in folder.glob("generation-*"):
         is_numbered = path.name.removeprefix("generation-").isdecimal()
@@ -43,7 +43,7 @@ def list_generations(folder: Path) -> set[Path]:
 
 
 def list_foreign_files(folder: Path, state: LedgerState) -> tuple[str, ...]:
-    """Files and folders in a memory that are not its own, and bytes after its last row.
+    """List files and folders in a memory that are not its own, and bytes after its last row.
 
     Only their owner knows what they hold. Rows that a writer is adding right now count, too.
     """
@@ -67,7 +67,7 @@ def list_foreign_files(folder: Path, state: LedgerState) -> tuple[str, ...]:
 
 
 def require_undamaged(folder: Path, ledger: Ledger, view: MemoryView) -> np.ndarray:
-    """Which rows are live according to the ledger: (N,) bool.
+    """Check the rows, and return which of them the ledger calls live: (N,) bool.
 
     Raises UnreadableMemoryError if the ledger names dead rows that are not there; if it has lost
     deletions, whose rows are hidden; and if rows from all over the memory do not match their

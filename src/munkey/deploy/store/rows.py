@@ -37,7 +37,7 @@ class Rows(NamedTuple):
 
 
 def check_ids(ids: ArrayLike | Iterable[int]) -> np.ndarray:
-    """Ids as int64 (N,), also from a set or a generator.
+    """Check ids, also from a set or a generator, and return them as int64 (N,).
 
     Raises ValueError unless they are whole numbers from 0 to 2^63 - 1.
     """
@@ -63,7 +63,7 @@ def check_ids(ids: ArrayLike | Iterable[int]) -> np.ndarray:
 
 
 def check_matrix(name: str, values: ArrayLike, count: int) -> np.ndarray:
-    """A matrix as float32 (count, width), width at least 1. Raises ValueError for other values."""
+    """Check a matrix (count, width), width at least 1, and return it as float32."""
     matrix = np.asarray(values)
     if matrix.ndim != 2 or len(matrix) != count or matrix.shape[1] < 1 or matrix.dtype.kind != "f":
         raise ValueError(
@@ -78,27 +78,27 @@ def check_matrix(name: str, values: ArrayLike, count: int) -> np.ndarray:
     return matrix
 
 
-def check_texts(what: str, texts: Sequence[str | None] | None, count: int) -> list[str | None]:
-    """Texts of `count` rows, or None. Raises ValueError for another number, or other values."""
+def check_texts(kind: str, texts: Sequence[str | None] | None, count: int) -> list[str | None]:
+    """Check the texts of `count` rows, None if a row has none, and return them as a list."""
     if isinstance(texts, str) or (texts is not None and len(texts) != count):
-        raise ValueError(f"{what}s must be a list of {count}, one for each row, not {texts!r:.80}")
+        raise ValueError(f"{kind}s must be a list of {count}, one for each row, not {texts!r:.80}")
     if not texts:
         return [None] * count
     for text in texts:
         is_text = isinstance(text, str) and re.fullmatch("[^\ud800-\udfff]+", text)
         if text is not None and not is_text:
-            raise ValueError(f"a {what} must be named in text, not {text!r}")
+            raise ValueError(f"a {kind} must be named in text, not {text!r}")
     return list(texts)
 
 
 def digest_keys(keys: np.ndarray) -> np.ndarray:
-    """Digests (N, 16) uint8 of keys (N, d): the content of rows without a picture."""
+    """Digest keys (N, d): (N, 16) uint8, the content of rows without a picture."""
     digests = b"".join(hashlib.sha256(key).digest()[:DIGEST] for key in keys)
     return np.frombuffer(digests, "u1").reshape(-1, DIGEST)
 
 
 def check_contents(contents: ArrayLike) -> np.ndarray:
-    """Digests of contents: (N, 16) uint8. Raises ValueError for other shapes and types."""
+    """Check digests of contents: (N, 16) uint8."""
     array = np.asarray(contents)
     if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != DIGEST:
         raise ValueError(f"contents must be uint8 (N, {DIGEST}), not {array.dtype} {array.shape}")
@@ -146,7 +146,7 @@ def make_rows(  # noqa: PLR0913  # the parts of a row
 
 
 def compute_commitments(store: bytes, rows: Rows, sources: Sequence[Source]) -> np.ndarray:
-    """The commitment of each row: (N, 32).
+    """Compute the commitment of each row: (N, 32).
 
     c = SHA-256(store || salt || id || label || content || added || key || token || source).
     Numbers are little-endian. store: the name of the memory, so that rows of another one do not
@@ -168,7 +168,7 @@ def compute_commitments(store: bytes, rows: Rows, sources: Sequence[Source]) -> 
 
 
 def find_same_contents(records: np.ndarray, halves: np.ndarray, contents: np.ndarray) -> np.ndarray:
-    """Places of the records (N,) whose content is among contents (M, 16), ascending.
+    """Find the places of the records (N,) whose content is among contents (M, 16), ascending.
 
     It compares the first halves first, as numbers: a millisecond for N = 10^6 and M = 1.
 
@@ -186,7 +186,7 @@ def copy_first_halves(contents: np.ndarray) -> np.ndarray:
 
 
 def compute_log_entry(commitment: bytes) -> bytes:
-    """The log's entry for a deleted row: SHA-256(c). The commitment c is erased with the row."""
+    """SHA-256(c), the log's entry for a deleted row. The commitment c is erased with the row."""
     return hashlib.sha256(commitment).digest()
 
 

@@ -97,8 +97,9 @@ class Store(AbstractContextManager["Store"]):
         self.folder = folder
         self._ledger = ledger
         self._state_lock = threading.RLock()
-        # The turn belongs to the thread that changes something. It is taken before the guard, and
-        # so is the lock of a generation: a compaction waits for readers, and these need the guard.
+        # The thread that changes the memory has the change lock. It is taken before the state lock,
+        # and so is the lock of a generation: a compaction waits for readers, which need the state
+        # lock.
         self._change_lock = threading.RLock()
         self._process = os.getpid()
         self._closed = False
@@ -218,8 +219,9 @@ class Store(AbstractContextManager["Store"]):
 
     @contextmanager
     def _lock_state(self) -> Iterator[None]:
-        """Let one thread at a time in, while the store is open."""
-        # Also before the lock: in a forked child, a thread that is not there may hold it forever.
+        """Let one thread at a time use the store while it is open."""
+        # Checked before the lock too: in a forked child, a thread that does not exist there may
+        # have locked it forever.
         self._require_open()
         with self._state_lock:
             self._require_open()
@@ -260,7 +262,7 @@ class Store(AbstractContextManager["Store"]):
                         self._stop_writing()
 
     def _stop_writing(self) -> None:
-        """Settle, and let others write."""
+        """Settle, and release the lock of the writer."""
         self._settle_and_record()
         with self._close_on_failure():
             assert self._matrices is not None and self._lock is not None
@@ -345,7 +347,7 @@ class Store(AbstractContextManager["Store"]):
             disk.unlock(lock)
 
     def _refresh_view(self, locked_generation: int) -> int:
-        """The generation that the ledger names. If it is the locked one, map its rows if needed."""
+        """Return the ledger's generation. If it is the locked one, map its rows if they changed."""
         data_version = self._ledger.read_data_version()  # changed by other connections only
         if data_version == self._data_version:
             return self._view.generation
@@ -414,12 +416,12 @@ class Store(AbstractContextManager["Store"]):
             return self._ledger.get_last_link().sequence
 
     def find_chain_faults(self) -> list[str]:
-        """Where the chain of deletions, or the log of requests that it covers, was changed."""
+        """Find changes in the chain of deletions, or in the log of requests that it covers."""
         with self._lock_state():
             return list(find_chain_faults(self._ledger, self._ledger.list_links()))
 
     def require_rows(self, ids: ArrayLike) -> np.ndarray:
-        """The live row of each id, for a writer. Raises UnknownIdsError with all unknown ids."""
+        """Return the live row of each id, for a writer. Raises UnknownIdsError with all unknown ids."""
         id_array = check_ids(ids)
         rows = self.find_rows(id_array)
         unknown_ids = np.unique(id_array[rows < 0])
@@ -428,22 +430,22 @@ class Store(AbstractContextManager["Store"]):
         return rows
 
     def find_rows(self, ids: np.ndarray) -> np.ndarray:
-        """The live row of each id (N,) int64, for a writer; -1 for an unknown id."""
+        """Find the live row of each id (N,) int64, for a writer; -1 for an unknown id."""
         with self._lock_state():
             self._require_writer()
             return self._row_index.find(ids, self._view.live)
 
     def read_sources(self, rows: np.ndarray) -> list[Source]:
-        """File and unit of each row (N,) of the present generation; None if unknown, or dead."""
+        """Read file and unit of each row (N,) of the present generation; None if unknown or dead."""
         with self._lock_state():
             return self._ledger.read_sources(rows)
 
     def find_ids_by_source(self, name: str, kind: Literal["file", "unit"] = "file") -> np.ndarray:
-        """The ids of the rows from a source file, or of a unit: (N,) int64."""
+        """Find the ids of the rows from a source file, or of a unit: (N,) int64."""
         return self._find_live_ids(lambda _: self._ledger.find_rows(kind, name))
 
     def find_ids_by_content(self, contents: ArrayLike) -> np.ndarray:
-        """The ids of the rows with one of these contents (M, 16): (N,) int64."""
+        """Find the ids of the rows with any of these contents (M, 16): (N,) int64."""
         digests = check_contents(contents)
         return self._find_live_ids(
             lambda view: find_same_contents(view.records, view.content_halves, digests)
@@ -457,7 +459,7 @@ class Store(AbstractContextManager["Store"]):
             return copies.ids[copies.live]
 
     def find_copies(self, rows: np.ndarray) -> np.ndarray:
-        """Other live rows with the same content as any of these, ascending; of this generation."""
+        """Find other live rows with the content of any of these rows, ascending."""
         with self.reading() as view:
             contents = view.records["content"][rows]
             copies = np.setdiff1d(
@@ -748,7 +750,7 @@ class Store(AbstractContextManager["Store"]):
             return self.purge()
 
     def _copy_rows(self, rows: np.ndarray) -> tuple[int, Matrices]:
-        """Copy rows to a new generation on the disk. Returns its number, too."""
+        """Copy rows to a new generation on the disk. Returns its number and its matrices."""
         number = self._view.generation + 1
         while os.path.lexists(generation_folder(self.folder, number)):
             number += 1
@@ -772,10 +774,10 @@ class Store(AbstractContextManager["Store"]):
             # it would lose SQLite's locks on it, as POSIX has it.
             for name in NAMES:
                 shutil.copyfile(matrices.folder / name, generation / name)
-            copied = Matrices(generation, state[1:3], os.O_RDWR, state.rows)
-            copied.truncate(state.rows)
-            copied.sync_with_names()
-            copied.close()
+            copied_matrices = Matrices(generation, state[1:3], os.O_RDWR, state.rows)
+            copied_matrices.truncate(state.rows)
+            copied_matrices.sync_with_names()
+            copied_matrices.close()
             self._ledger.copy(folder / "store.db")
             disk.sync_file(folder / "store.db")
             disk.sync_folder(folder)

@@ -1,4 +1,4 @@
-"""The check of a memory: everything that its chain says, recomputed from the disk."""
+"""The check of a memory: its chain and all commitments, recomputed from the disk."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ def split_blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
 def select_rows(
     view: MemoryView, rows: np.ndarray, condition: Callable[[Rows], ArrayLike]
 ) -> np.ndarray:
-    """The rows that meet a condition. It gets a block of rows and returns (n,) bool."""
+    """Select the rows that meet a condition, which gets a block of rows and returns (n,) bool."""
     matches = [
         np.asarray(condition(view.take_rows(block)), dtype=bool) for block in split_blocks(rows)
     ]
@@ -75,35 +75,35 @@ def select_rows(
 
 
 def find_mismatched_rows(ledger: Ledger, view: MemoryView, rows: np.ndarray) -> np.ndarray:
-    """Rows that do not match their commitment, and were not deleted meanwhile."""
+    """Find rows that do not match their commitment, and were not deleted meanwhile."""
     store = ledger.read_state().store
     suspects = rows[:0]
     for block in split_blocks(rows):
-        stored = view.take_rows(block)
-        expected = compute_commitments(store, stored, ledger.read_sources(block))
-        is_wrong = (expected != stored.records["commitment"]).any(axis=1)
+        stored_rows = view.take_rows(block)
+        expected = compute_commitments(store, stored_rows, ledger.read_sources(block))
+        is_wrong = (expected != stored_rows.records["commitment"]).any(axis=1)
         suspects = np.append(suspects, block[is_wrong])
     # The ledger drops a name before the row is hidden, so `live` alone does not tell.
     return np.setdiff1d(suspects[view.live[suspects]], ledger.list_dead_rows())
 
 
 def find_nonzero_rows(view: MemoryView, rows: np.ndarray) -> np.ndarray:
-    """Rows with any bit that is not zero."""
+    """Find rows with any bit that is not zero."""
 
-    def has_bits(stored: Rows) -> np.ndarray:
-        parts = [part.view("u1").reshape(len(part), -1).any(axis=1) for part in stored]
+    def has_bits(stored_rows: Rows) -> np.ndarray:
+        parts = [part.view("u1").reshape(len(part), -1).any(axis=1) for part in stored_rows]
         return np.any(parts, axis=0)
 
     return select_rows(view, rows, has_bits)
 
 
 def find_returned_rows(view: MemoryView, rows: np.ndarray, entries: set[bytes]) -> np.ndarray:
-    """Rows that the log lists as deleted."""
+    """Find live rows that the log lists as deleted."""
 
-    def is_in_log(stored: Rows) -> list[bool]:
+    def is_in_log(stored_rows: Rows) -> list[bool]:
         return [
             compute_log_entry(commitment.tobytes()) in entries
-            for commitment in stored.records["commitment"]
+            for commitment in stored_rows.records["commitment"]
         ]
 
     matches = select_rows(view, rows, is_in_log)
@@ -111,7 +111,7 @@ def find_returned_rows(view: MemoryView, rows: np.ndarray, entries: set[bytes]) 
 
 
 def find_rows_with_repeated_ids(view: MemoryView, rows: np.ndarray) -> np.ndarray:
-    """Rows that share their id with another one."""
+    """Find rows that share their id with another row."""
     ids = view.ids[rows]
     live = view.live[rows]  # read last: the id of a row that is deleted meanwhile reads as zero
     _, places, counts = np.unique(ids[live], return_inverse=True, return_counts=True)
@@ -119,16 +119,18 @@ def find_rows_with_repeated_ids(view: MemoryView, rows: np.ndarray) -> np.ndarra
 
 
 def find_nonfinite_rows(view: MemoryView, rows: np.ndarray) -> np.ndarray:
-    """Rows whose key or token holds NaN or infinity."""
+    """Find rows whose key or token has NaN or infinity."""
 
-    def is_nonfinite(stored: Rows) -> np.ndarray:
-        return np.asarray(~np.isfinite(np.hstack([stored.keys, stored.tokens])).all(axis=1))
+    def is_nonfinite(stored_rows: Rows) -> np.ndarray:
+        return np.asarray(
+            ~np.isfinite(np.hstack([stored_rows.keys, stored_rows.tokens])).all(axis=1)
+        )
 
     return select_rows(view, rows, is_nonfinite)
 
 
 def find_chain_faults(ledger: Ledger, links: list[ChainLink]) -> Iterator[str]:
-    """Where the chain, or the log of requests that it covers, was changed."""
+    """Find changes in the chain, or in the log of requests that it covers."""
     false_deletion = ledger.find_false_deletion()
     if false_deletion:
         yield (
@@ -144,7 +146,7 @@ def find_chain_faults(ledger: Ledger, links: list[ChainLink]) -> Iterator[str]:
 
 
 def format_first_rows(rows: np.ndarray) -> str:
-    """The first five row numbers, in words."""
+    """Format the first five row numbers."""
     more = ", …" if len(rows) > 5 else ""
     return f"{', '.join(map(str, np.sort(rows)[:5].tolist()))}{more}"
 
@@ -152,7 +154,7 @@ def format_first_rows(rows: np.ndarray) -> str:
 def find_problems(
     ledger: Ledger, view: MemoryView, links: list[ChainLink], published: str | None
 ) -> Iterator[str]:
-    """A sentence for each fault. Rows that are deleted or added meanwhile are not faults."""
+    """Find faults, a sentence each. Rows that are deleted or added meanwhile are not faults."""
     integrity = ledger.check_integrity()
     if integrity != "ok":
         yield f"SQLite finds its file damaged: {integrity}"
@@ -168,11 +170,11 @@ def find_problems(
             f"the head {published} was published and is not in the chain: this is an older copy, or"
             " another memory"
         )
-    unchained = ledger.count_unchained()
-    if unchained:
+    unchained_count = ledger.count_unchained()
+    if unchained_count:
         yield (
             "the chain of deletions does not end in those of the dead rows:"
-            f" {unchained} have another number"
+            f" {unchained_count} have another number"
         )
     if len(np.unique(dead)) != len(dead) or not np.isin(dead, np.arange(state.rows)).all():
         yield "the list of dead rows makes no sense"
@@ -180,12 +182,14 @@ def find_problems(
     stray_sources = ledger.count_stray_sources()
     if stray_sources:
         yield f"source files and units that belong to no live row: {stray_sources}"
-    erased = np.setdiff1d(dead[dead < len(view.live)], ledger.list_dead_rows(after=state.erased))
+    erased_rows = np.setdiff1d(
+        dead[dead < len(view.live)], ledger.list_dead_rows(after=state.erased)
+    )
     live = np.flatnonzero(view.live)
     rows_by_fault = {
         "hidden and never deleted": np.setdiff1d(hidden, dead),
-        "dead and not hidden": erased[view.live[erased]],
-        "dead and not zero": find_nonzero_rows(view, erased),
+        "dead and not hidden": erased_rows[view.live[erased_rows]],
+        "dead and not zero": find_nonzero_rows(view, erased_rows),
         "not matching their commitment": find_mismatched_rows(ledger, view, live),
         "deleted and back": find_returned_rows(view, live, {link.entry for link in links}),
         "with an id that another row has too": find_rows_with_repeated_ids(view, live),
