@@ -488,7 +488,7 @@ def test_a_certificate_is_written_later_and_checked(munkey, model, tmp_path):
         in named.out
     )
     # a network answered
-    assert "made for exactly" not in named.out and "to the bit" not in named.out
+    assert "made for exactly" not in named.out and "bit for bit" not in named.out
     for words in (["--ids", "10", "--salt", salt], ["--ids", "10,12", "--salt", "00" * 16]):
         assert (
             "not made for these ids" in munkey("certificate", model, receipt, "--check", *words).err

@@ -58,7 +58,7 @@ def test_digests_from_before_rows_came_or_went_are_not_compared(folder):
             model.forget([gone])
 
 
-WORDS = "equals, to the bit, a fit to the rows that are left"
+WORDS = "equals, bit for bit, a fit to the remaining rows"
 
 
 def certified(folder, tamper=None):

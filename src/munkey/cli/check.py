@@ -281,7 +281,7 @@ def certificate(
     confirmation = f"the deletion of {pluralize(document.rows, 'sample')} on {document.deleted}, between the same heads"
     unconfirmed_fields = certificates.list_unconfirmed_fields(document, exact)
     if document.exact and "exact" not in unconfirmed_fields:
-        confirmation += "; the model equals, to the bit, a fit to the rows that are left"
+        confirmation += "; the model equals, bit for bit, a fit to the remaining rows"
     if numbers is not None:
         confirmation += "; its hash is that of these ids and this salt, as its writer chose them"
     doubts = ", ".join(unconfirmed_fields.values())

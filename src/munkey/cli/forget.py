@@ -293,14 +293,14 @@ def _describe(answer: dict[str, Any], directory: Path) -> str:
             return f"{name}found nothing on {answer['when']}; deleted nothing"
         text = f"{name}carried out on {answer['when']}, so nothing was changed"
         if "certify" in answer:
-            text += f"\nno certificate is there: `{one_line(answer['certify'])}` writes it"
+            text += f"\nthe certificate is missing: `{one_line(answer['certify'])}` writes it"
         return text
     is_dry_run = "would_delete" in answer
     if answer["found_nothing"]:
         verb = "would delete" if is_dry_run else "deleted"
         lines = [
             f"{name}found nothing now; {verb} nothing, {answer['left']:,} left",
-            "no sample that it names is in the memory: forgotten earlier, see `munkey log`, or never in it",
+            "the memory has none of the samples: they were forgotten earlier (see `munkey log`), or never in it",
         ]
     elif is_dry_run:
         lines = _describe_dry_run(answer, name)
@@ -340,7 +340,9 @@ def _describe_relatives(answer: dict[str, Any], directory: Path, is_dry_run: boo
         ids = [copy["id"] for copy in copies]
         id_list = f"ids {format_first_ten(ids)}{_describe_units(copies)}"
         if not answer["identical"]:
-            lines.append(f"{len(ids):,} of these are exact copies of the named: {id_list}")
+            lines.append(
+                f"{len(ids):,} of these are exact copies of samples that you named: {id_list}"
+            )
         else:
             option = "--also-identical"
             if not is_dry_run:

@@ -282,9 +282,9 @@ def find_faults(
     different = _compare_digests(certificate.exact, exact)
     if different:
         faults.append(
-            f"a fit to the rows that are left has other {' and '.join(different)}: what answered had"
-            " a row too many or too few, or was altered (weights alone also differ between"
-            " processors and versions of torch)"
+            f"a fit to the remaining rows has other {' and '.join(different)}: the model had a row"
+            " too many or too few, or was altered (weights alone also differ between processors and"
+            " versions of torch)"
         )
     if certificate.memory != name:
         faults.append(f"the certificate is of the memory {certificate.memory}, but this is {name}")

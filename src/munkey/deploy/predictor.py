@@ -612,7 +612,7 @@ class Predictor(AbstractContextManager["Predictor"]):
             return f"{error}; until then, names of source files and units may be left in it"
         if not foreign:
             return ""
-        return f"purged, but not part of the memory, so not looked at: {', '.join(foreign)}"
+        return f"purged; not checked, since not part of the model: {', '.join(foreign)}"
 
     @contextmanager
     def _lock_changes(self) -> Iterator[None]:
@@ -758,8 +758,7 @@ class Predictor(AbstractContextManager["Predictor"]):
             model = self._model.loaded_sums
             if model is not None and model.digests() != model.digests(anew=True):
                 problems.append(
-                    "what answers in this process is not what the rows that are left give: start it"
-                    " again"
+                    "the model in this process does not match the remaining rows: restart the process"
                 )
         except UnreadableModelError as error:
             problems.append(str(error))

@@ -160,7 +160,7 @@ def test_more_predictions_than_the_queue_takes_are_turned_away(service):
     service.wait_until("predictions_waiting", 3)
     refused = service.ask("POST", "/predict", service.picture)
     assert (refused.status, refused.headers["retry-after"]) == (503, "1")
-    assert refused.json == {"error": "3 predictions are under way already; try again"}
+    assert refused.json == {"error": "3 predictions are in progress already; try again"}
     service.go.set()
     assert all(one.recv(12) == b"HTTP/1.1 200" for one in held)
     assert service.ask("POST", "/predict", service.picture).status == 200
@@ -191,7 +191,7 @@ def test_a_request_that_does_not_arrive_is_ended(predictor):
         answer = b"".join(iter(lambda: silent.recv(1000), b""))  # to the end of the connection
     assert (
         answer.startswith(b"HTTP/1.1 408")
-        and b'{"error":"the request was not there after 0.2 s"}' in answer
+        and b'{"error":"the request did not arrive within 0.2 s"}' in answer
     )
 
 
@@ -368,7 +368,7 @@ def test_what_fails_within_is_said_as_json(service, monkeypatch):
     failed = service.ask("POST", "/purge", role="forget")
     assert (failed.status, failed.json) == (
         500,
-        {"error": "an error of the service itself: ZeroDivisionError"},
+        {"error": "internal error: ZeroDivisionError"},
     )
 
 

@@ -126,4 +126,4 @@ def test_a_head_that_is_not_what_its_rows_give_is_found(run, pictures, tmp_path)
         used.predict(pictures)
         used._model.head.solve_head().weight[0, 0] += 1e-12
         [problem] = used.verify().problems
-        assert "start it again" in problem
+        assert "restart the process" in problem

@@ -134,7 +134,7 @@ def test_what_is_not_the_memorys_is_named_and_stays_and_bytes_behind_the_last_ro
             "generation-1/keys, 36 bytes behind its last row",
         )
         assert str(report).endswith(
-            f"; not part of it, and not looked at: {', '.join(report.foreign)}"
+            f"; not checked, since not part of it: {', '.join(report.foreign)}"
         )
     with Store.open(folder, writer=True) as store:
         with (folder / "generation-1" / "live").open("ab") as live:

@@ -230,7 +230,7 @@ async def read_body(request: Request, limits: RequestLimits) -> bytes:
                 if size <= limits.bytes:
                     content += part
     except TimeoutError:
-        sentence = f"the request was not there after {limits.seconds:g} s"
+        sentence = f"the request did not arrive within {limits.seconds:g} s"
         raise HTTPException(408, sentence, {"Connection": "close"}) from None
     if size > limits.bytes:
         raise HTTPException(413, f"a request may have at most {limits.bytes:,} bytes")

@@ -34,7 +34,7 @@ class RequestQueue:
     ----------
     limits : RequestLimits
         Limits of a request, and of the number of predictions in progress.
-    waiting : int
+    pending_predictions : int
         Number of predictions in progress.
     unpurged : bool
         Whether traces of deleted samples, such as names of source files, may be in the directory.
@@ -47,7 +47,7 @@ class RequestQueue:
     def __init__(self, predictor: Predictor, limits: RequestLimits) -> None:
         self.predictor = predictor
         self.limits = limits
-        self.waiting = 0
+        self.pending_predictions = 0
         # Locks are fair: first come, first served. Whoever takes two of them takes the prediction
         # or reader lock first, then the model lock, so that no two wait for each other.
         self._prediction_lock = asyncio.Lock()  # one prediction at a time
@@ -68,14 +68,14 @@ class RequestQueue:
 
         Raises HTTPException if all places are taken.
         """
-        if self.waiting >= self.limits.predictions:
-            sentence = f"{self.limits.predictions} predictions are under way already; try again"
+        if self.pending_predictions >= self.limits.predictions:
+            sentence = f"{self.limits.predictions} predictions are in progress already; try again"
             raise HTTPException(503, sentence, {"Retry-After": "1"})
-        self.waiting += 1
+        self.pending_predictions += 1
         try:
             yield
         finally:
-            self.waiting -= 1
+            self.pending_predictions -= 1
 
     async def predict(
         self,
@@ -95,7 +95,7 @@ class RequestQueue:
         self,
         pictures: list[bytes] | np.ndarray,
         is_disconnected: Callable[[], Awaitable[bool]],
-        answer: Callable[[Any], T],
+        compute: Callable[[Any], T],
     ) -> T | None:
         """Let the model answer about pictures when it is their turn.
 
@@ -114,7 +114,7 @@ class RequestQueue:
             # Deletions wait neither for the queue nor for pictures that are being decoded.
             async with self._model_lock:
                 self._last_request = time.monotonic()
-                return await asyncio.to_thread(answer, pictures)
+                return await asyncio.to_thread(compute, pictures)
 
     async def run_exclusively(self, work: Callable[[Predictor], T]) -> T:
         """Use the model while nothing else does."""
@@ -157,7 +157,10 @@ class RequestQueue:
 
         Raises LockedMemoryError if a reader prevents it.
         """
-        async with self._reader_lock, self._model_lock:  # so our own reader prevents no purge
+        async with (
+            self._reader_lock,
+            self._model_lock,
+        ):  # no reader of this service can block the purge then
             self._record_purge(await asyncio.to_thread(self.predictor.purge))
 
     def _record_purge(self, foreign: tuple[str, ...]) -> None:

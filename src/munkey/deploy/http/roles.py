@@ -35,7 +35,7 @@ class Tokens:
             if hmac.compare_digest(credentials, token.encode()):
                 return role
         raise HTTPException(
-            401, "the token is none of this service", {"WWW-Authenticate": "Bearer"}
+            401, "this service does not know the token", {"WWW-Authenticate": "Bearer"}
         )
 
     def make_role_check(self, role: str, exception: str = "") -> RoleCheck:

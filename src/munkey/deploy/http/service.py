@@ -329,7 +329,7 @@ def make_verify_router(
         values = {
             "samples": len(predictor.ids),
             "deleted_samples_total": predictor.deletions,
-            "predictions_waiting": queue.waiting,
+            "predictions_waiting": queue.pending_predictions,
             "unpurged": int(queue.unpurged),
             "purged_timestamp_seconds": queue.purged_at.timestamp() if queue.purged_at else 0,
         }
@@ -393,10 +393,10 @@ def make_refusal(error: Exception) -> JSONResponse:
             sentence = error.detail
             headers = error.headers
             if status in (404, 405):
-                sentence = f"there is no such path or method; there are {ENDPOINTS}"
+                sentence = f"no such path or method; there are {ENDPOINTS}"
         case ClientDisconnect():
             status = 499
-            sentence = "the client left"  # for the log: the client does not read it
+            sentence = "the client disconnected"  # for the log: the client does not read it
         case UnknownNamesError():
             status = 404
             sentence = str(error)
@@ -425,5 +425,5 @@ def make_refusal(error: Exception) -> JSONResponse:
             sentence = str(error)
         case _:
             status = 500
-            sentence = f"an error of the service itself: {type(error).__name__}"
+            sentence = f"internal error: {type(error).__name__}"
     return JSONResponse({"error": sentence} | details, status, headers)

@@ -185,7 +185,7 @@ class FittedModel:
         empty = self.family.empty_sums(self._architecture)
         self.sums = LiveSums(store, empty) if empty is not None else None
         self._solved_head: SolvedHead | None = None
-        self._present_solved_head: SolvedHead | None = None
+        self._present_head: SolvedHead | None = None
 
     def require_room(self, added_count: int) -> None:
         """Raise ValueError if the memory would hold more rows than the family can be fitted to."""
@@ -285,14 +285,11 @@ class FittedModel:
         assert self.sums is not None
         while True:
             with self.sums.update() as (position, sums):
-                if (
-                    self._present_solved_head is None
-                    or self._present_solved_head.position != position
-                ):
+                if self._present_head is None or self._present_head.position != position:
                     classes = self._sort_classes(np.flatnonzero(sums.counts))
-                    self._present_solved_head = self._solve_head(position, sums, classes)
-                if self._present_solved_head is not None:
-                    return self._present_solved_head
+                    self._present_head = self._solve_head(position, sums, classes)
+                if self._present_head is not None:
+                    return self._present_head
 
     def find_present_classes(self) -> np.ndarray:
         """Numbers of the classes with rows, in ascending order of their names."""

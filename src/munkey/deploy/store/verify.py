@@ -48,7 +48,7 @@ class Report:
     def __str__(self) -> str:
         foreign = ""
         if self.foreign:
-            foreign = f"; not part of it, and not looked at: {', '.join(self.foreign)}"
+            foreign = f"; not checked, since not part of it: {', '.join(self.foreign)}"
         if self.problems:
             return f"NOT VERIFIED: {'; '.join(self.problems)}{foreign}"
         zero = f"all but {self.unsettled:,} of them zero" if self.unsettled else "zero"
