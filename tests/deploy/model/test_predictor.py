@@ -78,7 +78,7 @@ def test_on_a_gpu_ids_stay_on_the_host_and_only_answers_are_read_back(directory,
         found = retriever(opened).retrieve(opened._model.encoder.compute_keys(pictures))
         with like_a_gpu() as gpu:
             network = LoadedNetwork(directory, opened.manifest, META)
-            logits = network.logits(pictures, found.memory(META), found.neighbors)
+            logits = network.logits(pictures, found.to_memory(META), found.neighbors)
     assert logits.shape == (3, len(CLASSES)) and set(gpu.reads) == {"munkey.models.forward.answers"}
 
 
