@@ -207,7 +207,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         above: float = -1.0,
         on_bad: OnBad = "raise",
     ) -> NearSamples:
-        """Look samples up by a picture, or a row of numbers: the nearest ones, and whose they are.
+        """Find the samples nearest to a picture or a row of numbers, and whose they are.
 
         Parameters
         ----------
