@@ -108,7 +108,7 @@ def forget(
     if files_from:
         names["files"] += filter(str.strip, arguments.read_list(files_from, "files"))
     lines = [{kind: values} for kind, values in names.items() if values]
-    _require_one_meaning(names, csv, request)
+    _require_unambiguous_request(names, csv, request)
     if (list_ids or salt_file) and not certificate:
         raise ValueError("--list-ids and --salt-file need a certificate: --certificate FILE")
     requests = {request: lines}
@@ -171,7 +171,9 @@ def forget(
         raise typer.Exit(FOUND_NOTHING)
 
 
-def _require_one_meaning(names: dict[str, list[Any]], csv: FileOption, request: str | None) -> None:
+def _require_unambiguous_request(
+    names: dict[str, list[Any]], csv: FileOption, request: str | None
+) -> None:
     """Raise ValueError if the options name nothing, or can mean two things."""
     if any(names.values()) == (csv is not None):
         raise ValueError(
@@ -246,7 +248,7 @@ def _make_certificate_order(
         answer["page"] = str(write_certificate(document, file))
         answer["certificate"] = str(file)
 
-    return CertificateOrder(salts, deliver, tell_salts=not salt_files, list_ids=list_ids)
+    return CertificateOrder(salts, deliver, include_salts=not salt_files, list_ids=list_ids)
 
 
 def _add_certificate(answer: dict[str, Any], file: Path, directory: Path) -> None:

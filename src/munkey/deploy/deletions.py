@@ -85,13 +85,13 @@ class DeletionPlan:
 class CertificateOrder:
     """Which deletions to certify.
 
-    salts: by request number. deliver: receives each answer with its certificate. tell_salts:
+    salts: by request number. deliver: receives each answer with its certificate. include_salts:
     answers contain the salts. list_ids: certificates contain the ids.
     """
 
     salts: Mapping[str | None, bytes]
     deliver: Callable[[Json, Certificate], object]
-    tell_salts: bool = True
+    include_salts: bool = True
     list_ids: bool = False
 
 

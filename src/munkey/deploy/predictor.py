@@ -573,7 +573,7 @@ class Predictor(AbstractContextManager["Predictor"]):
                     " more): `log` lists earlier requests"
                 )
             if certificates and number in salts and receipt.sequences and not receipt.repeated:
-                if certificates.tell_salts:
+                if certificates.include_salts:
                     answer["salt"] = salts[number].hex()
                 to_certify.append((answer, deletion))
         if purge or to_certify:
