@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measuring import Result, seconds_of, summary
-from munkey.deploy.model.retrieval import nearest_in
+from munkey.deploy.model.retrieval import find_nearest
 from munkey.deploy.store.store import Store
 
 SIZES = 10_000, 100_000, 1_000_000  # rows
@@ -61,8 +61,8 @@ def search(device: str, rounds: int) -> list[Result]:
 def timed(store: Store, where: str, rounds: int) -> list[Result]:
     """Milliseconds a query, in batches and alone, alternately."""
     queries = keys(BATCH, SIZES[-1] + 2)
-    batch = partial(nearest_in, store.view, queries, DEPTH)
-    single = partial(nearest_in, store.view, queries[:1], DEPTH)
+    batch = partial(find_nearest, store.view, queries, DEPTH)
+    single = partial(find_nearest, store.view, queries[:1], DEPTH)
     seconds = seconds_of({"batch": batch, "single": single}, rounds, "cpu")
     return [
         summary(
@@ -84,7 +84,7 @@ def resident(folder: Path, rows: int) -> list[Result]:
 def serve(folder: Path) -> None:
     """Print this process's anonymous memory in MB after a search."""
     with Store.open(folder) as reader:
-        nearest_in(reader.view, keys(BATCH, SIZES[-1] + 2), DEPTH)
+        find_nearest(reader.view, keys(BATCH, SIZES[-1] + 2), DEPTH)
         status = Path("/proc/self/status").read_text()
     print(
         next(int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon"))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from munkey import ForgettingLDA
 from munkey.cli import output
 from munkey.cli.app import CHECK, COMMANDS, USE
-from munkey.cli.arguments import cell_of, name_in
+from munkey.cli.arguments import decode_cell, encode_cell
 from munkey.core.console import escape_unprintable
 from munkey.core.files import write_json
 from munkey.deploy.http import server
@@ -145,7 +145,7 @@ def test_a_sample_is_found_by_its_picture_with_person_and_file(munkey, model, tm
     text = munkey("find", model, picture, "--above", 0.9999).out
     assert text.splitlines()[0] == f"{picture}:" and "exact copy" in text and "Anna K." in text
     other = picture_in(tmp_path, "other.png", 4)
-    assert "no sample is as near as that" in munkey("find", model, other, "--above", 0.9999).out
+    assert "no sample is that near" in munkey("find", model, other, "--above", 0.9999).out
 
 
 def test_rows_of_several_files_are_numbered_in_each(munkey, tmp_path):
@@ -425,8 +425,8 @@ NAMES = st.text(st.characters(codec="utf-8"), min_size=1) | st.text(
 
 @given(name=NAMES)
 def test_any_name_is_read_back_from_its_cell_and_no_cell_is_a_formula(name):
-    cell = cell_of(name)
-    assert name_in(cell) == name
+    cell = encode_cell(name)
+    assert decode_cell(cell) == name
     assert (
         cell[0] not in "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
         and escape_unprintable(cell) == cell
@@ -448,12 +448,12 @@ def test_any_name_is_read_back_from_its_cell_and_no_cell_is_a_formula(name):
     ],
 )
 def test_a_cell_is_the_name_itself_wherever_it_can_be(name, cell):
-    assert cell_of(name) == cell and name_in(cell) == name
+    assert encode_cell(name) == cell and decode_cell(cell) == name
 
 
 @pytest.mark.parametrize("name", ["'tis.png", r"'C:\pets", "'"])
 def test_a_cell_that_a_person_wrote_means_what_it_says(name):
-    assert name_in(name) == name
+    assert decode_cell(name) == name
 
 
 def test_what_list_prints_as_csv_is_forgotten_whatever_the_names(munkey, model, tmp_path):
@@ -488,7 +488,7 @@ def test_a_certificate_is_written_later_and_checked(munkey, model, tmp_path):
         in named.out
     )
     # a network answered
-    assert "made for exactly" not in named.out and "to the bit" not in named.out
+    assert "made for exactly" not in named.out and "bit for bit" not in named.out
     for words in (["--ids", "10", "--salt", salt], ["--ids", "10,12", "--salt", "00" * 16]):
         assert (
             "not made for these ids" in munkey("certificate", model, receipt, "--check", *words).err

@@ -110,7 +110,7 @@ def test_a_file_that_can_be_two_is_refused_and_nothing_is_deleted(
 ):
     monkeypatch.chdir(tmp_path)
     with Predictor.load(model, writer=True) as predictor:
-        row = predictor._store.view.rows(np.array([0]))
+        row = predictor._store.view.take_rows(np.array([0]))
         predictor._store.add([200], row.keys, row.tokens, [0], [str(tmp_path / "pets" / "10.png")])
     ended = munkey("forget", model, "--files", "pets/10.png", "--ids", "11", "--ignore-missing")
     assert ended.code == 2 and "ids 10" in ended.err and "ids 200" in ended.err
@@ -217,11 +217,11 @@ def with_twins(model):
     """Add two samples of class cat and unit Anna: 200 is identical to 10, and 201 to 12."""
     with Predictor.load(model, writer=True) as predictor:
         store = predictor._store
-        rows = store.rows_of([10, 12])
+        rows = store.require_rows([10, 12])
         keys, tokens, records = (
-            store.view.rows(rows).keys,
-            store.view.rows(rows).tokens,
-            store.view.rows(rows).records,
+            store.view.take_rows(rows).keys,
+            store.view.take_rows(rows).tokens,
+            store.view.take_rows(rows).records,
         )
         store.add([200, 201], keys, tokens, [0, 0], None, ["Anna", "Anna"], records["content"])
 
@@ -252,7 +252,7 @@ def with_look_alikes(model):
     """Add a sample of unit Anna whose key has a cosine of 0.98 with that of 10, and one whose has 0.5 with it."""
     with Predictor.load(model, writer=True) as predictor:
         store = predictor._store
-        own = store.view.rows(store.rows_of([10]))
+        own = store.view.take_rows(store.require_rows([10]))
         key, away = own.keys[0], np.roll(own.keys[0], 1)
         away = away - key * (away @ key) / (key @ key)
         away *= np.linalg.norm(key) / np.linalg.norm(away)
@@ -297,7 +297,7 @@ def test_look_alikes_that_stay_are_listed_and_go_where_that_is_asked(munkey, mod
 
 def test_look_alikes_of_very_many_are_looked_for_only_where_they_go_too(munkey, model, monkeypatch):
     with_look_alikes(model)
-    monkeypatch.setattr(deletions, "MOST_QUERIES", 2)
+    monkeypatch.setattr(deletions, "MAX_QUERIES", 2)
     for ids, looked in (("10,12", True), ("10,12,14", False)):
         said = munkey(
             "forget", model, "--ids", ids, "--similar", "0.97", "--dry-run", "--json"
@@ -391,7 +391,7 @@ def test_a_request_that_found_nothing_never_reads_as_carried_out(munkey, model, 
     ]
     table.write_text("request,unit\n1,Anna\n2,Bob\n")  # corrected, and under the same number
     with Predictor.load(model, writer=True) as predictor:
-        rows = predictor._store.view.rows(predictor._store.rows_of([10]))
+        rows = predictor._store.view.take_rows(predictor._store.require_rows([10]))
         predictor._store.add([300], rows.keys, rows.tokens, [0], None, ["Bob"])
     ended = munkey(*words)
     assert ended.code == 0 and "request 2: forgot 1 sample" in ended.out
@@ -486,7 +486,7 @@ def test_a_certificate_holds_the_deletion_and_not_the_ids(munkey, model, tmp_pat
     made = certificate.read_certificate(tmp_path / "receipt.json")
     assert ended.code == 0 and (made.rows, made.ids, made.rows_zeroed) == (2, None, True)
     assert made.live == 22 and made.head == ended.json["head"]
-    assert made.ids_sha256 == certificate.salted_hash([10, 12], bytes.fromhex(ended.json["salt"]))
+    assert made.ids_sha256 == certificate.hash_ids([10, 12], bytes.fromhex(ended.json["salt"]))
     assert (
         ended.json["salt"]
         not in (tmp_path / "receipt.json").read_text() + (tmp_path / "receipt.html").read_text()
@@ -536,7 +536,7 @@ def test_a_certificate_is_never_overwritten_and_nothing_is_deleted_then(
 
 
 @pytest.mark.parametrize("prevented", [False, True])
-def test_a_purge_that_was_prevented_is_said_and_not_claimed(
+def test_a_purge_that_was_prevented_is_said_and_list_limits(
     prevented, munkey, model, tmp_path, monkeypatch
 ):
     if prevented:  # as by a process that reads for as long as SQLite waits
@@ -570,7 +570,7 @@ def test_what_was_committed_is_said_whatever_fails_afterwards(
             patch.setattr(sys, "stdout", open("/dev/full", "w"))  # noqa: PTH123, SIM115
         else:
             patch.setattr(
-                *(certificate, "write_new") if fails == "certificate" else (Store, fails), full
+                *(certificate, "write_new_file") if fails == "certificate" else (Store, fails), full
             )
         ended = munkey(
             "forget", model, "--ids", "10,12", "--request", "R", "--certificate", receipt, "--json"
@@ -617,7 +617,7 @@ def test_a_salt_can_be_kept_in_a_file_that_only_its_owner_reads(munkey, model, t
     text = salt.read_text().strip()
     assert (
         text not in ended.out
-        and certificate.salted_hash([10], bytes.fromhex(text)) in receipt.read_text()
+        and certificate.hash_ids([10], bytes.fromhex(text)) in receipt.read_text()
     )
     assert (
         munkey("certificate", model, receipt, "--check", "--ids", "10", "--salt-file", salt).code
@@ -695,7 +695,7 @@ def test_a_list_with_a_header_alone_names_nothing(option, said, munkey, model, t
 def test_a_mistyped_name_is_named_also_where_its_request_was_carried_out(munkey, model, tmp_path):
     """The failure: at the second run, only "carried out" was left of a request with one good name."""
     with Predictor.load(model, writer=True) as predictor:
-        rows = predictor._store.view.rows(predictor._store.rows_of([10, 12]))
+        rows = predictor._store.view.take_rows(predictor._store.require_rows([10, 12]))
         predictor._store.add([200, 201], rows.keys, rows.tokens, [0, 0], None, ["Cy", "Ida"])
     (tmp_path / "requests.csv").write_text("request,unit\n13,Cy\n13,Idda\n")
     words = ("forget", model, "--csv", tmp_path / "requests.csv", "--ignore-missing")
@@ -722,7 +722,7 @@ def test_a_file_without_requests_says_so_and_changes_nothing(content, munkey, mo
 def test_requests_as_a_spreadsheet_writes_them_are_carried_out(munkey, model, tmp_path):
     """Semicolons, a header with capitals, an index column, an empty line at the end, and 7.0 for unit 7."""
     with Predictor.load(model, writer=True) as predictor:
-        rows = predictor._store.view.rows(predictor._store.rows_of([10, 12]))
+        rows = predictor._store.view.take_rows(predictor._store.require_rows([10, 12]))
         predictor._store.add([200, 201], rows.keys, rows.tokens, [0, 0], None, ["7", "NA"])
     (tmp_path / "requests.csv").write_bytes(
         b"\xef\xbb\xbf;Request;Unit;Id\r\n0;1;7.0;\r\n1;2;NA;10\r\n;;;\r\n"
@@ -740,7 +740,7 @@ def test_requests_in_another_encoding_are_refused_with_what_to_do(munkey, model,
 
 def test_names_keep_their_blanks_and_stay_on_one_line(munkey, model, tmp_path):
     with Predictor.load(model, writer=True) as predictor:
-        rows = predictor._store.view.rows(predictor._store.rows_of([10, 12]))
+        rows = predictor._store.view.take_rows(predictor._store.require_rows([10, 12]))
         predictor._store.add([200, 201], rows.keys, rows.tokens, [0, 0], None, [" U1\n", "U1"])
     listed = munkey("list", model, "--ids", "200")
     assert (
@@ -787,7 +787,7 @@ def test_a_model_that_another_process_writes_is_locked(munkey, model):
 
 def with_units(model, units):
     with Predictor.load(model, writer=True) as predictor:
-        rows = predictor._store.view.rows(predictor._store.rows_of(IDS[: len(units)]))
+        rows = predictor._store.view.take_rows(predictor._store.require_rows(IDS[: len(units)]))
         ids = list(range(200, 200 + len(units)))
         predictor._store.add(ids, rows.keys, rows.tokens, [0] * len(units), None, units)
 
@@ -878,7 +878,7 @@ def test_the_samples_without_a_unit_can_be_listed(munkey, model):
 
 def test_files_are_found_as_people_type_them(munkey, model):
     with Predictor.load(model, writer=True) as predictor:
-        rows = predictor._store.view.rows(predictor._store.rows_of([10]))
+        rows = predictor._store.view.take_rows(predictor._store.require_rows([10]))
         predictor._store.add([200], rows.keys, rows.tokens, [0], ["pets/Zoe\u0308/1.png"], None)
     for typed in (
         "pets/Zo\u00eb/1.png",

@@ -9,8 +9,8 @@ import yaml
 from typer.testing import CliRunner
 
 from munkey.cli.app import app
-from munkey.cli.experiment import plan_of
-from munkey.cli.mlflow import StaleResultsError, results_of
+from munkey.cli.experiment import load_plan
+from munkey.cli.mlflow import StaleResultsError, read_results
 from munkey.core.files import write_csv, write_json
 from munkey.experiment.params.load import ParamsError
 from munkey.experiment.tracking.store import StoreError
@@ -59,9 +59,9 @@ def test_without_results_it_says_what_makes_them(project):
 def test_results_of_other_parameters_seeds_methods_or_rates_are_refused_before_the_store_is_touched(
     project,
 ):
-    plan = plan_of([])
+    plan = load_plan([])
     make(plan)
-    results = results_of(plan)
+    results = read_results(plan)
     assert results.evaluations == plan.main
     config = yaml.safe_load((project / "params.yaml").read_text())
     for changes in (
@@ -77,7 +77,7 @@ def test_results_of_other_parameters_seeds_methods_or_rates_are_refused_before_t
 
 
 def test_sync_logs_what_the_results_are(project, monkeypatch):
-    make(plan_of([]))
+    make(load_plan([]))
     tracking = "munkey.experiment.tracking"
     monkeypatch.setattr(f"{tracking}.runs.runs_of", lambda results: [results.layout.name])
     monkeypatch.setattr(f"{tracking}.mlflow_log.log", lambda *given: given)

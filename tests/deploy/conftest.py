@@ -15,7 +15,7 @@ from tests.deploy.inputs import result_in
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _one_encoder() -> Iterator[None]:
+def _one_make_encoder_reference() -> Iterator[None]:
     """The encoder's weights are loaded once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(embedded, "_load_pretrained", cache(embedded._load_pretrained))

@@ -14,7 +14,7 @@ import pytest
 from munkey.core.files import UnwritableFileError
 from munkey.deploy import certificate
 from munkey.deploy.certificate import Certificate, CertificateError
-from munkey.deploy.model.manifest import self_digest
+from munkey.deploy.model.manifest import compute_digest
 from munkey.deploy.store.store import Store
 from tests.deploy.store.inputs import create, raw
 from tests.deploy.store.test_damage import sql
@@ -38,7 +38,7 @@ def test_it_holds_what_the_chain_holds(store):
     before, made = store.head, deleted(store, IDS[[3, 5]])
     assert (made.rows, made.sequences, made.memory) == (2, range(2, 4), store.state.store.hex())
     assert (made.before, made.head, made.live) == (before, store.head, 9)
-    assert certificate.faults(made, store) == []
+    assert certificate.find_faults(made, store) == []
 
 
 def test_zeros_are_claimed_only_once_they_are_on_the_disk(store):
@@ -54,7 +54,7 @@ def test_zeros_are_claimed_only_once_they_are_on_the_disk(store):
 def test_an_earlier_deletion_is_certified_from_the_chain(store):
     made = [deleted(store, IDS[part]) for part in ([0], [1, 2, 3], [4])]
     for sequence, index in ((1, 0), (2, 1), (3, 1), (4, 1), (5, 2), (None, 2)):
-        receipt = certificate.receipt_of(store, sequence)
+        receipt = certificate.find_receipt(store, sequence)
         again = certificate.certify(store, receipt)
         for name in ("first", "rows", "deleted", "before", "head"):
             assert getattr(again, name) == getattr(made[index], name)
@@ -62,28 +62,28 @@ def test_an_earlier_deletion_is_certified_from_the_chain(store):
         with pytest.raises(
             CertificateError, match="the chain has 5 deleted samples, and none has the number"
         ):
-            certificate.receipt_of(store, sequence)
+            certificate.find_receipt(store, sequence)
 
 
 def test_nothing_is_certified_where_nothing_was_deleted(store):
     with pytest.raises(CertificateError, match="nothing was deleted"):
         certificate.certify(store, store.delete(IDS[:0]))
     with pytest.raises(CertificateError, match="the chain has 0 deleted samples"):
-        certificate.receipt_of(store)
+        certificate.find_receipt(store)
 
 
 def test_ids_stand_in_it_only_if_they_are_asked_for(store, tmp_path):
-    made = certificate.with_ids(deleted(store, IDS[[7, 2]]), IDS[[7, 2]].tolist(), b"salt")
+    made = certificate.add_ids(deleted(store, IDS[[7, 2]]), IDS[[7, 2]].tolist(), b"salt")
     certificate.write_certificate(made, tmp_path / "receipt.json")
     for file in ("receipt.json", "receipt.html"):
         text = (tmp_path / file).read_text()
         assert str(IDS[7]) not in text and str(IDS[2]) not in text and b"salt".hex() not in text
-    listed = certificate.with_ids(made, IDS[[7, 2]].tolist(), b"salt", listed=True)
+    listed = certificate.add_ids(made, IDS[[7, 2]].tolist(), b"salt", list_ids=True)
     assert (
         listed.ids == tuple(sorted(IDS[[7, 2]].tolist()))
         and "itself a trace" in listed.not_claimed[-1]
     )
-    assert listed.sha256 == self_digest(listed) != made.sha256
+    assert listed.sha256 == compute_digest(listed) != made.sha256
 
 
 def test_who_holds_ids_and_salt_can_show_that_they_are_meant():
@@ -91,14 +91,14 @@ def test_who_holds_ids_and_salt_can_show_that_they_are_meant():
         b"salt" + (2).to_bytes(8, "little") + (258).to_bytes(8, "little")
     ).hexdigest()
     assert (
-        certificate.salted_hash([258, 2], b"salt")
-        == certificate.salted_hash([2, 258, 2], b"salt")
+        certificate.hash_ids([258, 2], b"salt")
+        == certificate.hash_ids([2, 258, 2], b"salt")
         == expected
     )
     assert (
-        certificate.salted_hash([258], b"salt")
+        certificate.hash_ids([258], b"salt")
         != expected
-        != certificate.salted_hash([258, 2], b"another")
+        != certificate.hash_ids([258, 2], b"another")
     )
 
 
@@ -137,19 +137,19 @@ def test_a_restored_backup_or_another_memory_does_not_bear_it_out(store, tmp_pat
     with Store.open(tmp_path / "memory", writer=True) as current:
         made = deleted(current, IDS[:2])
         current.compact()
-        assert certificate.faults(made, current) == []
+        assert certificate.find_faults(made, current) == []
     with Store.open(tmp_path / "backup", writer=True) as backup:
-        (fault,) = certificate.faults(made, backup)
+        (fault,) = certificate.find_faults(made, backup)
         assert (
             "ends in deleted sample 2, and the chain of this memory has 0: this is an older copy"
             in fault
         )
         backup.delete(IDS[3:5])  # the backup goes its own way
-        (fault,) = certificate.faults(made, backup)
+        (fault,) = certificate.find_faults(made, backup)
         assert "another deletion in its place" in fault
     with create(tmp_path / "other") as other:
         other.delete(IDS[:1])
-        (fault,) = certificate.faults(made, other)
+        (fault,) = certificate.find_faults(made, other)
         assert (
             fault
             == f"the certificate is of the memory {made.memory}, but this is {other.state.store.hex()}"
@@ -175,16 +175,16 @@ def test_a_restored_backup_or_another_memory_does_not_bear_it_out(store, tmp_pat
 def test_a_resealed_lie_is_found_by_the_memory(lie, said, store):
     store.delete(IDS[5:7])
     made = deleted(store, IDS[:2])
-    assert said in "; ".join(certificate.faults(made.model_copy(update=lie).seal(), store))
+    assert said in "; ".join(certificate.find_faults(made.model_copy(update=lie).seal(), store))
 
 
 def test_a_request_number_that_was_forged_in_the_log_is_found(store, tmp_path):
     """Certificate and ledger say the same; the chain does not."""
     store.delete(IDS[:2], request="R-1")
     sql("UPDATE deletions SET request = 'R-9'")(tmp_path / "memory")
-    forged = certificate.certify(store, certificate.receipt_of(store))
+    forged = certificate.certify(store, certificate.find_receipt(store))
     assert forged.request == "R-9"
-    [fault] = certificate.faults(forged, store)
+    [fault] = certificate.find_faults(forged, store)
     assert (
         "the log of requests, or the list of blocked contents, was changed at deletion 1" in fault
     )
@@ -192,9 +192,9 @@ def test_a_request_number_that_was_forged_in_the_log_is_found(store, tmp_path):
 
 def test_nothing_confirms_ids_since_who_writes_a_certificate_chooses_hash_and_salt(store):
     ids = IDS[:2].tolist()
-    made = certificate.with_ids(deleted(store, IDS[:2]), ids, b"salt", listed=True)
-    assert certificate.faults(made, store, ids, b"salt") == []
-    said = certificate.unconfirmed_fields(made)
+    made = certificate.add_ids(deleted(store, IDS[:2]), ids, b"salt", list_ids=True)
+    assert certificate.find_faults(made, store, ids, b"salt") == []
+    said = certificate.list_unconfirmed_fields(made)
     assert said["ids"] == "that the ids in it are those of the deletion"
     assert said["ids_sha256"] == "that the ids behind its salted hash are those of the deletion"
     assert said["live"] == "how many samples were left"
@@ -203,24 +203,24 @@ def test_nothing_confirms_ids_since_who_writes_a_certificate_chooses_hash_and_sa
 def test_a_forged_certificate_of_ids_that_the_memory_holds_or_of_another_number_is_found(store):
     """Sealed anew, with a salt of its own."""
     made = deleted(store, IDS[:2])
-    forged = certificate.with_ids(made, IDS[4:6].tolist(), b"another")
-    [fault] = certificate.faults(forged, store, IDS[4:6].tolist(), b"another")
+    forged = certificate.add_ids(made, IDS[4:6].tolist(), b"another")
+    [fault] = certificate.find_faults(forged, store, IDS[4:6].tolist(), b"another")
     assert fault == f"the memory holds samples of the given ids: {IDS[4]}, {IDS[5]}"
-    forged = certificate.with_ids(made, [10**6], b"another")
-    assert certificate.faults(forged, store, [10**6], b"another") == [
+    forged = certificate.add_ids(made, [10**6], b"another")
+    assert certificate.find_faults(forged, store, [10**6], b"another") == [
         "it says 2 rows, and 1 ids were given"
     ]
 
 
 def test_an_id_that_came_back_as_another_row_contradicts_no_certificate(store):
-    made = certificate.with_ids(deleted(store, IDS[:2]), IDS[:2].tolist(), b"salt")
+    made = certificate.add_ids(deleted(store, IDS[:2]), IDS[:2].tolist(), b"salt")
     _, keys, tokens = raw(12)
     store.add(IDS[:1], keys[:1], tokens[:1])
-    assert certificate.faults(made, store, IDS[:2].tolist(), b"salt") == []
+    assert certificate.find_faults(made, store, IDS[:2].tolist(), b"salt") == []
 
 
 def test_the_page_says_it_in_words_and_loads_nothing(store, tmp_path):
-    made = certificate.with_ids(deleted(store, IDS[:2]), IDS[:2].tolist(), b"salt")
+    made = certificate.add_ids(deleted(store, IDS[:2]), IDS[:2].tolist(), b"salt")
     page = certificate.write_certificate(made, tmp_path / "receipt.json").read_text()
     words = " ".join(re.sub(r"<[^>]*>", " ", page).split())
     assert (
@@ -231,12 +231,13 @@ def test_the_page_says_it_in_words_and_loads_nothing(store, tmp_path):
         assert said in words
     assert all(" ".join(line.split()) in words.replace("&#39;", "'") for line in made.not_claimed)
     assert not re.search(r"<script|<link|<img|https?://", page)
-    assert "<script" not in certificate.html(
+    assert "<script" not in certificate.render_page(
         made.model_copy(update={"not_claimed": ("<script>alert(1)</script>",)})
     )
-    for ids, before in ((None, "In their place"), ((10,), "Beside them")):
+    for ids, start in ((None, "Instead, the certificate"), ((10,), "The certificate also")):
         named = made.model_copy(update={"ids": ids, "ids_sha256": "0" * 64})
-        assert f"{before} stands a fingerprint," in " ".join(certificate.html(named).split())
+        page = " ".join(certificate.render_page(named).split())
+        assert f"{start} contains a fingerprint of the ids" in page
 
 
 @pytest.mark.parametrize(
@@ -244,7 +245,7 @@ def test_the_page_says_it_in_words_and_loads_nothing(store, tmp_path):
     [(True, "No byte of them, or of the names"), (False, "Whether names of their source files")],
 )
 def test_the_page_claims_a_purge_only_after_one(purged, said, store):
-    assert said in certificate.html(
+    assert said in certificate.render_page(
         certificate.certify(store, store.delete(IDS[:1]), purged=purged)
     )
 
@@ -260,10 +261,10 @@ def test_a_file_that_is_there_is_not_overwritten(there, store, tmp_path):
 
 
 def test_a_certificate_that_cannot_be_written_leaves_no_page(store, tmp_path, monkeypatch):
-    whole = certificate.write_new
+    whole = certificate.write_new_file
     monkeypatch.setattr(
         certificate,
-        "write_new",
+        "write_new_file",
         lambda path, text: whole(path, text) if path.suffix == ".json" else 1 / 0,
     )
     with pytest.raises(ZeroDivisionError):
@@ -276,7 +277,7 @@ def test_a_file_is_whole_on_the_disk_before_it_has_a_name(tmp_path, monkeypatch)
     monkeypatch.setattr(
         os, "fsync", lambda handle: synced.append((os.fstat(handle).st_size, path.exists()))
     )
-    certificate.write_new(path, "salt")
+    certificate.write_new_file(path, "salt")
     assert synced == [(4, False)] and path.read_text() == "salt"
 
 
@@ -285,7 +286,7 @@ def test_a_file_that_appears_while_it_is_written_is_named_and_stays(tmp_path):
     with pytest.raises(
         UnwritableFileError, match=r"cannot be written \(File exists\): '.*salt\.txt'"
     ):
-        certificate.write_new(tmp_path / "salt.txt", "salt")
+        certificate.write_new_file(tmp_path / "salt.txt", "salt")
     assert (tmp_path / "salt.txt").read_text() == "another"
 
 
@@ -294,7 +295,7 @@ def test_a_certificate_that_is_killed_leaves_no_trace_of_ids(
     nameless, store, tmp_path, monkeypatch
 ):
     """Where a file system has no nameless files, the next certificate of that name removes what is left."""
-    made = certificate.with_ids(deleted(store, IDS[:1]), IDS[:1].tolist(), b"salt", listed=True)
+    made = certificate.add_ids(deleted(store, IDS[:1]), IDS[:1].tolist(), b"salt", list_ids=True)
     if not nameless:
         monkeypatch.delattr(os, "O_TMPFILE")
     if not (child := os.fork()):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import munkey
-from munkey.deploy.model.export import fixed_constants
+from munkey.deploy.model.export import list_fixed_constants
 from munkey.deploy.model.manifest import read_manifest
 from munkey.deploy.predictor import Predictor
 from tests.conftest import unit_rows
@@ -30,7 +30,7 @@ Y = np.arange(60) % 3
 )
 def test_a_certificate_names_the_constants_that_no_deletion_changes(model, constants, tmp_path):
     model.fit(X, Y, save_to=tmp_path / "model")
-    assert fixed_constants(read_manifest(tmp_path / "model")) == constants
+    assert list_fixed_constants(read_manifest(tmp_path / "model")) == constants
     with Predictor.load(tmp_path / "model", writer=True, device="cpu") as used:
         used.forget([3])
         not_claimed = used.certificate().not_claimed

@@ -58,7 +58,7 @@ def test_digests_from_before_rows_came_or_went_are_not_compared(folder):
             model.forget([gone])
 
 
-WORDS = "equals, to the bit, a fit to the rows that are left"
+WORDS = "equals, bit for bit, a fit to the remaining rows"
 
 
 def certified(folder, tamper=None):
@@ -103,7 +103,7 @@ def test_what_answered_is_what_a_fit_to_the_rows_left_gives(folder):
 
 
 def weight(model):
-    biases_or_dual = list(model._model.fitted_model._solved.head.buffers())[1]
+    biases_or_dual = list(model._model.fitted_model._solved_head.head.buffers())[1]
     biases_or_dual.view(-1)[0] += 1e-12
 
 

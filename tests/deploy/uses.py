@@ -20,7 +20,7 @@ from PIL import Image
 
 from munkey import MunkeyClassifier
 from munkey.deploy.http.bodies import RequestLimits
-from munkey.deploy.http.service import application
+from munkey.deploy.http.service import create_app
 from munkey.deploy.model.prediction import softmax
 from munkey.deploy.predictor import Predictor
 from munkey.encoders import embedded
@@ -65,7 +65,7 @@ class Service:
     """The service over a socket, in a thread of this process."""
 
     def __init__(self, predictor: Predictor) -> None:
-        app = application(predictor, {"forget": TOKEN}, RequestLimits())
+        app = create_app(predictor, {"forget": TOKEN}, RequestLimits())
         self._server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
         self._thread = threading.Thread(target=self._server.run)
         self._thread.start()
@@ -483,10 +483,12 @@ class PictureUses(Uses):
         """Its head is one fitted to the keys and labels of the samples that must be there."""
         ids = np.array(sorted(self.samples))
         labels = np.array([self.names.index(self.samples[one].label) for one in ids.tolist()])
-        keys = model._model.encoder.keys(self.stacked([self.samples[one] for one in ids.tolist()]))
+        keys = model._model.encoder.compute_keys(
+            self.stacked([self.samples[one] for one in ids.tolist()])
+        )
         family, settings = added_head(model.manifest.head)
         fitted = family.fitted(Keys(ids, keys), labels, len(self.names), family.checked(settings))
-        head = model._model.head.head()
+        head = model._model.head.solve_head()
         for buffer, expected in zip(head.buffers(), fitted.model.buffers(), strict=True):
             assert buffer.numpy().tobytes() == expected.numpy().tobytes()
         assert model._model.head.digests() == model._model.head.digests(anew=True)

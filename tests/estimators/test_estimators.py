@@ -296,7 +296,7 @@ def test_a_unit_of_an_older_directory_is_found_as_people_type_it(tmp_path):
         model.forget(units="anna k.")
     model.save(tmp_path / "model")
     with munkey.Predictor.load(tmp_path / "model", writer=True) as predictor:
-        rows = predictor._store.view.rows(predictor._store.rows_of([0, 1]))
+        rows = predictor._store.view.take_rows(predictor._store.require_rows([0, 1]))
         predictor._store.add(
             [100, 101], rows.keys, rows.tokens, [0, 0], None, ["Zoe\u0308 ", "8.0"]
         )

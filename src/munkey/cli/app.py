@@ -1,4 +1,4 @@
-"""The command line `munkey`: its commands, its help, and how errors end it."""
+"""The command line `munkey`: its commands, its help, and its exit codes."""
 
 import sys
 from collections.abc import Callable
@@ -12,26 +12,26 @@ import typer.core
 from munkey.cli import check, experiment, explore, find, forget, mlflow, output, use
 
 HELP = """
-Use a trained model in a directory: classify pictures, and forget samples in milliseconds, durably and provably. Run the
-experiments that train one: estimate their cost, look at their results.
+Use a trained model: classify pictures, and forget samples in milliseconds, with proof. Run the experiments that train
+models: estimate their cost, and look at their results.
 
 \b
-  munkey export default/digits/seed0 model      turn a result of the pipeline into a directory
+  munkey export default/digits/seed0 model      export a result of the pipeline as a model
   munkey predict model picture.png --explain    classify a picture, and list the samples behind the answer
-  munkey find model picture.png                 look up the nearest samples, with person and file
+  munkey find model picture.png                 find the nearest samples, with person and file
   munkey forget model --ids 17,42               forget samples, durably once the command returns
-  munkey verify model --published HEAD          recompute the chain; notice a restored backup
-  munkey plan                                   estimate what an experiment costs, before its first job
+  munkey verify model --published HEAD          check the model; detect a restored backup
+  munkey plan                                   estimate the cost of an experiment before it starts
 
 \b
 EXIT CODES
   0  done
-  1  a check failed: of a model, of a certificate, of a purge that found foreign files; a planned job cannot fit
-  2  bad input: unknown ids; a file that is not a picture, a model or a certificate, or is damaged; nothing was changed
-  3  locked: another process writes this model, or a reader is in the way; try again
-  4  the machine refused: disk full, no permission, port taken
-  5  found nothing: a request to forget named no sample that is held, and deleted nothing; other requests are done
-  130  interrupted by Ctrl-C; what was forgotten by then stays forgotten
+  1  a check failed: of a model, a certificate, a purge, a plan or this machine
+  2  bad input, such as unknown ids or a damaged file; nothing was changed
+  3  locked by another process that reads or writes the model; try again
+  4  an error of the machine: disk full, no permission, port in use
+  5  a request to forget matched no sample, so it deleted nothing; other requests are done
+  130  interrupted by Ctrl-C; samples forgotten before that stay forgotten
 """
 USE, CHECK, EXPERIMENT = "Use a model", "Check and maintain a model", "Run experiments"
 
@@ -43,8 +43,8 @@ class CommandsByGroup(typer.core.TyperGroup):
         self, ctx: Any, formatter: Any
     ) -> None:  # the types are click's, of which typer has a private copy
         """Write a section per heading, in the order in which the commands were registered."""
-        listed = [command for command in self.commands.values() if not command.hidden]
-        for heading, commands in groupby(listed, attrgetter("rich_help_panel")):
+        visible_commands = [command for command in self.commands.values() if not command.hidden]
+        for heading, commands in groupby(visible_commands, attrgetter("rich_help_panel")):
             with formatter.section(heading):
                 formatter.write_dl(
                     [(str(command.name), command.get_short_help_str(200)) for command in commands]
@@ -96,15 +96,15 @@ def main() -> None:
     try:
         app()
     except Exception as error:
-        reported: Exception = error
+        user_error: Exception = error
         if isinstance(error, ModuleNotFoundError):
             package = (error.name or "").partition(".")[0]
             if package not in ("", "munkey"):
-                reported = _missing_package(package)
-        code = output.code_of(reported)
+                user_error = _missing_package(package)
+        code = output.get_exit_code(user_error)
         if code is None:
             raise
-        output.print_error(reported, "--json" in sys.argv)
+        output.print_error(user_error, "--json" in sys.argv)
         sys.exit(code)
 
 

@@ -1,4 +1,4 @@
-"""Arguments that several commands share; files of requests; where commands may write."""
+"""Arguments that several commands share, files of requests, and checks of output files."""
 
 import os
 import re
@@ -32,17 +32,17 @@ OnBadPictures = Annotated[
     OnBad,
     typer.Option(
         "--on-bad",
-        help="skip: leave out pictures that cannot be read, and name them.",
+        help="What to do with unreadable pictures. skip: leave them out, and list them.",
         metavar="raise|skip",
     ),
 ]
 Page = Annotated[
-    Path | None, typer.Option("--html", metavar="FILE", help="Write a web page with pictures.")
+    Path | None, typer.Option("--html", metavar="FILE", help="Also write a web page with pictures.")
 ]
 Wait = Annotated[
     float,
     typer.Option(
-        metavar="SECONDS", min=0, help="How long to wait for another process that writes."
+        metavar="SECONDS", min=0, help="Wait so long for another process that writes the model."
     ),
 ]
 Names = list[str] | None
@@ -54,16 +54,18 @@ Units = Annotated[
 ]
 Files = Annotated[
     Names,
-    typer.Option("--files", metavar="PICTURE...", help="Source files, folders, or 'patterns'."),
+    typer.Option(
+        "--files", metavar="PICTURE...", help="Source files, folders, or quoted patterns."
+    ),
 ]
 # A shell turns `--files *` into one option and further arguments.
 MoreFiles = Annotated[Names, typer.Argument(metavar="PICTURE", hidden=True)]
 
 # Characters that begin a formula in a spreadsheet, also in full width; an apostrophe prevents that.
-FORMULAS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20'")
-UNSHOWN = re.compile(rf"{UNSEEN.pattern}|[\t\n]")
-QUOTED = re.compile(r"'((?:[^\\]|\\\\|\\u[0-9a-f]{4})*)", re.DOTALL)
-ESCAPED = re.compile(r"\\u([0-9a-f]{4})|\\\\")
+FORMULA_STARTS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20'")
+INVISIBLE = re.compile(rf"{UNSEEN.pattern}|[\t\n]")
+QUOTED_CELL = re.compile(r"'((?:[^\\]|\\\\|\\u[0-9a-f]{4})*)", re.DOTALL)
+ESCAPED_CHARACTER = re.compile(r"\\u([0-9a-f]{4})|\\\\")
 
 COLUMNS = {
     "id": "ids", "file": "files", "class": "labels", "label": "labels", "unit": "units", "request": "request",
@@ -71,7 +73,7 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def model(
+def open_model(
     directory: Path, *, writer: bool = False, wait: float = 0
 ) -> "AbstractContextManager[Predictor]":
     """Open a model. wait: seconds to wait for another process that writes it."""
@@ -80,8 +82,8 @@ def model(
     return Predictor.load(directory, writer=writer, wait=wait)
 
 
-def named_files(files: Names, more: Names) -> list[str]:
-    """The files after `--files`. Raises ValueError for arguments without `--files`."""
+def join_files(files: Names, more: Names) -> list[str]:
+    """Return the files after `--files`. Raises ValueError for arguments without `--files`."""
     if more and not files:
         raise ValueError(
             f"{more[0]!r}: unexpected argument. Write --files before the names of source files"
@@ -89,8 +91,8 @@ def named_files(files: Names, more: Names) -> list[str]:
     return [*(files or []), *(more or [])]
 
 
-def ids_in(where: str, text: str) -> list[int]:
-    """Ids, separated by commas or white space. Else ValueError, which says `where` they were."""
+def parse_ids(where: str, text: str) -> list[int]:
+    """Parse ids, separated by commas or white space. A ValueError says `where` they were."""
     if not text.strip(" ,\n\t\r"):
         raise ValueError(f"{where}: no ids; write whole numbers from 0, e.g. 1,2,3")
     words = re.split(r"[\s,]+", text.strip(" ,\n\t\r"))
@@ -102,8 +104,8 @@ def ids_in(where: str, text: str) -> list[int]:
     return list(map(int, words))
 
 
-def list_in(file: Path, kind: str) -> list[str]:
-    """A list of ids or files: the lines of a text file, or a column of a CSV file.
+def read_list(file: Path, kind: str) -> list[str]:
+    """Read a list of ids or files: the lines of a text file, or a column of a CSV file.
 
     file: `-` is standard input; kind: a value of COLUMNS. Raises ValueError if the file is not UTF-8,
     or not valid as CSV.
@@ -112,15 +114,15 @@ def list_in(file: Path, kind: str) -> list[str]:
     from munkey.data.intake.csv_tables import parse_table
 
     text = read_user_text(file)
-    if kind not in _kinds_of_header(file, text.partition("\n")[0]):
+    if kind not in _parse_header(file, text.partition("\n")[0]):
         return text.splitlines()
     table = parse_table(file, text, strip=False)
     column = [COLUMNS.get(name, "") for name in table.names].index(kind)
-    return [name_in(cells[column]) for _, cells in table.lines]
+    return [decode_cell(cells[column]) for _, cells in table.lines]
 
 
-def _kinds_of_header(file: Path, line: str) -> list[str]:
-    """The kinds of columns in the first line of a file; empty if it is not a header."""
+def _parse_header(file: Path, line: str) -> list[str]:
+    """Return the kinds of columns in the first line of a file; none if it is not a header."""
     from munkey.data.intake.csv_tables import TableError, parse_table
 
     try:
@@ -130,10 +132,10 @@ def _kinds_of_header(file: Path, line: str) -> list[str]:
     return [COLUMNS.get(name, "") for name in names]
 
 
-def requests_in(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
-    """The lines of a CSV file by the number of their request, None without such a column.
+def read_requests(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
+    """Read the lines of a CSV file, by request number; None without a column of numbers.
 
-    file: `-` is standard input; with nothing but a header it has no requests. Raises ValueError that
+    file: `-` is standard input. A file with only a header has no requests. Raises ValueError that
     names the invalid line or column.
     """
     from munkey.data.intake.csv_tables import read_table
@@ -149,7 +151,7 @@ def requests_in(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
     requests: dict[str | None, list[dict[str, list[Any]]]] = {}
     for number, cells in table.lines:
         where = f"{file}, line {number}"
-        request, line = _read_line(where, kinds, cells)
+        request, line = _parse_line(where, kinds, cells)
         if request is None and "request" in kinds:
             raise ValueError(f"{where}: no request number")
         if not line:
@@ -158,10 +160,10 @@ def requests_in(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
     return requests
 
 
-def _read_line(
+def _parse_line(
     where: str, kinds: list[str], cells: Sequence[str]
 ) -> tuple[str | None, dict[str, list[Any]]]:
-    """The request's number in a line of a CSV file, and the names of samples by their kind."""
+    """Return the request number in a line of a CSV file, and the names of samples by kind."""
     request = None
     line: dict[str, list[Any]] = {}
     for kind, cell in zip(kinds, cells, strict=True):
@@ -170,9 +172,9 @@ def _read_line(
         if kind == "request":
             request = cell.strip()
         elif kind == "ids":
-            line[kind] = ids_in(where, cell)
+            line[kind] = parse_ids(where, cell)
         elif kind == "units":
-            unit = unit_in(cell)
+            unit = decode_unit(cell)
             if unit is not None:
                 line[kind] = [unit]
             elif "labels" in kinds and cells[kinds.index("labels")].strip():
@@ -181,44 +183,51 @@ def _read_line(
                     f"{where}: {cell.strip()!r} names no unit; leave the cell empty to name the whole class"
                 )
         else:
-            line[kind] = [name_in(cell)]
+            line[kind] = [decode_cell(cell)]
     return request, line
 
 
-def unit_in(cell: str) -> str | None:
-    """The unit in a cell; None for a missing value such as NA.
+def decode_unit(cell: str) -> str | None:
+    """Return the unit in a cell; None for a missing value such as NA. 7.0 becomes 7.
 
-    Blanks stay, since an older memory may have names with them; 7.0 is 7.
+    Blanks stay, since names in an older memory may have them.
     """
     from munkey.data.intake.unit_names import unit_name
 
     name = unit_name(cell)
     if name is None or name.isdecimal():
         return name
-    return name_in(cell)
+    return decode_cell(cell)
 
 
-def cell_of(name: str) -> str:
-    """A name as a cell that is safe to open in a spreadsheet, and that `name_in` reads back.
+def encode_cell(name: str) -> str:
+    """Turn a name into a cell that is safe in a spreadsheet. `decode_cell` reads it back.
 
-    If the name looks like a formula, or has invisible characters, the cell begins with an apostrophe.
-    Backslashes are then doubled, and invisible characters are \\u and four hexadecimal digits.
+    If the name looks like a formula or has invisible characters, the cell begins with an apostrophe.
+    Backslashes are then doubled, and invisible characters become \\u and four hexadecimal digits.
     """
-    if name[:1] in FORMULAS or UNSHOWN.search(name) or name_in(name) != name:
-        return "'" + UNSHOWN.sub(lambda one: f"\\u{ord(one[0]):04x}", name.replace("\\", "\\\\"))
+    if name[:1] in FORMULA_STARTS or INVISIBLE.search(name) or decode_cell(name) != name:
+        return "'" + INVISIBLE.sub(
+            lambda character: f"\\u{ord(character[0]):04x}", name.replace("\\", "\\\\")
+        )
     return name
 
 
-def name_in(cell: str) -> str:
-    """The name in a cell: its text, decoded if `cell_of` has encoded it."""
-    quoted = QUOTED.fullmatch(cell)
-    if quoted is None or not (quoted[1][:1] in FORMULAS or "\\" in quoted[1]):
+def decode_cell(cell: str) -> str:
+    """Return the name in a cell. `encode_cell` may have encoded it."""
+    match = QUOTED_CELL.fullmatch(cell)
+    if match is None or not (match[1][:1] in FORMULA_STARTS or "\\" in match[1]):
         return cell
-    return ESCAPED.sub(lambda one: chr(int(one[1], 16)) if one[1] else "\\", quoted[1])
+    return ESCAPED_CHARACTER.sub(_decode_escape, match[1])
 
 
-def salt_of(salt: str | None, file: Path | None) -> bytes:
-    """The salt in a hexadecimal text or a file; empty without either. Else ValueError."""
+def _decode_escape(match: re.Match[str]) -> str:
+    """The character behind `\\u` and four digits, or behind two backslashes."""
+    return chr(int(match[1], 16)) if match[1] else "\\"
+
+
+def read_salt(salt: str | None, file: Path | None) -> bytes:
+    """Return the salt from a hexadecimal text or a file; empty without either."""
     from munkey.core.files import read_user_text
 
     if file:
@@ -234,8 +243,8 @@ def salt_of(salt: str | None, file: Path | None) -> bytes:
     return bytes.fromhex(text)
 
 
-def require_outside(directory: Path, file: Path) -> None:
-    """Raise ValueError for a folder, or a file in the model's directory."""
+def require_outside_model(directory: Path, file: Path) -> None:
+    """Raise ValueError if the file is a folder, or lies in the model's directory."""
     if file.is_dir():
         raise ValueError(
             f"{file}: is a folder; give the name of a file in it, outside the model's directory"
@@ -246,16 +255,16 @@ def require_outside(directory: Path, file: Path) -> None:
         )
 
 
-def require_page(directory: Path, file: Path | None) -> None:
-    """Raise ValueError for a file that is not a page of ours, which we may overwrite."""
-    from munkey.deploy.model.explain import is_page
+def require_explanation_page(directory: Path, file: Path | None) -> None:
+    """Raise ValueError if the file exists and `predict` or `find` did not write it."""
+    from munkey.deploy.model.explain import is_explanation_page
 
     if file is None:
         return
-    require_outside(directory, file)
-    if file.exists() and not (file.is_file() and is_page(file)):
+    require_outside_model(directory, file)
+    if file.exists() and not (file.is_file() and is_explanation_page(file)):
         raise ValueError(
-            f"{file}: exists and was not written by this command, so it is not overwritten; choose a new name"
+            f"{file}: exists, and this command did not write it, so it is not overwritten; choose a new name"
         )
 
 
@@ -263,7 +272,7 @@ def require_certificates(
     directory: Path, files: Collection[Path], salt_files: Collection[Path] = ()
 ) -> None:
     """Raise ValueError unless certificates, pages and salts can be written, each to its own file."""
-    from munkey.deploy.certificate import page_of
+    from munkey.deploy.certificate import get_page_path
 
     for file in salt_files:
         if os.path.lexists(file):
@@ -271,14 +280,14 @@ def require_certificates(
                 f"{file}: exists already, and each certificate needs a salt of its own; choose a new name"
             )
     for file in (*files, *salt_files):
-        require_outside(directory, file)
-        above = next(folder for folder in file.absolute().parents if os.path.lexists(folder))
-        if not above.is_dir():
+        require_outside_model(directory, file)
+        parent = next(folder for folder in file.absolute().parents if os.path.lexists(folder))
+        if not parent.is_dir():
             raise ValueError(
-                f"{file}: cannot be written, since {above} is not a folder; choose another place"
+                f"{file}: cannot be written, since {parent} is not a folder; choose another place"
             )
-    written = [*files, *map(page_of, files), *salt_files]
-    if len(set(written)) < len(written):
+    paths = [*files, *map(get_page_path, files), *salt_files]
+    if len(set(paths)) < len(paths):
         raise ValueError(
             "each certificate and salt needs a file of its own: put {request} into its name"
         )

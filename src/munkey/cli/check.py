@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from munkey.cli import arguments
-from munkey.cli.output import NotVerifiedError, say, spinner, table
+from munkey.cli.output import NotVerifiedError, format_table, print_result, show_spinner
 from munkey.core.console import pluralize
 
 
@@ -21,29 +21,29 @@ def list_(
     units: arguments.Units = None,
     ids: arguments.Ids = None,
     no_unit: Annotated[
-        bool, typer.Option("--no-unit", help="The samples that belong to no unit.")
+        bool, typer.Option("--no-unit", help="Samples that belong to no unit.")
     ] = False,
     as_csv: Annotated[
-        bool, typer.Option("--csv", help="Print CSV, which `forget --csv` takes.")
+        bool, typer.Option("--csv", help="Print CSV for `munkey forget --csv`.")
     ] = False,
     as_json: arguments.AsJson = False,
 ) -> None:
-    """List the samples in the memory: id, class, source file, unit, and when each was added.
+    """List the samples in the memory, with id, class, source file, unit and date.
 
     \b
     munkey list model --class cat
     munkey list model --files 'pets/1*.png' --unit 'Anna K.' --csv
     munkey list model --no-unit
 
-    Lists samples that pass every filter; a filter with several values passes any of them.
+    Lists the samples that match all filters. A filter with several values matches any of them.
     """
     from munkey.deploy import json_answers
     from munkey.deploy.errors import UnknownNamesError
 
     id_filter = None
     if ids is not None:
-        id_filter = set(arguments.ids_in("--ids", ids))
-    with arguments.model(directory) as predictor:
+        id_filter = set(arguments.parse_ids("--ids", ids))
+    with arguments.open_model(directory) as predictor:
         unknown = sorted((id_filter or set()).difference(predictor.ids.tolist()))
         if unknown:
             raise UnknownNamesError([str(number) for number in unknown])
@@ -51,42 +51,46 @@ def list_(
         if no_unit:
             unit_filter.append(None)
         rows = predictor.rows(
-            labels=classes or [], units=unit_filter, files=arguments.named_files(files, more)
+            labels=classes or [], units=unit_filter, files=arguments.join_files(files, more)
         )
-        samples = json_answers.samples(
+        samples = json_answers.format_samples(
             row for row in rows if id_filter is None or row.id in id_filter
         )
     lines = [["id", "class", "file", "unit", "added"]]
     lines += [list(sample.values()) for sample in samples]
-    text = _as_csv(lines) if as_csv else f"{table(lines)}\n{pluralize(len(samples), 'sample')}"
-    say(text, {"samples": samples}, as_json)
+    if as_csv:
+        text = _format_csv(lines)
+    else:
+        text = f"{format_table(lines)}\n{pluralize(len(samples), 'sample')}"
+    print_result(text, {"samples": samples}, as_json)
 
 
-def _as_csv(lines: Sequence[Sequence[object]]) -> str:
+def _format_csv(lines: Sequence[Sequence[object]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for line in lines:
         writer.writerow(
-            [arguments.cell_of(cell) if isinstance(cell, str) else cell for cell in line]
+            [arguments.encode_cell(cell) if isinstance(cell, str) else cell for cell in line]
         )
     return text.getvalue().rstrip("\n")
 
 
 def log(directory: arguments.Directory, as_json: arguments.AsJson = False) -> None:
-    """List the deletions so far: numbers in the chain, time, request, number of samples, head.
+    """List all deletions: numbers in the chain, time, request, number of samples, head.
 
     \b
     munkey log model --json
     """
     from munkey.deploy import json_answers
 
-    with arguments.model(directory) as predictor:
-        entries = json_answers.log(predictor.log())
+    with arguments.open_model(directory) as predictor:
+        entries = json_answers.format_log(predictor.log())
     columns = ["first", "last", "when", "request", "deleted", "head"]
     lines = [columns]
     for entry in entries:
         lines.append([entry[name] for name in columns])
-    say(table(lines) if entries else "no deletion so far", {"log": entries}, as_json)
+    text = format_table(lines) if entries else "no deletion so far"
+    print_result(text, {"log": entries}, as_json)
 
 
 def inspect(directory: arguments.Directory, as_json: arguments.AsJson = False) -> None:
@@ -95,7 +99,7 @@ def inspect(directory: arguments.Directory, as_json: arguments.AsJson = False) -
     \b
     munkey inspect model
     """
-    with arguments.model(directory) as predictor:
+    with arguments.open_model(directory) as predictor:
         manifest = predictor.manifest
         summary = predictor.summary()
         facts: dict[str, object] = {
@@ -116,13 +120,13 @@ def inspect(directory: arguments.Directory, as_json: arguments.AsJson = False) -
         facts["inference"] = manifest.inference.model_dump()
     if manifest.provenance:
         facts["provenance"] = manifest.provenance.model_dump()
-    lines = [f"{name}: {_as_text(value)}" for name, value in facts.items()]
-    say("\n".join(lines), facts, as_json)
+    lines = [f"{name}: {_format_value(value)}" for name, value in facts.items()]
+    print_result("\n".join(lines), facts, as_json)
 
 
-def _as_text(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_as_text(part)}" for name, part in value.items())
+        return ", ".join(f"{name} {_format_value(part)}" for name, part in value.items())
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return str(value)
@@ -134,48 +138,48 @@ def verify(
         str | None,
         typer.Option(
             metavar="HEAD",
-            help="A head that `forget` printed, all 64 digits: it must be in the chain.",
+            help="A head that `forget` printed (64 digits). The chain must contain it.",
         ),
     ] = None,
     as_json: arguments.AsJson = False,
 ) -> None:
-    """Recompute the chain of deletions; check every row and all checksums.
+    """Check the chain of deletions, every row, and all checksums.
 
     \b
     munkey verify model
     munkey verify model --published HEAD
 
-    Exits with 1 if a check fails, and with 2 if the model is too damaged to be opened.
+    Exits with 1 if a check fails, and with 2 if the model is too damaged to open.
     """
     from munkey.deploy import json_answers
 
-    with arguments.model(directory) as predictor:
-        with spinner("verifying"):
+    with arguments.open_model(directory) as predictor:
+        with show_spinner("verifying"):
             report = predictor.verify(published)
         if not report.sound:
             raise NotVerifiedError(str(report))
-    say(str(report), json_answers.verification(report), as_json)
+    print_result(str(report), json_answers.format_report(report), as_json)
 
 
 def purge(
     directory: arguments.Directory, wait: arguments.Wait = 0, as_json: arguments.AsJson = False
 ) -> None:
-    """Remove the last bytes of forgotten samples from the files of the directory.
+    """Erase the last traces of forgotten samples from the model's files.
 
     \b
     munkey purge model
 
-    Exits with 1 if the directory has files that are not the model's: they stay, and may contain forgotten samples.
+    Exits with 1 if the directory has foreign files. They are not changed, and may contain forgotten samples.
     """
-    with arguments.model(directory, writer=True, wait=wait) as predictor:
-        with spinner("purging"):
+    with arguments.open_model(directory, writer=True, wait=wait) as predictor:
+        with show_spinner("purging"):
             foreign = predictor.purge()
-        _require_nothing_foreign(directory, foreign)
+        _require_no_foreign_files(directory, foreign)
         text = "purged: no file of the directory contains a byte of a forgotten sample"
-        say(text, predictor.summary() | {"foreign": foreign}, as_json)
+        print_result(text, predictor.summary() | {"foreign": foreign}, as_json)
 
 
-def _require_nothing_foreign(directory: Path, foreign: Sequence[str]) -> None:
+def _require_no_foreign_files(directory: Path, foreign: Sequence[str]) -> None:
     """Raise NotVerifiedError if the directory has files that are not the model's."""
     if foreign:
         raise NotVerifiedError(
@@ -188,28 +192,28 @@ def _require_nothing_foreign(directory: Path, foreign: Sequence[str]) -> None:
 def compact(
     directory: arguments.Directory, wait: arguments.Wait = 0, as_json: arguments.AsJson = False
 ) -> None:
-    """Purge, and free the space of forgotten samples.
+    """Purge, and free the disk space of forgotten samples.
 
     \b
     munkey compact model
     """
-    with arguments.model(directory, writer=True, wait=wait) as predictor:
-        with spinner("compacting"):
+    with arguments.open_model(directory, writer=True, wait=wait) as predictor:
+        with show_spinner("compacting"):
             foreign = predictor.compact()
         summary = predictor.summary()
-        _require_nothing_foreign(directory, foreign)
+        _require_no_foreign_files(directory, foreign)
     text = f"compacted: {pluralize(summary['samples'], 'sample')}, {summary['bytes']:,} bytes"
-    say(text, summary, as_json)
+    print_result(text, summary, as_json)
 
 
 def certificate(
     directory: arguments.Directory,
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The certificate, JSON.", show_default=False)
+        Path, typer.Argument(metavar="FILE", help="The certificate (JSON).", show_default=False)
     ],
     check: Annotated[
         bool,
-        typer.Option("--check", help="Check a certificate: look up its deletion in the chain."),
+        typer.Option("--check", help="Check a certificate instead."),
     ] = False,
     deletion: Annotated[
         int | None,
@@ -220,10 +224,10 @@ def certificate(
     ] = None,
     ids: arguments.Ids = None,
     salt: Annotated[
-        str | None, typer.Option(metavar="HEX", help="The salt that `forget` printed for the ids.")
+        str | None, typer.Option(metavar="HEX", help="The salt that `forget` printed.")
     ] = None,
     salt_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A file with this salt.")
+        Path | None, typer.Option(metavar="FILE", help="A file with the salt.")
     ] = None,
     as_json: arguments.AsJson = False,
 ) -> None:
@@ -234,10 +238,11 @@ def certificate(
     munkey certificate model receipt.json --check
     munkey certificate model receipt.json --check --ids 17,42 --salt 0f3c…
 
-    Ids and salt prove that the certificate was written for these samples. That they were the deleted ones is the word
-    of its writer, since the chain contains no ids. The check fails if the memory still has one of them.
+    With ids and salt, the check also shows that the certificate was written for these samples, and fails if the memory
+    still has one of them. It cannot show that they are the deleted samples: the chain contains no ids.
 
-    A check exits with 1 if the memory contradicts the certificate, and with 2 if the file is not one or was changed.
+    A check exits with 1 if the memory contradicts the certificate, and with 2 if the file is not a certificate or was
+    changed.
     """
     from munkey.deploy import certificate as certificates
 
@@ -247,13 +252,13 @@ def certificate(
         )
     if (ids is None) != (salt is None and salt_file is None):
         raise ValueError("--ids and --salt go together: a certificate holds one hash of both")
-    secret = arguments.salt_of(salt, salt_file)
+    secret = arguments.read_salt(salt, salt_file)
     numbers = None
     if ids is not None:
-        numbers = arguments.ids_in("--ids", ids)
+        numbers = arguments.parse_ids("--ids", ids)
     if not check:
         arguments.require_certificates(directory, [file])
-    with arguments.model(directory) as predictor:
+    with arguments.open_model(directory) as predictor:
         if not check:
             document = predictor.certificate(deletion, request)
             if numbers is not None:
@@ -263,28 +268,28 @@ def certificate(
                         f"--ids: {len(set(numbers))} ids, {len(present)} of them in the memory, cannot be"
                         f" the deletion's {pluralize(document.rows, 'sample')}"
                     )
-                document = certificates.with_ids(document, numbers, secret, later=True)
+                document = certificates.add_ids(document, numbers, secret, added_later=True)
             page = certificates.write_certificate(document, file)
             text = f"{file}: {pluralize(document.rows, 'sample')} deleted on {document.deleted}; readable page: {page}"
-            say(text, document.model_dump(mode="json"), as_json)
+            print_result(text, document.model_dump(mode="json"), as_json)
             return
         document = certificates.read_certificate(file)
         exact = predictor.digests(anew=True) if document.exact else None
         faults = predictor.certificate_faults(document, numbers, secret, exact)
     if faults:
         raise NotVerifiedError(f"{file}: NOT VERIFIED: {'; '.join(faults)}")
-    confirmed = f"the deletion of {pluralize(document.rows, 'sample')} on {document.deleted}, between the same heads"
-    unconfirmed = certificates.unconfirmed_fields(document, exact)
-    if document.exact and "exact" not in unconfirmed:
-        confirmed += "; the model equals, to the bit, a fit to the rows that are left"
+    confirmation = f"the deletion of {pluralize(document.rows, 'sample')} on {document.deleted}, between the same heads"
+    unconfirmed_fields = certificates.list_unconfirmed_fields(document, exact)
+    if document.exact and "exact" not in unconfirmed_fields:
+        confirmation += "; the model equals, bit for bit, a fit to the remaining rows"
     if numbers is not None:
-        confirmed += "; its hash is that of these ids and this salt, as its writer chose them"
-    doubts = ", ".join(unconfirmed.values())
-    text = f"{file}: verified: the chain holds {confirmed}; the chain cannot confirm: {doubts}"
+        confirmation += "; its hash is that of these ids and this salt, as its writer chose them"
+    doubts = ", ".join(unconfirmed_fields.values())
+    text = f"{file}: verified: the chain holds {confirmation}; the chain cannot confirm: {doubts}"
     facts = {
         "sound": True,
         "said": text,
-        "unconfirmed": list(unconfirmed),
+        "unconfirmed": list(unconfirmed_fields),
         "certificate": document.model_dump(mode="json"),
     }
-    say(text, facts, as_json)
+    print_result(text, facts, as_json)

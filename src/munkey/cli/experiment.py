@@ -1,4 +1,4 @@
-"""The commands about experiments: estimate costs, run a job, check the machine, compare and search results."""
+"""The commands about experiments: estimate costs, run a job, check the machine, compare results."""
 
 import os
 import shlex
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from munkey.experiment.plan.plan import Plan
 
 OVERLAYS = typer.Argument(
-    metavar="OVERLAY", help="Files that change params.yaml, e.g. presets.", show_default=False
+    metavar="OVERLAY", help="Files that override params.yaml, e.g. presets.", show_default=False
 )
 
 
-def plan_of(overlays: list[Path]) -> "Plan":
+def load_plan(overlays: list[Path]) -> "Plan":
     """The plan of params.yaml with these overlays. Raises ParamsError, a ValueError."""
     from munkey.core.files import CONFIGFILES
     from munkey.experiment.params.load import load, read_params
@@ -36,13 +36,13 @@ def plan(
     overlays: Annotated[list[Path] | None, OVERLAYS] = None,
     target: Annotated[
         Literal["run", "audits", "scenarios", "paper"],
-        typer.Option(help="`make run`; or that, and `make` with this target."),
+        typer.Option(help="What to estimate: `make run` alone, or with this target."),
     ] = "run",
     machine: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="The machine of benchmarks/results/speed-NAME.json; default: this one.",
+            help="A machine measured in benchmarks/results/speed-NAME.json. Default: this one.",
         ),
     ] = None,
     tflops: Annotated[
@@ -50,45 +50,46 @@ def plan(
         typer.Option(
             metavar="N",
             min=1e-3,
-            help="Instead: N * 10^12 sustained operations per second and GPU.",
+            help="Assume N * 10^12 operations per second and GPU instead.",
         ),
     ] = None,
     gpus: Annotated[
         str,
         typer.Option(
-            metavar="1,8,64", help="Numbers of GPUs (or of machines without one) to estimate for."
+            metavar="1,8,64",
+            help="How many GPUs, or machines without a GPU. Several numbers: one estimate each.",
         ),
     ] = "1",
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON: seconds, bytes, operations.")
+        bool, typer.Option("--json", help="Print JSON, in seconds, bytes and operations.")
     ] = False,
 ) -> None:
-    """Estimate an experiment's cost before its first job: trainings, steps, operations, hours, disk.
+    """Estimate the cost of an experiment: trainings, steps, operations, hours, disk space.
 
     \b
     munkey plan                                   params.yaml on this machine
     munkey plan workflow/presets/paper.yaml --target paper --tflops 60 --gpus 1,8,64
     munkey plan --json | jq .hours
 
-    Run it in the project's folder: it reads the parameter files and starts nothing. It exits with 1 if a data set
-    cannot be counted yet. Your own pictures need not be prepared.
+    Run it in the project's folder. It only reads the parameter files, and starts no job. Pictures of your own are
+    counted without preparing them. It exits with 1 if the size of a data set is not known yet.
     """
     from munkey.experiment.cost import estimate, machines
 
     counts = [int(word) if word.strip().isdecimal() else 0 for word in gpus.split(",")]
     if min(counts) < 1:
         raise ValueError(f"--gpus {gpus}: write numbers of GPUs, separated by commas, e.g. 1,8,64")
-    planned = plan_of(overlays or [])
+    experiment_plan = load_plan(overlays or [])
     computer = machines.machine(machine, tflops)
-    costs = estimate.estimate(planned, target, computer, counts)
-    name = planned.params.name
+    costs = estimate.estimate(experiment_plan, target, computer, counts)
+    name = experiment_plan.params.name
     text = "\n".join(estimate.lines(costs, computer, name))
-    output.say(text, {"name": name, **_as_json(costs, computer)}, as_json)
+    output.print_result(text, {"name": name, **_to_json(costs, computer)}, as_json)
     if costs.uncounted:
         raise typer.Exit(output.FAILED)
 
 
-def _as_json(costs: "CostEstimate", computer: "Machine") -> dict[str, object]:
+def _to_json(costs: "CostEstimate", computer: "Machine") -> dict[str, object]:
     """The estimate as JSON. seconds: of all jobs of a kind, one after the other; disk: bytes."""
     work = []
     for index, kind in enumerate(costs.work):
@@ -115,21 +116,21 @@ def _as_json(costs: "CostEstimate", computer: "Machine") -> dict[str, object]:
 
 def job(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A result, present or not.", show_default=False)
+        Path, typer.Argument(metavar="FILE", help="The result to make.", show_default=False)
     ],
     overlays: Annotated[list[Path] | None, OVERLAYS] = None,
     pdb: Annotated[
         bool, typer.Option("--pdb", help="Start the debugger if the job fails.")
     ] = False,
 ) -> None:
-    """Make one result, even if it exists, by running its job in this terminal: its output is shown here, not logged.
+    """Run the job of one result in this terminal, with its output, even if the result exists.
 
     \b
     munkey job results/default/forget/digits/seed0/rate0.1.csv
     munkey job results/cifar10-small/tables/main.md workflow/presets/cifar10-small.yaml --pdb
 
-    A breakpoint() in the job's function (src/munkey/jobs), or in code that it calls, prompts here. Missing inputs of
-    the job are made first. A job that fails leaves no results, as in every run.
+    breakpoint() works in the job's function (src/munkey/jobs) and in all code that it calls. Missing inputs of the job
+    are made first. A failed job leaves no results.
     """
     from munkey.experiment.run.fork_server import SWITCH
     from munkey.experiment.run.job import IN_TERMINAL, POST_MORTEM
@@ -156,47 +157,49 @@ def job(
 
 def preflight(
     overlays: Annotated[list[Path], OVERLAYS],
-    gpus: Annotated[int, typer.Option(min=1, help="Number of jobs that use a GPU at once.")] = 1,
+    gpus: Annotated[int, typer.Option(min=1, help="How many jobs use a GPU at once.")] = 1,
 ) -> None:
-    """Check whether this machine is ready for the paper's experiment (GPU, downloads, disk), and estimate its time.
+    """Check that this machine can run the paper's experiment (GPU, downloads, disk), and estimate the time.
 
     \b
     munkey preflight workflow/presets/paper.yaml
 
-    If something is missing, it says what to do about it and exits with 1. `make reproduce` runs it first.
+    If something is missing, it says what to do, and exits with 1. `make reproduce` runs it first.
     """
     from munkey.experiment.cost import estimate, machines
     from munkey.experiment.cost.preflight import obstacles
 
-    planned = plan_of(overlays)
+    experiment_plan = load_plan(overlays)
     computer = machines.machine()
-    costs = estimate.estimate(planned, "paper", computer, [gpus])
-    print(estimate.heading(computer, planned.params.name))
+    costs = estimate.estimate(experiment_plan, "paper", computer, [gpus])
+    print(estimate.heading(computer, experiment_plan.params.name))
     print(*estimate.totals(costs, computer), sep="\n", flush=True)
-    faults = [f"- {fault}" for fault in obstacles(planned, costs)]
+    faults = [f"- {fault}" for fault in obstacles(experiment_plan, costs)]
     if faults:
         raise output.NotVerifiedError("\n".join(["this machine is not ready:", *faults]))
     print("This machine is ready.")
 
 
 def compare_paper(overlays: Annotated[list[Path], OVERLAYS]) -> None:
-    """Show our results of the paper's experiment next to the paper's numbers, table by table.
+    """Compare our results with the paper's numbers, table by table.
 
     \b
     munkey compare-paper workflow/presets/paper.yaml
 
-    It reads the results of `make paper` with these overlays. `make reproduce` ends with it.
+    It reads the results of `make paper` with the same overlays. `make reproduce` runs it last.
     """
     from munkey.core.paths import fill
     from munkey.experiment.plan.exhibits import Exhibits
     from munkey.report.tables import paper
     from munkey.report.tables.markup import render
 
-    planned = plan_of(overlays)
-    seeds = len(planned.params.seeds)
+    experiment_plan = load_plan(overlays)
+    seeds = len(experiment_plan.params.seeds)
     try:
-        ours_and_theirs = paper.read(fill(planned.layout.table, table="paper", ending="csv"))
-        statements = list(paper.statements(Exhibits(planned).compared, seeds))
+        ours_and_theirs = paper.read(
+            fill(experiment_plan.layout.table, table="paper", ending="csv")
+        )
+        statements = list(paper.statements(Exhibits(experiment_plan).compared, seeds))
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"{error.filename} is missing: `make paper` with the same overlays makes it"
@@ -217,29 +220,25 @@ def compare_paper(overlays: Annotated[list[Path], OVERLAYS]) -> None:
 def search_summary(
     folder: Annotated[
         Path,
-        typer.Argument(
-            metavar="FOLDER", help="The folder of a data set's searches.", show_default=False
-        ),
+        typer.Argument(metavar="FOLDER", help="A folder of searches.", show_default=False),
     ],
     drop: Annotated[
         float,
         typer.Option(
-            help="Points of validation accuracy that a setting may lose: `search_drop` in params.yaml."
+            help="Largest allowed loss of validation accuracy, in points; `search_drop` in params.yaml."
         ),
     ] = 5.0,
     by_audit: Annotated[
         bool,
-        typer.Option(
-            help="Rank by the residual share of the search's audit instead of the validation gap."
-        ),
+        typer.Option(help="Rank by the audited residual share instead of the validation gap."),
     ] = False,
 ) -> None:
-    """List every setting that a search tried, by method, the best over all seeds and rates first.
+    """Rank the settings that a search tried for each method, over all seeds and rates.
 
     \b
     munkey search-summary results/default/search/digits
 
-    For each setting: its mean validation gap, and its largest loss of validation accuracy.
+    Shows the mean validation gap and the largest loss of validation accuracy of each setting.
     """
     from munkey.audits import read_evidence
     from munkey.evaluation.search import report
@@ -253,19 +252,17 @@ def search_fitted(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="A prepared data set.", show_default=False)
     ],
-    keys: Annotated[
-        Path | None, typer.Option(help="Its keys, if several encoders made some.")
-    ] = None,
+    keys: Annotated[Path | None, typer.Option(help="Its keys, if there are several.")] = None,
     count: Annotated[
-        int, typer.Option(min=1, help="Number of settings to show for each family.")
+        int, typer.Option(min=1, help="How many settings to show for each family.")
     ] = 3,
 ) -> None:
-    """Search the settings `knn`, `lda`, `ncm` of params.yaml on the validation samples.
+    """Search settings for KNN, LDA and NCM on the validation samples.
 
     \b
     munkey search-fitted results/default/data/digits
 
-    Prints the settings with the highest log-likelihood first, and changes nothing.
+    Prints the settings with the highest log-likelihood first. params.yaml is not changed.
     """
     from munkey.evaluation.fitted_search import lines, search
     from munkey.models.family import FAMILIES, FittedFamily
@@ -286,14 +283,10 @@ def search_fitted(
 
 
 def save_backbone(
-    system: Annotated[
-        Path, typer.Argument(help="The system.safetensors of a trained ViT, e.g. original-t's.")
-    ],
-    folder: Annotated[
-        Path, typer.Argument(help="A folder for timm's files; in params.yaml, end it with a slash.")
-    ],
+    system: Annotated[Path, typer.Argument(help="system.safetensors of a trained ViT.")],
+    folder: Annotated[Path, typer.Argument(help="The folder to write.")],
 ) -> None:
-    """Save a trained ViT in timm's format, to fine-tune it on other data: `network: pretrained`.
+    """Save a trained ViT in timm's format, to fine-tune it on other data.
 
     \b
     munkey save-backbone results/pretraining/models/cifar-10/seed0/full/original-t/system.safetensors cache/backbone
@@ -307,14 +300,14 @@ def save_backbone(
 
 
 def external_state(file: Path) -> None:
-    """Write the state of the data files and encoder weights that params.yaml names, as JSON, for DVC."""
+    """Write the state of data files and encoder weights as JSON, for DVC."""
     from munkey.core.files import write_json
 
-    write_json(file, plan_of([]).external_state)
+    write_json(file, load_plan([]).external_state)
 
 
 def check_files(overlays: Annotated[list[Path], OVERLAYS]) -> None:
-    """Refuse invalid parameter files, by file and line, for the Makefile."""
+    """Check parameter files, for the Makefile. Errors name file and line."""
     from munkey.experiment.params.load import read_params
 
     read_params(overlays)

@@ -1,4 +1,4 @@
-"""`munkey explore`: a page on which the samples of a saved model are looked at."""
+"""The command `munkey explore`: writes a page that shows the samples of a model."""
 
 import sys
 from contextlib import redirect_stdout
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from munkey.cli.arguments import AsJson, Directory, model, require_outside
-from munkey.cli.output import say, spinner
+from munkey.cli.arguments import AsJson, Directory, open_model, require_outside_model
+from munkey.cli.output import print_result, show_spinner
 from munkey.core.console import pluralize, warn
 
 if TYPE_CHECKING:
     import numpy as np
 
-GENERATOR = b'content="munkey explore"'  # by which a page is known as one of ours
+GENERATOR = b'content="munkey explore"'  # marks a page that this command wrote
 
 
 def explore(
@@ -23,23 +23,23 @@ def explore(
         Path, typer.Option("--html", metavar="FILE", help="Where to write the page.")
     ] = Path("explore.html"),
     samples: Annotated[
-        int, typer.Option(min=10, max=20_000, help="How many samples to show at most.")
+        int, typer.Option(min=10, max=20_000, help="Show at most so many samples.")
     ] = 3000,
     neighbors: Annotated[
-        int, typer.Option(min=1, max=100, help="How many neighbors to show of each.")
+        int, typer.Option(min=1, max=100, help="Show so many neighbors of each sample.")
     ] = 8,
     pictures: Annotated[
         bool, typer.Option("--pictures", help="Show pictures, read from their source files.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a page that shows what a model holds: a map of its samples, and the neighbors of each.
+    """Write a web page with a map of the model's samples and the neighbors of each.
 
     \b
     munkey explore model --html explore.html
     munkey explore model --pictures
 
-    The page is a file apart from the model: what is forgotten later stays on it. Delete it then.
+    The page is separate from the model: samples that you forget later stay on it. Delete the page then.
     """
     import numpy as np
 
@@ -47,69 +47,75 @@ def explore(
     from munkey.explore.page import page
     from munkey.explore.saved_model import MemoryRows, contents, page_rows
 
-    require_page_of_ours(directory, html)
-    with model(directory) as predictor, spinner("looking up"), redirect_stdout(sys.stderr):
+    require_explore_page(directory, html)
+    with (
+        open_model(directory) as predictor,
+        show_spinner("looking up"),
+        redirect_stdout(sys.stderr),
+    ):
         ids, keys = predictor.keys()
         records = {record.id: record for record in predictor.rows()}
-        still_there = np.isin(ids, list(records))  # one may have been deleted between both looks
-        ids = ids[still_there]
-        keys = keys[still_there]
+        is_present = np.isin(ids, list(records))  # a sample may be deleted between both calls
+        ids = ids[is_present]
+        keys = keys[is_present]
     if not len(ids):
-        raise ValueError(f"{directory}: holds no sample, so there is nothing to show")
+        raise ValueError(f"{directory}: the model has no samples, so there is nothing to show")
     classes = []
     names = []
-    for one in ids.tolist():
-        record = records[one]
+    for sample_id in ids.tolist():
+        record = records[sample_id]
         classes.append(record.label or "no class")
-        name = f"#{one}"
+        name = f"#{sample_id}"
         if record.file is not None:
             name = f"{name} {Path(record.file).name}"
         names.append(name)
-    read = None
+    images = None
     if pictures:
-        files = {one: records[one].file for one in page_rows(ids, samples).tolist()}
-        read = pictures_in(files)
+        shown_ids = page_rows(ids, samples).tolist()
+        images = read_source_pictures(
+            {sample_id: records[sample_id].file for sample_id in shown_ids}
+        )
     rows = MemoryRows(ids, keys, classes, names)
-    text = page(contents(directory.resolve().name, rows, samples, neighbors, read))
+    text = page(contents(directory.resolve().name, rows, samples, neighbors, images))
     with atomic(html) as temporary:
         temporary.write_text(text, encoding="utf-8")
-    say(
+    print_result(
         f"{html}: {pluralize(min(len(ids), samples), 'sample')} of {len(ids)}",
         {"page": str(html), "samples": min(len(ids), samples), "held": len(ids)},
         as_json,
     )
 
 
-def require_page_of_ours(directory: Path, file: Path) -> None:
-    """Raises ValueError where the page cannot be written: only one of ours is overwritten."""
-    require_outside(directory, file)
+def require_explore_page(directory: Path, file: Path) -> None:
+    """Raise ValueError if the file exists and `munkey explore` did not write it."""
+    require_outside_model(directory, file)
     if not file.exists():
         return
     is_ours = False
     if file.is_file():
-        with file.open("rb") as opened:
-            is_ours = GENERATOR in opened.read(1000)
+        with file.open("rb") as page_file:
+            is_ours = GENERATOR in page_file.read(1000)
     if not is_ours:
         raise ValueError(
-            f"{file}: exists and was not made by this command, so it is left as it is; choose a new"
-            " name with --html"
+            f"{file}: exists, and this command did not write it, so it is not overwritten; choose a"
+            " new name with --html"
         )
 
 
-def pictures_in(files: dict[int, str | None]) -> "dict[int, np.ndarray]":
-    """The pictures by id that can be read; a warning says how many cannot."""
+def read_source_pictures(files: dict[int, str | None]) -> "dict[int, np.ndarray]":
+    """Read the pictures of samples, by id. Warns about pictures that cannot be read."""
     from munkey.deploy.errors import PictureError
     from munkey.deploy.model.images import read_picture
 
     pictures = {}
-    for one, file in files.items():
+    for sample_id, file in files.items():
         if file is None:
             continue
         try:
-            pictures[one] = read_picture(Path(file))
+            pictures[sample_id] = read_picture(Path(file))
         except (PictureError, OSError):
             continue
     if len(pictures) < len(files):
         missing = pluralize(len(files) - len(pictures), "picture")
-        warn(f"{missing} not shown: the source file is not known or cannot be read")
+        warn(f"{missing} not shown: the source file is unknown or cannot be read")
     return pictures

@@ -1,4 +1,4 @@
-"""The command `munkey find`: looks up samples by a picture or a row of numbers."""
+"""The command `munkey find`: finds the samples nearest to a picture or a row of numbers."""
 
 import sys
 import warnings
@@ -14,10 +14,10 @@ from munkey.cli.arguments import (
     OnBadPictures,
     Page,
     Pictures,
-    model,
-    require_page,
+    open_model,
+    require_explanation_page,
 )
-from munkey.cli.output import say, spinner, table
+from munkey.cli.output import format_table, print_result, show_spinner
 
 HEADER = ("cosine", "id", "class", "unit", "file", "")
 
@@ -26,38 +26,42 @@ def find(
     directory: Directory,
     pictures: Pictures,
     count: Annotated[
-        int, typer.Option(min=1, max=1000, help="Number of samples to list for each picture.")
+        int, typer.Option(min=1, max=1000, help="How many samples to list for each picture.")
     ] = 10,
     above: Annotated[
-        float, typer.Option(min=-1, max=1, metavar="COSINE", help="Minimum cosine.")
+        float, typer.Option(min=-1, max=1, metavar="COSINE", help="Least cosine of keys.")
     ] = -1,
     html: Page = None,
     on_bad: OnBadPictures = "raise",
     as_json: AsJson = False,
 ) -> None:
-    """Look up samples by a picture or a row of numbers: the nearest ones, with class, person and file.
+    """Find the samples nearest to a picture or a row of numbers, with class, person and file.
 
     \b
     munkey find model picture.png
     munkey find model folder-of-pictures --above 0.95 --html nearest.html
     munkey find model rows.csv --count 3 --json
 
-    An exact copy has the same pixels at the size that the model stores, or is the same row. It is listed first.
+    Exact copies come first: samples with the same pixels at the size that the model stores, or the same row.
     """
     from munkey.core.files import atomic
     from munkey.deploy import json_answers
-    from munkey.deploy.model.explain import near_page
+    from munkey.deploy.model.explain import render_near_page
 
-    require_page(directory, html)
-    with model(directory) as predictor, spinner("looking up"), redirect_stdout(sys.stderr):
-        with warnings.catch_warnings(record=True) as skipped:
+    require_explanation_page(directory, html)
+    with (
+        open_model(directory) as predictor,
+        show_spinner("looking up"),
+        redirect_stdout(sys.stderr),
+    ):
+        with warnings.catch_warnings(record=True) as skip_warnings:
             warnings.simplefilter("always", UserWarning)
             nearest = predictor.find(pictures, count=count, above=above, on_bad=on_bad)
-        for warning in skipped:
+        for warning in skip_warnings:
             print(f"munkey: {warning.message}", file=sys.stderr)
         if html:
             with atomic(html) as temporary:
-                temporary.write_text(near_page(nearest), encoding="utf-8")
+                temporary.write_text(render_near_page(nearest), encoding="utf-8")
     parts = []
     rows_of_file: Counter[str | None] = Counter()
     for file, samples in zip(nearest.files, nearest.samples, strict=True):
@@ -70,6 +74,8 @@ def find(
             remark = "exact copy" if sample.copy else ""
             cosine = f"{sample.cosine:.3f}"
             lines.append((cosine, sample.id, sample.label, sample.unit, sample.file, remark))
-        listing = table(lines) if samples else "no sample is as near as that"
+        listing = format_table(lines) if samples else "no sample is that near"
         parts.append(f"{name}:\n{listing}")
-    say("\n\n".join(parts), {"pictures": json_answers.near_samples(nearest)}, as_json)
+    print_result(
+        "\n\n".join(parts), {"pictures": json_answers.format_near_samples(nearest)}, as_json
+    )

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from munkey.cli import arguments
-from munkey.cli.output import FOUND_NOTHING, AfterDeletionError, say, spinner
+from munkey.cli.output import FOUND_NOTHING, AfterDeletionError, print_result, show_spinner
 from munkey.core.console import one_line, pluralize
 
 if TYPE_CHECKING:
     from munkey.deploy.deletions import CertificateOrder, DeletionPlan
 
-OneFile = Path | None
+FileOption = Path | None
 
 
 def forget(
@@ -25,60 +25,70 @@ def forget(
     more: arguments.MoreFiles = None,
     ids: arguments.Ids = None,
     ids_file: Annotated[
-        OneFile,
-        typer.Option(metavar="FILE", help="A list of ids, one per line; - is standard input."),
+        FileOption,
+        typer.Option(metavar="FILE", help="A file of ids, one per line; - is standard input."),
     ] = None,
     files: arguments.Files = None,
     files_from: Annotated[
-        OneFile,
-        typer.Option(metavar="FILE", help="A list of source files, one per line; -: see above."),
+        FileOption,
+        typer.Option(metavar="FILE", help="A file of source files, one per line; - as above."),
     ] = None,
     classes: arguments.Classes = None,
     units: arguments.Units = None,
     csv: Annotated[
-        OneFile,
-        typer.Option(metavar="FILE", help="A table of requests: id, file, class, unit, request."),
+        FileOption,
+        typer.Option(
+            metavar="FILE", help="A table of requests, with columns id, file, class, unit, request."
+        ),
     ] = None,
     request: Annotated[
         str | None,
-        typer.Option(metavar="NUMBER", help="Number of the request, which is carried out once."),
+        typer.Option(
+            metavar="NUMBER", help="A number for the request. It is carried out only once."
+        ),
     ] = None,
     ignore_missing: Annotated[
-        bool, typer.Option("--ignore-missing", help="Forget the samples that exist.")
+        bool, typer.Option("--ignore-missing", help="Skip names that match no sample.")
     ] = False,
     also_identical: Annotated[
         bool, typer.Option("--also-identical", help="Forget exact copies as well.")
     ] = False,
     similar: Annotated[
         float | None,
-        typer.Option(metavar="COSINE", help="List look-alikes: cosine of keys from 0.95; 0: none."),
+        typer.Option(
+            metavar="COSINE",
+            help="List look-alikes of at least this cosine of keys [default: 0.95]. 0: none.",
+        ),
     ] = None,
     also_similar: Annotated[
-        bool, typer.Option("--also-similar", help="Forget look-alikes as well; see --dry-run.")
+        bool,
+        typer.Option("--also-similar", help="Forget look-alikes as well. Try --dry-run first."),
     ] = False,
     block_return: Annotated[
-        bool, typer.Option("--block-return", help="Make `add` refuse these pictures from now on.")
+        bool,
+        typer.Option("--block-return", help="Let `munkey add` refuse these pictures from now on."),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be forgotten; change nothing.")
+        bool, typer.Option("--dry-run", help="Only print what would be forgotten.")
     ] = False,
     certificate: Annotated[
-        OneFile,
-        typer.Option(metavar="FILE", help="Purge, then write a certificate: JSON and page."),
+        FileOption,
+        typer.Option(metavar="FILE", help="Purge, then write a certificate (JSON) and its page."),
     ] = None,
     list_ids: Annotated[
         bool,
         typer.Option(
-            "--list-ids", help="List the ids in the certificate, which then is a trace of them."
+            "--list-ids", help="List the ids in the certificate. It is then a trace of them."
         ),
     ] = False,
     salt_file: Annotated[
-        OneFile, typer.Option(metavar="FILE", help="Write the salt of the certificate there.")
+        FileOption,
+        typer.Option(metavar="FILE", help="Write the salt of the certificate to this file."),
     ] = None,
     wait: arguments.Wait = 0,
     as_json: arguments.AsJson = False,
 ) -> None:
-    """Forget the named samples, or none if one is unknown. Once the command returns, no answer uses them.
+    """Forget samples: all that you name, or none if a name is unknown.
 
     \b
     munkey forget model --ids 17,42
@@ -86,24 +96,24 @@ def forget(
     munkey forget model --unit 'Anna K.' --also-identical --dry-run
     munkey forget model --csv requests.csv --certificate 'receipt-{request}.json'
 
-    Prints the head of the chain of deletions. Keep it somewhere else: `munkey verify DIR --published HEAD` then notices
-    a restored backup.
+    When the command returns, the deletion is on disk and no answer uses these samples. It prints the head of the chain
+    of deletions. Keep the head elsewhere: with it, `munkey verify DIR --published HEAD` detects a restored backup.
     """
     names: dict[str, list[Any]] = {
-        "ids": _ids_of(ids, ids_file),
-        "files": arguments.named_files(files, more),
+        "ids": _collect_ids(ids, ids_file),
+        "files": arguments.join_files(files, more),
         "labels": classes or [],
         "units": units or [],
     }
     if files_from:
-        names["files"] += filter(str.strip, arguments.list_in(files_from, "files"))
+        names["files"] += filter(str.strip, arguments.read_list(files_from, "files"))
     lines = [{kind: values} for kind, values in names.items() if values]
-    _require_one_meaning(names, csv, request)
+    _require_unambiguous_request(names, csv, request)
     if (list_ids or salt_file) and not certificate:
         raise ValueError("--list-ids and --salt-file need a certificate: --certificate FILE")
     requests = {request: lines}
     if csv is not None:
-        requests = _requests_in(csv, as_json)
+        requests = _read_requests_or_exit(csv, as_json)
 
     from munkey.deploy.deletions import DeletionRequest
 
@@ -115,27 +125,30 @@ def forget(
         also_similar=also_similar,
         block_return=block_return,
     )
-    done: list[dict[str, Any]] = []  # of the deletions so far, in case a later one fails
+    # Of the deletions that are on disk, in case a later one fails.
+    finished_answers: list[dict[str, Any]] = []
     try:
-        with arguments.model(directory, writer=not dry_run, wait=wait) as predictor:
+        with arguments.open_model(directory, writer=not dry_run, wait=wait) as predictor:
             plan = predictor.plan(deletion_request)
             new_requests = [
-                number for number, planned in plan.deletions.items() if not planned.earlier
+                number
+                for number, deletion in plan.deletions.items()
+                if not deletion.earlier_receipt
             ]
-            certificate_files = _file_of_each(certificate, new_requests)
-            salt_files = _file_of_each(salt_file, new_requests)
+            certificate_files = _name_files(certificate, new_requests)
+            salt_files = _name_files(salt_file, new_requests)
             arguments.require_certificates(
                 directory, certificate_files.values(), salt_files.values()
             )
             if dry_run:
                 answers = predictor.preview(plan)
             else:
-                order = _order_certificates(plan, certificate_files, salt_files, list_ids)
-                with spinner("forgetting"):
-                    answers = predictor.delete(plan, certificates=order, answers=done)
+                order = _make_certificate_order(plan, certificate_files, salt_files, list_ids)
+                with show_spinner("forgetting"):
+                    answers = predictor.delete(plan, certificates=order, answers=finished_answers)
             for answer in answers:
                 answer.update(plan.deletions[answer["request"]].look_alikes)
-                for file in _file_of_each(certificate, [answer["request"]]).values():
+                for file in _name_files(certificate, [answer["request"]]).values():
                     _add_certificate(answer, file, directory)
             head = predictor.head
         value = answers[0]
@@ -146,19 +159,21 @@ def forget(
         text += _describe_missing(plan)
         text += _describe_purge(answers, directory)
         text.append("nothing was changed" if dry_run else f"head of the chain: {head}")
-        say("\n".join(text), value, as_json)
+        print_result("\n".join(text), value, as_json)
     except (Exception, KeyboardInterrupt) as error:
-        if not done:
+        if not finished_answers:
             raise
-        text = [_describe(answer, directory) for answer in done]
-        text.append(f"head of the chain: {done[-1]['head']}")
+        text = [_describe(answer, directory) for answer in finished_answers]
+        text.append(f"head of the chain: {finished_answers[-1]['head']}")
         text.append("`munkey certificate DIR FILE --deletion NUMBER` certifies it later")
-        raise AfterDeletionError(error, "\n".join(text), done) from error
+        raise AfterDeletionError(error, "\n".join(text), finished_answers) from error
     if any(answer["found_nothing"] for answer in answers):
         raise typer.Exit(FOUND_NOTHING)
 
 
-def _require_one_meaning(names: dict[str, list[Any]], csv: OneFile, request: str | None) -> None:
+def _require_unambiguous_request(
+    names: dict[str, list[Any]], csv: FileOption, request: str | None
+) -> None:
     """Raise ValueError if the options name nothing, or can mean two things."""
     if any(names.values()) == (csv is not None):
         raise ValueError(
@@ -175,26 +190,30 @@ def _require_one_meaning(names: dict[str, list[Any]], csv: OneFile, request: str
         )
 
 
-def _ids_of(ids: str | None, ids_file: OneFile) -> list[int]:
+def _collect_ids(ids: str | None, ids_file: FileOption) -> list[int]:
     """The ids of both options."""
     numbers = []
     if ids is not None:
-        numbers += arguments.ids_in("--ids", ids)
+        numbers += arguments.parse_ids("--ids", ids)
     if ids_file is not None:
-        numbers += arguments.ids_in(str(ids_file), "\n".join(arguments.list_in(ids_file, "ids")))
+        numbers += arguments.parse_ids(
+            str(ids_file), "\n".join(arguments.read_list(ids_file, "ids"))
+        )
     return numbers
 
 
-def _requests_in(file: Path, as_json: bool) -> dict[str | None, list[dict[str, list[Any]]]]:
+def _read_requests_or_exit(
+    file: Path, as_json: bool
+) -> dict[str | None, list[dict[str, list[Any]]]]:
     """The requests of a CSV file. If it has none, as on a day without any, the command ends here."""
-    requests = arguments.requests_in(file)
+    requests = arguments.read_requests(file)
     if not requests:
-        say(f"{file}: no requests, so nothing was changed", {"requests": []}, as_json)
+        print_result(f"{file}: no requests, so nothing was changed", {"requests": []}, as_json)
         raise typer.Exit
     return requests
 
 
-def _file_of_each(file: OneFile, numbers: Iterable[str | None]) -> dict[str | None, Path]:
+def _name_files(file: FileOption, numbers: Iterable[str | None]) -> dict[str | None, Path]:
     """The file of each request, by number: {request} in its name stands for the number."""
     files = {}
     if file:
@@ -204,7 +223,7 @@ def _file_of_each(file: OneFile, numbers: Iterable[str | None]) -> dict[str | No
     return files
 
 
-def _order_certificates(
+def _make_certificate_order(
     plan: "DeletionPlan",
     certificate_files: dict[str | None, Path],
     salt_files: dict[str | None, Path],
@@ -214,7 +233,7 @@ def _order_certificates(
 
     So no deletion can be without the salt of its certificate.
     """
-    from munkey.deploy.certificate import Certificate, write_certificate, write_new
+    from munkey.deploy.certificate import Certificate, write_certificate, write_new_file
     from munkey.deploy.deletions import CertificateOrder
 
     salts = {}
@@ -222,14 +241,14 @@ def _order_certificates(
         if len(plan.deletions[number].ids):
             salts[number] = secrets.token_bytes(16)
     for number in salts.keys() & salt_files.keys():
-        write_new(salt_files[number], f"{salts[number].hex()}\n", 0o600)
+        write_new_file(salt_files[number], f"{salts[number].hex()}\n", 0o600)
 
     def deliver(answer: dict[str, Any], document: Certificate) -> None:
         file = certificate_files[answer["request"]]
         answer["page"] = str(write_certificate(document, file))
         answer["certificate"] = str(file)
 
-    return CertificateOrder(salts, deliver, tell_salts=not salt_files, list_ids=list_ids)
+    return CertificateOrder(salts, deliver, include_salts=not salt_files, list_ids=list_ids)
 
 
 def _add_certificate(answer: dict[str, Any], file: Path, directory: Path) -> None:
@@ -244,9 +263,9 @@ def _add_certificate(answer: dict[str, Any], file: Path, directory: Path) -> Non
 
 def _describe_purge(answers: list[dict[str, Any]], directory: Path) -> list[str]:
     """A line if names of source files and units stay in the directory."""
-    unpurged = answers[0].get("unpurged")
-    if unpurged:
-        print(f"munkey: {unpurged}", file=sys.stderr)
+    purge_warning = answers[0].get("unpurged")
+    if purge_warning:
+        print(f"munkey: {purge_warning}", file=sys.stderr)
         return []
     for answer in answers:
         if answer.get("deleted") and not (answer["purged"] or answer["repeated"]):
@@ -258,11 +277,11 @@ def _describe_purge(answers: list[dict[str, Any]], directory: Path) -> list[str]
 
 def _describe_missing(plan: "DeletionPlan") -> list[str]:
     """Lines about the names that no sample has, with similar names."""
-    from munkey.deploy.errors import HELD, first_ten
+    from munkey.deploy.errors import MEMORY_SCOPE, format_first_ten
 
     lines = []
     if plan.missing:
-        lines.append(f"not in the memory, {HELD}: {first_ten(plan.missing)}")
+        lines.append(f"not in the memory, {MEMORY_SCOPE}: {format_first_ten(plan.missing)}")
     if plan.hint:
         lines.append(one_line(plan.hint))
     return lines
@@ -276,14 +295,14 @@ def _describe(answer: dict[str, Any], directory: Path) -> str:
             return f"{name}found nothing on {answer['when']}; deleted nothing"
         text = f"{name}carried out on {answer['when']}, so nothing was changed"
         if "certify" in answer:
-            text += f"\nno certificate is there: `{one_line(answer['certify'])}` writes it"
+            text += f"\nthe certificate is missing: `{one_line(answer['certify'])}` writes it"
         return text
     is_dry_run = "would_delete" in answer
     if answer["found_nothing"]:
         verb = "would delete" if is_dry_run else "deleted"
         lines = [
             f"{name}found nothing now; {verb} nothing, {answer['left']:,} left",
-            "no sample that it names is in the memory: forgotten earlier, see `munkey log`, or never in it",
+            "the memory has none of the samples: they were forgotten earlier (see `munkey log`), or never in it",
         ]
     elif is_dry_run:
         lines = _describe_dry_run(answer, name)
@@ -301,7 +320,7 @@ def _describe(answer: dict[str, Any], directory: Path) -> str:
 
 
 def _describe_dry_run(answer: dict[str, Any], name: str) -> list[str]:
-    from munkey.deploy.errors import first_ten
+    from munkey.deploy.errors import format_first_ten
 
     text = f"{name}would forget {pluralize(len(answer['would_delete']), 'sample')}"
     if answer["classes"]:
@@ -309,21 +328,23 @@ def _describe_dry_run(answer: dict[str, Any], name: str) -> list[str]:
         text += f" ({', '.join(counts)})"
     lines = [f"{text} and keep {answer['left']:,}"]
     if answer["would_delete"]:
-        lines.append(f"ids {first_ten(answer['would_delete'])}")
+        lines.append(f"ids {format_first_ten(answer['would_delete'])}")
     return lines
 
 
 def _describe_relatives(answer: dict[str, Any], directory: Path, is_dry_run: bool) -> list[str]:
     """Lines about exact copies, look-alikes, and classes without samples."""
-    from munkey.deploy.errors import first_ten
+    from munkey.deploy.errors import format_first_ten
 
     lines = []
     copies = answer["copies"]
     if copies:
         ids = [copy["id"] for copy in copies]
-        which = f"ids {first_ten(ids)}{_of_units(copies)}"
+        id_list = f"ids {format_first_ten(ids)}{_describe_units(copies)}"
         if not answer["identical"]:
-            lines.append(f"{len(ids):,} of these are exact copies of the named: {which}")
+            lines.append(
+                f"{len(ids):,} of these are exact copies of samples that you named: {id_list}"
+            )
         else:
             option = "--also-identical"
             if not is_dry_run:
@@ -331,37 +352,38 @@ def _describe_relatives(answer: dict[str, Any], directory: Path, is_dry_run: boo
                     f"`munkey forget {shlex.quote(str(directory))} --ids {','.join(map(str, ids))}"
                 )
                 option += " --request NEW`" if answer["request"] else "`"
-            lines.append(f"exact copies of these stay: {which}; {option} forgets them too")
+            lines.append(f"exact copies of these stay: {id_list}; {option} forgets them too")
     similar = answer.get("similar")
     if similar and similar["samples"]:
         lines.append(_describe_look_alikes(**similar))
-    emptied = answer.get("emptied")
-    if emptied:
+    emptied_classes = answer.get("emptied")
+    if emptied_classes:
         lines.append(
-            f"no sample is left in class {first_ten(emptied)}; `predict --only-held-classes` never predicts it"
+            f"no sample is left in class {format_first_ten(emptied_classes)};"
+            " `predict --only-held-classes` never predicts it"
         )
     return lines
 
 
 def _describe_look_alikes(above: float, also: bool, samples: list[dict[str, Any]]) -> str:
     """How many look-alikes there are, which, and whether they stay."""
-    from munkey.deploy.errors import first_ten
+    from munkey.deploy.errors import format_first_ten
 
-    ids = first_ten([f"{sample['id']} ({sample['cosine']:.2f})" for sample in samples])
+    ids = format_first_ten([f"{sample['id']} ({sample['cosine']:.2f})" for sample in samples])
     fate = f"kept, with keys as near as {above:g} (cosine); --also-similar forgets them too"
     if also:
         fate = "among these"
-    return f"{pluralize(len(samples), 'look-alike')} {fate}: ids {ids}{_of_units(samples)}"
+    return f"{pluralize(len(samples), 'look-alike')} {fate}: ids {ids}{_describe_units(samples)}"
 
 
-def _of_units(samples: list[dict[str, Any]]) -> str:
+def _describe_units(samples: list[dict[str, Any]]) -> str:
     """The units of samples, as the end of a phrase; empty if they have none."""
-    from munkey.deploy.errors import first_ten
+    from munkey.deploy.errors import format_first_ten
 
     units = sorted({sample["unit"] for sample in samples if sample["unit"]})
     if not units:
         return ""
-    return f", of unit {first_ten(units)}"
+    return f", of unit {format_first_ten(units)}"
 
 
 def _describe_certificate(answer: dict[str, Any], is_dry_run: bool) -> str:

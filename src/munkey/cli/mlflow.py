@@ -1,4 +1,4 @@
-"""The commands `munkey mlflow`: log results in MLflow again, and compare methods there."""
+"""The commands `munkey mlflow`: log results to MLflow again, and compare methods there."""
 
 import os
 import socket
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from munkey.cli.experiment import OVERLAYS, plan_of
+from munkey.cli.experiment import OVERLAYS, load_plan
 
 if TYPE_CHECKING:
     from munkey.experiment.plan.plan import Plan
     from munkey.experiment.tracking.runs import Results
 
 app = typer.Typer(
-    name="mlflow", help="Log results in MLflow again; compare methods there.", no_args_is_help=True
+    name="mlflow", help="Log results to MLflow again; compare methods there.", no_args_is_help=True
 )
 
 Overlays = Annotated[list[Path] | None, OVERLAYS]
@@ -27,7 +27,7 @@ class StaleResultsError(ValueError):
 
 @app.command()
 def sync(overlays: Overlays = None) -> None:
-    """Log the results in MLflow again, e.g. after `dvc pull`. It changes no result and nothing in DVC.
+    """Log the results to MLflow again, e.g. after `dvc pull`. Results and DVC stay unchanged.
 
     \b
     munkey mlflow sync
@@ -37,9 +37,9 @@ def sync(overlays: Overlays = None) -> None:
     from munkey.experiment.tracking.runs import runs_of
     from munkey.experiment.tracking.store import hide_credentials
 
-    plan = plan_of(overlays or [])
+    plan = load_plan(overlays or [])
     try:
-        runs = runs_of(results_of(plan))
+        runs = runs_of(read_results(plan))
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{error.filename} is missing: `make run` makes it") from error
     uri = plan.params.tracking.uri
@@ -49,11 +49,9 @@ def sync(overlays: Overlays = None) -> None:
 @app.command()
 def ui(
     overlays: Overlays = None,
-    port: Annotated[
-        int, typer.Option(min=1, max=65535, help="Port of MLflow on this machine.")
-    ] = 5000,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port for MLflow.")] = 5000,
 ) -> None:
-    """Print the addresses of MLflow's comparisons of methods; then start MLflow, unless params.yaml names a server.
+    """Start MLflow, and print where it compares methods. If params.yaml names a server, only print.
 
     \b
     munkey mlflow ui
@@ -62,10 +60,10 @@ def ui(
     from munkey.experiment.tracking.mlflow_log import comparisons, site_of
     from munkey.experiment.tracking.store import open_store
 
-    uri = plan_of(overlays or []).params.tracking.uri
+    uri = load_plan(overlays or []).params.tracking.uri
     is_server = uri.startswith("http")
     if not is_server:
-        require_free(port)
+        require_free_port(port)
     with open_store(uri) as client:
         addresses = comparisons(client, site_of(uri, port))
     if addresses:
@@ -73,14 +71,14 @@ def ui(
         for name, address in addresses.items():
             print(f"{name}\n  {address}", flush=True)
     else:
-        print("This store is empty: `make run` fills it, or `munkey mlflow sync`", flush=True)
+        print("This store is empty. Fill it with `make run` or `munkey mlflow sync`", flush=True)
     if not is_server:
         os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"
         command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1", "--port", str(port)]
         os.execv(sys.executable, [*command, "--backend-store-uri", uri])
 
 
-def require_free(port: int) -> None:
+def require_free_port(port: int) -> None:
     """Raise OSError if another program listens at this port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -94,8 +92,8 @@ def require_free(port: int) -> None:
             ) from None
 
 
-def results_of(plan: "Plan") -> "Results":
-    """The results of a run with these parameters.
+def read_results(plan: "Plan") -> "Results":
+    """Read the results of a run with these parameters.
 
     Raises FileNotFoundError, DamagedFileError, StaleResultsError.
     """
@@ -109,11 +107,11 @@ def results_of(plan: "Plan") -> "Results":
     runs = set(
         zip(metrics["dataset"], metrics["rate"], metrics["seed"], metrics["method"], strict=True)
     )
-    planned = {(run.dataset, float(run.rate), run.seed, run.method) for run in plan.main}
-    changed = any(
+    planned_runs = {(run.dataset, float(run.rate), run.seed, run.method) for run in plan.main}
+    has_changed = any(
         settings.get(case) != values_of(plan.export_settings(case)) for case in plan.params.datasets
     )
-    if changed or runs != planned:
+    if has_changed or runs != planned_runs:
         raise StaleResultsError(
             "the results were made with other parameters than those of params.yaml and its overlays:"
             " run `make run` first"

@@ -30,21 +30,21 @@ class AfterDeletionError(Exception):
         self.deletions = deletions
 
 
-def say(text: str, value: Mapping[str, object], as_json: bool) -> None:
+def print_result(text: str, value: Mapping[str, object], as_json: bool) -> None:
     """Print the text, or the value as JSON. Escapes characters that standard output cannot encode."""
     if as_json:
         text = json.dumps(value, indent=2)
     encoding = sys.stdout.encoding
     try:
-        encoded = escape_unprintable(text).encode(encoding, "backslashreplace")
-        print(encoded.decode(encoding), flush=True)
+        encoded_text = escape_unprintable(text).encode(encoding, "backslashreplace")
+        print(encoded_text.decode(encoding), flush=True)
     except OSError:  # a full disk or a closed pipe: Python would try to write again at exit
         with suppress(OSError):  # if standard output is not a file
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise
 
 
-def table(lines: Sequence[Sequence[object]]) -> str:
+def format_table(lines: Sequence[Sequence[object]]) -> str:
     """Aligned columns under a header. A row takes one line, even if a name has line breaks."""
     from tabulate import tabulate
 
@@ -52,7 +52,7 @@ def table(lines: Sequence[Sequence[object]]) -> str:
     return tabulate(cells, "firstrow", "plain", disable_numparse=True)
 
 
-def code_of(error: BaseException) -> int | None:
+def get_exit_code(error: BaseException) -> int | None:
     """The exit code of an error that the user can act on; None for any other."""
     from munkey.deploy.errors import UnknownNamesError
     from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
@@ -79,17 +79,17 @@ def print_error(error: BaseException, as_json: bool) -> None:
     """Print the error on standard error, and as JSON if that was asked for."""
     print(escape_unprintable(f"munkey: {error}"), file=sys.stderr)
     if as_json:
-        value: dict[str, object] = {"error": str(error), "code": code_of(error)}
+        value: dict[str, object] = {"error": str(error), "code": get_exit_code(error)}
         if isinstance(error, AfterDeletionError):
             value["deletions"] = error.deletions
         with suppress(OSError):  # the message is on standard error already
-            say("", value, True)
+            print_result("", value, True)
 
 
-def spinner(what: str) -> AbstractContextManager[object]:
+def show_spinner(message: str) -> AbstractContextManager[object]:
     """Show a spinner in a terminal while the block runs."""
     if not sys.stderr.isatty():
         return nullcontext()
     from rich.console import Console
 
-    return Console(stderr=True).status(what)
+    return Console(stderr=True).status(message)

@@ -15,13 +15,13 @@ from munkey.cli.arguments import (
     Page,
     Pictures,
     Wait,
-    model,
-    require_page,
+    open_model,
+    require_explanation_page,
 )
-from munkey.cli.output import say, spinner
+from munkey.cli.output import print_result, show_spinner
 from munkey.core.console import pluralize
 
-PICTURES_AT_ONCE = 64  # pictures that are answered together
+PICTURES_AT_ONCE = 64  # pictures in a batch
 
 
 def predict(
@@ -47,7 +47,7 @@ def predict(
     munkey predict model folder-of-pictures --explain --html answer.html
     munkey predict model *.png --json | jq '.predictions[].class'
 
-    The page shows the picture of a neighbor if its source file still exists. For samples without files, such as digits,
+    The page shows the picture of each neighbor whose source file still exists. If samples have no files, as in digits,
     use explain.page(answer, images) in Python.
     """
     from rich.console import Console
@@ -57,11 +57,11 @@ def predict(
     from munkey.deploy import json_answers
     from munkey.deploy.errors import PictureError
     from munkey.deploy.model.explain import page
-    from munkey.deploy.model.images import each
+    from munkey.deploy.model.images import iterate_pictures
 
-    require_page(directory, html)
-    with model(directory) as predictor:
-        files = list(each(pictures))
+    require_explanation_page(directory, html)
+    with open_model(directory) as predictor:
+        files = list(iterate_pictures(pictures))
         size = len(files) if html else PICTURES_AT_ONCE  # a page needs all of them
         parts = [files[start : start + size] for start in range(0, len(files), size)]
         answers = []
@@ -71,7 +71,7 @@ def predict(
             parts, "answering", console=Console(stderr=True), disable=not sys.stderr.isatty()
         ):
             try:
-                with warnings.catch_warnings(record=True) as skipped:
+                with warnings.catch_warnings(record=True) as skip_warnings:
                     warnings.simplefilter("always", UserWarning)
                     prediction = predictor.predict(
                         part, only_held_classes=only_held_classes, on_bad=on_bad
@@ -79,8 +79,8 @@ def predict(
             except PictureError as error:
                 faults.append(str(error))  # the next part may have others
                 continue
-            faults += [str(warning.message) for warning in skipped]
-            answers += json_answers.prediction(prediction, explain=explain)["predictions"]
+            faults += [str(warning.message) for warning in skip_warnings]
+            answers += json_answers.format_prediction(prediction, explain=explain)["predictions"]
             basis = prediction.basis
         if faults and (on_bad == "raise" or not answers):
             raise PictureError("\n".join(faults))
@@ -92,16 +92,16 @@ def predict(
     lines = []
     for answer in answers:
         lines.append(f"{answer['file']}: {answer['class']} ({answer['probability']:.1%})")
-        for near in answer.get("neighbors", []):
-            facts = f"id {near['id']}, {near['class']}, cosine {near['cosine']:.3f}"
-            if near["file"]:
-                facts += f", {near['file']}"
-            lines.append(f"  {near['weight']:.3f}  {facts}")
+        for neighbor in answer.get("neighbors", []):
+            facts = f"id {neighbor['id']}, {neighbor['class']}, cosine {neighbor['cosine']:.3f}"
+            if neighbor["file"]:
+                facts += f", {neighbor['file']}"
+            lines.append(f"  {neighbor['weight']:.3f}  {facts}")
     value: dict[str, object] = {"predictions": answers}
     if explain:
         lines.append(basis)
         value["basis"] = basis
-    say("\n".join(lines), value, as_json)
+    print_result("\n".join(lines), value, as_json)
 
 
 def _refuse_label(value: str | None) -> None:
@@ -125,50 +125,53 @@ def add(
     ],
     _label: RenamedLabel = None,
     unit: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Their unit, e.g. the person they show.")
+        str | None,
+        typer.Option(metavar="NAME", help="Their unit, e.g. the person in the pictures."),
     ] = None,
     allow_blocked: Annotated[
         bool,
         typer.Option(
-            "--allow-blocked", help="Add even pictures that were forgotten with --block-return."
+            "--allow-blocked", help="Also add pictures that were forgotten with --block-return."
         ),
     ] = False,
     wait: Wait = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Add pictures of a class to the memory, without training. Names exact copies that it has already.
+    """Add pictures of a class to the memory, without training. Lists exact copies in the memory.
 
     \b
     munkey add model new/*.png --class cat
     munkey add model new/*.png --class cat --unit 'Anna K.'
     """
     from munkey.deploy import json_answers
-    from munkey.deploy.errors import first_ten
-    from munkey.deploy.model.images import each
+    from munkey.deploy.errors import format_first_ten
+    from munkey.deploy.model.images import iterate_pictures
 
-    with model(directory, writer=True, wait=wait) as predictor:
-        files = list(each(pictures))
-        with spinner("adding"):
-            added = predictor.add(
+    with open_model(directory, writer=True, wait=wait) as predictor:
+        files = list(iterate_pictures(pictures))
+        with show_spinner("adding"):
+            addition = predictor.add(
                 files,
                 [label] * len(files),
                 units=[unit] * len(files),
                 allow_blocked=allow_blocked,
             )
-    value = json_answers.addition(added) | {"class": label}
+    value = json_answers.format_addition(addition) | {"class": label}
     ids = value["ids"]
-    which = f"id {ids[0]}" if len(ids) == 1 else f"ids {ids[0]} to {ids[-1]}"
-    lines = [f"added {len(ids)} of class {label}: {which}"]
-    for new, old in added.identical.items():
-        lines.append(f"id {new} is an exact copy of {first_ten(old)}")
-    say("\n".join(lines), value, as_json)
+    id_range = f"id {ids[0]}" if len(ids) == 1 else f"ids {ids[0]} to {ids[-1]}"
+    lines = [f"added {len(ids)} of class {label}: {id_range}"]
+    for new_id, copy_ids in addition.identical.items():
+        lines.append(f"id {new_id} is an exact copy of {format_first_ten(copy_ids)}")
+    print_result("\n".join(lines), value, as_json)
 
 
 def export(
     result: Annotated[
         str,
         typer.Argument(
-            metavar="RESULT", help="NAME/DATASET/seedS, or a result's folder.", show_default=False
+            metavar="RESULT",
+            help="NAME/DATASET/seedS, or the folder of a result.",
+            show_default=False,
         ),
     ],
     directory: Annotated[
@@ -182,15 +185,15 @@ def export(
     munkey export default/digits/seed0 model
     munkey export results/default/models/digits/seed0/full/original-m model
 
-    The directory has everything needed to classify and to forget, and a model card. No file in it is executed.
+    The directory contains all that is needed to classify and to forget, and a model card. It contains no code.
     """
-    with spinner("exporting"):
-        from munkey.deploy.model.export import export as exported
+    with show_spinner("exporting"):
+        from munkey.deploy.model.export import export as export_model
 
-        exported(result, directory)
-    with model(directory) as predictor:
+        export_model(result, directory)
+    with open_model(directory) as predictor:
         facts = predictor.summary()
-    say(
+    print_result(
         f"{directory}: {pluralize(facts['samples'], 'sample')}, head {facts['head']}",
         facts,
         as_json,
@@ -200,14 +203,14 @@ def export(
 def serve(
     directory: Directory,
     host: Annotated[
-        str, typer.Option(help="Where to listen; 0.0.0.0 for every network.")
+        str, typer.Option(help="The address to listen at. 0.0.0.0: all networks.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free port.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free port.")] = 8000,
     token_file: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="File with the token for deleting, which may do everything; default: a random one.",
+            help="A file with the token that allows everything, deleting too. Default: a random token.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -218,9 +221,11 @@ def serve(
     munkey serve model --port 8000
     MUNKEY_TOKEN=$(cat token) munkey serve model --host 0.0.0.0
 
-    MUNKEY_VERIFY_TOKEN sets a token that may only check and list; MUNKEY_PREDICT_TOKEN one that may only predict.
-    Without the latter, anyone may predict.
+    The environment can set tokens with fewer rights: MUNKEY_VERIFY_TOKEN to check and list, MUNKEY_PREDICT_TOKEN to
+    predict. Without the latter, anyone may predict.
     """
     from munkey.deploy.http import server
 
-    server.serve(directory, host, port, token_file, lambda how: say(how, {"how": how}, as_json))
+    server.serve(
+        directory, host, port, token_file, lambda text: print_result(text, {"how": text}, as_json)
+    )

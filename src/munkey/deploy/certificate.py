@@ -22,11 +22,11 @@ from pydantic import BaseModel, NonNegativeInt, PositiveInt, ValidationError
 from munkey.core.console import pluralize
 from munkey.core.files import UnwritableFileError, atomic
 from munkey.core.templates import render_template
-from munkey.deploy.model.manifest import self_digest
+from munkey.deploy.model.manifest import compute_digest
 from munkey.deploy.store import disk
 from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.ledger import MEMORY_FORMAT
-from munkey.deploy.store.rows import checked_ids
+from munkey.deploy.store.rows import check_ids
 from munkey.deploy.store.store import Store
 
 TEMPLATE = Path(__file__).parent / "certificate.html.j2"
@@ -52,11 +52,11 @@ CONSTANTS = (
     "That {} would have been chosen without the samples: a deletion recomputes only constants that"
     " say `auto`."
 )
-GIVEN_LATER = (
+LATER_IDS = (
     "That the ids behind `ids_sha256` are those of the deletion: they were given later, to who"
     " wrote this."
 )
-A_TRACE = (
+LISTED_IDS = (
     "That nothing names the deleted samples: this certificate lists their ids, so it is itself a"
     " trace of them."
 )
@@ -113,9 +113,9 @@ class Certificate(BaseModel, frozen=True, extra="forbid"):
     exact : dict of str to str or None
         Only for families that delete exactly: digests of the sums, weights or rows that answered
         when this was written (`FittedModel.digests`). They equal those of a fit that never saw the
-        deleted rows; `faults` checks that.
+        deleted rows; `find_faults` checks that.
     sha256 : str
-        Of all other fields (`manifest.self_digest`).
+        Of all other fields (`manifest.compute_digest`).
     """
 
     kind: Literal["munkey deletion certificate"] = "munkey deletion certificate"
@@ -145,12 +145,12 @@ class Certificate(BaseModel, frozen=True, extra="forbid"):
         return range(self.first, self.first + self.rows)
 
     def seal(self) -> "Certificate":
-        return self.model_copy(update={"sha256": self_digest(self)})
+        return self.model_copy(update={"sha256": compute_digest(self)})
 
 
-def salted_hash(ids: Iterable[int], salt: bytes) -> str:
-    """The salted hash of ids in a certificate."""
-    return hashlib.sha256(salt + np.unique(checked_ids(list(ids))).tobytes()).hexdigest()
+def hash_ids(ids: Iterable[int], salt: bytes) -> str:
+    """Hash ids with a salt, as a certificate does."""
+    return hashlib.sha256(salt + np.unique(check_ids(list(ids))).tobytes()).hexdigest()
 
 
 def certify(
@@ -193,11 +193,11 @@ def certify(
             "sqlite": sqlite3.sqlite_version,
         },
         exact=exact,
-        not_claimed=(*_not_claimed(exact, constants), *NOT_CLAIMED),
+        not_claimed=(*_list_limits(exact, constants), *NOT_CLAIMED),
     ).seal()
 
 
-def _not_claimed(exact: dict[str, str] | None, constants: Sequence[str]) -> list[str]:
+def _list_limits(exact: dict[str, str] | None, constants: Sequence[str]) -> list[str]:
     """The limits of a certificate that depend on the model."""
     if not exact:
         return [WEIGHTS]
@@ -206,7 +206,7 @@ def _not_claimed(exact: dict[str, str] | None, constants: Sequence[str]) -> list
     return [CONSTANTS.format(" and ".join(constants)), ENCODER]
 
 
-def receipt_of(store: Store, sequence: int | None = None, request: str | None = None) -> Receipt:
+def find_receipt(store: Store, sequence: int | None = None, request: str | None = None) -> Receipt:
     """Find the receipt of an earlier deletion; by default, the last one.
 
     sequence: the number of any of its rows. request: the number of its request. Raises
@@ -226,34 +226,34 @@ def receipt_of(store: Store, sequence: int | None = None, request: str | None = 
     return receipts[-1]
 
 
-def with_ids(
+def add_ids(
     certificate: Certificate,
     ids: Iterable[int],
     salt: bytes,
     *,
-    listed: bool = False,
-    later: bool = False,
+    list_ids: bool = False,
+    added_later: bool = False,
 ) -> Certificate:
     """Add the salted hash of the deleted ids to a certificate.
 
-    listed: add the ids, too; the certificate then calls itself a trace of them. later: the ids were
+    list_ids: add the ids, too; the certificate then calls itself a trace of them. added_later: the ids were
     given after the deletion, and nothing shows that they are right; it says that, too.
     """
-    changes: dict[str, object] = {"ids_sha256": salted_hash(ids, salt)}
+    changes: dict[str, object] = {"ids_sha256": hash_ids(ids, salt)}
     not_claimed = list(certificate.not_claimed)
-    if listed:
+    if list_ids:
         changes["ids"] = tuple(sorted(set(ids)))
-        not_claimed.append(A_TRACE)
-    if later:
-        not_claimed.append(GIVEN_LATER)
+        not_claimed.append(LISTED_IDS)
+    if added_later:
+        not_claimed.append(LATER_IDS)
     changes["not_claimed"] = tuple(not_claimed)
     return certificate.model_copy(update=changes).seal()
 
 
-def _different_digests(
+def _compare_digests(
     certified: dict[str, str] | None, exact: dict[str, str] | None
 ) -> list[str] | None:
-    """Names of digests that differ; None if they are of rows that the memory does not hold now."""
+    """Return the names of digests that differ; None if they belong to another state of the memory."""
     if not certified or not exact:
         return None
     if any(certified.get(name) != exact[name] for name in ("head", "live")):
@@ -261,7 +261,7 @@ def _different_digests(
     return [name for name, digest in exact.items() if certified.get(name) != digest]
 
 
-def faults(
+def find_faults(
     certificate: Certificate,
     store: Store,
     ids: Iterable[int] | None = None,
@@ -272,41 +272,39 @@ def faults(
 
     exact: `Predictor.digests`, computed anew: those of a fit to the remaining rows.
     """
-    found_faults: list[str] = []
+    faults: list[str] = []
     name = store.state.store.hex()
     id_list = None if ids is None else list(ids)
-    if id_list is not None and certificate.ids_sha256 != salted_hash(id_list, salt):
-        found_faults.append("it was not made for these ids with this salt")
-    if certificate.sha256 != self_digest(certificate):
-        found_faults.append("it was changed after it was written: its SHA-256 is not the one in it")
-    different = _different_digests(certificate.exact, exact)
+    if id_list is not None and certificate.ids_sha256 != hash_ids(id_list, salt):
+        faults.append("it was not made for these ids with this salt")
+    if certificate.sha256 != compute_digest(certificate):
+        faults.append("it was changed after it was written: its SHA-256 is not the one in it")
+    different = _compare_digests(certificate.exact, exact)
     if different:
-        found_faults.append(
-            f"a fit to the rows that are left has other {' and '.join(different)}: what answered had"
-            " a row too many or too few, or was altered (weights alone also differ between"
-            " processors and versions of torch)"
+        faults.append(
+            f"a fit to the remaining rows has other {' and '.join(different)}: the model had a row"
+            " too many or too few, or was altered (weights alone also differ between processors and"
+            " versions of torch)"
         )
     if certificate.memory != name:
-        found_faults.append(
-            f"the certificate is of the memory {certificate.memory}, but this is {name}"
-        )
-        return found_faults
+        faults.append(f"the certificate is of the memory {certificate.memory}, but this is {name}")
+        return faults
     if certificate.ids is not None and len(set(certificate.ids)) != certificate.rows:
         count = pluralize(certificate.rows, "row")
-        found_faults.append(f"it says {count}, and its ids say otherwise")
-    found_faults += store.chain_faults()
+        faults.append(f"it says {count}, and its ids say otherwise")
+    faults += store.find_chain_faults()
     if id_list is not None:
-        found_faults += _ids_faults(certificate, store, id_list)
+        faults += _find_id_faults(certificate, store, id_list)
     last = certificate.sequences[-1]
-    deleted = store.deletions
-    if last > deleted:
-        found_faults.append(
+    deleted_count = store.deletions
+    if last > deleted_count:
+        faults.append(
             f"the certificate ends in deleted sample {last}, and the chain of this memory has"
-            f" {deleted}: this is an older copy, e.g. a restored backup, and what it shows as"
+            f" {deleted_count}: this is an older copy, e.g. a restored backup, and what it shows as"
             " deleted may be back"
         )
-        return found_faults
-    receipt = receipt_of(store, last)
+        return faults
+    receipt = find_receipt(store, last)
     chained_fields = (
         receipt.sequences,
         receipt.before,
@@ -322,15 +320,15 @@ def faults(
         certificate.deleted,
     )
     if certified_fields != chained_fields:
-        found_faults.append(
+        faults.append(
             "the chain of this memory has another deletion in its place: its history is not the"
             " certificate's"
         )
-    return found_faults + _moment_faults(certificate, store)
+    return faults + _find_digest_faults(certificate, store)
 
 
-def _ids_faults(certificate: Certificate, store: Store, ids: list[int]) -> list[str]:
-    """Why these ids cannot be those of the deletion: the memory still holds them, for example.
+def _find_id_faults(certificate: Certificate, store: Store, ids: list[int]) -> list[str]:
+    """Find reasons why these ids cannot be those of the deletion, e.g. they are in the memory.
 
     The chain has no record of ids.
     """
@@ -339,18 +337,18 @@ def _ids_faults(certificate: Certificate, store: Store, ids: list[int]) -> list[
         count = pluralize(certificate.rows, "row")
         ids_faults.append(f"it says {count}, and {len(set(ids))} ids were given")
     view = store.view
-    deleted = _microseconds(certificate.deleted)
+    deletion_time = _parse_microseconds(certificate.deleted)
     # An id that was added again later is another row.
-    is_earlier = view.records["added"] <= deleted
-    is_still_there = view.live & np.isin(view.ids, checked_ids(ids)) & is_earlier
+    is_earlier = view.records["added"] <= deletion_time
+    is_still_there = view.live & np.isin(view.ids, check_ids(ids)) & is_earlier
     if is_still_there.any():
         first_ids = ", ".join(map(str, view.ids[is_still_there][:10]))
         ids_faults.append(f"the memory holds samples of the given ids: {first_ids}")
     return ids_faults
 
 
-def _moment_faults(certificate: Certificate, store: Store) -> list[str]:
-    """Why the memory never held the rows of the digests in `exact`."""
+def _find_digest_faults(certificate: Certificate, store: Store) -> list[str]:
+    """Find reasons why the memory never held the rows of the digests in `exact`."""
     if not certificate.exact:
         return []
     head = certificate.exact.get("head", "")
@@ -361,12 +359,13 @@ def _moment_faults(certificate: Certificate, store: Store) -> list[str]:
     if head != store.head:
         return []  # rows were deleted since
     view = store.view
-    added = np.sort(view.records["added"][view.live])
+    added_times = np.sort(view.records["added"][view.live])
     # Since this head rows were only added, alone or several at once. So the memory held as many
     # rows as were added before each of those times, or as many as now.
-    possible = {int(count) for count in np.searchsorted(added, added, side="left")} | {len(added)}
-    least = int(np.searchsorted(added, _microseconds(certificate.deleted), side="right"))
-    if not live.isdecimal() or int(live) not in possible or int(live) < least:
+    possible_counts = {len(added_times), *np.searchsorted(added_times, added_times).tolist()}
+    deletion_time = _parse_microseconds(certificate.deleted)
+    least = int(np.searchsorted(added_times, deletion_time, side="right"))
+    if not live.isdecimal() or int(live) not in possible_counts or int(live) < least:
         return [
             f"its digests of what answered are of {live} rows, which the memory did not hold at"
             " that head"
@@ -374,25 +373,25 @@ def _moment_faults(certificate: Certificate, store: Store) -> list[str]:
     return []
 
 
-def _microseconds(at: str) -> int:
-    """A time in a certificate as the memory stores it; 0 for other text, which fits no chain."""
+def _parse_microseconds(at: str) -> int:
+    """Parse a time in a certificate, as the memory stores it; 0 for other text, which fits no chain."""
     try:
         return round(datetime.fromisoformat(at).timestamp() * 1e6)
     except (ValueError, OverflowError):
         return 0
 
 
-def unconfirmed_fields(
+def list_unconfirmed_fields(
     certificate: Certificate, exact: dict[str, str] | None = None
 ) -> dict[str, str]:
-    """Its fields that nothing confirms, in words: the chain has no record of them.
+    """List the fields that the chain has no record of, in words.
 
     Ids are always among them: whoever writes a certificate chooses both ids and salt.
     """
     fields = {
         name: words for name, words in UNCHAINED.items() if getattr(certificate, name) is not None
     }
-    if _different_digests(certificate.exact, exact) is not None:
+    if _compare_digests(certificate.exact, exact) is not None:
         fields.pop("exact", None)  # they were compared
     return fields
 
@@ -407,7 +406,7 @@ def read_certificate(path: str | Path) -> Certificate:
         raise CertificateError(
             f"{path}: not a certificate (it is not what `munkey` writes as one)"
         ) from error
-    if certificate.sha256 != self_digest(certificate):
+    if certificate.sha256 != compute_digest(certificate):
         raise CertificateError(
             f"{path}: was changed after it was written: its SHA-256 is not the one in it"
         )
@@ -418,14 +417,14 @@ def write_certificate(certificate: Certificate, path: str | Path) -> Path:
     """Write a certificate as JSON, and its page beside it: both or neither, and on the disk.
 
     Returns the path of the page. If the process is killed in between, the JSON stays alone. Raises
-    as `page_of` does, and OSError.
+    as `get_page_path` does, and OSError.
     """
-    page = page_of(path)
-    page_text = html(certificate)
+    page = get_page_path(path)
+    page_text = render_page(certificate)
     path = Path(path)
-    write_new(path, certificate.model_dump_json(indent=2) + "\n")
+    write_new_file(path, certificate.model_dump_json(indent=2) + "\n")
     try:
-        write_new(page, page_text)
+        write_new_file(page, page_text)
     except BaseException:
         path.unlink()
         raise
@@ -433,8 +432,8 @@ def write_certificate(certificate: Certificate, path: str | Path) -> Path:
     return page
 
 
-def write_new(path: Path, text: str, mode: int = 0o666) -> None:
-    """Write a new file. On Linux it gets its name once it is whole, so a kill leaves nothing."""
+def write_new_file(path: Path, text: str, mode: int = 0o666) -> None:
+    """Write a new file. On Linux it gets its name when it is complete, so a kill leaves nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         handle = os.open(path.parent, os.O_TMPFILE | os.O_WRONLY, mode)
@@ -455,8 +454,8 @@ def write_new(path: Path, text: str, mode: int = 0o666) -> None:
         ) from error
 
 
-def page_of(path: str | Path) -> Path:
-    """The path for the page of a new certificate.
+def get_page_path(path: str | Path) -> Path:
+    """Return the path of the page of a new certificate.
 
     Raises CertificateError if that is the certificate itself, or if either exists: a certificate
     may be the only record of a deletion, so it is never overwritten.
@@ -474,7 +473,7 @@ def page_of(path: str | Path) -> Path:
     return page
 
 
-def html(certificate: Certificate) -> str:
-    """The page: one file, no scripts, nothing loaded from elsewhere."""
+def render_page(certificate: Certificate) -> str:
+    """Render the page: one file, no scripts, nothing loaded from elsewhere."""
     values = {"it": certificate, "text": certificate.model_dump_json(indent=2)}
     return render_template(TEMPLATE, values)

@@ -1,6 +1,6 @@
-"""Requests to forget: what they name, which samples that means, and one deletion.
+"""Requests to forget: their plan, a preview, and the deletion.
 
-`Predictor.delete` is the whole story of a request, from its plan to its certificate.
+`Predictor.delete` carries out a request, from its plan to its certificate.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ from munkey.deploy import json_answers
 from munkey.deploy.certificate import Certificate
 from munkey.deploy.errors import UnknownNamesError
 from munkey.deploy.json_answers import Json
-from munkey.deploy.model.samples import MOST_QUERIES, SIMILAR, Samples
+from munkey.deploy.model.samples import DEFAULT_SIMILARITY, MAX_QUERIES, Samples
 from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.errors import UnknownIdsError
 from munkey.deploy.store.store import Store
@@ -59,12 +59,12 @@ class DeletionRequest:
 class PlannedDeletion(NamedTuple):
     """The samples that one request means, as of its plan.
 
-    ids: (N,) int64, ascending. earlier: the receipt, if the request was carried out before.
+    ids: (N,) int64, ascending. earlier_receipt: the receipt, if the request was carried out before.
     look_alikes: the entry `similar` of its answer, with id, cosine and unit, nearest first.
     """
 
     ids: np.ndarray
-    earlier: Receipt | None
+    earlier_receipt: Receipt | None
     look_alikes: Json
 
 
@@ -85,13 +85,13 @@ class DeletionPlan:
 class CertificateOrder:
     """Which deletions to certify.
 
-    salts: by request number. deliver: receives each answer with its certificate. tell_salts:
+    salts: by request number. deliver: receives each answer with its certificate. include_salts:
     answers contain the salts. list_ids: certificates contain the ids.
     """
 
     salts: Mapping[str | None, bytes]
     deliver: Callable[[Json, Certificate], object]
-    tell_salts: bool = True
+    include_salts: bool = True
     list_ids: bool = False
 
 
@@ -129,37 +129,38 @@ class Deletions:
 
     def plan(self, request: DeletionRequest) -> DeletionPlan:
         """Implement `Predictor.plan`."""
-        planned: dict[str | None, PlannedDeletion] = {}
+        deletions: dict[str | None, PlannedDeletion] = {}
         missing: list[str] = []
-        refused: list[str] = []  # the missing names that raise, unless missing ones are ignored
+        # Missing names that raise an error, unless missing names are ignored.
+        refused_names: list[str] = []
         hints: list[str] = []
         for number, lines in request.lines.items():
-            ids, unknown, hint = resolve(self._samples, lines)
-            earlier = None if number is None else self._store.receipt(number)
+            ids, unknown, hint = resolve_lines(self._samples, lines)
+            earlier = None if number is None else self._store.find_receipt(number)
             require_new_number(number, earlier, len(ids))
-            planned[number] = PlannedDeletion(ids, earlier, {})
+            deletions[number] = PlannedDeletion(ids, earlier, {})
             suffix = f" (request {number})" if len(request.lines) > 1 else ""
             names = [f"{name}{suffix}" for name in dict.fromkeys(unknown)]
             if earlier is None or not earlier.sequences:
                 missing += names
             if earlier is None:
-                refused += names
+                refused_names += names
             # A repeated request gets its hint too: most of its missing names were forgotten back
             # then, but one that resembles a present name may have been mistyped.
             if hint:
                 hints.append(hint)
         hint = " ".join(dict.fromkeys(hints))
-        if refused and not request.ignore_missing:
-            raise UnknownNamesError(refused, f"{hint} Nothing was deleted".strip())
+        if refused_names and not request.ignore_missing:
+            raise UnknownNamesError(refused_names, f"{hint} Nothing was deleted".strip())
         if request.similar != 0 or request.also_similar:
-            for number, deletion in planned.items():
-                planned[number] = _with_look_alikes(self._samples, deletion, request)
-        return DeletionPlan(request, planned, missing, hint)
+            for number, deletion in deletions.items():
+                deletions[number] = _add_look_alikes(self._samples, deletion, request)
+        return DeletionPlan(request, deletions, missing, hint)
 
     def require_new_numbers(self, plan: DeletionPlan) -> None:
         """Raise ValueError if a request of the plan was carried out since, with samples left."""
         for number, deletion in plan.deletions.items():
-            earlier = None if number is None else self._store.receipt(number)
+            earlier = None if number is None else self._store.find_receipt(number)
             if earlier:
                 remaining_ids = np.intersect1d(deletion.ids, self._samples.ids)
                 require_new_number(number, earlier, len(remaining_ids))
@@ -170,7 +171,7 @@ class Deletions:
         remaining_ids = self._samples.ids
         for number, deletion in plan.deletions.items():
             ids = np.intersect1d(deletion.ids, remaining_ids)
-            copies = self._samples.copies_of_ids(ids).samples
+            copies = self._samples.find_copies_by_id(ids).samples
             copies = [copy for copy in copies if copy["id"] in remaining_ids]
             identical_ids = np.array([copy["id"] for copy in copies], dtype=np.int64)
             if plan.request.also_identical:
@@ -186,12 +187,12 @@ class Deletions:
                 "left": len(remaining_ids),
                 "found_nothing": not len(ids),
             }
-            if deletion.earlier:
-                answer |= json_answers.deletion(deletion.earlier)
+            if deletion.earlier_receipt:
+                answer |= json_answers.format_deletion(deletion.earlier_receipt)
             answers.append(answer)
         return answers
 
-    def carry_out(
+    def delete_samples(
         self,
         ids: np.ndarray,
         number: str | None,
@@ -206,13 +207,13 @@ class Deletions:
         same. A request that never meant a sample is not recorded.
         """
         with self._lock():
-            rows = self._store.known_rows(ids)
+            rows = self._store.find_rows(ids)
             unknown_ids = ids[rows < 0]
-            earlier = None if number is None else self._store.receipt(number)
+            earlier = None if number is None else self._store.find_receipt(number)
             if len(unknown_ids) and not request.ignore_missing and earlier is None:
                 raise UnknownIdsError(unknown_ids.tolist())
             rows = rows[rows >= 0]
-            copies = self._samples.copies_of_rows(rows)
+            copies = self._samples.find_copies_by_row(rows)
             identical = tuple(copy["id"] for copy in copies.samples)
             view = self._store.view
             labels = np.unique(view.labels[np.concatenate([rows, copies.rows])])
@@ -226,12 +227,14 @@ class Deletions:
             else:
                 receipt = self._delete_rows(rows, None, block_return=False)
                 receipt = replace(receipt, request=number)
-            remaining, present_labels = self._samples.count_and_present_labels(labels)
+            remaining, present_labels = self._samples.count_samples_and_labels(labels)
         if not receipt.repeated:
             emptied_labels = np.setdiff1d(labels, present_labels)
             classes = self._samples.classes
-            emptied = tuple(name for label, name in classes.items() if label in emptied_labels)
-            receipt = replace(receipt, identical=identical, emptied=emptied)
+            emptied_classes = tuple(
+                name for label, name in classes.items() if label in emptied_labels
+            )
+            receipt = replace(receipt, identical=identical, emptied=emptied_classes)
         return Deletion(receipt, deleted_ids, copies.samples, remaining)
 
     def _delete_rows(self, rows: np.ndarray, number: str | None, block_return: bool) -> Receipt:
@@ -257,7 +260,7 @@ def require_new_number(number: str | None, earlier: Receipt | None, count: int) 
         )
 
 
-def resolve(samples: Samples, lines: Sequence[Line]) -> tuple[np.ndarray, list[str], str]:
+def resolve_lines(samples: Samples, lines: Sequence[Line]) -> tuple[np.ndarray, list[str], str]:
     """Find the ids (N,) that any line means.
 
     Also returns the names and lines that mean no sample, and a hint with names close to those.
@@ -289,26 +292,26 @@ def resolve(samples: Samples, lines: Sequence[Line]) -> tuple[np.ndarray, list[s
     return ids, [*selection.missing, *missing_lines], hint
 
 
-def _with_look_alikes(
-    samples: Samples, planned: PlannedDeletion, request: DeletionRequest
+def _add_look_alikes(
+    samples: Samples, deletion: PlannedDeletion, request: DeletionRequest
 ) -> PlannedDeletion:
     """Add the samples that look like those of a request; it means them too if `also_similar`.
 
     A repeated request, or one that means more than 1,000 samples, gets none. Raises ValueError if
     so many look-alikes should be forgotten, or if `similar` is not a cosine.
     """
-    is_too_large = len(planned.ids) > MOST_QUERIES and not request.also_similar
-    if planned.earlier or not len(planned.ids) or is_too_large:
-        return planned
-    least_cosine = SIMILAR if request.similar is None else request.similar
-    cosines = samples.similar(planned.ids, least_cosine)
+    is_too_large = len(deletion.ids) > MAX_QUERIES and not request.also_similar
+    if deletion.earlier_receipt or not len(deletion.ids) or is_too_large:
+        return deletion
+    least_cosine = DEFAULT_SIMILARITY if request.similar is None else request.similar
+    cosines = samples.find_similar(deletion.ids, least_cosine)
     similar_ids = np.array(list(cosines), dtype=np.int64)
-    units = samples.units_of(similar_ids)
+    units = samples.read_units(similar_ids)
     look_alikes = [
         {"id": similar_id, "cosine": round(cosine, 4), "unit": units.get(similar_id)}
         for similar_id, cosine in cosines.items()
     ]
-    ids = planned.ids
+    ids = deletion.ids
     if request.also_similar:
         ids = np.union1d(ids, similar_ids)
     entry = {"above": least_cosine, "also": request.also_similar, "samples": look_alikes}

@@ -11,11 +11,11 @@ OTHER_VERSION = (
     " what was forgotten"
 )
 
-HELD = "which holds nothing that was forgotten, and no pictures of validation and test"
+MEMORY_SCOPE = "which holds nothing that was forgotten, and no pictures of validation and test"
 
 
-def first_ten(values: Sequence[object]) -> str:
-    """The first ten values, separated by commas, and how many there are in all."""
+def format_first_ten(values: Sequence[object]) -> str:
+    """Format the first ten values, separated by commas, and say how many there are."""
     more = f", … ({len(values):,} in all)" if len(values) > 10 else ""
     return ", ".join(one_line(str(value)) for value in values[:10]) + more
 
@@ -60,7 +60,7 @@ class UnknownNamesError(KeyError):
 
     def __str__(self) -> str:
         hint = f". {self.hint}" if self.hint else ""
-        return f"no sample of this memory ({HELD}) has these names: {first_ten(self.missing)}{hint}"
+        return f"no sample of this memory ({MEMORY_SCOPE}) has these names: {format_first_ten(self.missing)}{hint}"
 
 
 class AmbiguousFileError(ValueError):
@@ -70,7 +70,9 @@ class AmbiguousFileError(ValueError):
     """
 
     def __init__(self, ids_by_file: Mapping[str, Collection[int]]) -> None:
-        files = [f"{file} (ids {first_ten(sorted(ids))})" for file, ids in ids_by_file.items()]
+        files = [
+            f"{file} (ids {format_first_ten(sorted(ids))})" for file, ids in ids_by_file.items()
+        ]
         super().__init__(
             f"this can be {' or '.join(files)}, so nothing was done; name ids, or the file by its absolute path"
         )
@@ -81,7 +83,7 @@ class ExportError(ValueError):
 
 
 @contextmanager
-def unreadable_on_error(path: Path) -> Iterator[None]:
+def translate_read_errors(path: Path) -> Iterator[None]:
     """Turn any error of a library that reads a foreign file into an UnreadableModelError."""
     try:
         yield

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from munkey.deploy.additions import Class
+from munkey.deploy.additions import ClassLabel
 from munkey.deploy.predictor import Predictor
 
 if TYPE_CHECKING:
@@ -21,45 +21,45 @@ class EstimatorPredictor(Predictor):
 
     @property
     def _fitted_model(self) -> "FittedModel":
-        fitted = self._model.fitted_model
-        assert fitted is not None
-        return fitted
+        fitted_model = self._model.fitted_model
+        assert fitted_model is not None
+        return fitted_model
 
-    def logits_of(self, keys: np.ndarray) -> tuple[list[Any], np.ndarray]:
-        """The classes that have rows, in ascending order, and logits (N, C) of keys (N, d)."""
-        manifest, (class_numbers, logits) = self._model.answer_steadily(
-            lambda: self._fitted_model.present_logits(keys, self._model.retrieve)
+    def compute_logits(self, keys: np.ndarray) -> tuple[list[Any], np.ndarray]:
+        """Return the classes that have rows, ascending, and logits (N, C) of keys (N, d)."""
+        manifest, (class_numbers, logits) = self._model.answer_with_manifest(
+            lambda: self._fitted_model.compute_present_logits(keys, self._model.retrieve)
         )
         return [manifest.classes[number] for number in class_numbers.tolist()], logits
 
-    def head_of_rows(self) -> "SolvedHead":
-        """The linear head behind `logits_of`, if the family has one."""
+    def solve_head(self) -> "SolvedHead":
+        """Solve for the linear head behind `compute_logits`. Only for a family that has one."""
 
-        def head() -> "SolvedHead":
+        def solve() -> "SolvedHead":
             # Looked up in here: a new class replaces the fitted model.
-            return self._fitted_model.present_head()
+            return self._fitted_model.solve_present_head()
 
-        return self._model.answer_steadily(head)[1]
+        return self._model.answer_with_manifest(solve)[1]
 
-    def present_classes(self) -> list[Any]:
-        """The classes that have rows, in ascending order."""
+    def find_present_classes(self) -> list[Any]:
+        """Find the classes that have rows, in ascending order."""
 
-        def class_numbers_now() -> np.ndarray:
-            return self._fitted_model.present_classes()
+        def find_class_numbers() -> np.ndarray:
+            return self._fitted_model.find_present_classes()
 
-        manifest, class_numbers = self._model.answer_steadily(class_numbers_now)
+        manifest, class_numbers = self._model.answer_with_manifest(find_class_numbers)
         return [manifest.classes[number] for number in class_numbers.tolist()]
 
-    def units_by_id(self) -> np.ndarray:
-        """The unit of each sample, in the order of ids: (N,) str, None without a unit."""
-        records, sources = self._model.samples.sources.records()
+    def read_units(self) -> np.ndarray:
+        """Read the unit of each sample, in the order of ids: (N,) str, None without a unit."""
+        records, sources = self._model.samples.sources.read_records()
         units = np.array([unit for _, unit in sources], dtype=object)
         return units[np.argsort(records["id"])]
 
     def add_keys(
         self,
         keys: np.ndarray,
-        classes: Sequence[Class],
+        classes: Sequence[ClassLabel],
         *,
         dtype: str,
         ids: np.ndarray | None = None,

@@ -6,14 +6,14 @@ from typing import Any
 
 from munkey.deploy.model.find import NearSample, NearSamples
 from munkey.deploy.model.prediction import Prediction
-from munkey.deploy.model.sources import Added, MemoryRow
+from munkey.deploy.model.sources import AddedSamples, MemoryRow
 from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.verify import Report
 
 Json = dict[str, Any]
 
 
-def prediction(answers: Prediction, *, explain: bool) -> Json:
+def format_prediction(answers: Prediction, *, explain: bool) -> Json:
     """An answer for each picture, in order.
 
     With `explain`, also how the model answers, and the neighbors that decided.
@@ -46,15 +46,15 @@ def prediction(answers: Prediction, *, explain: bool) -> Json:
     return {"predictions": predictions, "basis": answers.basis}
 
 
-def near_samples(near: NearSamples) -> list[Json]:
+def format_near_samples(near_samples: NearSamples) -> list[Json]:
     """The file of each picture, and the samples near it."""
     return [
-        {"file": file, "samples": [near_sample(sample) for sample in samples]}
-        for file, samples in zip(near.files, near.samples, strict=True)
+        {"file": file, "samples": [format_near_sample(sample) for sample in samples]}
+        for file, samples in zip(near_samples.files, near_samples.samples, strict=True)
     ]
 
 
-def near_sample(sample: NearSample) -> Json:
+def format_near_sample(sample: NearSample) -> Json:
     """A sample near a picture."""
     return {
         "cosine": sample.cosine,
@@ -66,7 +66,7 @@ def near_sample(sample: NearSample) -> Json:
     }
 
 
-def deletion(receipt: Receipt) -> Json:
+def format_deletion(receipt: Receipt) -> Json:
     """A deletion.
 
     first, last: its numbers in the chain, None if nothing was deleted. identical: ids of exact
@@ -92,7 +92,7 @@ def deletion(receipt: Receipt) -> Json:
     }
 
 
-def addition(samples: Added) -> Json:
+def format_addition(samples: AddedSamples) -> Json:
     """New samples. identical: by new id, the ids of exact copies that were there before."""
     return {
         "ids": samples.ids.tolist(),
@@ -102,7 +102,7 @@ def addition(samples: Added) -> Json:
     }
 
 
-def samples(rows: Iterable[MemoryRow]) -> list[Json]:
+def format_samples(rows: Iterable[MemoryRow]) -> list[Json]:
     """Samples of a memory."""
     return [
         {
@@ -116,12 +116,14 @@ def samples(rows: Iterable[MemoryRow]) -> list[Json]:
     ]
 
 
-def log(deletions: Iterable[Receipt]) -> list[Json]:
-    """All deletions, with the entries of `deletion` that the log keeps."""
+def format_log(deletions: Iterable[Receipt]) -> list[Json]:
+    """All deletions, with the entries of `format_deletion` that the log keeps."""
     fields = ("first", "last", "when", "request", "deleted", "before", "head")
-    return [{field: answer[field] for field in fields} for answer in map(deletion, deletions)]
+    return [
+        {field: answer[field] for field in fields} for answer in map(format_deletion, deletions)
+    ]
 
 
-def verification(report: Report) -> Json:
+def format_report(report: Report) -> Json:
     """The result of a check."""
     return {"sound": report.sound, "said": str(report)} | asdict(report)

@@ -20,16 +20,16 @@ from munkey.deploy.deletions import CertificateOrder, DeletionPlan, DeletionRequ
 from munkey.deploy.errors import UnreadableModelError
 from munkey.deploy.json_answers import Json
 from munkey.deploy.model import manifest as manifests
-from munkey.deploy.model.find import COUNT, NearSamples, require_sensible
+from munkey.deploy.model.find import DEFAULT_COUNT, NearSamples, require_valid_search
 from munkey.deploy.model.images import Images
 from munkey.deploy.model.live_model import LiveModel
 from munkey.deploy.model.manifest import MEMORY, Manifest
 from munkey.deploy.model.prediction import Prediction
-from munkey.deploy.model.samples import SIMILAR
-from munkey.deploy.model.sources import Added, MemoryRow, Selection
+from munkey.deploy.model.samples import DEFAULT_SIMILARITY
+from munkey.deploy.model.sources import AddedSamples, MemoryRow, Selection
 from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError
-from munkey.deploy.store.rows import checked_ids
+from munkey.deploy.store.rows import check_ids
 from munkey.deploy.store.verify import Report
 from munkey.settings import OnBad
 
@@ -79,10 +79,10 @@ class Predictor(AbstractContextManager["Predictor"]):
         self._model = LiveModel(directory, device, writer, wait)
         self._store = self._model.store
         self._samples = self._model.samples
-        self._changing = threading.Lock()  # held by one thread, from its choice of rows on
-        self._additions = Additions(self._model, self._alone)
+        self._change_lock = threading.Lock()  # taken before rows are chosen
+        self._additions = Additions(self._model, self._lock_changes)
         self._deletions = Deletions(
-            self._store, self._samples, self._alone, lambda: self._model.loaded_sums
+            self._store, self._samples, self._lock_changes, lambda: self._model.loaded_sums
         )
 
     @classmethod
@@ -200,9 +200,14 @@ class Predictor(AbstractContextManager["Predictor"]):
         return self._model.predict(images, only_held_classes, on_bad)
 
     def find(
-        self, images: Images, *, count: int = COUNT, above: float = -1.0, on_bad: OnBad = "raise"
+        self,
+        images: Images,
+        *,
+        count: int = DEFAULT_COUNT,
+        above: float = -1.0,
+        on_bad: OnBad = "raise",
     ) -> NearSamples:
-        """Look samples up by a picture, or a row of numbers: the nearest ones, and whose they are.
+        """Find the samples nearest to a picture or a row of numbers, and whose they are.
 
         Parameters
         ----------
@@ -244,7 +249,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         1 cat Bob 0.6 False
         """
         _ = self._store.view  # refuses first in a forked child, where torch would wait forever
-        require_sensible(count, above)
+        require_valid_search(count, above)
         return self._model.find(images, count, above, on_bad)
 
     def warm_up(self) -> None:
@@ -254,11 +259,11 @@ class Predictor(AbstractContextManager["Predictor"]):
         """
         if not self._store.view.live.any():
             return  # it refuses to answer until something is added
-        stored = self.manifest.stored
-        if stored is None:
+        picture_size = self.manifest.stored
+        if picture_size is None:
             blank = np.zeros((1, self.key_width), dtype=np.uint8)
         else:
-            blank = np.zeros((stored.height, stored.width, 3), dtype=np.uint8)
+            blank = np.zeros((picture_size.height, picture_size.width, 3), dtype=np.uint8)
         self.predict(blank)
 
     # Looking into the memory
@@ -270,7 +275,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     def keys(self) -> tuple[np.ndarray, np.ndarray]:
         """Ids, ascending, and keys of the samples that the memory holds: (N,) int64, (N, d) float32."""
-        return self._samples.keys()
+        return self._samples.read_keys()
 
     @property
     def head(self) -> str:
@@ -327,7 +332,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         ValueError
             If a label is not a class of the model.
         """
-        return self._samples.rows(labels, units, files)
+        return self._samples.list_rows(labels, units, files)
 
     def select(
         self,
@@ -381,7 +386,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         )
 
     def similar(
-        self, ids: ArrayLike | Iterable[int], *, above: float = SIMILAR
+        self, ids: ArrayLike | Iterable[int], *, above: float = DEFAULT_SIMILARITY
     ) -> dict[int, float]:
         """Find look-alikes: other samples whose keys are close to that of one of these samples.
 
@@ -407,7 +412,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         -----
         Deleting a sample leaves its look-alikes: whoever asked may want those forgotten, too.
         """
-        return self._samples.similar(ids, above)
+        return self._samples.find_similar(ids, above)
 
     def memory_facts(self) -> dict[str, object]:
         """What the command `inspect` says about the memory."""
@@ -468,8 +473,8 @@ class Predictor(AbstractContextManager["Predictor"]):
         ValueError
             If something is not an id, or the number belongs to another request.
         """
-        how = DeletionRequest({}, ignore_missing, also_identical, block_return=block_return)
-        return self._deletions.carry_out(np.unique(checked_ids(ids)), request, how).receipt
+        options = DeletionRequest({}, ignore_missing, also_identical, block_return=block_return)
+        return self._deletions.delete_samples(np.unique(check_ids(ids)), request, options).receipt
 
     def plan(self, request: DeletionRequest) -> DeletionPlan:
         """Look up which samples a request to forget means. Nothing is changed.
@@ -494,9 +499,18 @@ class Predictor(AbstractContextManager["Predictor"]):
         return self._deletions.plan(request)
 
     def preview(self, plan: DeletionPlan) -> list[Json]:
-        """Say what each request would forget.
+        """Say what each request would forget. Nothing is changed.
 
-        For a request that was carried out before, the answer also says what `delete` would answer.
+        Parameters
+        ----------
+        plan : DeletionPlan
+            The samples of each request, from `plan`.
+
+        Returns
+        -------
+        list of dict
+            An answer for each request, as `munkey forget --dry-run --json` prints it. For a request
+            that was carried out before, it also has the entries of the earlier answer.
         """
         return self._deletions.preview(plan)
 
@@ -542,13 +556,15 @@ class Predictor(AbstractContextManager["Predictor"]):
             plan = self.plan(request)
         answers = [] if answers is None else answers
         salts = certificates.salts if certificates else {}
-        how = replace(plan.request, ignore_missing=True)
+        options = replace(plan.request, ignore_missing=True)
         to_certify = []
-        for number, planned in plan.deletions.items():
-            was_planned = len(planned.ids) > 0
-            deletion = self._deletions.carry_out(planned.ids, number, how, was_planned=was_planned)
+        for number, planned_deletion in plan.deletions.items():
+            was_planned = len(planned_deletion.ids) > 0
+            deletion = self._deletions.delete_samples(
+                planned_deletion.ids, number, options, was_planned=was_planned
+            )
             receipt = deletion.receipt
-            answer = json_answers.deletion(receipt)
+            answer = json_answers.format_deletion(receipt)
             answer |= {"copies": deletion.copies, "left": deletion.remaining}
             answers.append(answer)
             if not receipt.sequences:
@@ -557,17 +573,17 @@ class Predictor(AbstractContextManager["Predictor"]):
                     " more): `log` lists earlier requests"
                 )
             if certificates and number in salts and receipt.sequences and not receipt.repeated:
-                if certificates.tell_salts:
+                if certificates.include_salts:
                     answer["salt"] = salts[number].hex()
                 to_certify.append((answer, deletion))
         if purge or to_certify:
-            unpurged = self._purge_or_explain(must_succeed=purge)
+            purge_warning = self._purge_or_explain(must_succeed=purge)
             for answer in answers:
-                answer.update({"unpurged": unpurged} if unpurged else {"purged": True})
+                answer.update({"unpurged": purge_warning} if purge_warning else {"purged": True})
         if certificates and to_certify:
             exact = self.digests()
             for answer, deletion in to_certify:
-                issued = certificate.certify(
+                new_certificate = certificate.certify(
                     self._store,
                     deletion.receipt,
                     live=answer["left"],
@@ -577,8 +593,10 @@ class Predictor(AbstractContextManager["Predictor"]):
                 )
                 salt = salts[deletion.receipt.request]
                 ids = deletion.ids.tolist()
-                issued = certificate.with_ids(issued, ids, salt, listed=certificates.list_ids)
-                certificates.deliver(answer, issued)
+                new_certificate = certificate.add_ids(
+                    new_certificate, ids, salt, list_ids=certificates.list_ids
+                )
+                certificates.deliver(answer, new_certificate)
         return answers
 
     def _purge_or_explain(self, *, must_succeed: bool) -> str:
@@ -594,16 +612,16 @@ class Predictor(AbstractContextManager["Predictor"]):
             return f"{error}; until then, names of source files and units may be left in it"
         if not foreign:
             return ""
-        return f"purged, but not part of the memory, so not looked at: {', '.join(foreign)}"
+        return f"purged; not checked, since not part of the model: {', '.join(foreign)}"
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _lock_changes(self) -> Iterator[None]:
         """Let one thread at a time change the memory.
 
         Raises ClosedMemoryError in a forked child, whose copy of the lock may never be released.
         """
         _ = self._store.view
-        with self._changing:
+        with self._change_lock:
             yield
 
     def purge(self) -> tuple[str, ...]:
@@ -622,18 +640,18 @@ class Predictor(AbstractContextManager["Predictor"]):
         # An estimator's class may be a person, so its name goes with its last row.
         if self.writer and self.manifest.encoder is None:
             manifest = manifests.read_manifest(self.directory)
-            present_labels = set(self._samples.ids_and_labels()[1].tolist())
+            present_labels = set(self._samples.read_ids_and_labels()[1].tolist())
             classes = [
                 name if label in present_labels else None
                 for label, name in enumerate(manifest.classes)
             ]
             self._model.replace_manifest(manifest.model_copy(update={"classes": classes}))
-        return self._foreign_files(self._store.purge())
+        return self._list_foreign_files(self._store.purge())
 
     def compact(self) -> tuple[str, ...]:
         """Purge, and free the space of forgotten samples. Returns and raises as `purge`."""
-        with self._alone():
-            return self._foreign_files(self._store.compact())
+        with self._lock_changes():
+            return self._list_foreign_files(self._store.compact())
 
     def settle(self) -> None:
         """Wait until the zeros over forgotten samples are on the disk."""
@@ -652,7 +670,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         *,
         units: Sequence[str | None] | None = None,
         allow_blocked: bool = False,
-    ) -> Added:
+    ) -> AddedSamples:
         """Remember new samples, without training.
 
         Parameters
@@ -668,7 +686,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         Returns
         -------
-        Added
+        AddedSamples
             The new ids, and the ids of exact copies that were there before.
 
         Raises
@@ -699,16 +717,16 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         None for MUNKEY.
         """
-        fitted = self._model.fitted_model
-        return fitted.digests(anew=anew) if fitted else None
+        fitted_model = self._model.fitted_model
+        return fitted_model.digests(anew=anew) if fitted_model else None
 
     @property
     def constants(self) -> list[str]:
         """The constants of a fitted family that no deletion recomputes; empty if deletion is exact
         without conditions, and for MUNKEY.
         """
-        fitted = self._model.fitted_model
-        return fitted.family.constants(fitted.section) if fitted else []
+        fitted_model = self._model.fitted_model
+        return fitted_model.family.constants(fitted_model.section) if fitted_model else []
 
     def verify(self, published: str | None = None) -> Report:
         """Check the directory: the chain of deletions, every row, and all static files.
@@ -740,8 +758,7 @@ class Predictor(AbstractContextManager["Predictor"]):
             model = self._model.loaded_sums
             if model is not None and model.digests() != model.digests(anew=True):
                 problems.append(
-                    "what answers in this process is not what the rows that are left give: start it"
-                    " again"
+                    "the model in this process does not match the remaining rows: restart the process"
                 )
         except UnreadableModelError as error:
             problems.append(str(error))
@@ -750,10 +767,10 @@ class Predictor(AbstractContextManager["Predictor"]):
                 manifests.read_static_file(self.directory, self.manifest, name)
             except UnreadableModelError as error:
                 problems.append(str(error))
-        foreign = self._foreign_files(report.foreign)
+        foreign = self._list_foreign_files(report.foreign)
         return replace(report, problems=tuple(problems), foreign=foreign)
 
-    def _foreign_files(self, in_memory: tuple[str, ...]) -> tuple[str, ...]:
+    def _list_foreign_files(self, in_memory: tuple[str, ...]) -> tuple[str, ...]:
         """Files in the directory that are not the model's. They stay, and may hold anything."""
         own_names = {manifests.NAME, MEMORY, *self.manifest.static_files}
         names = {path.name for path in self.directory.iterdir()}
@@ -774,14 +791,29 @@ class Predictor(AbstractContextManager["Predictor"]):
         CertificateError
             If there is none.
         """
-        return certificate.receipt_of(self._store, sequence, request)
+        return certificate.find_receipt(self._store, sequence, request)
 
     def certificate(
         self, sequence: int | None = None, request: str | None = None, *, purged: bool = False
     ) -> Certificate:
-        """Certify an earlier deletion, named as for `receipt_of`.
+        """Certify an earlier deletion.
 
-        purged: whether the model is known to have been purged since.
+        Parameters
+        ----------
+        sequence, request
+            Which deletion, as for `receipt_of`. By default, the last one.
+        purged : bool
+            Whether the model is known to have been purged since.
+
+        Returns
+        -------
+        Certificate
+            The certificate, without ids. `certificate.write_certificate` writes it.
+
+        Raises
+        ------
+        CertificateError
+            If there is no such deletion.
         """
         receipt = self.receipt_of(sequence, request)
         return certificate.certify(
@@ -801,9 +833,23 @@ class Predictor(AbstractContextManager["Predictor"]):
     ) -> list[str]:
         """List how this memory, or the given ids and salt, contradict a certificate.
 
-        exact: `digests`, computed anew.
+        Parameters
+        ----------
+        issued : Certificate
+            The certificate to check.
+        ids : iterable of int, optional
+            Ids that the certificate should be about, with their `salt`.
+        salt : bytes
+            The salt of the certificate.
+        exact : dict, optional
+            ``digests(anew=True)``, if the certificate has digests.
+
+        Returns
+        -------
+        list of str
+            A sentence for each fault. Empty if there is none.
         """
-        return certificate.faults(issued, self._store, ids, salt, exact)
+        return certificate.find_faults(issued, self._store, ids, salt, exact)
 
     # The directory
 
@@ -834,6 +880,6 @@ class Predictor(AbstractContextManager["Predictor"]):
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
-        at: TracebackType | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.close()

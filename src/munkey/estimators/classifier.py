@@ -20,10 +20,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from munkey.core.console import warn_user
 from munkey.data.intake.copies import conflicting_copies_warning
 from munkey.data.intake.unit_names import large_units_warning
-from munkey.deploy.errors import first_ten, unreadable_on_error
+from munkey.deploy.errors import format_first_ten, translate_read_errors
 from munkey.deploy.model.manifest import MEMORY, read_manifest
 from munkey.deploy.store import disk
-from munkey.deploy.store.rows import checked_texts
+from munkey.deploy.store.rows import check_texts
 from munkey.encoders.keys import normalize_rows
 from munkey.estimators.errors import InvalidRequestError, UsedIdError
 from munkey.estimators.names import ids_of_rows, plain, read_request, unit_names_of
@@ -85,7 +85,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             differ): passed to `forget`, its values would name other rows.
         """
         if save_to is not None:
-            disk.require_new(Path(save_to))
+            disk.require_empty_folder(Path(save_to))
         family = fitted_family(self.family)
         settings = family.section({self.family: self._family_settings()})
         params = self._estimator_params()
@@ -296,7 +296,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         check_is_fitted(self)
         earlier = self.directory_
         features = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
-        with disk.new_folder(Path(directory)) as folder:
+        with disk.create_folder(Path(directory)) as folder:
             self._rows.save(folder, features)
         self._rows.close()
         self._rows = RowsInDirectory(Path(directory))
@@ -327,7 +327,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         estimator = cls()
         rows = RowsInDirectory(Path(directory))
         _ = rows.classes  # a row whose class is damaged is refused now, not at the first answer
-        with unreadable_on_error(rows.directory / MEMORY):
+        with translate_read_errors(rows.directory / MEMORY):
             settings = fitted_family(cls.family).section({cls.family: manifest.settings})
         estimator.set_params(**settings.model_dump())
         estimator.n_features_in_ = rows.model.key_width
@@ -391,7 +391,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             raise ValueError(
                 f"got {len(np.unique(row_ids))} distinct ids for {len(X)} rows; each row needs its own"
             )
-        unit_names = checked_texts("unit", unit_names_of(units), len(X))
+        unit_names = check_texts("unit", unit_names_of(units), len(X))
         if X.shape[1] >= COPY_COLUMNS:
             warn_of_copies(X, y, unit_names, row_ids)
         if is_fit:
@@ -409,13 +409,13 @@ def _require_unused(ids: np.ndarray, rows: RowsInMemory | RowsInDirectory) -> No
     present = np.intersect1d(ids, rows.ids)
     if present.size:
         raise UsedIdError(
-            f"the model already has rows with these ids: {first_ten(present.tolist())}"
+            f"the model already has rows with these ids: {format_first_ten(present.tolist())}"
         )
     doubtful = ids[ids < rows.next_id]
     if rows.has_forgotten and doubtful.size:
         raise UsedIdError(
             f"these ids may have belonged to forgotten rows, whose ids are not stored:"
-            f" {first_ten(doubtful.tolist())}; use {rows.next_id} and above, or leave out ids"
+            f" {format_first_ten(doubtful.tolist())}; use {rows.next_id} and above, or leave out ids"
         )
 
 

@@ -1,6 +1,6 @@
 """Errors of requests to add or to forget, all of them subclasses of `RequestError`."""
 
-from munkey.deploy.errors import UnknownNamesError, first_ten
+from munkey.deploy.errors import UnknownNamesError, format_first_ten
 
 
 class RequestError(Exception):
@@ -20,7 +20,7 @@ class UnknownRowsError(RequestError, UnknownNamesError):
 
     def __str__(self) -> str:
         message = (
-            f"no row has these names, so nothing was forgotten: {first_ten(self.missing)}; correct"
+            f"no row has these names, so nothing was forgotten: {format_first_ten(self.missing)}; correct"
             " them, or pass ignore_missing=True to forget the others"
         )
         if self.hint:

@@ -21,14 +21,19 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from munkey.data.image_set import ImageSet
 from munkey.data.prepared import Dataset
 from munkey.deploy.errors import UnreadableModelError
-from munkey.deploy.model.export import write
-from munkey.deploy.model.images import content_digests, pixels
-from munkey.deploy.model.manifest import EXPORTED, EstimatorReference, PictureSize, read_manifest
-from munkey.deploy.model.model import device_for
-from munkey.deploy.model.trained_system import OwnSystem
+from munkey.deploy.model.export import write_model
+from munkey.deploy.model.images import digest_contents, read_pixels
+from munkey.deploy.model.manifest import (
+    EXPORTED_FAMILIES,
+    EstimatorReference,
+    PictureSize,
+    read_manifest,
+)
+from munkey.deploy.model.model import choose_device
+from munkey.deploy.model.trained_system import EstimatorSystem
 from munkey.deploy.predictor import Device
 from munkey.deploy.store import disk
-from munkey.deploy.store.rows import checked_texts
+from munkey.deploy.store.rows import check_texts
 from munkey.encoders.keys import Keys, extract
 from munkey.estimators.classifier import warn_of_copies, warn_of_earlier, warn_of_large_units
 from munkey.estimators.handle import Handle
@@ -240,9 +245,11 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             If a parameter is invalid, or X, y, ids and units differ in length.
         """
         if save_to is not None:
-            disk.require_new(Path(save_to))
-        if self.family not in EXPORTED:
-            raise ValueError(f"family is {self.family!r}; it must be one of {', '.join(EXPORTED)}")
+            disk.require_empty_folder(Path(save_to))
+        if self.family not in EXPORTED_FAMILIES:
+            raise ValueError(
+                f"family is {self.family!r}; it must be one of {', '.join(EXPORTED_FAMILIES)}"
+            )
         params = {name: plain(value) for name, value in self.get_params().items()}
         sections = deepcopy(FIXED)
         for name, place in PLACES.items():
@@ -259,7 +266,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             **{name: sections["keys"][name] for name in EncoderSettings.model_fields}
         )
         side = max(largest_side(settings), DataSettings(**sections["data"]).image_size)
-        device = device_for(self.device)
+        device = choose_device(self.device)
         images, ids, labels, unit_names, file_names = self._read(X, y, ids, units, side)
         classes, class_numbers = np.unique(labels, return_inverse=True)
         encoder = encoder_of(settings, device)
@@ -281,7 +288,9 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         estimator = EstimatorReference(dtype=dtype_of(classes), params=params)
         temporary = tempfile.TemporaryDirectory(dir=watched_folder(os.getpid()))
         folder = Path(temporary.name)
-        write(OwnSystem(system, dataset, file_names, sections, device, estimator), folder)
+        write_model(
+            EstimatorSystem(system, dataset, file_names, sections, device, estimator), folder
+        )
         self._use(folder, temporary)
         if save_to is not None:
             self.save(save_to)
@@ -293,13 +302,13 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         labels = column_or_1d(y)
         ids = ids_of_rows(ids, {"X": X, "y": y, "units": units}, len(pictures), 0, stacklevel=3)
         _require_aligned(len(pictures), labels, ids)
-        unit_names = checked_texts("unit", unit_names_of(units), len(pictures))
+        unit_names = check_texts("unit", unit_names_of(units), len(pictures))
         stored = PictureSize(height=side, width=side, white=self.white)
-        read = pixels(progressing(pictures), stored, require_on_bad(self.on_bad), many=True)
-        ids = ids[read.taken]
-        labels = labels[read.taken]
-        unit_names = [unit_names[row] for row in read.taken]
-        warn_of_copies(content_digests(read.images, b""), labels, unit_names, ids)
+        read = read_pixels(progressing(pictures), stored, require_on_bad(self.on_bad), many=True)
+        ids = ids[read.places]
+        labels = labels[read.places]
+        unit_names = [unit_names[row] for row in read.places]
+        warn_of_copies(digest_contents(read.images, b""), labels, unit_names, ids)
         warn_of_large_units(unit_names)
         order = np.argsort(ids)
         file_names = {}
@@ -468,7 +477,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         check_is_fitted(self)
         earlier = self.directory_
         was_saved = self._temporary is None
-        with disk.new_folder(Path(directory)) as folder, self._handle.writing() as model:
+        with disk.create_folder(Path(directory)) as folder, self._handle.writing() as model:
             model.copy(folder)
         self._use(Path(directory))
         if was_saved:

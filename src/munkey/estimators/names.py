@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from munkey.data.intake.unit_names import unit_name
-from munkey.deploy.store.rows import checked_ids
+from munkey.deploy.store.rows import check_ids
 from munkey.estimators.errors import InvalidRequestError
 
 
@@ -86,7 +86,7 @@ def read_ids(ids: Any, what: str) -> np.ndarray:
             raise InvalidRequestError(f"{what} must be whole numbers from 0 on, not {value!r}")
         numbers.append(int(value))
     try:
-        return checked_ids(np.array(numbers, dtype=object))
+        return check_ids(np.array(numbers, dtype=object))
     except ValueError as error:
         raise InvalidRequestError(str(error).replace("ids", what, 1)) from error
 

@@ -12,9 +12,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from munkey.core.console import pluralize, progress, warn_user
 from munkey.data.pictures import BESIDE, is_picture_name, skipped_files_warning
 from munkey.deploy.errors import PictureError
-from munkey.deploy.model.images import One, each, pixels, read_picture
+from munkey.deploy.model.images import PictureLike, iterate_pictures, read_picture, read_pixels
 from munkey.deploy.model.manifest import PictureSize
-from munkey.deploy.model.model import build_encoder, device_for
+from munkey.deploy.model.model import build_encoder, choose_device
 from munkey.encoders.keys import extract
 from munkey.encoders.parts import part_settings
 from munkey.settings import EncoderSettings, OnBad
@@ -81,11 +81,11 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
-    def fit(self, X: Sequence[One] | np.ndarray, y: object = None) -> Self:
+    def fit(self, X: Sequence[PictureLike] | np.ndarray, y: object = None) -> Self:
         """Do nothing: there is nothing to learn."""
         return self
 
-    def transform(self, X: Sequence[One] | np.ndarray) -> np.ndarray:
+    def transform(self, X: Sequence[PictureLike] | np.ndarray) -> np.ndarray:
         """The keys of pictures.
 
         Parameters
@@ -109,15 +109,15 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         """
         params = self.get_params()
         settings = EncoderSettings(**{name: params[name] for name in EncoderSettings.model_fields})
-        device = device_for("auto")
+        device = choose_device("auto")
         side = largest_side(settings)
         pictures = list(read_in(X))
         stored = PictureSize(height=side, width=side, white=self.white)
-        read = pixels(progressing(pictures), stored, require_on_bad(self.on_bad), many=True)
+        read = read_pixels(progressing(pictures), stored, require_on_bad(self.on_bad), many=True)
         encoder = encoder_of(settings, device)
         keys = extract(encoder, read.images, settings.batch_size, device, shown)
         rows = np.full((len(pictures), keys.shape[1]), np.nan, dtype=keys.dtype)
-        rows[read.taken] = keys
+        rows[read.places] = keys
         return rows
 
 
@@ -192,7 +192,7 @@ def shown(starts: Sequence[int]) -> Iterable[int]:
     return progress(starts, "keys", "batches") if len(starts) >= MANY_BATCHES else starts
 
 
-def progressing(pictures: Sequence[One]) -> Iterable[One]:
+def progressing(pictures: Sequence[PictureLike]) -> Iterable[PictureLike]:
     """Pictures, with progress while they are read where there are many."""
     return (
         progress(pictures, "pictures", "pictures") if len(pictures) >= MANY_PICTURES else pictures
@@ -213,6 +213,6 @@ def pictures_in(X: Any) -> Any:
     return X
 
 
-def read_in(X: Any) -> Iterable[One]:
+def read_in(X: Any) -> Iterable[PictureLike]:
     """The pictures of X, one by one."""
-    return each(pictures_in(X))
+    return iterate_pictures(pictures_in(X))

@@ -12,7 +12,7 @@ import numpy as np
 from munkey.core.console import pluralize
 from munkey.data.intake.unit_names import unit_name
 from munkey.deploy.deletions import DeletionRequest
-from munkey.deploy.errors import first_ten
+from munkey.deploy.errors import format_first_ten
 from munkey.deploy.model.sources import suggest_near_names
 from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import LockedMemoryError
@@ -76,15 +76,15 @@ class DeletionReceipt:
         else:
             lines = [f"forgot {pluralize(len(self), 'row')}, {self.left:,} left"]
         if len(self):
-            lines.append(f"ids {first_ten(self.tolist())}")
+            lines.append(f"ids {format_first_ten(self.tolist())}")
         else:
             lines.append("found nothing, so nothing was deleted")
         if self.copies:
             lines.append(_describe_copies(self.copies))
         if self.emptied:
-            lines.append(f"no row is left in class {first_ten(self.emptied)}")
+            lines.append(f"no row is left in class {format_first_ten(self.emptied)}")
         if self.missing:
-            lines.append(f"not found: {first_ten(self.missing)}")
+            lines.append(f"not found: {format_first_ten(self.missing)}")
         if "unpurged" in self.answer:
             lines.append(self.answer["unpurged"])
         return "\n".join(lines)
@@ -96,9 +96,9 @@ class DeletionReceipt:
 def _describe_copies(copies: Collection[Mapping[str, Any]]) -> str:
     ids = [copy["id"] for copy in copies]
     units = sorted({copy["unit"] for copy in copies if copy["unit"]})
-    of_units = f", of unit {first_ten(units)}" if units else ""
+    of_units = f", of unit {format_first_ten(units)}" if units else ""
     return (
-        f"exact copies of these stay: ids {first_ten(ids)}{of_units};"
+        f"exact copies of these stay: ids {format_first_ten(ids)}{of_units};"
         f" forget(ids={ids[:10]}) forgets them too"
     )
 

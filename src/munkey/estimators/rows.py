@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self, cast
 import numpy as np
 
 from munkey.core.ids import NOBODY
-from munkey.deploy.errors import unreadable_on_error
+from munkey.deploy.errors import translate_read_errors
 from munkey.deploy.estimator_predictor import EstimatorPredictor
 from munkey.deploy.model.export import EstimatorRows, write_rows
 from munkey.deploy.model.manifest import EstimatorReference
@@ -204,11 +204,11 @@ class RowsInDirectory:
 
     @property
     def units(self) -> np.ndarray:
-        return self.model.units_by_id()
+        return self.model.read_units()
 
     @property
     def classes(self) -> np.ndarray:
-        return self._named(self.model.present_classes())
+        return self._named(self.model.find_present_classes())
 
     @property
     def next_id(self) -> int:
@@ -239,7 +239,7 @@ class RowsInDirectory:
         return estimator.dtype
 
     def _named(self, classes: list[Any]) -> np.ndarray:
-        with unreadable_on_error(self.directory):
+        with translate_read_errors(self.directory):
             return np.array(classes, dtype=self._dtype)
 
     def add(self, new_rows: LabeledRows, has_given_ids: bool) -> None:
@@ -261,13 +261,13 @@ class RowsInDirectory:
 
     def logits(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The classes (C,), and the logits (N, C) of keys (N, d)."""
-        classes, logits = self.model.logits_of(keys)
+        classes, logits = self.model.compute_logits(keys)
         return self._named(classes), logits
 
     @property
     def head(self) -> Any:
         """The linear head."""
-        return self.model.head_of_rows().head
+        return self.model.solve_head().head
 
     def save(self, folder: Path, features: list[str] | None) -> None:
         """Copy the present model, with its log of deletions, into an empty folder."""

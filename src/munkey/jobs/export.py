@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from munkey.core.files import write_json
-from munkey.deploy.model.export import renew
+from munkey.deploy.model.export import renew_export
 from munkey.settings import Sections, values_of
 
 
@@ -18,5 +18,5 @@ def export(system: Path, manifest: Path, exported: Path, sections: Sections) -> 
     them once that is done.
     """
     values = values_of(sections)
-    print(f"exported to {renew(system, manifest.parent, values)}")
+    print(f"exported to {renew_export(system, manifest.parent, values)}")
     write_json(exported, values)

@@ -9,8 +9,8 @@ import pytest
 
 from munkey.deploy import deletions
 from munkey.deploy.errors import PictureError
-from munkey.deploy.http.bodies import Order, RequestLimits
-from munkey.deploy.http.service import carry_out
+from munkey.deploy.http.bodies import ForgetRequest, RequestLimits
+from munkey.deploy.http.service import delete_samples
 from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import UnreadableMemoryError
 from munkey.deploy.store.store import Store
@@ -132,14 +132,14 @@ def test_as_many_names_and_patterns_as_the_limit_are_looked_up(office):
 
 @pytest.mark.parametrize("dry_run", [True, False])
 def test_no_answer_waits_while_names_are_looked_up(dry_run, office, monkeypatch):
-    resolve, begun, go = deletions.resolve, threading.Event(), threading.Event()
+    resolve, begun, go = deletions.resolve_lines, threading.Event(), threading.Event()
 
     def slow(*given, **how):
         begun.set()
         assert go.wait(60)
         return resolve(*given, **how)
 
-    monkeypatch.setattr(deletions, "resolve", slow)
+    monkeypatch.setattr(deletions, "resolve_lines", slow)
     answers: list[Answer] = []
     asking = threading.Thread(
         target=lambda: answers.append(office.forget(ids=[10], dry_run=dry_run))
@@ -153,19 +153,19 @@ def test_no_answer_waits_while_names_are_looked_up(dry_run, office, monkeypatch)
 
 
 def test_what_goes_between_look_up_and_deletion_is_no_fault_and_no_number_is_used_twice(model):
-    first, second, third = (Order(ids=[one], request="DSR-1") for one in (10, 10, 12))
-    meant = [model.plan(order.deletion_request()) for order in (first, second, third)]
-    assert carry_out(model, first, meant[0])["deleted"] == 1
-    assert carry_out(model, second, meant[1])["repeated"]
+    first, second, third = (ForgetRequest(ids=[one], request="DSR-1") for one in (10, 10, 12))
+    meant = [model.plan(order.to_deletion_request()) for order in (first, second, third)]
+    assert delete_samples(model, first, meant[0])["deleted"] == 1
+    assert delete_samples(model, second, meant[1])["repeated"]
     with pytest.raises(
         ValueError,
         match=r"request 'DSR-1' was carried out on .* names 1 sample that the memory holds",
     ):
-        carry_out(model, third, meant[2])
-    other = Order(ids=[14])
-    late = model.plan(other.deletion_request())
+        delete_samples(model, third, meant[2])
+    other = ForgetRequest(ids=[14])
+    late = model.plan(other.to_deletion_request())
     model.forget([14])
-    answer = carry_out(model, other, late)
+    answer = delete_samples(model, other, late)
     assert answer["deleted"] == 0 and "held none" in answer["why"]
 
 

@@ -24,9 +24,9 @@ from pydantic import ValidationError
 from starlette.requests import Request
 
 from munkey import ForgettingLDA
-from munkey.deploy.http.bodies import Question, RequestLimits, decode_pictures
-from munkey.deploy.http.server import VARIABLES, listener, serve
-from munkey.deploy.http.service import ENDPOINTS, application
+from munkey.deploy.http.bodies import PredictRequest, RequestLimits, decode_pictures
+from munkey.deploy.http.server import VARIABLES, open_listener, serve
+from munkey.deploy.http.service import ENDPOINTS, create_app
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnreadableMemoryError
@@ -113,13 +113,13 @@ def running(
 
     predictor.predict = slow
     server = uvicorn.Server(
-        uvicorn.Config(application(predictor, tokens, limits), log_config=None, loop="asyncio")
+        uvicorn.Config(create_app(predictor, tokens, limits), log_config=None, loop="asyncio")
     )
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])))
         thread.start()
         try:
-            port = listening.getsockname()[1]
+            port = listener.getsockname()[1]
             yield Running(port, picture, go, begun, computed, server.server_state.connections)
         finally:
             go.set()
@@ -160,7 +160,7 @@ def test_more_predictions_than_the_queue_takes_are_turned_away(service):
     service.wait_until("predictions_waiting", 3)
     refused = service.ask("POST", "/predict", service.picture)
     assert (refused.status, refused.headers["retry-after"]) == (503, "1")
-    assert refused.json == {"error": "3 predictions are under way already; try again"}
+    assert refused.json == {"error": "3 predictions are in progress already; try again"}
     service.go.set()
     assert all(one.recv(12) == b"HTTP/1.1 200" for one in held)
     assert service.ask("POST", "/predict", service.picture).status == 200
@@ -191,7 +191,7 @@ def test_a_request_that_does_not_arrive_is_ended(predictor):
         answer = b"".join(iter(lambda: silent.recv(1000), b""))  # to the end of the connection
     assert (
         answer.startswith(b"HTTP/1.1 408")
-        and b'{"error":"the request was not there after 0.2 s"}' in answer
+        and b'{"error":"the request did not arrive within 0.2 s"}' in answer
     )
 
 
@@ -350,9 +350,9 @@ def test_what_a_decoder_does_not_finish_in_time_stops_no_prediction(predictor):
 
 
 def test_as_many_rows_as_the_limit_are_accepted_and_one_more_is_not():
-    assert Question(rows=[[0.5, 1.0]] * 64).inputs.shape == (64, 2)
+    assert PredictRequest(rows=[[0.5, 1.0]] * 64).inputs.shape == (64, 2)
     with pytest.raises(ValidationError, match="at most 64 items"):
-        Question(rows=[[0.5, 1.0]] * 65)
+        PredictRequest(rows=[[0.5, 1.0]] * 65)
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_as_many_rows_as_the_limit_are_accepted_and_one_more_is_not():
 )
 def test_images_and_rows_of_two_lengths_are_not_mixed(asked):
     with pytest.raises(ValidationError, match="send 1 to 64 images, or 1 to 64 rows of one length"):
-        Question(**asked)
+        PredictRequest(**asked)
 
 
 def test_what_fails_within_is_said_as_json(service, monkeypatch):
@@ -368,7 +368,7 @@ def test_what_fails_within_is_said_as_json(service, monkeypatch):
     failed = service.ask("POST", "/purge", role="forget")
     assert (failed.status, failed.json) == (
         500,
-        {"error": "an error of the service itself: ZeroDivisionError"},
+        {"error": "internal error: ZeroDivisionError"},
     )
 
 
@@ -539,8 +539,11 @@ def test_a_model_of_embeddings_is_asked_with_rows(tmp_path):
 
 def test_a_connection_sends_each_answer_at_once():
     """Else a kept connection costs 40 ms a request."""
-    with listener("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
-        accepted, _ = listening.accept()
+    with (
+        open_listener("127.0.0.1", 0) as listener,
+        socket.create_connection(listener.getsockname()),
+    ):
+        accepted, _ = listener.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 

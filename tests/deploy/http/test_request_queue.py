@@ -13,7 +13,7 @@ from PIL import Image
 from munkey.deploy.http import request_queue
 from munkey.deploy.http.bodies import RequestLimits
 from munkey.deploy.http.request_queue import RequestQueue
-from munkey.deploy.http.service import verify_router
+from munkey.deploy.http.service import make_verify_router
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import LockedMemoryError
@@ -66,7 +66,7 @@ def test_predictions_take_turns_and_a_deletion_waits_for_one_at_most():
     async def work() -> None:
         asked = [asyncio.create_task(served.predict(picture(number), here)) for number in range(4)]
         async with asyncio.timeout(60):  # until the first one's picture is decoded
-            while not served._guard.locked():
+            while not served._model_lock.locked():
                 await asyncio.sleep(0.005)
         asked.append(asyncio.create_task(served.delete(forget_7)))
         await asyncio.sleep(0)
@@ -103,7 +103,7 @@ def test_a_deletion_does_not_wait_for_a_picture_that_is_decoded(monkeypatch: pyt
 
 def test_neither_predictions_nor_deletions_wait_for_a_check(monkeypatch: pytest.MonkeyPatch):
     async def work() -> None:
-        checking = asyncio.create_task(served.beside(lambda model: checked.wait(60)))
+        checking = asyncio.create_task(served.run_with_reader(lambda model: checked.wait(60)))
         slow.go.release()
         await served.predict(picture(0), here)
         await served.delete(forget_7)
@@ -125,7 +125,7 @@ def test_a_check_does_all_of_its_work_beside_the_event_loop(
     monkeypatch.setattr(
         Predictor, "verify", lambda *of: (threads.append(threading.get_ident()), verify(*of))[1]
     )
-    router = verify_router(
+    router = make_verify_router(
         RequestQueue(predictor, RequestLimits(predictions=1)), Counter(), RequestLimits()
     )
     endpoints = {route.path: route.endpoint for route in router.routes}
@@ -204,7 +204,7 @@ def test_the_latest_purge_counts_from_the_first_deletion_and_foreign_files_are_n
     served = RequestQueue(slow, RequestLimits(predictions=4))
     asyncio.run(asyncio.wait_for(work(), 10))
     assert slow.done.count("purge") == 1
-    assert served.purge_state() == {"purged": False, "purged_at": None, "foreign": slow.foreign}
+    assert served.describe_purge() == {"purged": False, "purged_at": None, "foreign": slow.foreign}
 
 
 def test_what_fails_after_a_deletion_is_purged_too():

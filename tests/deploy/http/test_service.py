@@ -194,8 +194,8 @@ def test_it_tells_its_health_and_verifies_itself(service):
 @pytest.mark.parametrize(
     ("method", "path", "body", "headers", "status", "sentence"),
     [
-        ("GET", "/nowhere", None, JSON, 404, "there is no such path or method; there are POST /predict"),
-        ("GET", "/predict", None, JSON, 405, "there is no such path or method"),
+        ("GET", "/nowhere", None, JSON, 404, "no such path or method; there are POST /predict"),
+        ("GET", "/predict", None, JSON, 405, "no such path or method"),
         ("POST", "/predict", b"{", JSON, 422, "the body: Invalid JSON"),
         ("POST", "/predict", b"[" * 100_000, JSON, 422, "the body: "),
         ("POST", "/predict", b"\xff\xfe", JSON, 422, "the body: "),

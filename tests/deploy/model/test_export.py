@@ -13,9 +13,9 @@ from munkey.core.files import CONFIGFILES, read_csv, write_csv, write_json
 from munkey.deploy.errors import ExportError, UnreadableModelError
 from munkey.deploy.model import export as exporting
 from munkey.deploy.model import model as loading
-from munkey.deploy.model.export import export, renew
+from munkey.deploy.model.export import export, renew_export
 from munkey.deploy.model.manifest import MODEL_FORMAT
-from munkey.deploy.model.trained_system import find
+from munkey.deploy.model.trained_system import find_system
 from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import LockedMemoryError
 from munkey.encoders import keys
@@ -108,9 +108,9 @@ def test_an_encoder_in_a_folder_is_named_in_full(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(exporting, "build_encoder", FOLDER.build)
     monkeypatch.setattr(exporting, "weights_fingerprint", FOLDER.weights)
-    monkeypatch.setattr(exporting, "probe_key", lambda *of: [1.0])
+    monkeypatch.setattr(exporting, "compute_probe_key", lambda *of: [1.0])
     settings = EncoderSettings(encoder="./mine", revision=None, image_size=None, batch_size=1)
-    assert exporting._encoder(settings).settings.encoder == str(tmp_path / "mine")
+    assert exporting._make_encoder_reference(settings).settings.encoder == str(tmp_path / "mine")
 
 
 def test_a_model_with_keys_of_several_encoders_answers_finds_adds_and_forgets(
@@ -169,7 +169,7 @@ def test_an_encoder_that_needs_another_package_says_what_to_install(error, more,
 )
 def test_a_result_is_found_by_the_words_one_would_use(words, run):
     assert (
-        find(words).resolve()
+        find_system(words).resolve()
         == run / "models" / "toy" / "seed0" / "full" / "original-m" / "system.safetensors"
     )
 
@@ -177,10 +177,10 @@ def test_a_result_is_found_by_the_words_one_would_use(words, run):
 def test_what_fits_several_results_or_none_is_refused(run):
     shutil.copytree(run / "models" / "toy" / "seed0", run / "models" / "toy" / "seed1")
     with pytest.raises(ExportError, match=r"seed0/full/original-m, .*seed1/full/original-m"):
-        find("tiny/toy")
+        find_system("tiny/toy")
     for nothing in ("other", "tiny/other", "tiny/toy/seed2", "/nowhere"):
         with pytest.raises(ExportError, match="no such result"):
-            find(nothing)
+            find_system(nothing)
 
 
 def without_memory(munkey: System) -> System:
@@ -275,7 +275,7 @@ def test_an_export_that_fails_leaves_nothing_and_a_full_directory_is_left_alone(
     def fails(*_):
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(exporting, "_manifest", fails)
+    monkeypatch.setattr(exporting, "_make_manifest", fails)
     with pytest.raises(OSError, match="full"):
         export("tiny", "out")
     assert {path.name for path in Path().iterdir()} == {"results"}
@@ -288,25 +288,25 @@ def test_an_export_that_fails_leaves_nothing_and_a_full_directory_is_left_alone(
 
 def test_an_export_in_use_is_not_made_again(run):
     chosen, directory = sections(), Path("out")
-    renew("tiny", directory, chosen)
-    renew("tiny", directory, chosen)
+    renew_export("tiny", directory, chosen)
+    renew_export("tiny", directory, chosen)
     with Predictor.load(directory, writer=True) as model:
         with pytest.raises(LockedMemoryError):  # it might forget any moment
-            renew("tiny", directory, chosen)
+            renew_export("tiny", directory, chosen)
         assert not model.forget([999], ignore_missing=True, request="2026-17").sequences
         assert model.log() == []
-    renew("tiny", directory, chosen)  # a request that found nothing has deleted nothing
+    renew_export("tiny", directory, chosen)  # a request that found nothing has deleted nothing
     with Predictor.load(directory, writer=True) as model:
         model.forget([0])
     with pytest.raises(ExportError, match="in use"):
-        renew("tiny", directory, chosen)
+        renew_export("tiny", directory, chosen)
     assert [path.name for path in Path().iterdir() if "out" in path.name] == ["out"]
     written = (directory / "manifest.json").read_text()
     (directory / "manifest.json").write_text(
         written.replace(f'"version": {MODEL_FORMAT}', '"version": 2')
     )
     with pytest.raises(UnreadableModelError, match="move it elsewhere, export again and forget"):
-        renew("tiny", directory, chosen)
+        renew_export("tiny", directory, chosen)
     (directory / "manifest.json").write_text(written)
     with Predictor.load(directory) as model:
         assert 0 not in model.ids and model._store.deletions == 1

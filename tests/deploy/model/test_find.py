@@ -10,8 +10,8 @@ import pytest
 import munkey.deploy.predictor
 from munkey.deploy.errors import PictureError
 from munkey.deploy.model import retrieval
-from munkey.deploy.model.explain import near_page
-from munkey.deploy.model.retrieval import nearest_in
+from munkey.deploy.model.explain import render_near_page
+from munkey.deploy.model.retrieval import find_nearest
 from munkey.deploy.predictor import Predictor
 from munkey.encoders.keys import Keys, normalize_rows
 from munkey.memory.neighbors import nearest
@@ -70,13 +70,13 @@ def test_a_row_that_is_deleted_during_the_search_is_not_handed_out(rows_model, m
         searched = []
 
         def interrupted(*arguments):
-            result = nearest_in(*arguments)
+            result = find_nearest(*arguments)
             if not searched:
                 model.forget([3])
             searched.append(result.ids.tolist())
             return result
 
-        monkeypatch.setattr(retrieval, "nearest_in", interrupted)
+        monkeypatch.setattr(retrieval, "find_nearest", interrupted)
         [samples] = model.find(ROWS[[3]], count=2).samples
     assert len(searched) == 2 and 3 in searched[0][0]
     assert samples[0].id == 7 and 3 not in [sample.id for sample in samples]
@@ -108,7 +108,7 @@ def test_a_munkey_finds_pictures_with_their_files(predictor, images):
 
 def test_the_page_shows_pictures_persons_and_copies_and_needs_nothing_else(predictor, images):
     predictor.add(images.images[[3]], ["fish"], units=["<Anna>"])
-    html = near_page(predictor.find(images.images[[3]], count=3))
+    html = render_near_page(predictor.find(images.images[[3]], count=3))
     assert len(re.findall(r'<img src="data:image/png;base64,', html)) >= 1 + 2
     assert "unit: &lt;Anna&gt;" in html and html.count(">exact copy<") == 1
     assert "<script" not in html and not re.findall(r'(?:src|href)="(?!data:)', html)
@@ -116,7 +116,7 @@ def test_the_page_shows_pictures_persons_and_copies_and_needs_nothing_else(predi
 
 def test_the_page_of_rows_of_numbers_shows_no_black_squares_for_pictures(rows_model):
     with Predictor.load(rows_model) as model:
-        html = near_page(model.find(ROWS[[3]], count=2))
+        html = render_near_page(model.find(ROWS[[3]], count=2))
     assert (
         "<img" not in html
         and html.count("row of<br>numbers") == 2

@@ -250,18 +250,18 @@ def test_a_label_that_is_not_a_class_is_said_to_be_damage(family, model, picture
 def test_a_row_that_is_deleted_while_rows_are_summed_is_not_in_the_answer(
     run, family, model, pictures, monkeypatch
 ):
-    rows, gone = MemoryView.rows, ORDER[:1]
+    rows, gone = MemoryView.take_rows, ORDER[:1]
 
     def meanwhile(view, numbers):
-        monkeypatch.setattr(MemoryView, "rows", rows)
+        monkeypatch.setattr(MemoryView, "take_rows", rows)
         read = rows(view, numbers)
         used._store.delete(gone)
         return read
 
     with Predictor.load(model, writer=True, device="cpu") as used:
-        monkeypatch.setattr(MemoryView, "rows", meanwhile)
+        monkeypatch.setattr(MemoryView, "take_rows", meanwhile)
         answer = used.predict(pictures).logits
-    assert MemoryView.rows is rows
+    assert MemoryView.take_rows is rows
     original = system.load(place(run, family) / "system.safetensors")
     assert answer.tobytes() == pipeline(run, forget_samples(original, gone)).tobytes()
 
@@ -311,7 +311,7 @@ def test_a_deletion_among_many_rows_is_acknowledged_within_5_ms_of_cpu(tmp_path)
 
 
 def test_a_class_whose_last_rows_go_is_named_however_far_back_they_stand(tmp_path, monkeypatch):
-    monkeypatch.setattr(samples, "ROWS", 4)
+    monkeypatch.setattr(samples, "BLOCK_ROWS", 4)
     labels = np.array(["ant"] * 6 + ["bee", "cat"] + ["ant", "bee"] * 3)
     rows = unit_rows(len(labels), 5)
     ForgettingNCM().fit(rows, labels).save(tmp_path / "model")

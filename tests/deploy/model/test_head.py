@@ -129,10 +129,10 @@ def test_a_head_that_is_not_what_its_rows_give_is_found(run, pictures, tmp_path)
     model = export(run / "models/toy/seed0/full/original-m", tmp_path / "model")
     with Predictor.load(model, writer=True, device="cpu") as used:
         used.predict(pictures)
-        *_, bias_or_shares = used._model.head.head().buffers()
+        *_, bias_or_shares = used._model.head.solve_head().buffers()
         bias_or_shares[0] += 1e-12
         [problem] = used.verify().problems
-        assert "start it again" in problem
+        assert "restart the process" in problem
 
 
 def test_an_answer_names_the_head_that_added_to_it(run, pictures, tmp_path):

@@ -27,7 +27,7 @@ from munkey.data.decoding.picture_files import (
 from munkey.data.pictures import decode
 from munkey.deploy.errors import PictureError
 from munkey.deploy.http import bodies
-from munkey.deploy.model.images import LIMITS, content_digests, embeddings, pixels
+from munkey.deploy.model.images import LIMITS, digest_contents, read_embeddings, read_pixels
 from munkey.deploy.model.manifest import PictureSize
 from tests.data.inputs import picture
 
@@ -50,7 +50,7 @@ def test_a_picture_is_stored_as_the_pipeline_stores_it(mode, ending, tmp_path):
         picture(file, mode=mode, seed=3)
     stored = next(decode([str(file)], open_binary, STORED.height))
     for one in (file, str(file), Image.open(file)):
-        assert np.array_equal(pixels(one, STORED).images, stored)
+        assert np.array_equal(read_pixels(one, STORED).images, stored)
 
 
 def claims(width: int, height: int) -> bytes:
@@ -89,7 +89,7 @@ def test_a_picture_that_says_it_is_huge_or_a_thread_is_refused_before_it_is_deco
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         with pytest.raises(PictureError, match=r"bomb\.png.*pixels"):
-            pixels(tmp_path / "bomb.png", STORED)
+            read_pixels(tmp_path / "bomb.png", STORED)
     assert not warned  # the sentence is enough
 
 
@@ -158,24 +158,24 @@ def test_pictures_are_opened_and_decoded_one_after_the_other(tmp_path):
             yield given.pop(0)
             assert number < 1 or left[number - 1]() is None
 
-    assert len(pixels(popped(), STORED).images) == 3
+    assert len(read_pixels(popped(), STORED).images) == 3
 
 
 def test_pictures_have_one_digest_only_where_all_their_pixels_are_equal():
     one = np.zeros((2, 3, 3), np.uint8)
     other = one.copy()
     other[1, 2, 2] = 1
-    digests = content_digests([one, other, one.copy()], b"a memory")
+    digests = digest_contents([one, other, one.copy()], b"a memory")
     assert digests.shape == (3, 16) and digests.dtype == np.uint8
     assert np.array_equal(digests[0], digests[2]) and not np.array_equal(digests[0], digests[1])
-    assert not np.array_equal(digests[:1], content_digests([one], b"another"))
+    assert not np.array_equal(digests[:1], digest_contents([one], b"another"))
 
 
 def test_what_is_no_plain_file_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "pipe.png")
     for one in (tmp_path / "pipe.png", Path("/dev/zero"), tmp_path / "nothing.png"):
         with pytest.raises(PictureError, match="no such file"):
-            pixels(one, STORED)
+            read_pixels(one, STORED)
 
 
 def test_hidden_files_and_others_in_a_folder_are_left_out(tmp_path):
@@ -183,13 +183,13 @@ def test_hidden_files_and_others_in_a_folder_are_left_out(tmp_path):
         picture(tmp_path / name, seed=1)
     (tmp_path / "notes.txt").write_text("no picture")
     (tmp_path / "folder.png").mkdir()
-    assert [Path(file).name for file in pixels(tmp_path, STORED).files] == ["1.png", "2.png"]
+    assert [Path(file).name for file in read_pixels(tmp_path, STORED).files] == ["1.png", "2.png"]
 
 
 def test_a_folder_without_a_picture_is_named(tmp_path):
     (tmp_path / "notes.txt").write_text("no picture")
     with pytest.raises(PictureError, match=rf"^{tmp_path}: holds no picture \(BMP, GIF, JPEG"):
-        pixels(tmp_path, STORED)
+        read_pixels(tmp_path, STORED)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -199,7 +199,7 @@ def test_each_of_the_formats_is_read(name, tmp_path):
     ):
         pytest.skip("this Pillow was built without it")
     Image.new("RGB", (6, 6), "red").save(tmp_path / "one", name)
-    assert np.abs(pixels(tmp_path / "one", STORED).images.astype(int) - [255, 0, 0]).max() < 20
+    assert np.abs(read_pixels(tmp_path / "one", STORED).images.astype(int) - [255, 0, 0]).max() < 20
 
 
 @pytest.mark.parametrize("name", ["AVIF", "EPS", "ICNS", "ICO", "PCX", "TGA"])
@@ -210,16 +210,18 @@ def test_no_other_format_is_opened_whatever_the_file_is_called(name, tmp_path, m
     with pytest.raises(
         PictureError, match=r"one\.png: cannot be read as a picture, it is none of BMP, GIF, "
     ):
-        pixels(tmp_path / "one.png", STORED)
+        read_pixels(tmp_path / "one.png", STORED)
     (tmp_path / "one.png").rename(tmp_path / f"one.{name.lower()}")
-    assert [Path(file).name for file in pixels(tmp_path, STORED).files] == ["whole.png"]
+    assert [Path(file).name for file in read_pixels(tmp_path, STORED).files] == ["whole.png"]
 
 
 def test_where_a_picture_lay_is_named_in_full_and_in_utf_8(tmp_path):
     (tmp_path / "folder").mkdir()
     for name, stored in (("a.png", "a.png"), (os.fsdecode(b"caf\xe9.png"), "caf\\xe9.png")):
         Image.new("RGB", (6, 6)).save(tmp_path / name)
-        assert pixels(tmp_path / "folder" / ".." / name, STORED).files == (str(tmp_path / stored),)
+        assert read_pixels(tmp_path / "folder" / ".." / name, STORED).files == (
+            str(tmp_path / stored),
+        )
 
 
 def test_the_first_picture_too_many_stops_a_request_before_anything_is_decoded(monkeypatch):
@@ -247,7 +249,7 @@ def test_damaged_pictures_are_read_or_refused(content, kept, flipped, tmp_path_f
     for damaged in (content, bytes(whole[:kept]), bytes(whole)):
         (folder / "one.png").write_bytes(damaged)
         try:
-            found = pixels(folder / "one.png", STORED)
+            found = read_pixels(folder / "one.png", STORED)
         except PictureError:
             continue
         assert found.images.shape == (1, 6, 6, 3)
@@ -269,7 +271,7 @@ def test_damaged_pictures_are_read_or_refused(content, kept, flipped, tmp_path_f
 )
 def test_what_is_no_picture_is_refused(given_images):
     with pytest.raises(PictureError):
-        pixels(given_images, STORED)
+        read_pixels(given_images, STORED)
 
 
 HEADER = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000000, 3), }\n"
@@ -290,12 +292,12 @@ def test_a_file_that_holds_no_rows_is_named_with_what_would(name, content, tmp_p
     with pytest.raises(
         PictureError, match=rf"{name}: .*rows of 3 finite numbers each, also as a \.npy file"
     ):
-        embeddings(tmp_path / name, 3)
+        read_embeddings(tmp_path / name, 3)
 
 
 def test_no_rows_at_all_are_refused():
     with pytest.raises(PictureError, match="no row was given"):
-        embeddings([], 3)
+        read_embeddings([], 3)
 
 
 def test_what_lies_beside_pictures_in_a_folder_is_left_out(tmp_path):
@@ -303,7 +305,10 @@ def test_what_lies_beside_pictures_in_a_folder_is_left_out(tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (6, 6)).save(tmp_path / name)
     (tmp_path / "report.pdf").write_bytes(b"%PDF-1.4")
-    assert pixels(tmp_path, STORED).files == (str(tmp_path / "0.png"), str(tmp_path / "more/1.png"))
+    assert read_pixels(tmp_path, STORED).files == (
+        str(tmp_path / "0.png"),
+        str(tmp_path / "more/1.png"),
+    )
 
 
 def test_all_bad_pictures_are_named_at_once_or_skipped(tmp_path):
@@ -311,7 +316,7 @@ def test_all_bad_pictures_are_named_at_once_or_skipped(tmp_path):
     (tmp_path / "1.png").write_bytes(b"")
     given_pictures = [tmp_path / "1.png", tmp_path / "0.png", tmp_path / "2.png", None]
     with pytest.raises(PictureError) as refused:
-        pixels(given_pictures, STORED)
+        read_pixels(given_pictures, STORED)
     assert str(refused.value).splitlines()[0] == "3 pictures cannot be used:"
     assert [word in str(refused.value) for word in ("1.png", "0.png", "2.png", "NoneType")] == [
         True,
@@ -320,10 +325,10 @@ def test_all_bad_pictures_are_named_at_once_or_skipped(tmp_path):
         True,
     ]
     with pytest.warns(UserWarning, match=r"(?s)skipped 3 pictures: .*1\.png"):
-        taken = pixels(given_pictures, STORED, "skip")
-    assert taken.taken.tolist() == [1] and taken.files == (str(tmp_path / "0.png"),)
+        taken = read_pixels(given_pictures, STORED, "skip")
+    assert taken.places.tolist() == [1] and taken.files == (str(tmp_path / "0.png"),)
     with pytest.raises(PictureError, match="3 pictures cannot be used"):
-        pixels([given_pictures[0], *given_pictures[2:]], STORED, "skip")
+        read_pixels([given_pictures[0], *given_pictures[2:]], STORED, "skip")
 
 
 def test_a_white_that_nobody_set_leaves_the_digests_of_older_models_as_they_are():

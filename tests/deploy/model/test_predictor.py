@@ -75,10 +75,10 @@ def test_on_a_gpu_ids_stay_on_the_host_and_only_answers_are_read_back(directory,
     """With torch's meta device in place of a GPU."""
     pictures = images.images[:3]
     with Predictor.load(directory, device="cpu") as opened:
-        found = retriever(opened).retrieve(opened._model.encoder.keys(pictures))
+        found = retriever(opened).retrieve(opened._model.encoder.compute_keys(pictures))
         with like_a_gpu() as gpu:
             network = LoadedNetwork(directory, opened.manifest, META)
-            logits = network.logits(pictures, found.memory(META), found.neighbors)
+            logits = network.logits(pictures, found.to_memory(META), found.neighbors)
     assert logits.shape == (3, len(CLASSES)) and set(gpu.reads) == {"munkey.models.forward.answers"}
 
 
@@ -202,9 +202,9 @@ def test_a_token_is_lent_by_trained_neighbors_for_each_answer(predictor, images)
     before = predictor.predict(pictures)
     added = predictor.add(pictures, [0, 0, 1, 2]).ids
     view, first = predictor._store.view, predictor.predict(pictures[:1]).neighbors
-    assert not view.tokens[predictor._store.rows_of(added)].any()  # none of their own
-    lent = retriever(predictor).retrieve(predictor._model.encoder.keys(pictures[:1]))
-    trained = view.tokens[predictor._store.rows_of(before.neighbors.ids[0])]
+    assert not view.tokens[predictor._store.require_rows(added)].any()  # none of their own
+    lent = retriever(predictor).retrieve(predictor._model.encoder.compute_keys(pictures[:1]))
+    trained = view.tokens[predictor._store.require_rows(before.neighbors.ids[0])]
     assert first.ids[0, 0] == added[0]
     np.testing.assert_allclose(lent.tokens[0, 0], before.neighbors.weights[0] @ trained, rtol=1e-5)
 
@@ -235,10 +235,10 @@ def test_what_is_deleted_while_an_answer_is_read_is_not_in_it(
     picture = images.images[images.ids_of("test")[:1]]
     predictor.add(picture, [0])  # the nearest row now: its token is lent by the trained neighbors
     keys, near, read, copy = (
-        predictor._model.encoder.keys(picture),
+        predictor._model.encoder.compute_keys(picture),
         predictor.predict(picture).neighbors.ids[0],
         [],
-        MemoryView.copy,
+        MemoryView.copy_rows,
     )
 
     def copying(view: MemoryView, rows: np.ndarray) -> CopiedRows:
@@ -247,7 +247,7 @@ def test_what_is_deleted_while_an_answer_is_read_is_not_in_it(
             predictor.forget(near[1:2])
         return copy(view, rows)
 
-    monkeypatch.setattr(MemoryView, "copy", copying)
+    monkeypatch.setattr(MemoryView, "copy_rows", copying)
     found, again = retriever(predictor).retrieve(keys), retriever(predictor).retrieve(keys)
     assert (
         near[1] not in predictor.ids
@@ -260,22 +260,26 @@ def test_what_is_deleted_while_an_answer_is_read_is_not_in_it(
 def test_a_compaction_while_an_answer_is_read_exchanges_no_file_names(
     predictor, images, monkeypatch
 ):
-    one, sources_of = images.ids_of("train")[-1], Store.sources_of
+    one, read_sources = images.ids_of("train")[-1], Store.read_sources
     compacting = threading.Thread(target=predictor.compact)  # after it, each row has another number
 
     def naming(store: Store, rows: np.ndarray) -> list[Source]:
-        monkeypatch.setattr(Store, "sources_of", sources_of)
+        monkeypatch.setattr(Store, "read_sources", read_sources)
         predictor.forget([0])
         compacting.start()
         compacting.join(0.2)
         assert compacting.is_alive() and store.state.generation == 1
-        return sources_of(store, rows)
+        return read_sources(store, rows)
 
-    monkeypatch.setattr(Store, "sources_of", naming)
-    found = retriever(predictor).retrieve(predictor._model.encoder.keys(images.images[[one]]))
+    monkeypatch.setattr(Store, "read_sources", naming)
+    found = retriever(predictor).retrieve(
+        predictor._model.encoder.compute_keys(images.images[[one]])
+    )
     assert found.neighbors.ids[0, 0] == one and found.files[0, 0].endswith(f"{one}.png")
     compacting.join()
-    again = retriever(predictor).retrieve(predictor._model.encoder.keys(images.images[[one]]))
+    again = retriever(predictor).retrieve(
+        predictor._model.encoder.compute_keys(images.images[[one]])
+    )
     assert predictor._store.state.generation == 2 and np.array_equal(again.files, found.files)
 
 
@@ -291,9 +295,9 @@ def test_answers_that_are_no_numbers_are_said_to_be_damage(value, predictor, ima
 
 def test_a_manifest_that_is_too_large_to_be_one_is_not_read(directory, monkeypatch):
     size = (directory / "manifest.json").stat().st_size
-    monkeypatch.setattr(manifest, "LARGEST", size)
+    monkeypatch.setattr(manifest, "MAX_BYTES", size)
     Predictor.load(directory).close()
-    monkeypatch.setattr(manifest, "LARGEST", size - 1)
+    monkeypatch.setattr(manifest, "MAX_BYTES", size - 1)
     with pytest.raises(
         UnreadableModelError, match=rf"manifest\.json: has {size:,} bytes, more than a model's can"
     ):
@@ -301,7 +305,7 @@ def test_a_manifest_that_is_too_large_to_be_one_is_not_read(directory, monkeypat
 
 
 def test_look_alikes_of_too_many_samples_are_refused(predictor, monkeypatch):
-    monkeypatch.setattr(samples, "MOST_QUERIES", 2)
+    monkeypatch.setattr(samples, "MAX_QUERIES", 2)
     assert predictor.similar([0, 1], above=1e-6)
     with pytest.raises(ValueError, match="look-alikes of 3 samples: at most 2 at once"):
         predictor.similar([0, 1, 2])
@@ -503,7 +507,7 @@ def test_a_forked_child_is_refused_in_words(predictor, images):
         predictor.compact,
         predictor.rows,
     ]
-    with predictor._changing:  # another thread's, which the child lacks
+    with predictor._change_lock:  # another thread's, which the child lacks
         child = os.fork()
         if not child:
             signal.alarm(20)  # or it would hang

@@ -31,7 +31,7 @@ def named(folder):
 
 
 def ids(sources: SourceFiles, *files: str | Path) -> list[int]:
-    return sorted(one for own in sources.ids_by_name(files).values() for one in own)
+    return sorted(one for own in sources.find_ids_by_name(files).values() for one in own)
 
 
 def test_a_file_is_found_through_a_path_that_goes_up(named, tmp_path, monkeypatch):
@@ -58,7 +58,7 @@ def test_a_name_that_means_two_files_is_refused_and_both_are_named(
     known = SourceFiles(named("a.png", tmp_path / "a.png"), root and str(tmp_path / root))
     first = tmp_path / root / "a.png" if root else "a.png"
     with pytest.raises(AmbiguousFileError) as raised:
-        known.ids_by_name(["a.png"])
+        known.find_ids_by_name(["a.png"])
     assert f"can be {first} (ids 0) or {tmp_path / 'a.png'} (ids 1)" in str(raised.value)
     assert ids(known, tmp_path / "a.png") == [1]
     assert root is None or ids(known, first) == [0]
@@ -70,7 +70,7 @@ def test_a_file_of_the_data_set_that_was_added_again_is_one_file(named, tmp_path
     assert ids(sources, "a.png") == ids(sources, tmp_path / "a.png") == [0, 1]
 
 
-HELD = (
+MEMORY_SCOPE = (
     "cats/a.png",
     "cats/old/b.png",
     "dogs/a.png",
@@ -107,7 +107,7 @@ def test_a_folder_means_all_below_it_and_a_pattern_what_a_shell_would_find(
 ):
     """None of these files is on the disk."""
     monkeypatch.chdir(tmp_path)
-    sources = SourceFiles(named(*HELD), "/pictures")
+    sources = SourceFiles(named(*MEMORY_SCOPE), "/pictures")
     assert ids(sources, name) == meant
     if name[0] not in "/.":
         assert ids(sources, f"/pictures/{name}") == meant
@@ -137,7 +137,7 @@ def test_a_name_longer_than_any_path_is_refused_before_it_is_looked_up(named):
 
 def test_the_folder_of_the_data_set_means_its_files(named, tmp_path, monkeypatch):
     (tmp_path / "cats").mkdir()
-    sources = SourceFiles(named(*HELD), str(tmp_path))
+    sources = SourceFiles(named(*MEMORY_SCOPE), str(tmp_path))
     assert ids(sources, tmp_path) == [0, 1, 2, 3, 4]
     monkeypatch.chdir(tmp_path / "cats")
     assert (
@@ -153,10 +153,10 @@ def test_a_folder_that_can_be_two_is_refused(named, tmp_path, monkeypatch):
     with pytest.raises(
         AmbiguousFileError, match=r"/pictures/cats \(ids 0, .*9, … \(20 in all\)\) or .*\(ids 20\)"
     ):
-        sources.ids_by_name(["cats"])
+        sources.find_ids_by_name(["cats"])
 
 
 @pytest.mark.parametrize("files", ["a.png", Path("a.png"), b"a.png", [""]], ids=repr)
 def test_one_name_is_no_list_of_names(files, named):
     with pytest.raises(ValueError, match="files"):
-        SourceFiles(named("a.png"), None).ids_by_name(files)
+        SourceFiles(named("a.png"), None).find_ids_by_name(files)

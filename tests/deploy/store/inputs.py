@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from munkey.deploy.store.rows import Rows, Source, rows_from
+from munkey.deploy.store.rows import Rows, Source, make_rows
 from munkey.deploy.store.store import Store
 
 WIDTHS = 9, 8  # of keys and tokens: no two files are of one size
@@ -50,7 +50,7 @@ def content(store: Store) -> dict[int, bytes]:
     """Key, token and label of each id, as a reader gets them."""
     view = store.view
     live = np.flatnonzero(view.live)
-    rows = view.rows(live)
+    rows = view.take_rows(live)
     return {
         int(record["id"]): key.tobytes() + token.tobytes() + record["label"].tobytes()
         for record, key, token in zip(*rows, strict=True)
@@ -61,7 +61,7 @@ def expected(
     ids: np.ndarray, keys: np.ndarray, tokens: np.ndarray, labels: np.ndarray | None = None
 ) -> dict[int, bytes]:
     """What `content` must say of these rows."""
-    rows: Rows = rows_from(b"", ids, keys, tokens, labels)[0]
+    rows: Rows = make_rows(b"", ids, keys, tokens, labels)[0]
     return {
         int(record["id"]): key.tobytes() + token.tobytes() + record["label"].tobytes()
         for record, key, token in zip(*rows, strict=True)

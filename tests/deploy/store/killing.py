@@ -55,9 +55,9 @@ def counted(step: Callable[..., object], fuse: list[int]) -> Callable[..., objec
 def arm(events: int) -> None:
     """Kill this process at so many writes, cuts, syncs and ends of transactions from now."""
     fuse = [events]
-    for name in ("write", "cut", "sync", "sync_folder"):
+    for name in ("write", "truncate", "sync", "sync_folder"):
         setattr(disk, name, counted(getattr(disk, name), fuse))
-    for name in ("delete", "record_zeros", "switch", "rewrite", "empty_wal"):
+    for name in ("delete", "record_zeros", "switch_generation", "vacuum", "empty_wal"):
         setattr(ledger.Ledger, name, counted(getattr(ledger.Ledger, name), fuse))
 
 
@@ -191,10 +191,10 @@ def check(folder: Path, allowed: list[dict[int, bytes]]) -> dict[int, bytes]:
             "the log of the killed writer is left, names in it"
         )
         assert not any(
-            part[~view.live].view("u1").any() for part in view.rows(np.arange(len(view.live)))
+            part[~view.live].view("u1").any() for part in view.take_rows(np.arange(len(view.live)))
         ), "not zero"
         live = np.flatnonzero(view.live)
-        assert store.sources_of(live) == sources(view.ids[live]), (
+        assert store.read_sources(live) == sources(view.ids[live]), (
             "a file or unit is missing, or another row's"
         )
         report = store.verify()  # no source file belongs to any other row

@@ -291,14 +291,14 @@ def test_a_flipped_byte_of_the_ledger_is_noticed_or_changes_nothing_that_can_be_
 
     def findable(store: Store) -> tuple[object, ...]:
         files, units = files_of(ids), sorted({unit for unit in units_of(ids) if unit})
-        by_name = [store.ids_from(one).tolist() for one in files] + [
-            store.ids_from(one, "unit").tolist() for one in units
+        by_name = [store.find_ids_by_source(one).tolist() for one in files] + [
+            store.find_ids_by_source(one, "unit").tolist() for one in units
         ]
         rows = np.arange(30)
         return (
             content(store),
             by_name,
-            store.sources_of(rows),
+            store.read_sources(rows),
             store.log(),
             store.are_blocked(digests).tolist(),
         )

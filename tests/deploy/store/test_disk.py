@@ -16,7 +16,7 @@ from tests.deploy.store.inputs import create, raw
 def test_a_new_folder_takes_its_place_when_it_is_whole(empty, tmp_path):
     if empty:
         (tmp_path / "parents" / "new").mkdir(parents=True)
-    with disk.new_folder(tmp_path / "parents" / "new") as folder:
+    with disk.create_folder(tmp_path / "parents" / "new") as folder:
         (folder / "file").write_text("content")
         assert not (tmp_path / "parents" / "new" / "file").exists()
     assert [path.name for path in (tmp_path / "parents").iterdir()] == ["new"]
@@ -27,7 +27,7 @@ def test_a_new_folder_takes_its_place_when_it_is_whole(empty, tmp_path):
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
 def test_a_failure_leaves_nothing(error, tmp_path):
     def fail() -> None:
-        with disk.new_folder(tmp_path / "new") as folder:
+        with disk.create_folder(tmp_path / "new") as folder:
             (folder / "file").touch()
             raise error
 
@@ -39,7 +39,7 @@ def test_a_failure_leaves_nothing(error, tmp_path):
 def test_what_is_there_stays(tmp_path):
     (tmp_path / "file").write_text("mine")
     for taken in (tmp_path, tmp_path / "file"):
-        with pytest.raises(FileExistsError, match="not there yet"), disk.new_folder(taken):
+        with pytest.raises(FileExistsError, match="not there yet"), disk.create_folder(taken):
             pytest.fail("the block must not run")
     assert (tmp_path / "file").read_text() == "mine"
 
@@ -55,7 +55,8 @@ def test_a_lock_whose_file_cannot_be_written_is_released(tmp_path):
 def test_a_commit_waits_for_the_disk(folder):
     with create(folder) as store:
         settings = [
-            store._ledger._number(f"PRAGMA {name}") for name in ("synchronous", "secure_delete")
+            store._ledger._query_number(f"PRAGMA {name}")
+            for name in ("synchronous", "secure_delete")
         ]
     assert settings == [2, 1]  # FULL, ON
 

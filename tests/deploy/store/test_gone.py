@@ -9,7 +9,7 @@ import pytest
 from munkey.audits.attacks.storage import traces as traces_of
 from munkey.deploy.store import recovery
 from munkey.deploy.store import store as module
-from munkey.deploy.store.rows import entry
+from munkey.deploy.store.rows import compute_log_entry
 from munkey.deploy.store.store import Store
 from tests.deploy.store.inputs import create, raw
 
@@ -40,7 +40,7 @@ def found(folder: Path, searched: dict[str, list[bytes]]) -> dict[str, int]:
 @pytest.mark.parametrize("then", ["purge", "compact"])
 @pytest.mark.parametrize("watched", [True, False], ids=["a reader is open", "no reader"])
 def test_nothing_is_left_of_deleted_rows(then, watched, count, folder, monkeypatch):
-    monkeypatch.setattr(module, "ERASED_AT_ONCE", 20)
+    monkeypatch.setattr(module, "MAX_ERASED_AT_ONCE", 20)
     ids, keys, tokens = raw(120)
     with Store.create(folder, ids, keys, tokens) as store:
         reader = Store.open(folder) if watched else None
@@ -63,7 +63,7 @@ def test_few_deleted_rows_are_gone_even_before_a_purge_and_their_log_entries_are
     ids, keys, tokens = raw(20)
     with Store.create(folder, ids, keys, tokens) as store:
         searched = traces(store, np.arange(3))
-        entries = [entry(commitment) for commitment in searched["commitment"]]
+        entries = [compute_log_entry(commitment) for commitment in searched["commitment"]]
         store.delete(ids[:3])
         assert set(found(folder, searched).values()) == {0}
         assert found(folder, {"log": entries}) == {"log": 3}
@@ -134,7 +134,7 @@ def test_what_is_not_the_memorys_is_named_and_stays_and_bytes_behind_the_last_ro
             "generation-1/keys, 36 bytes behind its last row",
         )
         assert str(report).endswith(
-            f"; not part of it, and not looked at: {', '.join(report.foreign)}"
+            f"; not checked, since not part of it: {', '.join(report.foreign)}"
         )
     with Store.open(folder, writer=True) as store:
         with (folder / "generation-1" / "live").open("ab") as live:
@@ -157,8 +157,8 @@ def test_a_memory_that_is_compacted_while_it_is_searched_for_foreign_files_names
     with create(folder) as store:
         (folder / "generation-1" / "mine").write_text("x")
         state = store.state
-        assert recovery.foreign_files(folder, state) == ("generation-1/mine",)
+        assert recovery.list_foreign_files(folder, state) == ("generation-1/mine",)
         (folder / "generation-1" / "mine").unlink()
         store.compact()
         (folder / "mine").write_text("x")
-        assert recovery.foreign_files(folder, state) == ()
+        assert recovery.list_foreign_files(folder, state) == ()

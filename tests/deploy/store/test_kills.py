@@ -10,9 +10,12 @@ import pytest
 from tests.conftest import ROOT
 
 WITHOUT = {  # a part of the recovery that is taken out, and what must be seen then
-    "Matrices.cut = lambda *_: None": "a tail is left",
-    "all = Ledger.dead; Ledger.dead = lambda self, after=None: all(self)[: None if after is None else 0]": "not zero",
-    "recovery.generations = lambda _: set()": "a generation is left",
+    "Matrices.truncate = lambda *_: None": "a tail is left",
+    (
+        "all = Ledger.list_dead_rows; Ledger.list_dead_rows = "
+        "lambda self, after=None: all(self)[: None if after is None else 0]"
+    ): "not zero",
+    "recovery.list_generations = lambda _: set()": "a generation is left",
 }
 PROGRAM = """
 import sys

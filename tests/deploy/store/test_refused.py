@@ -83,7 +83,7 @@ def test_a_write_that_fails_is_never_taken_for_done(operation, name, folder, mon
         if operation == "add":
             after = before | expected(*raw(30, 5))
         elif operation == "settle":
-            monkeypatch.setattr(module, "ERASED_AT_ONCE", 0)
+            monkeypatch.setattr(module, "MAX_ERASED_AT_ONCE", 0)
             store.delete(IDS[:1])
             before = after
         if (operation, name) != ("settle", "live"):  # which was written by the deletion

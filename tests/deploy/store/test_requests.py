@@ -26,7 +26,7 @@ def test_a_request_is_carried_out_once(folder):
             match=r"'R-1' was carried out at 20.*still holds 2 ids of these; .* another num",
         ):
             store.delete(IDS[:4], request="R-1")
-        assert reader.receipt("R-1") == again and reader.receipt("R-2") is None
+        assert reader.find_receipt("R-1") == again and reader.find_receipt("R-2") is None
         assert store.deletions == 2 and store.verify(first.after).sound
 
 
@@ -89,13 +89,15 @@ def test_copies_are_found_by_content(folder):
         Store.create(folder, IDS, KEYS, TOKENS, contents=CONTENTS) as store,
         Store.open(folder) as reader,
     ):
-        assert reader.twins_of(np.array([1])).tolist() == [4, 9]
-        assert reader.twins_of(np.array([1, 4, 2])).tolist() == [9]
-        assert set(reader.ids_with(CONTENTS[[1, 2]]).tolist()) == set(IDS[[1, 2, 4, 9]].tolist())
+        assert reader.find_copies(np.array([1])).tolist() == [4, 9]
+        assert reader.find_copies(np.array([1, 4, 2])).tolist() == [9]
+        assert set(reader.find_ids_by_content(CONTENTS[[1, 2]]).tolist()) == set(
+            IDS[[1, 2, 4, 9]].tolist()
+        )
         store.delete(IDS[[4]])
-        assert reader.twins_of(np.array([1])).tolist() == [9]
+        assert reader.find_copies(np.array([1])).tolist() == [9]
         store.compact()
-        assert set(reader.ids_with(CONTENTS[[1]]).tolist()) == set(IDS[[1, 9]].tolist())
+        assert set(reader.find_ids_by_content(CONTENTS[[1]]).tolist()) == set(IDS[[1, 9]].tolist())
         assert store.verify().sound
 
 
@@ -104,8 +106,8 @@ def test_without_contents_equal_keys_are_copies(folder):
     keys[3] = keys[8]
     with Store.create(folder, IDS, keys, TOKENS) as store:
         assert (
-            store.twins_of(np.array([8])).tolist() == [3]
-            and store.twins_of(np.array([0])).size == 0
+            store.find_copies(np.array([8])).tolist() == [3]
+            and store.find_copies(np.array([0])).size == 0
         )
 
 
@@ -117,9 +119,9 @@ def test_a_blocked_content_does_not_come_back(folder):
         assert store.are_blocked(CONTENTS).tolist() == [row in {1, 2, 4, 9} for row in range(12)]
         with pytest.raises(ValueError, match=r"blocked since: \[6\], so nothing was added"):
             store.add([5, 6], KEYS[:2], TOKENS[:2], contents=CONTENTS[[0, 2]])
-        assert len(store.ids_with(CONTENTS[[0]])) == 0
+        assert len(store.find_ids_by_content(CONTENTS[[0]])) == 0
         store.add([5, 6], KEYS[:2], TOKENS[:2], contents=CONTENTS[[0, 2]], allow_blocked=True)
-        assert store.ids_with(CONTENTS[[2]]).tolist() == [6]
+        assert store.find_ids_by_content(CONTENTS[[2]]).tolist() == [6]
         store.delete([6], block_return=True)  # is blocked already
         assert store.verify().sound
     assert not any(CONTENTS[1].tobytes() in path.read_bytes() for path in folder.glob("store.db*"))

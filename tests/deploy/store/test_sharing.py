@@ -114,7 +114,7 @@ def test_a_forked_child_does_not_wait_for_a_thread_that_it_does_not_have(folder)
         held, leave = threading.Event(), threading.Event()
 
         def hold() -> None:
-            with store._guard:
+            with store._state_lock:
                 held.set()
                 leave.wait()
 
@@ -174,25 +174,25 @@ def test_a_memory_that_another_program_keeps_busy_is_locked_and_not_damaged(fold
 
 
 def test_a_row_that_came_and_went_while_a_reader_looked_is_no_damage(folder, monkeypatch):
-    dead = Ledger.dead
+    dead = Ledger.list_dead_rows
 
     def meanwhile(ledger: Ledger, after: int = 0) -> np.ndarray:
-        monkeypatch.setattr(Ledger, "dead", dead)
+        monkeypatch.setattr(Ledger, "list_dead_rows", dead)
         store.add([5], KEYS[:1], TOKENS[:1])
         store.delete([5])
         return dead(ledger, after)
 
     with create(folder) as store:
-        monkeypatch.setattr(Ledger, "dead", meanwhile)
+        monkeypatch.setattr(Ledger, "list_dead_rows", meanwhile)
         with Store.open(folder) as reader:
-            assert Ledger.dead is dead and len(content(reader)) == 12
-            monkeypatch.setattr(Ledger, "dead", meanwhile)
+            assert Ledger.list_dead_rows is dead and len(content(reader)) == 12
+            monkeypatch.setattr(Ledger, "list_dead_rows", meanwhile)
             report = reader.verify()
-            assert Ledger.dead is dead and report.sound and report.live == 12
+            assert Ledger.list_dead_rows is dead and report.sound and report.live == 12
 
 
 def test_deletions_at_every_moment_of_a_check_are_no_problem(folder, monkeypatch):
-    asked = Ledger._records
+    asked = Ledger._query_records
 
     def meanwhile(ledger: Ledger, *arguments: object) -> list[tuple[object, ...]]:
         answer = asked(ledger, *arguments)
@@ -202,7 +202,7 @@ def test_deletions_at_every_moment_of_a_check_are_no_problem(folder, monkeypatch
 
     with create(folder, 60) as store, Store.open(folder) as reader:
         left = raw(60)[0].tolist()
-        monkeypatch.setattr(Ledger, "_records", meanwhile)
+        monkeypatch.setattr(Ledger, "_query_records", meanwhile)
         report = reader.verify()
         assert report.sound, str(report)
         assert 10 < len(store.log()) < 60

@@ -8,9 +8,9 @@ import pytest
 from munkey.core.console import pluralize
 from munkey.deploy.store.ledger import Ledger, LedgerState
 from munkey.deploy.store.matrices import Matrices
-from munkey.deploy.store.rows import NOWHERE, RECORD
+from munkey.deploy.store.rows import NO_SOURCE, RECORD
 from munkey.deploy.store.store import Store
-from munkey.deploy.store.verify import mismatched_rows
+from munkey.deploy.store.verify import find_mismatched_rows
 from tests.deploy.store.inputs import add, create, files_of, raw, sources, units_of
 from tests.deploy.store.test_damage import sql
 
@@ -20,7 +20,7 @@ IDS, KEYS, TOKENS = raw(12)
 def known(store: Store) -> dict[int, object]:
     """Source file, unit and time of addition of each live row, by id."""
     rows = np.flatnonzero(store.view.live)
-    told = zip(store.sources_of(rows), store.view.records["added"][rows].tolist(), strict=True)
+    told = zip(store.read_sources(rows), store.view.records["added"][rows].tolist(), strict=True)
     return dict(zip(store.view.ids[rows].tolist(), told, strict=True))
 
 
@@ -31,8 +31,8 @@ def test_rows_are_found_by_file_and_unit_which_are_forgotten_and_renumbered_with
         assert [source for source, at in before.values() if at > 1.7e15] == sources(IDS)
         store.delete(gone)
         left = {one: told for one, told in before.items() if one not in gone}
-        assert known(store) == known(reader) == left and store.sources_of(np.array([0])) == [
-            NOWHERE
+        assert known(store) == known(reader) == left and store.read_sources(np.array([0])) == [
+            NO_SOURCE
         ]
         add(store, 3, seed=7)
         left = known(store)
@@ -40,18 +40,22 @@ def test_rows_are_found_by_file_and_unit_which_are_forgotten_and_renumbered_with
             then()
             assert known(store) == known(reader) == left and len(left) == 12
             for one, file in zip(kept.tolist(), files_of(kept), strict=True):
-                assert store.ids_from(file).tolist() == reader.ids_from(file).tolist() == [one]
-            assert reader.ids_from(files_of(gone)[1]).size == 0
+                assert (
+                    store.find_ids_by_source(file).tolist()
+                    == reader.find_ids_by_source(file).tolist()
+                    == [one]
+                )
+            assert reader.find_ids_by_source(files_of(gone)[1]).size == 0
             for unit in set(units_of(kept)) - {None}:
                 mine = [one for one, (source, _) in left.items() if source[1] == unit]
-                assert sorted(reader.ids_from(unit, "unit").tolist()) == sorted(mine)
+                assert sorted(reader.find_ids_by_source(unit, "unit").tolist()) == sorted(mine)
         assert store.verify().sound
 
 
 def test_some_rows_have_none_and_some_share_one(folder):
     with Store.create(folder, IDS[:3], KEYS[:3], TOKENS[:3], files=["a", None, "a"]) as store:
-        assert store.sources_of(np.arange(3)) == [("a", None), NOWHERE, ("a", None)]
-        assert sorted(store.ids_from("a").tolist()) == sorted(IDS[[0, 2]].tolist())
+        assert store.read_sources(np.arange(3)) == [("a", None), NO_SOURCE, ("a", None)]
+        assert sorted(store.find_ids_by_source("a").tolist()) == sorted(IDS[[0, 2]].tolist())
 
 
 @pytest.mark.parametrize(
@@ -83,7 +87,7 @@ def test_a_row_that_is_deleted_while_it_is_verified_is_no_problem(folder, monkey
 
         def verified_first(*arguments):
             monkeypatch.setattr(Matrices, "hide", hide)
-            seen.append(mismatched_rows(reader._ledger, reader.view, np.arange(12)).tolist())
+            seen.append(find_mismatched_rows(reader._ledger, reader.view, np.arange(12)).tolist())
             hide(*arguments)
 
         monkeypatch.setattr(Matrices, "hide", verified_first)
@@ -123,7 +127,7 @@ def test_a_purge_leaves_no_byte_of_their_names(folder):
             )
             ledger.delete(some, np.zeros(len(some), RECORD), 0, None, False)
             gone += [held.pop(one)[0][:11].encode() for one in some.tolist()]
-    ledger.rewrite()
+    ledger.vacuum()
     assert ledger.empty_wal()
     stored = set(re.findall(rb"(?=([0-9a-f]{11}))", (folder / "store.db").read_bytes()))
     ledger.close()

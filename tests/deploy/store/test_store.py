@@ -10,7 +10,7 @@ import pytest
 
 from munkey.deploy.store import store as module
 from munkey.deploy.store.errors import ClosedMemoryError, UnknownIdsError
-from munkey.deploy.store.store import ERASED_AT_ONCE, Store
+from munkey.deploy.store.store import MAX_ERASED_AT_ONCE, Store
 from tests.deploy.store.inputs import content, create, expected, files_of, raw, units_of
 
 IDS, KEYS, TOKENS = raw(12)
@@ -39,7 +39,7 @@ def test_deleted_rows_are_gone_for_every_reader_at_once(folder):
         kept = [row for row in range(12) if row not in (3, 5)]
         for seen in (content(store), content(reader)):
             assert seen == expected(IDS[kept], KEYS[kept], TOKENS[kept], np.array(kept))
-        copied = view.copy(np.array([[3, 4], [6, 5]]))
+        copied = view.copy_rows(np.array([[3, 4], [6, 5]]))
         assert copied.live.tolist() == [[False, True], [True, False]]
         assert copied.ids.tolist() == [[0, IDS[4]], [IDS[6], 0]]
         assert np.array_equal(copied.tokens[0], [np.zeros(8), TOKENS[4]])
@@ -58,7 +58,7 @@ def test_a_row_deleted_while_it_is_copied_is_not_handed_out(folder):
                 return before
 
         interrupted = type(view)(view.generation, view.keys, Deleting(), view.records, view.live)
-        copied = interrupted.copy(np.array([3, 4]))
+        copied = interrupted.copy_rows(np.array([3, 4]))
         assert (
             copied.live.tolist() == [False, True]
             and not copied.tokens[0].any()
@@ -198,14 +198,14 @@ def test_an_empty_memory_takes_rows(folder):
 
 
 def test_many_rows_are_hidden_first_and_called_zero_only_when_they_were_overwritten(folder):
-    ids, keys, tokens = raw(ERASED_AT_ONCE + 100)
+    ids, keys, tokens = raw(MAX_ERASED_AT_ONCE + 100)
     with Store.create(folder, ids, keys, tokens) as store, Store.open(folder) as reader:
-        view, many = reader.view, slice(ERASED_AT_ONCE + 1)
+        view, many = reader.view, slice(MAX_ERASED_AT_ONCE + 1)
         store.delete(ids[many])
         assert np.count_nonzero(view.live) == 99 and view.keys[0].any()
-        assert not view.copy(np.arange(ERASED_AT_ONCE + 1)).tokens.any()
-        said = f"{ERASED_AT_ONCE + 1:,} dead rows, hidden and"
-        assert f"{said} all but {ERASED_AT_ONCE + 1:,} of them zero;" in str(reader.verify())
+        assert not view.copy_rows(np.arange(MAX_ERASED_AT_ONCE + 1)).tokens.any()
+        said = f"{MAX_ERASED_AT_ONCE + 1:,} dead rows, hidden and"
+        assert f"{said} all but {MAX_ERASED_AT_ONCE + 1:,} of them zero;" in str(reader.verify())
         store.settle()
         assert not view.keys[many].any() and not view.records[many]["salt"].any()
         assert f"{said} zero;" in str(store.verify()) and f"{said} zero;" in str(reader.verify())
@@ -220,8 +220,8 @@ def test_a_row_that_is_hidden_without_a_deletion_is_named(folder):
 
 
 def test_every_few_deletions_all_are_settled(folder, monkeypatch):
-    monkeypatch.setattr(module, "ERASED_AT_ONCE", 0)
-    monkeypatch.setattr(module, "UNSETTLED", 3)
+    monkeypatch.setattr(module, "MAX_ERASED_AT_ONCE", 0)
+    monkeypatch.setattr(module, "MAX_PENDING_DELETIONS", 3)
     with create(folder) as store:
         for row in range(2):
             store.delete(IDS[[row]])
@@ -271,7 +271,7 @@ def test_a_failure_closes_the_store_and_opening_it_again_finds_it_whole(
                 "add": lambda: store.add([5], KEYS[:1], TOKENS[:1]),
                 "delete": lambda: store.delete(IDS[:1]),
                 "compact": store.compact,
-                "purge": lambda: (store._pending.append(np.array([], int)), store.purge()),
+                "purge": lambda: (store._pending_rows.append(np.array([], int)), store.purge()),
             }[operation]()
     with pytest.raises(ClosedMemoryError):
         store.add([5], KEYS[:1], TOKENS[:1])

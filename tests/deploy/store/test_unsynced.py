@@ -18,7 +18,7 @@ from munkey.deploy.store.store import Store
 from tests.deploy.store.inputs import add, content, create, expected, raw
 from tests.deploy.store.killing import check
 
-STEPS = ("write", "cut", "sync", "sync_folder")
+STEPS = ("write", "truncate", "sync", "sync_folder")
 
 
 class Disk:
@@ -119,8 +119,8 @@ def operations(
 def test_what_was_acknowledged_survives_a_power_failure_at_every_write(
     share, reading, folder, monkeypatch
 ):
-    monkeypatch.setattr(module, "ERASED_AT_ONCE", 5)
-    monkeypatch.setattr(module, "UNSETTLED", 4)
+    monkeypatch.setattr(module, "MAX_ERASED_AT_ONCE", 5)
+    monkeypatch.setattr(module, "MAX_PENDING_DELETIONS", 4)
     random, failures, allowed = np.random.default_rng(0), [0], []
 
     def fail_here() -> None:
@@ -155,7 +155,7 @@ def test_a_memory_that_was_created_is_there_after_a_power_failure(folder, monkey
 
 
 def test_a_second_power_failure_during_or_after_recovery_undoes_nothing(folder, monkeypatch):
-    monkeypatch.setattr(module, "ERASED_AT_ONCE", 5)
+    monkeypatch.setattr(module, "MAX_ERASED_AT_ONCE", 5)
     once, twice = folder.parent / "once", folder.parent / "twice"
     failures = [0]
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, FailFast, Field, WithJsonSchema, model_validator
 from munkey.data.decoding.picture_files import PictureLimits, TooManyPixelsError
 from munkey.deploy.certificate import Certificate
 from munkey.deploy.deletions import DeletionRequest, Line
-from munkey.deploy.model.find import COUNT, MOST
+from munkey.deploy.model.find import DEFAULT_COUNT, MAX_COUNT
 from munkey.deploy.model.images import LIMITS, read_pictures
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.sources import SPECIAL
@@ -25,15 +25,15 @@ class RequestLimits:
     Attributes
     ----------
     bytes : int
-        Of its body.
+        Size of the body.
     pixels : int
-        Of all its pictures together, before they are decoded.
+        Pixels of all pictures together, before they are decoded.
     seconds : float
-        Until all of it has arrived.
+        Time until the whole body has arrived.
     decoding : float
-        Seconds of computing for all its pictures.
+        Seconds of computing to decode all pictures.
     predictions : int
-        Requests for predictions that are under way at once.
+        Predictions in progress at once, over all requests.
     """
 
     bytes: int = 8 * 2**20
@@ -44,44 +44,44 @@ class RequestLimits:
 
 
 Body = TypeVar("Body", bound=BaseModel)
-PictureBody = TypeVar("PictureBody", bound="QuestionOfPictures")
-MOST_PICTURES = 64  # or rows, in a request
-MOST_NAMES = 1000  # of one kind in a request
-MOST_PATTERNS = 32  # in a request: each is compared with every source file
+PicturesBody = TypeVar("PicturesBody", bound="PicturesRequest")
+MAX_PICTURES = 64  # or rows, in a request
+MAX_NAMES = 1000  # of one kind in a request
+MAX_PATTERNS = 32  # in a request: each is compared with every source file
 Name = Annotated[str, Field(max_length=1024)]
-Names = Annotated[list[Name], FailFast(), Field(max_length=MOST_NAMES)]
+Names = Annotated[list[Name], FailFast(), Field(max_length=MAX_NAMES)]
 
 
 def require_few_patterns(files: Sequence[str]) -> None:
     """Raise ValueError for more patterns than a request may have."""
     patterns = [name for name in files if SPECIAL & set(name)]
-    if len(patterns) > MOST_PATTERNS:
+    if len(patterns) > MAX_PATTERNS:
         raise ValueError(
-            f"{len(patterns):,} names with *, ? or [; a request may have {MOST_PATTERNS}: send"
+            f"{len(patterns):,} names with *, ? or [; a request may have {MAX_PATTERNS}: send"
             " several, or name ids"
         )
 
 
-class QuestionOfPictures(BaseModel, extra="forbid", strict=True, val_json_bytes="base64"):
-    """A question about pictures, or about rows if the model is of embeddings."""
+class PicturesRequest(BaseModel, extra="forbid", strict=True, val_json_bytes="base64"):
+    """A request about pictures, or about rows if the model is of embeddings."""
 
     images: Annotated[
         list[Annotated[bytes, WithJsonSchema({"type": "string", "contentEncoding": "base64"})]],
         FailFast(),
-        Field(max_length=MOST_PICTURES, description="Picture files, in base64."),
+        Field(max_length=MAX_PICTURES, description="Picture files, in base64."),
     ] = []
     rows: Annotated[
         list[Annotated[list[float], FailFast()]],
         FailFast(),
-        Field(max_length=MOST_PICTURES, description="Embeddings, all of one length."),
+        Field(max_length=MAX_PICTURES, description="Embeddings, all of one length."),
     ] = []
 
     @model_validator(mode="after")
-    def _images_or_rows(self) -> Self:
+    def _require_images_or_rows(self) -> Self:
         widths = {len(row) for row in self.rows}
         if bool(self.images) == bool(self.rows) or len(widths) > 1:
             raise ValueError(
-                f"send 1 to {MOST_PICTURES} images, or 1 to {MOST_PICTURES} rows of one length"
+                f"send 1 to {MAX_PICTURES} images, or 1 to {MAX_PICTURES} rows of one length"
             )
         return self
 
@@ -91,38 +91,41 @@ class QuestionOfPictures(BaseModel, extra="forbid", strict=True, val_json_bytes=
         return np.array(self.rows) if self.rows else self.images
 
 
-class Question(QuestionOfPictures):
+class PredictRequest(PicturesRequest):
     """Pictures or rows to classify."""
 
     explain: bool = Field(
         False, description="Answer with the neighbors that each prediction rests on."
     )
-    only_held_classes: bool = Field(False, description="Answer no class without samples.")
+    only_held_classes: bool = Field(False, description="Never predict a class without samples.")
 
 
-class LookUp(QuestionOfPictures):
-    """Pictures or rows whose nearest samples are looked up."""
+class FindRequest(PicturesRequest):
+    """Pictures or rows whose nearest samples to find."""
 
     count: int = Field(
-        COUNT, ge=1, le=MOST, description="At most so many samples for each picture or row."
+        DEFAULT_COUNT,
+        ge=1,
+        le=MAX_COUNT,
+        description="How many samples to list for each picture or row.",
     )
     above: float = Field(
         -1.0, ge=-1, le=1, description="The least cosine; exact copies are listed anyway."
     )
 
 
-class Order(BaseModel, extra="forbid", strict=True):
+class ForgetRequest(BaseModel, extra="forbid", strict=True):
     """Samples to forget, by ids, files, classes or units, with options of `munkey forget`."""
 
     ids: Annotated[list[int], FailFast(), Field(examples=[[10, 12]])] = []
-    files: Annotated[Names, Field(description="Names, folders or patterns, as of a shell.")] = []
+    files: Annotated[Names, Field(description="Files, folders or shell patterns.")] = []
     classes: Names = []
-    units: Annotated[Names, Field(description="Persons, lesions, …, of whom all samples go.")] = []
-    ignore_missing: bool = Field(False, description="Pass over what names no sample.")
+    units: Annotated[Names, Field(description="Persons, lesions, …: all of their samples.")] = []
+    ignore_missing: bool = Field(False, description="Skip names that match no sample.")
     dry_run: bool = Field(False, description="Only say what would be deleted.")
     request: Name | None = Field(
         None,
-        description="A number of your own. Asked again, nothing changes, and the earlier answer comes.",
+        description="A number of your own. Sent again, it changes nothing and returns the earlier answer.",
     )
     also_identical: bool = Field(False, description="Forget exact copies, too.")
     similar: Annotated[
@@ -136,8 +139,8 @@ class Order(BaseModel, extra="forbid", strict=True):
         False, description="Purge, and answer with the certificate and its salt."
     )
 
-    def deletion_request(self) -> DeletionRequest:
-        """The request to the model."""
+    def to_deletion_request(self) -> DeletionRequest:
+        """Turn the body into a request to the model."""
         lines: list[Line] = [
             {"ids": self.ids},
             {"files": self.files},
@@ -154,32 +157,34 @@ class Order(BaseModel, extra="forbid", strict=True):
         )
 
     @model_validator(mode="after")
-    def _names_something(self) -> Self:
+    def _require_names(self) -> Self:
         if not self.model_fields_set & {"ids", "files", "classes", "units"}:
             raise ValueError("name what to forget: ids, files, classes or units")
         require_few_patterns(self.files)
         return self
 
 
-class Check(BaseModel, extra="forbid", strict=True):
-    """A certificate to check; with ids and its salt, also whether it was made for these."""
+class CheckRequest(BaseModel, extra="forbid", strict=True):
+    """A certificate to check. With ids and salt, also check that it was written for these ids."""
 
     certificate: Annotated[
-        Certificate, WithJsonSchema({"type": "object", "description": "As it was answered."})
+        Certificate,
+        WithJsonSchema({"type": "object", "description": "As the service returned it."}),
     ]
     ids: Annotated[list[int], FailFast(), Field(examples=[[10, 12]])] = []
     salt: (
         Annotated[
             str,
             Field(
-                pattern="^([0-9a-fA-F]{2}){16,}$", description="Of the certificate, hexadecimal."
+                pattern="^([0-9a-fA-F]{2}){16,}$",
+                description="The salt of the certificate, hexadecimal.",
             ),
         ]
         | None
     ) = None
 
     @model_validator(mode="after")
-    def _ids_and_salt(self) -> Self:
+    def _require_ids_with_salt(self) -> Self:
         if bool(self.ids) != (self.salt is not None):
             raise ValueError("ids and salt go together: a certificate holds one hash of both")
         return self
@@ -188,14 +193,14 @@ class Check(BaseModel, extra="forbid", strict=True):
 class RowFilter(BaseModel, extra="forbid"):
     """The query of /rows: filters as for the command `list`, each repeatable."""
 
-    after: int = Field(-1, description="An id: samples behind it are listed.")
-    limit: int = Field(100, ge=1, le=1000, description="At most so many samples.")
+    after: int = Field(-1, description="List samples with larger ids only.")
+    limit: int = Field(100, ge=1, le=1000, description="How many samples to list at most.")
     classes: Names = Field([], alias="class")
     unit: Names = []
     file: Names = []
 
     @model_validator(mode="after")
-    def _few_patterns(self) -> Self:
+    def _check_patterns(self) -> Self:
         require_few_patterns(self.file)
         return self
 
@@ -206,12 +211,12 @@ class Refusal(BaseModel):
     error: str = Field(
         description="What is wrong, in a sentence.", examples=["2 of 3 are unknown: 13, 15"]
     )
-    unknown: list[str] = Field([], description="Of what names no sample, the first ten.")
+    unknown: list[str] = Field([], description="The first ten names that match no sample.")
     unknown_count: int = 0
 
 
-async def body_of(request: Request, limits: RequestLimits) -> bytes:
-    """Read the body of a request. If it is too long, the rest is dropped and the client told why.
+async def read_body(request: Request, limits: RequestLimits) -> bytes:
+    """Read the body of a request. If it is too long, drop the rest and tell the client why.
 
     FastAPI's `max_body_size` answers in plain text, and neither FastAPI nor uvicorn ends a slow
     body.
@@ -225,18 +230,21 @@ async def body_of(request: Request, limits: RequestLimits) -> bytes:
                 if size <= limits.bytes:
                     content += part
     except TimeoutError:
-        sentence = f"the request was not there after {limits.seconds:g} s"
+        sentence = f"the request did not arrive within {limits.seconds:g} s"
         raise HTTPException(408, sentence, {"Connection": "close"}) from None
     if size > limits.bytes:
         raise HTTPException(413, f"a request may have at most {limits.bytes:,} bytes")
     return bytes(content)
 
 
-async def question_of(
-    model: type[PictureBody], request: Request, limits: RequestLimits, **options: bool | int | float
-) -> PictureBody:
+async def read_picture_body(
+    model: type[PicturesBody],
+    request: Request,
+    limits: RequestLimits,
+    **options: bool | int | float,
+) -> PicturesBody:
     """Read the body of /predict or /find: JSON, or one picture with options from the query."""
-    body = await body_of(request, limits)
+    body = await read_body(request, limits)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type.startswith("image/"):
         return model.model_validate({"images": [body], **options})
@@ -246,34 +254,38 @@ async def question_of(
     raise HTTPException(415, f"{sentence} as application/json")
 
 
-def json_body(model: type[Body], limits: RequestLimits) -> Callable[[Request], Awaitable[Body]]:
+def make_json_body(
+    model: type[Body], limits: RequestLimits
+) -> Callable[[Request], Awaitable[Body]]:
     """Make a dependency that reads the body as JSON, after those of roles.
 
-    FastAPI would parse a model that is a parameter of an endpoint before it looks at any token, and
-    with json.loads: 8 MiB of empty lists then stop the service for seconds. pydantic refuses the
-    first of them.
+    If the model were a parameter of the endpoint, FastAPI would parse it before it checks the token,
+    and with json.loads: 8 MiB of empty lists would stop the service for seconds. pydantic stops at
+    the first of them.
     """
 
     async def parse(request: Request) -> Body:
-        return model.model_validate_json(await body_of(request, limits))
+        return model.model_validate_json(await read_body(request, limits))
 
     return parse
 
 
-def body_schema(model: type[BaseModel], **others: dict[str, Any]) -> dict[str, Any]:
-    """For `openapi_extra`: a body of this model as JSON. others: further media types."""
+def make_body_schema(model: type[BaseModel], **others: dict[str, Any]) -> dict[str, Any]:
+    """Describe a JSON body of this model for `openapi_extra`. others: further media types."""
     content = {"application/json": {"schema": model.model_json_schema()}} | others
     return {"requestBody": {"content": content, "required": True}}
 
 
 def decode_pictures(
-    files: Sequence[bytes], stored: PictureSize, limits: RequestLimits
+    files: Sequence[bytes], picture_size: PictureSize, limits: RequestLimits
 ) -> np.ndarray:
     """Decode the pictures of a request: (N, H, W, 3) uint8. Raises HTTPException, PictureError."""
     names = [f"images.{number}" for number in range(len(files))]
-    bounds = PictureLimits(LIMITS.pixels, limits.decoding, limits.pixels, stored.white)
+    bounds = PictureLimits(LIMITS.pixels, limits.decoding, limits.pixels, picture_size.white)
     try:
-        return np.stack(read_pictures(files, names, (stored.width, stored.height), bounds))
+        return np.stack(
+            read_pictures(files, names, (picture_size.width, picture_size.height), bounds)
+        )
     except TooManyPixelsError as error:
         sentence = f"{error} up to {names[error.number]}; a request may have {limits.pixels:,}"
         raise HTTPException(413, sentence) from error

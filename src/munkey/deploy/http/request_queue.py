@@ -33,9 +33,9 @@ class RequestQueue:
     Attributes
     ----------
     limits : RequestLimits
-        Of a request, and how many predictions may be under way at once.
-    waiting : int
-        How many predictions are under way.
+        Limits of a request, and of the number of predictions in progress.
+    pending_predictions : int
+        Number of predictions in progress.
     unpurged : bool
         Whether traces of deleted samples, such as names of source files, may be in the directory.
     purged_at : datetime or None
@@ -47,12 +47,13 @@ class RequestQueue:
     def __init__(self, predictor: Predictor, limits: RequestLimits) -> None:
         self.predictor = predictor
         self.limits = limits
-        self.waiting = 0
-        # Each lock serves first come, first served.
-        self._queue = asyncio.Lock()  # of predictions
-        self._guard = asyncio.Lock()  # of the model
-        self._check = asyncio.Lock()  # of readers of their own
-        self._look_up = asyncio.Lock()  # of names
+        self.pending_predictions = 0
+        # Locks are fair: first come, first served. Whoever takes two of them takes the prediction
+        # or reader lock first, then the model lock, so that no two wait for each other.
+        self._prediction_lock = asyncio.Lock()  # one prediction at a time
+        self._model_lock = asyncio.Lock()  # one user of the predictor at a time
+        self._reader_lock = asyncio.Lock()  # one separate reader at a time
+        self._names_lock = asyncio.Lock()  # one look-up of names at a time
         self._unsettled = False
         self.unpurged = predictor.deletions > 0
         self.purged_at: datetime | None = None
@@ -62,19 +63,19 @@ class RequestQueue:
         self._unpurged_since = self._last_request if self.unpurged else None
 
     @contextmanager
-    def place(self) -> Iterator[None]:
-        """Take a place for one prediction, before its body is read: this bounds the memory of all.
+    def reserve_place(self) -> Iterator[None]:
+        """Reserve a place for one prediction before its body is read, which bounds memory use.
 
-        Raises HTTPException if there is none.
+        Raises HTTPException if all places are taken.
         """
-        if self.waiting >= self.limits.predictions:
-            sentence = f"{self.limits.predictions} predictions are under way already; try again"
+        if self.pending_predictions >= self.limits.predictions:
+            sentence = f"{self.limits.predictions} predictions are in progress already; try again"
             raise HTTPException(503, sentence, {"Retry-After": "1"})
-        self.waiting += 1
+        self.pending_predictions += 1
         try:
             yield
         finally:
-            self.waiting -= 1
+            self.pending_predictions -= 1
 
     async def predict(
         self,
@@ -94,60 +95,61 @@ class RequestQueue:
         self,
         pictures: list[bytes] | np.ndarray,
         is_disconnected: Callable[[], Awaitable[bool]],
-        answer: Callable[[Any], T],
+        compute: Callable[[Any], T],
     ) -> T | None:
         """Let the model answer about pictures when it is their turn.
 
-        is_disconnected: whether the client has left; then nothing is computed, and the answer is
-        None.
+        Returns None, and computes nothing, if the client has disconnected.
         """
         # From here on uvicorn reads on after a long body, and so notices a client that leaves.
         await is_disconnected()
-        async with self._queue:
+        async with self._prediction_lock:
             if await is_disconnected():
                 return None
-            stored = self.predictor.manifest.stored
-            if isinstance(pictures, list) and stored is not None:
-                pictures = await asyncio.to_thread(decode_pictures, pictures, stored, self.limits)
+            picture_size = self.predictor.manifest.stored
+            if isinstance(pictures, list) and picture_size is not None:
+                pictures = await asyncio.to_thread(
+                    decode_pictures, pictures, picture_size, self.limits
+                )
             # Deletions wait neither for the queue nor for pictures that are being decoded.
-            async with self._guard:
+            async with self._model_lock:
                 self._last_request = time.monotonic()
-                return await asyncio.to_thread(answer, pictures)
+                return await asyncio.to_thread(compute, pictures)
 
-    async def alone(self, work: Callable[[Predictor], T]) -> T:
+    async def run_exclusively(self, work: Callable[[Predictor], T]) -> T:
         """Use the model while nothing else does."""
-        async with self._guard:
+        async with self._model_lock:
             return await asyncio.to_thread(work, self.predictor)
 
-    async def look_up(self, work: Callable[[Predictor], T]) -> T:
-        """Look names up, one request after the other, while predictions and deletions go on."""
-        async with self._look_up:
+    async def look_up_names(self, work: Callable[[Predictor], T]) -> T:
+        """Look up names, one request at a time, while predictions and deletions go on."""
+        async with self._names_lock:
             return await asyncio.to_thread(work, self.predictor)
 
     async def delete(self, work: Callable[[Predictor], Json]) -> Json:
-        """Delete as `alone`. It is settled and purged when there is time, also after a failure."""
-        answer: Json = {"deleted": True}  # to be assumed if it fails
+        """Delete as `run_exclusively`. It is settled and purged when there is time, also after a failure."""
+        answer: Json = {"deleted": True}  # assumed if the work fails
         self._last_request = time.monotonic()
         try:
-            answer = await self.alone(work)
+            answer = await self.run_exclusively(work)
         finally:
             if answer["deleted"] and not answer.get("repeated"):
                 if answer.get("purged"):
-                    self._after_purge(())
+                    self._record_purge(())
                 else:
                     self._unsettled = True
                     self.unpurged = True
                     self._unpurged_since = self._unpurged_since or time.monotonic()
-        return answer | self.purge_state()
+        return answer | self.describe_purge()
 
-    async def beside(self, work: Callable[[Predictor], T]) -> T:
-        """Work with a reader of its own, one after the other; predictions and deletions go on."""
+    async def run_with_reader(self, work: Callable[[Predictor], T]) -> T:
+        """Do slow work with a separate reader, one at a time, while predictions and deletions go on."""
 
         def read() -> T:
             with Predictor.load(self.predictor.directory) as reader:
                 return work(reader)
 
-        async with self._check:
+        async with self._reader_lock:
             return await asyncio.to_thread(read)
 
     async def purge(self) -> None:
@@ -155,18 +157,21 @@ class RequestQueue:
 
         Raises LockedMemoryError if a reader prevents it.
         """
-        async with self._check, self._guard:  # so our own reader prevents no purge
-            self._after_purge(await asyncio.to_thread(self.predictor.purge))
+        async with (
+            self._reader_lock,
+            self._model_lock,
+        ):  # no reader of this service can block the purge then
+            self._record_purge(await asyncio.to_thread(self.predictor.purge))
 
-    def _after_purge(self, foreign: tuple[str, ...]) -> None:
+    def _record_purge(self, foreign: tuple[str, ...]) -> None:
         self._unsettled = False
         self._unpurged_since = None
         self.unpurged = bool(foreign)
         self.foreign = foreign
         self.purged_at = None if foreign else datetime.now(UTC)
 
-    def purge_state(self) -> Json:
-        """Whether all traces of deleted samples are gone, since when, and foreign files."""
+    def describe_purge(self) -> Json:
+        """Say whether all traces of deleted samples are gone, since when, and which files are foreign."""
         purged_at = self.purged_at and self.purged_at.isoformat(timespec="microseconds")
         state: Json = {"purged": not self.unpurged, "purged_at": purged_at}
         if self.foreign:
@@ -174,15 +179,15 @@ class RequestQueue:
         return state
 
     async def maintain(self) -> None:
-        """Forever: when there is time, wait until zeros are on the disk, and purge."""
+        """Settle and purge whenever there is time, until this task is canceled."""
         while True:
             await asyncio.sleep(IDLE_S)
             if self._unsettled:
-                async with self._guard:
+                async with self._model_lock:
                     self._unsettled = False
                     await asyncio.to_thread(self.predictor.settle)
             now = time.monotonic()
-            if self._unpurged_since is None or self._check.locked():
+            if self._unpurged_since is None or self._reader_lock.locked():
                 continue
             is_idle = now - self._last_request >= PURGE_IDLE_S
             if is_idle or now - self._unpurged_since >= PURGE_LATEST_S:

@@ -22,42 +22,47 @@ class Tokens:
     def __init__(self, tokens: Mapping[str, str]) -> None:
         self._tokens = tokens
 
-    async def role(self, request: Request, bearer: Bearer) -> str | None:
-        """The role of the request's token; None without one. Raises HTTPException for others."""
+    async def identify_role(self, request: Request, bearer: Bearer) -> str | None:
+        """Return the role of the request's token, or None without a token.
+
+        Raises HTTPException for an unknown token.
+        """
         if not request.headers.get("authorization"):
             return None
         credentials = bearer.credentials.strip().encode("latin-1") if bearer else b""
         for role, token in self._tokens.items():
+            # In constant time, so that no timing tells how much of a guess is right.
             if hmac.compare_digest(credentials, token.encode()):
                 return role
         raise HTTPException(
-            401, "the token is none of this service", {"WWW-Authenticate": "Bearer"}
+            401, "this service does not know the token", {"WWW-Authenticate": "Bearer"}
         )
 
-    def at_least(self, role: str, but: str = "") -> RoleCheck:
+    def make_role_check(self, role: str, exception: str = "") -> RoleCheck:
         """Make a dependency that requires this role or one above it, and returns the caller's role.
 
-        but: an addition to the sentence of a refusal, if some of the requests need another role.
+        exception: an addition to the sentence of a refusal, if some of the requests need another role.
         """
 
-        async def role_of_caller(request: Request, bearer: Bearer) -> str | None:
-            caller_role = await self.role(request, bearer)
-            self.require(role, caller_role, but)
+        async def check_role(request: Request, bearer: Bearer) -> str | None:
+            caller_role = await self.identify_role(request, bearer)
+            self.require_role(role, caller_role, exception)
             return caller_role
 
-        return role_of_caller
+        return check_role
 
-    def require(self, role: str, caller_role: str | None, but: str = "") -> None:
+    def require_role(self, role: str, caller_role: str | None, exception: str = "") -> None:
         """Raise HTTPException unless the caller has this role or one above it."""
         # Name the least role that suffices and has a token.
-        needed = next(name for name in ROLES[ROLES.index(role) :] if name in self._tokens)
+        required_role = next(name for name in ROLES[ROLES.index(role) :] if name in self._tokens)
         if caller_role is None and (role != "predict" or role in self._tokens):
             sentence = (
-                f"this needs the token of {needed!r}{but}: send the header"
+                f"this needs the token of {required_role!r}{exception}: send the header"
                 " `Authorization: Bearer TOKEN`"
             )
             raise HTTPException(401, sentence, {"WWW-Authenticate": "Bearer"})
         if caller_role is not None and ROLES.index(caller_role) < ROLES.index(role):
             raise HTTPException(
-                403, f"this needs the token of {needed!r}{but}, not that of {caller_role!r}"
+                403,
+                f"this needs the token of {required_role!r}{exception}, not that of {caller_role!r}",
             )

@@ -12,20 +12,20 @@ import uvicorn
 from munkey.core.files import read_user_text
 from munkey.deploy.http.bodies import RequestLimits
 from munkey.deploy.http.roles import ROLES
-from munkey.deploy.http.service import application
+from munkey.deploy.http.service import create_app
 from munkey.deploy.predictor import Predictor
 
 # Environment variables with the token of each role.
 VARIABLES = {role: f"MUNKEY_{role.upper()}_TOKEN" for role in ROLES} | {"forget": "MUNKEY_TOKEN"}
-SHORTEST = 16  # characters of a token
-WAITING = 512  # connections at once: more are turned away
+MIN_TOKEN_LENGTH = 16  # characters of a token
+MAX_CONNECTIONS = 512  # connections at once: more are turned away
 GRACE_S = 30  # seconds for requests that are under way when the service is stopped
 
-OF_PICTURES = """\
+PICTURE_EXAMPLES = """\
   curl -H 'Content-Type: image/png' {predict}--data-binary @PICTURE.png {url}/predict
   printf '{{"images": ["%s"], "explain": true}}' "$(base64 < PICTURE.png | tr -d '\\n')" |
     curl -H 'Content-Type: application/json' {verify}--data-binary @- {url}/predict"""
-OF_ROWS = """\
+ROW_EXAMPLES = """\
   curl -H 'Content-Type: application/json' {predict}-d '{{"rows": [[0.1, 0.2, …]]}}' {url}/predict"""
 HOW_TO = """\
 munkey serves {directory} at {url}, and ends with Ctrl-C. Call it like this:
@@ -39,16 +39,16 @@ munkey serves {directory} at {url}, and ends with Ctrl-C. Call it like this:
 """
 
 
-def listener(host: str, port: int) -> socket.socket:
+def open_listener(host: str, port: int) -> socket.socket:
     """Open a listening socket whose connections send each answer at once.
 
     Without TCP_NODELAY, the body of an answer waits until the client acknowledges its head: 40 ms
     in Linux. asyncio sets it only on sockets that name their protocol, and those of `create_server`
     do not. Raises OSError if the address is taken.
     """
-    listening = socket.create_server((host, port), backlog=2048)
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a connection inherits it
-    return listening
+    listener = socket.create_server((host, port), backlog=2048)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a connection inherits it
+    return listener
 
 
 def read_tokens(token_file: Path | None) -> tuple[dict[str, str], dict[str, str]]:
@@ -70,9 +70,9 @@ def read_tokens(token_file: Path | None) -> tuple[dict[str, str], dict[str, str]
             shell_words[role] = f"${variable}"
         else:
             continue
-        if len(tokens[role]) < SHORTEST or not tokens[role].isascii():
+        if len(tokens[role]) < MIN_TOKEN_LENGTH or not tokens[role].isascii():
             raise ValueError(
-                f"{place}: a token must have {SHORTEST} characters or more, all of them ASCII"
+                f"{place}: a token must have {MIN_TOKEN_LENGTH} characters or more, all of them ASCII"
             )
     if len(set(tokens.values())) < len(tokens):
         raise ValueError(f"each role needs a token of its own: {', '.join(tokens)}")
@@ -94,24 +94,24 @@ def serve(
     tokens, shell_words = read_tokens(token_file)
     with (
         Predictor.load(directory, writer=True) as predictor,
-        listener(host, port) as listening,
+        open_listener(host, port) as listener,
     ):
         predictor.warm_up()
         config = uvicorn.Config(
-            application(predictor, tokens, RequestLimits()),
+            create_app(predictor, tokens, RequestLimits()),
             log_level="warning",
-            limit_concurrency=WAITING,
+            limit_concurrency=MAX_CONNECTIONS,
             timeout_graceful_shutdown=GRACE_S,
         )
-        url = f"http://{host}:{listening.getsockname()[1]}"
+        url = f"http://{host}:{listener.getsockname()[1]}"
         headers = {
             role: f'-H "Authorization: Bearer {word}" ' for role, word in shell_words.items()
         }
         headers = {"predict": "", "verify": headers["forget"]} | headers
-        ask = OF_ROWS if predictor.manifest.stored is None else OF_PICTURES
+        ask = ROW_EXAMPLES if predictor.manifest.stored is None else PICTURE_EXAMPLES
         say(
             HOW_TO.format(
                 directory=directory, url=url, ask=ask.format(url=url, **headers), **headers
             )
         )
-        uvicorn.Server(config).run(sockets=[listening])
+        uvicorn.Server(config).run(sockets=[listener])

@@ -20,25 +20,25 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from munkey.deploy import json_answers
-from munkey.deploy.certificate import Certificate, unconfirmed_fields
+from munkey.deploy.certificate import Certificate, list_unconfirmed_fields
 from munkey.deploy.deletions import CertificateOrder, DeletionPlan
 from munkey.deploy.errors import EmptyModelError, UnknownNamesError, UnreadableModelError
 from munkey.deploy.http.bodies import (
-    Check,
-    LookUp,
-    Order,
-    Question,
+    CheckRequest,
+    FindRequest,
+    ForgetRequest,
+    PredictRequest,
     Refusal,
     RequestLimits,
     RowFilter,
-    body_schema,
-    json_body,
-    question_of,
+    make_body_schema,
+    make_json_body,
+    read_picture_body,
 )
 from munkey.deploy.http.request_queue import RequestQueue
 from munkey.deploy.http.roles import Tokens
 from munkey.deploy.json_answers import Json
-from munkey.deploy.model.find import COUNT
+from munkey.deploy.model.find import DEFAULT_COUNT
 from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError
 
@@ -53,32 +53,32 @@ before it may: `predict`, `verify`, `forget`. Without a token for `predict`, pre
 """
 REFUSALS: dict[int | str, dict[str, Any]] = {
     401: {"model": Refusal, "description": "The token is missing or unknown."},
-    403: {"model": Refusal, "description": "The token is that of a lesser role."},
+    403: {"model": Refusal, "description": "The role of the token does not allow this."},
     422: {"model": Refusal, "description": "The request is not valid."},
     503: {
         "model": Refusal,
         "description": "The memory cannot be used now. With Retry-After: try again.",
     },
 }
-OF_BODIES: dict[int | str, dict[str, Any]] = {
+BODY_REFUSALS: dict[int | str, dict[str, Any]] = {
     408: {"model": Refusal, "description": "The body took too long."},
     413: {"model": Refusal, "description": "The body is too large."},
 }
 NO_PICTURE: dict[str, Any] = {"model": Refusal, "description": "Neither JSON nor a picture."}
 ONE_PICTURE = {"image/*": {"schema": {"type": "string", "format": "binary"}}}
 # pydantic lists all faults before it names the first: seconds for 8 MiB of unknown fields.
-MOST_FAULTS = 1000
-NAMED = 10  # unknown names in an answer
-HELP = {
+MAX_FAULTS = 1000
+MAX_UNKNOWN_NAMES = 10  # unknown names in an answer
+METRIC_HELP = {
     "samples": "Samples that the memory holds.",
     "deleted_samples_total": "Samples deleted since the memory was made.",
-    "predictions_waiting": "Requests for predictions that are under way.",
-    "unpurged": "1 if traces of what was deleted may be in the directory.",
-    "purged_timestamp_seconds": "When the last purge that left nothing ended, 0 if none since the start.",
+    "predictions_waiting": "Predictions in progress.",
+    "unpurged": "1 if traces of deleted samples may be in the directory.",
+    "purged_timestamp_seconds": "Time of the last complete purge, 0 if there was none since the start.",
     "pictures_total": "Pictures answered since the start.",
     "refusals_total": "Refusals since the start, by status.",
 }
-REFUSED: tuple[type[Exception], ...] = (
+HANDLED_ERRORS: tuple[type[Exception], ...] = (
     *(
         HTTPException,
         RequestValidationError,
@@ -90,7 +90,7 @@ REFUSED: tuple[type[Exception], ...] = (
 )
 
 
-def application(predictor: Predictor, tokens: Mapping[str, str], limits: RequestLimits) -> FastAPI:
+def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestLimits) -> FastAPI:
     """Make the service. It closes the predictor when it ends.
 
     tokens: of each role that has one; `forget` must have one.
@@ -110,7 +110,7 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
         await asyncio.to_thread(predictor.close)
 
     def refuse(_: Request, error: Exception) -> JSONResponse:
-        answer = refusal(error)
+        answer = make_refusal(error)
         counts[f'refusals_total{{status="{answer.status_code}"}}'] += 1
         return answer
 
@@ -125,24 +125,28 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
     )
-    for kind in REFUSED:
+    for kind in HANDLED_ERRORS:
         app.add_exception_handler(kind, refuse)
-    verify_role = access.at_least("verify")
-    preview_role = access.at_least("verify", but=", and to forget without dry_run that of 'forget'")
-    app.include_router(verify_router(queue, counts, limits), dependencies=[Depends(verify_role)])
+    verify_role = access.make_role_check("verify")
+    preview_role = access.make_role_check(
+        "verify", exception=", and to forget without dry_run that of 'forget'"
+    )
+    app.include_router(
+        make_verify_router(queue, counts, limits), dependencies=[Depends(verify_role)]
+    )
 
     @app.post(
         "/predict",
-        dependencies=[Depends(access.at_least("predict"))],
-        openapi_extra=body_schema(Question, **ONE_PICTURE),
-        responses=OF_BODIES | {415: NO_PICTURE},
+        dependencies=[Depends(access.make_role_check("predict"))],
+        openapi_extra=make_body_schema(PredictRequest, **ONE_PICTURE),
+        responses=BODY_REFUSALS | {415: NO_PICTURE},
         response_description=(
             "predictions: class, probabilities; to explain, also neighbors, and in `basis`, how."
         ),
     )
     async def predict(
         request: Request,
-        role: Annotated[str | None, Depends(access.role)],
+        role: Annotated[str | None, Depends(access.identify_role)],
         explain: bool = False,
         only_held_classes: bool = False,
     ) -> Json:
@@ -150,12 +154,16 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
 
         `explain` needs the role `verify`.
         """
-        with queue.place():
-            question = await question_of(
-                Question, request, limits, explain=explain, only_held_classes=only_held_classes
+        with queue.reserve_place():
+            question = await read_picture_body(
+                PredictRequest,
+                request,
+                limits,
+                explain=explain,
+                only_held_classes=only_held_classes,
             )
             if question.explain:
-                access.require("verify", role)
+                access.require_role("verify", role)
             prediction = await queue.predict(
                 question.inputs,
                 request.is_disconnected,
@@ -164,12 +172,12 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
         if prediction is None:
             raise ClientDisconnect
         counts["pictures_total"] += len(prediction)
-        return json_answers.prediction(prediction, explain=question.explain)
+        return json_answers.format_prediction(prediction, explain=question.explain)
 
     @app.post(
         "/forget",
-        openapi_extra=body_schema(Order),
-        responses=OF_BODIES
+        openapi_extra=make_body_schema(ForgetRequest),
+        responses=BODY_REFUSALS
         | {404: {"model": Refusal, "description": "Names no sample. Nothing was deleted."}},
         response_description=(
             "As `munkey forget --json`, with the certificate and its salt if requested."
@@ -177,67 +185,75 @@ def application(predictor: Predictor, tokens: Mapping[str, str], limits: Request
     )
     async def forget(
         role: Annotated[str | None, Depends(preview_role)],
-        order: Annotated[Order, Depends(json_body(Order, limits))],
+        order: Annotated[ForgetRequest, Depends(make_json_body(ForgetRequest, limits))],
         response: Response,
     ) -> Json:
         """Forget all named samples, or none. `dry_run` only says which; it needs `verify`."""
         if not order.dry_run:
-            access.require("forget", role)
-        plan = await queue.look_up(lambda model: model.plan(order.deletion_request()))
+            access.require_role("forget", role)
+        plan = await queue.look_up_names(lambda model: model.plan(order.to_deletion_request()))
         if order.dry_run:
-            [answer] = await queue.look_up(lambda model: model.preview(plan))
-            answer |= unmatched_names(plan) | queue.purge_state()
+            [answer] = await queue.look_up_names(lambda model: model.preview(plan))
+            answer |= list_unmatched_names(plan) | queue.describe_purge()
         else:
-            answer = await queue.delete(lambda model: carry_out(model, order, plan))
+            answer = await queue.delete(lambda model: delete_samples(model, order, plan))
         if answer["found_nothing"]:
             response.status_code = 404  # never to be read as carried out
-            answer = not_found_answer(answer, plan)
+            answer = make_not_found_answer(answer, plan)
         return answer
 
-    @app.post("/purge", dependencies=[Depends(access.at_least("forget"))])
+    @app.post("/purge", dependencies=[Depends(access.make_role_check("forget"))])
     async def purge() -> Json:
-        """Leave no byte of deleted samples in any file. `foreign` lists files of others."""
+        """Leave no byte of deleted samples in any file. `foreign` lists files of other owners."""
         await queue.purge()
-        return queue.purge_state()
+        return queue.describe_purge()
 
     @app.get("/health")
     def health(
-        role: Annotated[str | None, Depends(access.role)],
+        role: Annotated[str | None, Depends(access.identify_role)],
     ) -> Json:  # in a thread: a purge may keep the memory
-        """Whether it can answer; for the role `verify`, also its samples, and whether it is purged."""
+        """Whether the service can answer. For the role `verify`, also its samples and purge state."""
         head = predictor.head  # raises where the memory cannot be used
         if role in (None, "predict"):
             return {"status": "ok"}
-        return {"status": "ok", "samples": len(predictor.ids), "head": head} | queue.purge_state()
+        return {
+            "status": "ok",
+            "samples": len(predictor.ids),
+            "head": head,
+        } | queue.describe_purge()
 
     return app
 
 
-def verify_router(queue: RequestQueue, counts: Counter[str], limits: RequestLimits) -> APIRouter:
+def make_verify_router(
+    queue: RequestQueue, counts: Counter[str], limits: RequestLimits
+) -> APIRouter:
     """The paths of the role `verify`. counts: pictures and refusals since the start, by metric."""
     router = APIRouter()
     predictor = queue.predictor
 
     @router.post(
         "/find",
-        openapi_extra=body_schema(LookUp, **ONE_PICTURE),
-        responses=OF_BODIES | {415: NO_PICTURE},
+        openapi_extra=make_body_schema(FindRequest, **ONE_PICTURE),
+        responses=BODY_REFUSALS | {415: NO_PICTURE},
         response_description=(
             "pictures, as `munkey find --json`: for each, samples with cosine, copy, id, unit, file."
         ),
     )
-    async def find(request: Request, count: int = COUNT, above: float = -1.0) -> Json:
-        """Look samples up by pictures: JSON, or the bytes of one with options in the query."""
-        with queue.place():
-            look_up = await question_of(LookUp, request, limits, count=count, above=above)
-            near = await queue.answer(
+    async def find(request: Request, count: int = DEFAULT_COUNT, above: float = -1.0) -> Json:
+        """Find samples near pictures: JSON, or the bytes of one with options in the query."""
+        with queue.reserve_place():
+            look_up = await read_picture_body(
+                FindRequest, request, limits, count=count, above=above
+            )
+            near_samples = await queue.answer(
                 look_up.inputs,
                 request.is_disconnected,
                 lambda inputs: predictor.find(inputs, count=look_up.count, above=look_up.above),
             )
-        if near is None:
+        if near_samples is None:
             raise ClientDisconnect
-        return {"pictures": json_answers.near_samples(near)}
+        return {"pictures": json_answers.format_near_samples(near_samples)}
 
     @router.get(
         "/rows",
@@ -245,14 +261,14 @@ def verify_router(queue: RequestQueue, counts: Counter[str], limits: RequestLimi
     )
     async def rows(query: Annotated[RowFilter, Query()]) -> Json:
         """List samples, by pages."""
-        all_rows = await queue.beside(
+        all_rows = await queue.run_with_reader(
             lambda model: model.rows(labels=query.classes, units=query.unit, files=query.file)
         )
         later_rows = [row for row in all_rows if row.id > query.after]
         page = later_rows[: query.limit]
         has_more = len(later_rows) > query.limit
         return {
-            "samples": json_answers.samples(page),
+            "samples": json_answers.format_samples(page),
             "total": len(all_rows),
             "next": page[-1].id if has_more else None,
         }
@@ -260,7 +276,9 @@ def verify_router(queue: RequestQueue, counts: Counter[str], limits: RequestLimi
     @router.get("/log")
     async def log() -> Json:
         """List deletions: numbers in the chain, time, request, how many, head; no ids."""
-        return {"log": json_answers.log(await queue.alone(Predictor.log))} | queue.purge_state()
+        return {
+            "log": json_answers.format_log(await queue.run_exclusively(Predictor.log))
+        } | queue.describe_purge()
 
     @router.get("/certificate")
     async def certificate(
@@ -273,31 +291,37 @@ def verify_router(queue: RequestQueue, counts: Counter[str], limits: RequestLimi
             certificate = model.certificate(deletion, request, purged=not queue.unpurged)
             return certificate.model_dump(mode="json")
 
-        return await queue.alone(certify)
+        return await queue.run_exclusively(certify)
 
-    @router.post("/certificate/check", openapi_extra=body_schema(Check), responses=OF_BODIES)
-    async def check(body: Annotated[Check, Depends(json_body(Check, limits))]) -> Json:
+    @router.post(
+        "/certificate/check", openapi_extra=make_body_schema(CheckRequest), responses=BODY_REFUSALS
+    )
+    async def check(
+        body: Annotated[CheckRequest, Depends(make_json_body(CheckRequest, limits))],
+    ) -> Json:
         """Check a certificate against the memory."""
         certificate = body.certificate
         ids = body.ids or None
         salt = bytes.fromhex(body.salt or "")
         exact = None
         if certificate.exact:
-            exact = await queue.beside(lambda model: model.digests(anew=True))
-        faults = await queue.beside(
+            exact = await queue.run_with_reader(lambda model: model.digests(anew=True))
+        faults = await queue.run_with_reader(
             lambda model: model.certificate_faults(certificate, ids, salt, exact)
         )
         return {
             "sound": not faults,
             "faults": faults,
             "ids_checked": ids is not None,
-            "unconfirmed": [*unconfirmed_fields(certificate, exact)],
+            "unconfirmed": [*list_unconfirmed_fields(certificate, exact)],
         }
 
     @router.get("/verify")
     async def verify(published: str | None = None) -> Json:
         """Read and check the whole memory. `published`, a head, reveals an older copy."""
-        return await queue.beside(lambda model: json_answers.verification(model.verify(published)))
+        return await queue.run_with_reader(
+            lambda model: json_answers.format_report(model.verify(published))
+        )
 
     @router.get("/metrics", responses={200: {"content": {"text/plain": {}}}})
     def metrics() -> PlainTextResponse:  # in a thread: a purge may keep the memory for seconds
@@ -305,25 +329,25 @@ def verify_router(queue: RequestQueue, counts: Counter[str], limits: RequestLimi
         values = {
             "samples": len(predictor.ids),
             "deleted_samples_total": predictor.deletions,
-            "predictions_waiting": queue.waiting,
+            "predictions_waiting": queue.pending_predictions,
             "unpurged": int(queue.unpurged),
             "purged_timestamp_seconds": queue.purged_at.timestamp() if queue.purged_at else 0,
         }
-        lines = [f"# HELP munkey_{name} {text}\n" for name, text in HELP.items()]
+        lines = [f"# HELP munkey_{name} {text}\n" for name, text in METRIC_HELP.items()]
         lines += [f"munkey_{name} {value}\n" for name, value in (values | counts).items()]
         return PlainTextResponse("".join(lines), media_type="text/plain; version=0.0.4")
 
     return router
 
 
-def carry_out(model: Predictor, order: Order, plan: DeletionPlan) -> Json:
+def delete_samples(model: Predictor, order: ForgetRequest, plan: DeletionPlan) -> Json:
     """Forget. If anything fails after the deletion, the answer says that the deletion is done."""
     certificates = None
     answer: Json = {}
     if order.certificate:
         answer["certificate"] = None
         salts = {order.request: secrets.token_bytes(16)}
-        certificates = CertificateOrder(salts, put_certificate)
+        certificates = CertificateOrder(salts, add_certificate)
     answers: list[Json] = []
     try:
         model.delete(plan, certificates=certificates, answers=answers)
@@ -332,14 +356,14 @@ def carry_out(model: Predictor, order: Order, plan: DeletionPlan) -> Json:
             raise
         why = str(error).partition(". Nothing was changed")[0]  # no longer true
         answers[0]["error"] = f"forgotten, but not purged or certified: {why}"
-    return answer | answers[0] | unmatched_names(plan)
+    return answer | answers[0] | list_unmatched_names(plan)
 
 
-def put_certificate(answer: Json, certificate: Certificate) -> None:
+def add_certificate(answer: Json, certificate: Certificate) -> None:
     answer["certificate"] = certificate.model_dump(mode="json")
 
 
-def not_found_answer(answer: Json, plan: DeletionPlan) -> Json:
+def make_not_found_answer(answer: Json, plan: DeletionPlan) -> Json:
     """The answer to a request that names no sample."""
     when = f"on {answer['when']}" if answer.get("repeated") else "now"
     hint = f". {plan.hint}" if plan.hint else ""  # whoever may forget may list all names
@@ -350,16 +374,16 @@ def not_found_answer(answer: Json, plan: DeletionPlan) -> Json:
     }
 
 
-def unmatched_names(plan: DeletionPlan) -> Json:
+def list_unmatched_names(plan: DeletionPlan) -> Json:
     """The names without samples, and the look-alikes, for an answer."""
     [deletion] = plan.deletions.values()
     return {
-        "missing": plan.missing[:NAMED],
+        "missing": plan.missing[:MAX_UNKNOWN_NAMES],
         "missing_count": len(plan.missing),
     } | deletion.look_alikes
 
 
-def refusal(error: Exception) -> JSONResponse:
+def make_refusal(error: Exception) -> JSONResponse:
     """The answer to an error: a sentence, with the status of its kind."""
     details: Json = {}
     headers: Mapping[str, str] | None = None
@@ -369,15 +393,18 @@ def refusal(error: Exception) -> JSONResponse:
             sentence = error.detail
             headers = error.headers
             if status in (404, 405):
-                sentence = f"there is no such path or method; there are {ENDPOINTS}"
+                sentence = f"no such path or method; there are {ENDPOINTS}"
         case ClientDisconnect():
             status = 499
-            sentence = "the client left"  # for the log: the client does not read it
+            sentence = "the client disconnected"  # for the log: the client does not read it
         case UnknownNamesError():
             status = 404
             sentence = str(error)
-            details = {"unknown": error.missing[:NAMED], "unknown_count": len(error.missing)}
-        case ValidationError() if error.error_count() > MOST_FAULTS:
+            details = {
+                "unknown": error.missing[:MAX_UNKNOWN_NAMES],
+                "unknown_count": len(error.missing),
+            }
+        case ValidationError() if error.error_count() > MAX_FAULTS:
             status = 422
             count = f"{error.error_count():,}"
             sentence = f"the body: {count} faults, such as fields that do not exist"
@@ -398,5 +425,5 @@ def refusal(error: Exception) -> JSONResponse:
             sentence = str(error)
         case _:
             status = 500
-            sentence = f"an error of the service itself: {type(error).__name__}"
+            sentence = f"internal error: {type(error).__name__}"
     return JSONResponse({"error": sentence} | details, status, headers)

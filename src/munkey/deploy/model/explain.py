@@ -14,7 +14,7 @@ from munkey.deploy.model.find import NearSample, NearSamples
 from munkey.deploy.model.images import read_picture
 from munkey.deploy.model.prediction import ExplanationRow, Prediction
 
-SIDE = 128  # longest side of a picture on the page [px]
+MAX_SIDE = 128  # longest side of a picture on the page [px]
 TITLE = "munkey: what the answers rest on"
 NEAR_TITLE = "munkey: the nearest samples"
 PAGE = Path(__file__).parents[1] / "explain.html.j2"
@@ -35,7 +35,7 @@ NAME_COLUMNS = [HEADERS.index(header) for header in ("answer", "label", "source 
 
 
 def table(prediction: Prediction) -> str:
-    """A line for each neighbor that the answers rest on; without any, how the model answers."""
+    """Format a line for each neighbor behind the answers; without any, how the model answers."""
     from tabulate import tabulate
 
     lines = [
@@ -70,7 +70,7 @@ def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
     for row in prediction.explanation():
         entry: dict[str, object] = {
             "row": row,
-            "picture": None if prediction.pictures is None else _picture_of(row, images),
+            "picture": None if prediction.pictures is None else _load_picture(row, images),
             "weight": row.weight,
             "unit": None,
             "is_copy": False,
@@ -86,7 +86,7 @@ def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
             "neighbors": neighbors[number],
         }
         if prediction.pictures is not None:
-            answer["picture"] = data_url(prediction.pictures[number])
+            answer["picture"] = encode_picture(prediction.pictures[number])
         answers.append(answer)
     without_neighbors = "No single sample decided: all of them together did."
     if prediction.neighbors.ids.shape[1] > 0:
@@ -98,28 +98,35 @@ def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
             "heading": "What the answers rest on",
             "lines": [prediction.basis],
             "answers": answers,
-            "nobody": without_neighbors,
+            "no_neighbor": without_neighbors,
         },
     )
 
 
-def near_page(near: NearSamples, images: np.ndarray | None = None) -> str:
+def render_near_page(near_samples: NearSamples, images: np.ndarray | None = None) -> str:
     """One HTML file with each picture beside the samples near it. images: as for `page`."""
     answers = []
-    for number, samples in enumerate(near.samples):
+    for number, samples in enumerate(near_samples.samples):
         neighbors = []
         for sample in samples:
             entry = {
                 "row": sample,
-                "picture": None if near.pictures is None else _picture_of(sample, images),
+                "picture": None if near_samples.pictures is None else _load_picture(sample, images),
                 "weight": None,
                 "unit": sample.unit,
                 "is_copy": sample.copy,
             }
             neighbors.append(entry)
-        query = None if near.pictures is None else data_url(near.pictures[number])
+        query = None
+        if near_samples.pictures is not None:
+            query = encode_picture(near_samples.pictures[number])
         answers.append(
-            {"name": None, "picture": query, "file": near.files[number], "neighbors": neighbors}
+            {
+                "name": None,
+                "picture": query,
+                "file": near_samples.files[number],
+                "neighbors": neighbors,
+            }
         )
     return render_template(
         PAGE,
@@ -127,40 +134,40 @@ def near_page(near: NearSamples, images: np.ndarray | None = None) -> str:
             "title": NEAR_TITLE,
             "heading": "The samples nearest to each picture",
             "lines": [
-                "Left: what was asked about. Right: the nearest samples that the model holds, by"
-                " cosine of keys."
+                "Left: the picture or row that you looked up. Right: the nearest samples in the model,"
+                " by cosine of keys."
             ],
             "answers": answers,
-            "nobody": "The model holds no sample that is as near as that.",
+            "no_neighbor": "The model has no sample that near.",
         },
     )
 
 
-def is_page(path: Path) -> bool:
-    """Whether `page` or `near_page` made a file, by its title."""
+def is_explanation_page(path: Path) -> bool:
+    """Whether `page` or `render_near_page` made a file, by its title."""
     with path.open("rb") as file:
         start = file.read(1000)
     return any(f"<title>{title}</title>".encode() in start for title in (TITLE, NEAR_TITLE))
 
 
-def _picture_of(row: ExplanationRow | NearSample, images: np.ndarray | None) -> str | None:
-    """A neighbor's picture as a data URL; None if its source is unknown or cannot be read."""
+def _load_picture(row: ExplanationRow | NearSample, images: np.ndarray | None) -> str | None:
+    """Load a neighbor's picture as a data URL; None if its source is unknown or unreadable."""
     if row.file is not None:
         try:
-            return data_url(read_picture(Path(row.file)))
+            return encode_picture(read_picture(Path(row.file)))
         except (PictureError, OSError) as error:
             warn(str(error))
     if images is not None and NOBODY < row.id < len(images):
-        return data_url(np.asarray(images[row.id]))
+        return encode_picture(np.asarray(images[row.id]))
     return None
 
 
-def data_url(image: np.ndarray) -> str:
-    """A picture (H, W, 3) uint8 as a PNG, at most SIDE pixels wide and high."""
+def encode_picture(image: np.ndarray) -> str:
+    """Encode a picture (H, W, 3) uint8 as a PNG in a data URL, at most MAX_SIDE pixels a side."""
     from PIL import Image
 
     picture = Image.fromarray(np.ascontiguousarray(image))
     file = io.BytesIO()
-    picture.thumbnail((SIDE, SIDE))
+    picture.thumbnail((MAX_SIDE, MAX_SIDE))
     picture.save(file, "PNG")
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"

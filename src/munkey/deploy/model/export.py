@@ -15,7 +15,7 @@ from munkey.core.device import to_host
 from munkey.core.files import atomic
 from munkey.core.templates import render_template
 from munkey.deploy.errors import ExportError
-from munkey.deploy.model.images import content_digests
+from munkey.deploy.model.images import digest_contents
 from munkey.deploy.model.manifest import (
     CARD,
     MEMORY,
@@ -29,9 +29,9 @@ from munkey.deploy.model.manifest import (
     PictureSize,
     read_manifest,
 )
-from munkey.deploy.model.model import build_encoder, probe_key
-from munkey.deploy.model.sources import location
-from munkey.deploy.model.trained_system import Sections, TrainedSystem, find
+from munkey.deploy.model.model import build_encoder, compute_probe_key
+from munkey.deploy.model.sources import locate_file
+from munkey.deploy.model.trained_system import Sections, TrainedSystem, find_system
 from munkey.deploy.store import disk
 from munkey.deploy.store.store import Store
 from munkey.encoders.parts import make_portable, weights_fingerprint
@@ -73,7 +73,7 @@ def export(result: str | Path, directory: str | Path, sections: Sections | None 
     Parameters
     ----------
     result : str or Path
-        The folder of the system, or NAME/DATASET/seedS (`trained_system.find`).
+        The folder of the system, or NAME/DATASET/seedS (`trained_system.find_system`).
     directory : str or Path
         A directory that is empty or does not exist.
     sections : mapping, optional
@@ -94,22 +94,22 @@ def export(result: str | Path, directory: str | Path, sections: Sections | None 
     DamagedFileError
         If a file of the run is damaged.
     """
-    with disk.new_folder(Path(directory)) as folder:
-        source = TrainedSystem(find(result), sections)
+    with disk.create_folder(Path(directory)) as folder:
+        source = TrainedSystem(find_system(result), sections)
         source.require_encoder()
-        write(source, folder)
+        write_model(source, folder)
     return Path(directory)
 
 
-def renew(result: str | Path, directory: Path, sections: Sections) -> Path:
+def renew_export(result: str | Path, directory: Path, sections: Sections) -> Path:
     """Export again, unless the earlier export is in use: a deletion must not come undone.
 
     The earlier export stays until the new one is whole. Raises ExportError if samples were
     forgotten or added there, and LockedMemoryError while another process may do so.
     """
-    renewed = directory.with_name(f".{directory.name}.renewed")
-    before = directory.with_name(f".{directory.name}.before")
-    for remnant in (renewed, before):  # of a process that was killed
+    replacement = directory.with_name(f".{directory.name}.renewed")
+    previous = directory.with_name(f".{directory.name}.before")
+    for remnant in (replacement, previous):  # of a process that was killed
         shutil.rmtree(remnant, ignore_errors=True)
     if not (directory / MEMORY).exists():
         return export(result, directory, sections)
@@ -123,16 +123,16 @@ def renew(result: str | Path, directory: Path, sections: Sections) -> Path:
                     f"{directory}: is in use, samples were forgotten or added there; move it"
                     " elsewhere first"
                 )
-        export(result, renewed, sections)
-        directory.rename(before)
-        renewed.rename(directory)
+        export(result, replacement, sections)
+        directory.rename(previous)
+        replacement.rename(directory)
     finally:
         disk.unlock(lock)
-    shutil.rmtree(before)
+    shutil.rmtree(previous)
     return directory
 
 
-def write(result: TrainedSystem, folder: Path) -> None:
+def write_model(result: TrainedSystem, folder: Path) -> None:
     """Write the parts of a model into an empty folder."""
     memory = result.system.memory
     model = result.system.model
@@ -146,15 +146,15 @@ def write(result: TrainedSystem, folder: Path) -> None:
     units = None if data.units is None else [data.units[row] for row in rows]
     # Created empty: the name of the memory is the key of the digests.
     with Store.create(folder / MEMORY, ids[:0], keys[:0], tokens[:0]) as store:
-        contents = content_digests((data.images[row] for row in rows), store.state.store)
+        contents = digest_contents((data.images[row] for row in rows), store.state.store)
         store.add(ids, keys, tokens, data.labels[rows], files, units, contents)
         reference = MemoryReference(
             store=store.state.store.hex(),
             rows=len(ids),
             first_new_id=int(data.ids[-1]) + 1,
         )
-    manifest = _manifest(result, reference)
-    contents_by_name = {CARD: card(manifest, result.metrics).encode()}
+    manifest = _make_manifest(result, reference)
+    contents_by_name = {CARD: render_card(manifest, result.metrics).encode()}
     if model is not None and WEIGHTS in manifest.static_files:
         tensors = model.state_dict().items()
         contents_by_name[WEIGHTS] = to_safetensors(
@@ -187,18 +187,18 @@ def write_rows(folder: Path, rows: EstimatorRows) -> None:
     ).write(folder)
 
 
-def card(manifest: Manifest, metrics: Mapping[str, Mapping[str, float]]) -> str:
+def render_card(manifest: Manifest, metrics: Mapping[str, Mapping[str, float]]) -> str:
     """The model card. metrics: by rate of the forget set and name, as the run measured them."""
     values = {
         "manifest": manifest,
         "metrics": metrics,
         "meanings": MEANINGS,
-        "constants": fixed_constants(manifest),
+        "constants": list_fixed_constants(manifest),
     }
     return render_template(Path(__file__).parents[1] / "card.md.j2", values)
 
 
-def fixed_constants(manifest: Manifest) -> list[str]:
+def list_fixed_constants(manifest: Manifest) -> list[str]:
     """The constants of a fitted family that no deletion recomputes."""
     family = FAMILIES[manifest.family]
     if not isinstance(family, FittedFamily) or manifest.settings is None:
@@ -206,18 +206,18 @@ def fixed_constants(manifest: Manifest) -> list[str]:
     return family.constants(family.checked(manifest.settings))
 
 
-def _manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
+def _make_manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
     assert result.system.memory is not None
     architecture = result.system.architecture
     # The entries that depend on the kind of family: a network is asked, a fitted family is solved.
-    of_family: dict[str, Any] = {}
+    family_entries: dict[str, Any] = {}
     if isinstance(architecture, MunkeyArchitecture):
-        of_family["model"] = result.model
-        of_family["architecture"] = architecture.architecture
-        of_family["inference"] = result.inference
-        of_family["head"] = dict(architecture.head) if architecture.head else None
+        family_entries["model"] = result.model
+        family_entries["architecture"] = architecture.architecture
+        family_entries["inference"] = result.inference
+        family_entries["head"] = dict(architecture.head) if architecture.head else None
     elif isinstance(architecture, FittedArchitecture):
-        of_family["settings"] = dict(architecture.settings)
+        family_entries["settings"] = dict(architecture.settings)
     height, width = result.dataset.images.shape[1:3]
     place = result.place
     origin = result.record["provenance"]
@@ -228,11 +228,13 @@ def _manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
         classes=list(result.dataset.classes),
         stored=PictureSize(height=height, width=width, white=result.source.white),
         data=result.data,
-        encoder=_encoder(EncoderSettings(**result.keys.model_dump(exclude={"depth"}))),
-        **of_family,
+        encoder=_make_encoder_reference(
+            EncoderSettings(**result.keys.model_dump(exclude={"depth"}))
+        ),
+        **family_entries,
         token_dim=result.system.memory.tokens.shape[1],
         memory=memory,
-        source=location(result.folder) if result.folder else None,
+        source=locate_file(result.folder) if result.folder else None,
         estimator=result.estimator,
         provenance=ModelOrigin(
             configuration=place.root.name,
@@ -247,8 +249,8 @@ def _manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
 
 
 @cache
-def _encoder(settings: EncoderSettings) -> EncoderReference:
+def _make_encoder_reference(settings: EncoderSettings) -> EncoderReference:
     """The encoder of these settings, loaded once for all exports of a process."""
     settings = make_portable(settings)
-    probe = probe_key(settings, build_encoder(settings, "cpu"), "cpu")
+    probe = compute_probe_key(settings, build_encoder(settings, "cpu"), "cpu")
     return EncoderReference(settings=settings, weights=weights_fingerprint(settings), probe=probe)

@@ -9,8 +9,8 @@ import numpy as np
 from munkey.core.ids import NOBODY
 from munkey.deploy.store.store import Store
 
-COUNT = 10  # samples that are listed for each picture, unless another number is asked for
-MOST = 1000  # that may be asked for
+DEFAULT_COUNT = 10  # samples that are listed for each picture, unless another number is asked for
+MAX_COUNT = 1000  # that may be asked for
 
 
 class NearSample(NamedTuple):
@@ -47,10 +47,14 @@ class NearSamples:
     pictures: np.ndarray | None
 
 
-def require_sensible(count: int, above: float) -> None:
+def require_valid_search(count: int, above: float) -> None:
     """Raise ValueError for a number of samples, or a cosine, that is out of range."""
-    if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= MOST:
-        raise ValueError(f"count = {count!r}: must be a whole number from 1 to {MOST:,}")
+    if (
+        isinstance(count, bool)
+        or not isinstance(count, int | np.integer)
+        or not 1 <= count <= MAX_COUNT
+    ):
+        raise ValueError(f"count = {count!r}: must be a whole number from 1 to {MAX_COUNT:,}")
     if not -1 <= above <= 1:
         raise ValueError(f"above = {above!r}: must be a cosine, from -1 to 1")
 
@@ -59,11 +63,11 @@ def require_sensible(count: int, above: float) -> None:
 class Finder:
     """Looks samples up in a memory.
 
-    place: says where a source file lay. names: of classes, by the number in a row.
+    locate: says where a source file lay. names: of classes, by the number in a row.
     """
 
     store: Store
-    place: Callable[[str | None], str | None]
+    locate: Callable[[str | None], str | None]
     names: dict[int, str]
 
     def find(
@@ -74,18 +78,18 @@ class Finder:
         contents: digests (Q, 16) of the pictures behind the keys. above: the least cosine; exact
         copies are listed anyway. No sample had been deleted when it was read.
         """
-        from munkey.deploy.model.retrieval import checked_queries, nearest_in
+        from munkey.deploy.model.retrieval import check_queries, find_nearest
 
         while True:
             with self.store.reading() as view:
-                near = nearest_in(
-                    view, checked_queries(keys, view.keys.shape[1]), min(count, len(view.live))
+                near = find_nearest(
+                    view, check_queries(keys, view.keys.shape[1]), min(count, len(view.live))
                 )
                 present = near.rows != NOBODY
                 rows = near.rows[present]
                 row_contents = view.records["content"][rows]
-                sources = self.store.sources_of(rows)
-                copies = view.copy(rows)
+                sources = self.store.read_sources(rows)
+                copies = view.copy_rows(rows)
             if copies.live.all():
                 break  # otherwise, a row was deleted meanwhile
         queries = np.nonzero(present)[0]
@@ -99,7 +103,7 @@ class Finder:
             cosine = float(cosines[number])
             if is_copy or cosine >= above:
                 sample = NearSample(
-                    int(copies.ids[number]), label, unit, self.place(file), cosine, is_copy
+                    int(copies.ids[number]), label, unit, self.locate(file), cosine, is_copy
                 )
                 samples[query].append(sample)
         return [tuple(sorted(nearest, key=lambda sample: not sample.copy)) for nearest in samples]

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from munkey.memory.neighbors import Neighbors
     from munkey.settings import DataSettings
 
-NO_CLASS = "has a row with a label that means no class"
+UNKNOWN_LABEL = "has a row with a label that means no class"
 
 
 class LiveSums:
     """Sums over the live rows of a memory: rows are added to them and subtracted only here.
 
-    Two values say which rows the sums cover. `_counted`: the first so many live rows, in the order
+    Two values say which rows the sums cover. `_covered_count`: the first so many live rows, in the order
     of the memory. New rows come after these, a compaction keeps the order, and a deletion subtracts
     those of its rows that are covered. `_head`: where the chain of deletions ended then. If it ends
     elsewhere, another process has deleted rows whose keys are gone, and the sums are computed anew
@@ -55,7 +55,7 @@ class LiveSums:
         self.empty = empty
         self._lock = threading.RLock()
         self._sums: Sums | None = None
-        self._counted = 0
+        self._covered_count = 0
         self._head = b""
         self._position: Position | None = None  # at which the sums were those of all live rows
         # Keys and labels that are yet to be subtracted.
@@ -68,8 +68,8 @@ class LiveSums:
         """
         with self._lock:
             sums = self._sums
-            covered = self._covered_rows(rows)
-            if sums is None or covered is None:
+            covered_rows = self._read_covered_rows(rows)
+            if sums is None or covered_rows is None:
                 self._sums = None
                 return delete()
             receipt = delete()
@@ -79,14 +79,14 @@ class LiveSums:
                 # Another thread has deleted rows through the store itself.
                 self._sums = None
                 return receipt
-            self._deleted.append(covered)
-            self._counted -= len(covered[1])
+            self._deleted.append(covered_rows)
+            self._covered_count -= len(covered_rows[1])
             self._head = bytes.fromhex(receipt.after)
             if sum(len(labels) for _, labels in self._deleted) >= BLOCK:
                 self._subtract_deleted(sums)
             return receipt
 
-    def _covered_rows(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    def _read_covered_rows(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """Keys and labels of the rows that the sums cover; None without sums, or with old ones."""
         if self._sums is None:
             return None
@@ -94,23 +94,23 @@ class LiveSums:
             if position.head != self._head:
                 return None
             # The last covered row. Those after it were added since.
-            last = np.flatnonzero(view.live)[self._counted - 1] if self._counted else -1
+            last = np.flatnonzero(view.live)[self._covered_count - 1] if self._covered_count else -1
             covered_rows = rows[rows <= last]
             return view.keys[covered_rows], view.labels[covered_rows]
 
     @contextmanager
-    def current(self) -> Iterator[tuple[Position, Sums]]:
+    def update(self) -> Iterator[tuple[Position, Sums]]:
         """Yield the position of the memory and the sums of its live rows.
 
         Do not keep the sums: they change in place.
         """
         with self._lock:
-            with unsummable_as_error(self._store.folder):
-                position = self._update()
+            with translate_sum_errors(self._store.folder):
+                position = self._update_sums()
             assert self._sums is not None
             yield position, self._sums
 
-    def _update(self) -> Position:
+    def _update_sums(self) -> Position:
         """Bring the sums to the memory's position, and return it.
 
         Subtracts deleted rows and adds new ones. Sums of another memory start again from zero.
@@ -122,19 +122,19 @@ class LiveSums:
                 sums = self._sums
                 if sums is None or position.head != self._head:
                     sums = deepcopy(self.empty)
-                    self._counted = 0
+                    self._covered_count = 0
                     self._head = position.head
                     self._deleted.clear()
                 # Nobody else has them until they are whole: a failure leaves none, not wrong ones.
                 self._sums = None
                 self._subtract_deleted(sums)
-                added_rows = np.flatnonzero(view.live)[self._counted :]
+                added_rows = np.flatnonzero(view.live)[self._covered_count :]
                 for start in range(0, len(added_rows), BLOCK):
-                    rows = view.rows(added_rows[start : start + BLOCK])
+                    rows = view.take_rows(added_rows[start : start + BLOCK])
                     sums.add(rows.keys, rows.records["label"])
             if self._store.position == position:
                 self._sums = sums
-                self._counted += len(added_rows)
+                self._covered_count += len(added_rows)
                 self._position = position
                 return position
             # Rows came or went while they were read. These sums are lost: start from zero.
@@ -149,7 +149,7 @@ class LiveSums:
 
 
 @contextmanager
-def unsummable_as_error(folder: Path) -> Iterator[None]:
+def translate_sum_errors(folder: Path) -> Iterator[None]:
     """Turn errors of sums, or of torch in a covariance, into UnreadableModelError.
 
     Rows that make no sense cause them.
@@ -184,15 +184,15 @@ class FittedModel:
         )
         empty = self.family.empty_sums(self._architecture)
         self.sums = LiveSums(store, empty) if empty is not None else None
-        self._solved: SolvedHead | None = None
-        self._present: SolvedHead | None = None
+        self._solved_head: SolvedHead | None = None
+        self._present_head: SolvedHead | None = None
 
-    def require_room(self, added: int) -> None:
+    def require_room(self, added_count: int) -> None:
         """Raise ValueError if the memory would hold more rows than the family can be fitted to."""
         if self.sums is None:
             return
         most = min(self.family.most_rows or MOST, MOST)
-        if int(np.count_nonzero(self.store.view.live)) + added > most:
+        if int(np.count_nonzero(self.store.view.live)) + added_count > most:
             raise ValueError(
                 f"{self.family.title} holds at most {most:,} samples, so nothing was added"
             )
@@ -206,47 +206,49 @@ class FittedModel:
         if anew:
             return FittedModel(self.manifest, self.store).digests()
         if self.sums is None:
-            position, digests = self._row_digests()
+            position, digests = self._digest_rows()
         else:
-            with self._solved_now() as (position, sums, head):
+            with self._solve_current_head() as (position, sums, head):
                 arrays = [sums.counts, sums.firsts]
                 if sums.seconds is not None:
                     arrays.append(sums.seconds)
                 weights = [buffer.numpy() for buffer in head.buffers()]
-                digests = {"sums": _digest(arrays), "weights": _digest(weights)}
+                digests = {"sums": _hash_arrays(arrays), "weights": _hash_arrays(weights)}
         return {"head": position.head.hex(), "live": str(position.live)} | digests
 
-    def _row_digests(self) -> tuple[Position, dict[str, str]]:
+    def _digest_rows(self) -> tuple[Position, dict[str, str]]:
         """The digest of the rows that vote, by ascending id, and the position of the memory."""
         while True:
             with self.store.snapshot() as (position, view):
                 rows = np.flatnonzero(view.live)
                 rows = rows[np.argsort(view.ids[rows])]
-                digest = _digest([view.keys[rows], view.labels[rows]])
+                digest = _hash_arrays([view.keys[rows], view.labels[rows]])
             if self.store.position == position:  # otherwise, rows went while they were read
                 return position, {"rows": digest}
 
     @contextmanager
-    def _solved_now(self) -> Iterator[tuple[Position, Sums, "nn.Module"]]:
+    def _solve_current_head(self) -> Iterator[tuple[Position, Sums, "nn.Module"]]:
         """Yield the position of the memory, its sums, and the weights that follow from them.
 
         The weights are solved once for each position. Do not keep the sums.
         """
         assert self.sums is not None
         while True:
-            with self.sums.current() as (position, sums):
-                if self._solved is None or self._solved.position != position:
-                    self._solved = self._solved_at(position, sums, np.arange(len(sums.counts)))
-                if self._solved is not None:
-                    yield position, sums, self._solved.head
+            with self.sums.update() as (position, sums):
+                if self._solved_head is None or self._solved_head.position != position:
+                    self._solved_head = self._solve_head(
+                        position, sums, np.arange(len(sums.counts))
+                    )
+                if self._solved_head is not None:
+                    yield position, sums, self._solved_head.head
                     return
 
-    def _solved_at(self, position: Position, sums: Sums, classes: np.ndarray) -> SolvedHead | None:
+    def _solve_head(self, position: Position, sums: Sums, classes: np.ndarray) -> SolvedHead | None:
         """Solve for the weights of these classes, by number, at a position.
 
         Returns None if the family reads the rows themselves, and rows went or moved meanwhile.
         """
-        with unsummable_as_error(self.store.folder):
+        with translate_sum_errors(self.store.folder):
             class_sums = sums.of(classes)
             fitted_rows = None
             if self.family.reads_rows(self.section):
@@ -264,81 +266,89 @@ class FittedModel:
             head = self.family.solve(class_sums, self.section, fitted_rows)
             return SolvedHead(position, head, classes)
 
-    def head(self) -> "nn.Module | None":
+    def solve_head(self) -> "nn.Module | None":
         """The weights that follow from the live rows; None for a family without weights.
 
         Raises UnreadableModelError if the memory is damaged.
         """
         if self.sums is None:
             return None
-        with self._solved_now() as (_, _, head):
+        with self._solve_current_head() as (_, _, head):
             return head
 
-    def present_head(self) -> SolvedHead:
-        """As `head`, but only for classes with rows, in ascending order of their names.
+    def solve_present_head(self) -> SolvedHead:
+        """As `solve_head`, but only for classes with rows, in ascending order of their names.
 
         It equals that of a fit to the rows, bit for bit: the last bits of the weights depend on the
         order of classes.
         """
         assert self.sums is not None
         while True:
-            with self.sums.current() as (position, sums):
-                if self._present is None or self._present.position != position:
-                    classes = self._ascending(np.flatnonzero(sums.counts))
-                    self._present = self._solved_at(position, sums, classes)
-                if self._present is not None:
-                    return self._present
+            with self.sums.update() as (position, sums):
+                if self._present_head is None or self._present_head.position != position:
+                    classes = self._sort_classes(np.flatnonzero(sums.counts))
+                    self._present_head = self._solve_head(position, sums, classes)
+                if self._present_head is not None:
+                    return self._present_head
 
-    def present_classes(self) -> np.ndarray:
+    def find_present_classes(self) -> np.ndarray:
         """Numbers of the classes with rows, in ascending order of their names."""
         with self.store.snapshot() as (_, view):
             rows = np.flatnonzero(view.live)
             labels = view.labels[rows]
             labels = labels[view.live[rows]]  # read last: what is deleted meanwhile reads as zero
         if len(labels) and (labels.min() < 0 or labels.max() >= len(self.manifest.classes)):
-            raise UnreadableModelError(self.store.folder, NO_CLASS)
-        return self._ascending(np.flatnonzero(np.bincount(labels)))
+            raise UnreadableModelError(self.store.folder, UNKNOWN_LABEL)
+        return self._sort_classes(np.flatnonzero(np.bincount(labels)))
 
-    def _ascending(self, classes: np.ndarray) -> np.ndarray:
+    def _sort_classes(self, classes: np.ndarray) -> np.ndarray:
         names = self.manifest.classes
         numbers = classes.tolist()
         if any(names[number] is None for number in numbers):
-            raise UnreadableModelError(self.store.folder, NO_CLASS)
+            raise UnreadableModelError(self.store.folder, UNKNOWN_LABEL)
         return np.array(sorted(numbers, key=names.__getitem__), dtype=np.int64)
 
-    def logits(self, keys: np.ndarray, retrieved: "RetrievedRows") -> np.ndarray:
+    def logits(self, keys: np.ndarray, retrieved_rows: "RetrievedRows") -> np.ndarray:
         """Logits (N, C) of keys (N, d). Raises UnreadableModelError if the memory is damaged."""
-        return self._answer(keys, self.head(), retrieved, len(self.manifest.classes))
+        return self._compute_logits(
+            keys, self.solve_head(), retrieved_rows, len(self.manifest.classes)
+        )
 
-    def present_logits(
+    def compute_present_logits(
         self, keys: np.ndarray, retrieve: "Callable[[np.ndarray], RetrievedRows]"
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of the classes with rows, as `present_classes`, and logits (N, C) of these.
+        """Numbers of the classes with rows, as `find_present_classes`, and logits (N, C) of these.
 
         They equal those of a fit to the rows, bit for bit. retrieve: finds the neighbors of keys,
         if the family needs any.
         """
-        from munkey.deploy.model.retrieval import no_rows
+        from munkey.deploy.model.retrieval import make_empty_rows
 
         if self.sums is not None:
-            solved = self.present_head()
-            neighbors = no_rows(len(keys))
-            logits = self._answer(keys, solved.head, neighbors, len(solved.classes))
-            return solved.classes, logits
+            solved_head = self.solve_present_head()
+            neighbors = make_empty_rows(len(keys))
+            logits = self._compute_logits(
+                keys, solved_head.head, neighbors, len(solved_head.classes)
+            )
+            return solved_head.classes, logits
         while True:
             position = self.store.position
-            classes = self.present_classes()
-            retrieved = retrieve(keys)
+            classes = self.find_present_classes()
+            retrieved_rows = retrieve(keys)
             if self.store.position == position:  # otherwise, rows of new classes may have come
                 break
         places = np.full(len(self.manifest.classes), NOBODY)
         places[classes] = np.arange(len(classes))
-        tokens = places[retrieved.labels].astype(np.float32)[..., None]
-        retrieved = replace(retrieved, tokens=tokens)
-        return classes, self._answer(keys, None, retrieved, len(classes))
+        tokens = places[retrieved_rows.labels].astype(np.float32)[..., None]
+        retrieved_rows = replace(retrieved_rows, tokens=tokens)
+        return classes, self._compute_logits(keys, None, retrieved_rows, len(classes))
 
-    def _answer(
-        self, keys: np.ndarray, head: "nn.Module | None", retrieved: "RetrievedRows", classes: int
+    def _compute_logits(
+        self,
+        keys: np.ndarray,
+        head: "nn.Module | None",
+        retrieved_rows: "RetrievedRows",
+        classes: int,
     ) -> np.ndarray:
         """Logits (N, classes) by weights, or by neighbors whose tokens are numbers of classes."""
         from munkey.data.image_set import ImageSet
@@ -350,9 +360,9 @@ class FittedModel:
         architecture = FittedArchitecture(
             classes, self._architecture.key_dim, self._architecture.settings
         )
-        system = System(self.family.name, architecture, head, retrieved.memory("cpu"))
+        system = System(self.family.name, architecture, head, retrieved_rows.to_memory("cpu"))
         unread_data = cast("DataSettings", self.manifest.data)
-        retrieval = Retrieval(retrieved.neighbors, keys=keys)
+        retrieval = Retrieval(retrieved_rows.neighbors, keys=keys)
         return self.family.logits(system, samples, unread_data, "cpu", retrieval)
 
     def weights(self, neighbors: "Neighbors") -> np.ndarray:
@@ -367,7 +377,7 @@ class FittedModel:
         return (weights / weights.sum(dim=1, keepdim=True).clamp(min=1e-12)).numpy()
 
 
-def _digest(arrays: list[np.ndarray]) -> str:
+def _hash_arrays(arrays: list[np.ndarray]) -> str:
     """SHA-256 of the numbers of all arrays, one after the other."""
     digest = hashlib.sha256()
     for array in arrays:

@@ -28,34 +28,34 @@ from munkey.data.intake.csv_tables import read_vectors
 from munkey.data.pictures import BESIDE, is_picture_name, open_regular_file
 from munkey.deploy.errors import PictureError
 from munkey.deploy.model.manifest import PictureSize
-from munkey.deploy.model.sources import location
+from munkey.deploy.model.sources import locate_file
 from munkey.encoders.keys import normalize_rows, scale_to_bound
 from munkey.settings import OnBad
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-One: TypeAlias = "str | os.PathLike[str] | Image | np.ndarray"
-Images: TypeAlias = "One | Iterable[One]"
+PictureLike: TypeAlias = "str | os.PathLike[str] | Image | np.ndarray"
+Images: TypeAlias = "PictureLike | Iterable[PictureLike]"
 
 LIMITS = PictureLimits(pixels=50_000_000)  # of a picture from outside
 
 
-class Pixels(NamedTuple):
+class DecodedPictures(NamedTuple):
     """Decoded pictures.
 
-    images: (N, H, W, 3) uint8. files: where each came from, if known. taken: their places (N,)
+    images: (N, H, W, 3) uint8. files: where each came from, if known. places: theirs (N,)
     among all pictures, some of which may have been skipped.
     """
 
     images: np.ndarray
     files: tuple[str | None, ...]
-    taken: np.ndarray
+    places: np.ndarray
 
 
-def pixels(
-    images: "Images", stored: PictureSize, on_bad: OnBad = "raise", *, many: bool = False
-) -> Pixels:
+def read_pixels(
+    images: "Images", picture_size: PictureSize, on_bad: OnBad = "raise", *, many: bool = False
+) -> DecodedPictures:
     """Read pictures as a data set stores them: upright RGB, resized without cropping.
 
     Parameters
@@ -63,7 +63,7 @@ def pixels(
     images : path, picture of Pillow, array or iterable
         A file, a folder of files (in path order), a picture of Pillow, an array (N, H, W, 3) or
         (H, W, 3) uint8, or an iterable of these, which are decoded one after the other.
-    stored : PictureSize
+    picture_size : PictureSize
         Their size in the data set, and the white of 16-bit gray.
     on_bad : {"raise", "skip"}
         What to do with pictures that cannot be read: refuse, or skip them with a warning that
@@ -73,7 +73,7 @@ def pixels(
 
     Returns
     -------
-    Pixels
+    DecodedPictures
         The pictures, and where they came from.
 
     Raises
@@ -83,30 +83,30 @@ def pixels(
     """
     pictures: list[np.ndarray] = []
     files: list[str | None] = []
-    taken: list[int] = []
+    places: list[int] = []
     brightest: list[int | None] = []
     faults: list[str] = []
-    for number, picture in enumerate(each(images)):
+    for number, picture in enumerate(iterate_pictures(images)):
         try:
-            decoded_picture = _decode_any(picture, stored)
+            decoded_picture = _decode_any(picture, picture_size)
         except PictureError as error:
             faults.append(str(error))
             continue
         pictures.append(decoded_picture.pixels)
         brightest.append(decoded_picture.brightest)
-        files.append(location(picture) if isinstance(picture, str | os.PathLike) else None)
-        taken.append(number)
+        files.append(locate_file(picture) if isinstance(picture, str | os.PathLike) else None)
+        places.append(number)
     if faults and (on_bad == "raise" or not pictures):
         raise PictureError(_list_faults(faults))
     if not pictures:
         raise PictureError("no picture was given")
     if faults:
         warn_user(f"skipped {pluralize(len(faults), 'picture')}: {_list_faults(faults)}")
-    if many and stored.white is None:
+    if many and picture_size.white is None:
         warning = dim_warning(brightest, "white")
         if warning:
             warn_user(warning)
-    return Pixels(np.stack(pictures), tuple(files), np.array(taken))
+    return DecodedPictures(np.stack(pictures), tuple(files), np.array(places))
 
 
 def _list_faults(faults: Sequence[str]) -> str:
@@ -117,7 +117,7 @@ def _list_faults(faults: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def embeddings(
+def read_embeddings(
     rows: "Images", width: int, features: Sequence[str] | None = None, bound: float | None = None
 ) -> tuple[np.ndarray, tuple[str | None, ...]]:
     """Read rows (N, width) float32 at unit norm from arrays, or files of them.
@@ -127,9 +127,9 @@ def embeddings(
     """
     parts: list[np.ndarray] = []
     files: list[str | None] = []
-    for item in each(rows):
+    for item in iterate_pictures(rows):
         path = Path(item) if isinstance(item, str | os.PathLike) else None
-        needed = f"{path or 'the input'}: this model takes embeddings, rows of {width} finite numbers each"
+        requirement = f"{path or 'the input'}: this model takes embeddings, rows of {width} finite numbers each"
         values: Any = item
         try:
             if path and path.suffix == ".npy":
@@ -138,11 +138,13 @@ def embeddings(
                 values = read_vectors(path, width, features)
             part = np.asarray(values, dtype=np.float64)
         except (ValueError, TypeError, OSError, EOFError, MemoryError, BadZipFile) as error:
-            raise PictureError(f"{needed}, also as a .npy file or a .csv file ({error})") from error
+            raise PictureError(
+                f"{requirement}, also as a .npy file or a .csv file ({error})"
+            ) from error
         if part.ndim != 2 or part.shape[1] != width or not len(part) or not np.isfinite(part).all():
-            raise PictureError(f"{needed}, not an array of shape {part.shape} or one with NaN")
+            raise PictureError(f"{requirement}, not an array of shape {part.shape} or one with NaN")
         parts.append(part)
-        files += [location(path) if path else None] * len(part)
+        files += [locate_file(path) if path else None] * len(part)
     if not parts:
         raise PictureError("no row was given")
     matrix = np.concatenate(parts)
@@ -150,7 +152,7 @@ def embeddings(
     return keys, tuple(files)
 
 
-def content_digests(images: Iterable[np.ndarray], key: bytes) -> np.ndarray:
+def digest_contents(images: Iterable[np.ndarray], key: bytes) -> np.ndarray:
     """Digests (N, 16) uint8 of pictures (H, W, 3) uint8 of one size, equal if all pixels are.
 
     key: the name of the memory, at most 64 bytes. Without it, a digest says nothing.
@@ -161,21 +163,21 @@ def content_digests(images: Iterable[np.ndarray], key: bytes) -> np.ndarray:
     return np.frombuffer(digests, np.uint8).reshape(-1, 16)
 
 
-def each(images: "Images") -> "Iterator[One]":
+def iterate_pictures(images: "Images") -> "Iterator[PictureLike]":
     """Yield pictures one by one, from folders and arrays too."""
     if isinstance(images, str | os.PathLike):
         path = Path(images)
-        yield from _in_folder(path) if path.is_dir() else [path]
+        yield from _list_pictures(path) if path.is_dir() else [path]
     elif isinstance(images, np.ndarray) and images.ndim == 4:
         yield from images
     elif isinstance(images, np.ndarray) or not isinstance(images, Iterable):
         yield images
     else:
         for item in images:
-            yield from each(item)
+            yield from iterate_pictures(item)
 
 
-def _in_folder(folder: Path) -> list[Path]:
+def _list_pictures(folder: Path) -> list[Path]:
     """List the pictures below a folder, without hidden ones, in path order."""
     files = sorted(
         path for path in folder.rglob("*") if is_picture_name(path.name) and path.is_file()
@@ -190,15 +192,15 @@ def _in_folder(folder: Path) -> list[Path]:
     return visible
 
 
-def _decode_any(picture: "One", stored: PictureSize) -> DecodedPicture:
+def _decode_any(picture: "PictureLike", picture_size: PictureSize) -> DecodedPicture:
     """Decode a picture of any kind, at the stored size."""
     from PIL.Image import Image
 
-    size = (stored.width, stored.height)
+    size = (picture_size.width, picture_size.height)
     if isinstance(picture, str | os.PathLike):
-        return _read_file(Path(picture), size, stored.white)
+        return _read_file(Path(picture), size, picture_size.white)
     if isinstance(picture, Image):
-        return DecodedPicture(resize(_from_pillow(picture, stored.white), size), None)
+        return DecodedPicture(resize(_decode_pillow(picture, picture_size.white), size), None)
     if not isinstance(picture, np.ndarray):
         kind = type(picture).__name__
         raise PictureError(f"a picture is a path, a picture of Pillow or an array, not {kind}")
@@ -250,7 +252,7 @@ def _decode(
         raise PictureError(f"{names[error.number]}: {error}") from error
 
 
-def _from_pillow(picture: "Image", white: int | None) -> np.ndarray:
+def _decode_pillow(picture: "Image", white: int | None) -> np.ndarray:
     """Decode a picture that the caller has opened with Pillow, in this process."""
     try:
         require_plausible_size(picture, LIMITS.pixels)

@@ -10,11 +10,17 @@ import numpy as np
 from munkey.deploy.errors import EmptyModelError, UnreadableModelError
 from munkey.deploy.model import manifest as manifests
 from munkey.deploy.model.find import Finder, NearSample, NearSamples
-from munkey.deploy.model.images import Images, Pixels, content_digests, embeddings, pixels
+from munkey.deploy.model.images import (
+    DecodedPictures,
+    Images,
+    digest_contents,
+    read_embeddings,
+    read_pixels,
+)
 from munkey.deploy.model.manifest import MEMORY, Manifest
-from munkey.deploy.model.prediction import Evidence, Prediction, basis_of, softmax
+from munkey.deploy.model.prediction import Evidence, Prediction, describe_basis, softmax
 from munkey.deploy.model.samples import Samples
-from munkey.deploy.store.rows import key_digests
+from munkey.deploy.store.rows import digest_keys
 from munkey.deploy.store.store import Store
 from munkey.settings import InferenceSettings, OnBad
 
@@ -38,7 +44,7 @@ class LiveModel:
         """Open a model. wait: seconds to wait for another writer."""
         self.directory = directory
         self._device = device
-        self._stamp = manifest_stamp(directory)  # taken before the manifest is read
+        self._stamp = read_manifest_stamp(directory)  # taken before the manifest is read
         self.manifest = manifests.read_manifest(directory)
         self.store = open_memory(directory, self.manifest, writer, wait)
         self.samples = Samples(self.store, self.follow)
@@ -50,7 +56,7 @@ class LiveModel:
 
         An estimator in another process may have added a class, or a purge removed one.
         """
-        stamp = manifest_stamp(self.directory)
+        stamp = read_manifest_stamp(self.directory)
         if stamp is not None and stamp != self._stamp:
             manifest = manifests.read_manifest(self.directory)
             if len(manifest.classes) != len(self.manifest.classes):
@@ -59,7 +65,7 @@ class LiveModel:
             self._stamp = stamp
         return self.manifest
 
-    def answer_steadily(self, answer: Callable[[], T]) -> tuple[Manifest, T]:
+    def answer_with_manifest(self, answer: Callable[[], T]) -> tuple[Manifest, T]:
         """Return an answer and the manifest that held while it was computed.
 
         The answer is computed again if the classes changed meanwhile.
@@ -106,15 +112,15 @@ class LiveModel:
 
     @cached_property
     def network(self) -> "LoadedNetwork":
-        from munkey.deploy.model.model import LoadedNetwork, device_for
+        from munkey.deploy.model.model import LoadedNetwork, choose_device
 
-        return LoadedNetwork(self.directory, self.manifest, device_for(self._device))
+        return LoadedNetwork(self.directory, self.manifest, choose_device(self._device))
 
     @cached_property
     def encoder(self) -> "KeyEncoder":
-        from munkey.deploy.model.model import KeyEncoder, device_for
+        from munkey.deploy.model.model import KeyEncoder, choose_device
 
-        return KeyEncoder(self.directory, self.manifest, device_for(self._device))
+        return KeyEncoder(self.directory, self.manifest, choose_device(self._device))
 
     @property
     def loaded_sums(self) -> "FittedModel | None":
@@ -127,28 +133,30 @@ class LiveModel:
 
     # Reading pictures and rows
 
-    def read(self, images: Images, on_bad: OnBad = "raise") -> tuple[Pixels, np.ndarray | None]:
+    def read_inputs(
+        self, images: Images, on_bad: OnBad = "raise"
+    ) -> tuple[DecodedPictures, np.ndarray | None]:
         """Read pictures at their stored size.
 
         A model of embeddings reads rows instead: one blank pixel each, and the rows as keys (N, d).
         """
         if self.manifest.stored is not None:
-            return pixels(images, self.manifest.stored, on_bad), None
+            return read_pixels(images, self.manifest.stored, on_bad), None
         reference = self.manifest.estimator
         features = None
         bound = None
         if reference is not None:
             features = reference.features
             bound = reference.bound
-        keys, files = embeddings(images, self.store.state.key_width, features, bound)
+        keys, files = read_embeddings(images, self.store.state.key_width, features, bound)
         blank = np.zeros((len(keys), 1, 1, 3), dtype=np.uint8)
-        return Pixels(blank, files, np.arange(len(keys))), keys
+        return DecodedPictures(blank, files, np.arange(len(keys))), keys
 
-    def content_digests(self, pictures: Pixels, rows: np.ndarray | None) -> np.ndarray:
+    def digest_contents(self, pictures: DecodedPictures, rows: np.ndarray | None) -> np.ndarray:
         """Digests (N, 16) that are equal for exact copies: of pictures, or of rows as stored."""
         if rows is not None and self.fitted_model:
-            return key_digests(self.fitted_model.family.stored(rows))
-        return content_digests(pictures.images, bytes.fromhex(self.manifest.memory.store))
+            return digest_keys(self.fitted_model.family.stored(rows))
+        return digest_contents(pictures.images, bytes.fromhex(self.manifest.memory.store))
 
     # Answering
 
@@ -157,11 +165,11 @@ class LiveModel:
         _ = self.store.view  # refuses first in a forked child, where torch would wait forever
         if not self.store.view.live.any():
             raise EmptyModelError(self.directory, self.fitted_model is not None)
-        pictures, keys = self.read(images, on_bad)
+        pictures, keys = self.read_inputs(images, on_bad)
         if keys is None:
-            keys = self.encoder.keys(pictures.images)
-        manifest, (logits, evidence) = self.answer_steadily(
-            lambda: self._logits(pictures.images, keys)
+            keys = self.encoder.compute_keys(pictures.images)
+        manifest, (logits, evidence) = self.answer_with_manifest(
+            lambda: self._compute_logits(pictures.images, keys)
         )
         if not np.isfinite(logits).all():
             why = "its answers are not finite: `verify` says whether the memory is damaged"
@@ -169,7 +177,7 @@ class LiveModel:
         names = tuple(manifest.names)
         allowed_logits = logits
         if only_held_classes:
-            has_samples = np.isin(range(len(names)), self.samples.ids_and_labels()[1])
+            has_samples = np.isin(range(len(names)), self.samples.read_ids_and_labels()[1])
             if not has_samples.any():  # the last ones were deleted meanwhile
                 raise EmptyModelError(self.directory, self.fitted_model is not None)
             allowed_logits = np.where(has_samples, logits, np.float32(-np.inf))
@@ -183,36 +191,39 @@ class LiveModel:
             names=names,
             pictures=pictures.images if manifest.stored is not None else None,
             files=pictures.files,
-            basis=basis_of(manifest, int(np.count_nonzero(self.store.view.live))),
+            basis=describe_basis(manifest, int(np.count_nonzero(self.store.view.live))),
         )
 
     def find(self, images: Images, count: int, above: float, on_bad: OnBad) -> NearSamples:
         """Implement `Predictor.find`."""
         _ = self.store.view  # refuses first in a forked child, where torch would wait forever
-        pictures, rows = self.read(images, on_bad)
-        keys = self.encoder.keys(pictures.images) if rows is None else rows
-        contents = self.content_digests(pictures, rows)
+        pictures, rows = self.read_inputs(images, on_bad)
+        keys = self.encoder.compute_keys(pictures.images) if rows is None else rows
+        contents = self.digest_contents(pictures, rows)
 
-        def near_samples() -> list[tuple[NearSample, ...]]:
-            finder = Finder(self.store, self.samples.sources.place, self.samples.classes)
+        def find_samples() -> list[tuple[NearSample, ...]]:
+            finder = Finder(self.store, self.samples.sources.locate, self.samples.classes)
             return finder.find(keys, contents, count, above)
 
-        samples = tuple(self.answer_steadily(near_samples)[1])
+        samples = tuple(self.answer_with_manifest(find_samples)[1])
         return NearSamples(samples, pictures.files, pictures.images if rows is None else None)
 
-    def _logits(self, images: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, Evidence]:
+    def _compute_logits(self, images: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, Evidence]:
         """Logits (N, C) of pictures, and the neighbors that they rest on."""
-        from munkey.deploy.model.retrieval import no_rows
+        from munkey.deploy.model.retrieval import make_empty_rows
 
         if self.fitted_model:
-            retrieved = self.retrieve(keys) if self.fitted_model.k else no_rows(len(keys))
-            return self.fitted_model.logits(keys, retrieved), self._evidence(retrieved)
-        retrieved = self.retrieve(keys)
-        memory = retrieved.memory(self.network.device)
-        logits = self.network.logits(images, memory, retrieved.neighbors)
+            retrieved_rows = make_empty_rows(len(keys))
+            if self.fitted_model.k:
+                retrieved_rows = self.retrieve(keys)
+            logits = self.fitted_model.logits(keys, retrieved_rows)
+            return logits, self._collect_evidence(retrieved_rows)
+        retrieved_rows = self.retrieve(keys)
+        memory = retrieved_rows.to_memory(self.network.device)
+        logits = self.network.logits(images, memory, retrieved_rows.neighbors)
         if self.head:
-            logits = logits + self.head.logits(keys, no_rows(len(keys)))
-        return logits, self._evidence(retrieved)
+            logits = logits + self.head.logits(keys, make_empty_rows(len(keys)))
+        return logits, self._collect_evidence(retrieved_rows)
 
     def retrieve(self, keys: np.ndarray) -> "RetrievedRows":
         """The nearest rows to keys (N, d), as the settings of inference ask for them."""
@@ -227,22 +238,22 @@ class LiveModel:
             first_borrower = None  # every row has a token of its own
         return Retriever(self.store, settings, first_borrower).retrieve(keys)
 
-    def _evidence(self, retrieved: "RetrievedRows") -> Evidence:
-        neighbors = retrieved.neighbors
-        if retrieved.labels.max(initial=0) >= len(self.manifest.classes):
+    def _collect_evidence(self, retrieved_rows: "RetrievedRows") -> Evidence:
+        neighbors = retrieved_rows.neighbors
+        if retrieved_rows.labels.max(initial=0) >= len(self.manifest.classes):
             why = "its memory holds labels that are not among its classes"
             raise UnreadableModelError(self.directory, why)
-        place = self.samples.sources.place
+        place = self.samples.sources.locate
         return Evidence(
             ids=neighbors.ids,
             cosines=neighbors.cosines,
             weights=(self.fitted_model or self.network).weights(neighbors),
-            labels=retrieved.labels,
-            files=tuple(tuple(map(place, files)) for files in retrieved.files),
+            labels=retrieved_rows.labels,
+            files=tuple(tuple(map(place, files)) for files in retrieved_rows.files),
         )
 
 
-def manifest_stamp(directory: Path) -> Stamp:
+def read_manifest_stamp(directory: Path) -> Stamp:
     """Inode, time and size of the manifest, which change when it is written. None without one."""
     try:
         status = (directory / manifests.NAME).lstat()

@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from munkey.core.files import atomic
-from munkey.deploy.errors import OTHER_VERSION, UnreadableModelError, unreadable_on_error
+from munkey.deploy.errors import OTHER_VERSION, UnreadableModelError, translate_read_errors
 from munkey.settings import (
     Count,
     DataSettings,
@@ -39,17 +39,17 @@ MEMORY = "memory"
 WEIGHTS: Final = "weights.safetensors"
 CARD: Final = "README.md"
 # Files that never change: the manifest has their SHA-256.
-Static: TypeAlias = Literal["weights.safetensors", "README.md"]
-Exported: TypeAlias = Literal["munkey", "knn", "lda", "ncm", "ranpac", "krr"]
+StaticFile: TypeAlias = Literal["weights.safetensors", "README.md"]
+ExportedFamily: TypeAlias = Literal["munkey", "knn", "lda", "ncm", "ranpac", "krr"]
 # Families whose systems can be exported.
-EXPORTED: tuple[str, ...] = get_args(Exported)
-LARGEST = 64 * 2**20  # bytes of a manifest
+EXPORTED_FAMILIES: tuple[str, ...] = get_args(ExportedFamily)
+MAX_BYTES = 64 * 2**20  # bytes of a manifest
 
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Text = Annotated[str, Field(max_length=10_000)]
 
 
-def self_digest(model: BaseModel) -> str:
+def compute_digest(model: BaseModel) -> str:
     """SHA-256 of a model's canonical form: JSON in UTF-8, keys sorted, no spaces, without `sha256`.
 
     It is stored in the model's file, to reveal accidental changes.
@@ -70,11 +70,11 @@ class PictureSize(Section):
     white: White | None = None
 
     @model_serializer(mode="wrap")
-    def _as_before(self, serialized: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _omit_default_white(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out a white of None, so that the digest of an older manifest stays the same."""
         return {
             name: value
-            for name, value in serialized(self).items()
+            for name, value in serialize(self).items()
             if name != "white" or value is not None
         }
 
@@ -160,12 +160,12 @@ class Manifest(Section):
     files : dict
         SHA-256 of static files, by name.
     sha256 : str or None
-        Of all other entries (`self_digest`); `write` sets it.
+        Of all other entries (`compute_digest`); `write` sets it.
     """
 
     format: Literal["munkey model"]
     version: Count
-    family: Exported
+    family: ExportedFamily
     classes: Annotated[
         list[Text | bool | int | float | None], Field(min_length=1, max_length=25_000)
     ]
@@ -182,11 +182,11 @@ class Manifest(Section):
     source: Text | None = None
     provenance: ModelOrigin | None = None
     estimator: EstimatorReference | None = None
-    files: dict[Static, Digest] = Field(default_factory=dict)
+    files: dict[StaticFile, Digest] = Field(default_factory=dict)
     sha256: Digest | None = None
 
     @model_validator(mode="after")
-    def _moderate(self) -> Self:
+    def _require_consistency(self) -> Self:
         """Refuse entries that contradict one another, or would only keep a machine busy."""
         is_fitted = self.settings is not None
         if is_fitted:
@@ -218,7 +218,7 @@ class Manifest(Section):
         return self
 
     @property
-    def static_files(self) -> tuple[Static, ...]:
+    def static_files(self) -> tuple[StaticFile, ...]:
         """Its static files. A fitted family has no weights, and a model of embeddings no card."""
         if self.settings is None:
             return (WEIGHTS, CARD)
@@ -247,7 +247,7 @@ class Manifest(Section):
 
     def write(self, directory: Path) -> None:
         """Write the manifest with the digest of its own content, atomically."""
-        manifest = self.model_copy(update={"sha256": self_digest(self)})
+        manifest = self.model_copy(update={"sha256": compute_digest(self)})
         with atomic(directory / NAME) as temporary:
             temporary.write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
@@ -281,8 +281,8 @@ def read_manifest(directory: Path, family: str | None = None) -> Manifest:
     path = directory / NAME
     if not path.exists() and not path.is_symlink():
         raise UnreadableModelError(directory, f"is not an exported model: it has no {NAME}")
-    with unreadable_on_error(path):
-        content = json.loads(read_plain_file(path, LARGEST))
+    with translate_read_errors(path):
+        content = json.loads(read_plain_file(path, MAX_BYTES))
         if not isinstance(content, dict) or content.get("format") != "munkey model":
             raise UnreadableModelError(path, "is not the manifest of a model")
         if content.get("version") != MODEL_FORMAT:
@@ -295,7 +295,7 @@ def read_manifest(directory: Path, family: str | None = None) -> Manifest:
             first = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(map(str, first["loc"]))[:100]
             raise UnreadableModelError(path, f"makes no sense ({place}: {first['msg']})") from error
-        if manifest.sha256 != self_digest(manifest):
+        if manifest.sha256 != compute_digest(manifest):
             raise UnreadableModelError(
                 path, "was changed after it was written: its SHA-256 is not the one in it"
             )
@@ -306,7 +306,7 @@ def read_manifest(directory: Path, family: str | None = None) -> Manifest:
         return manifest
 
 
-def read_static_file(directory: Path, manifest: Manifest, name: Static) -> bytes:
+def read_static_file(directory: Path, manifest: Manifest, name: StaticFile) -> bytes:
     """Read a static file, as it was exported. Raises UnreadableModelError if it was changed."""
     content = read_plain_file(directory / name)
     if hashlib.sha256(content).hexdigest() != manifest.files.get(name):

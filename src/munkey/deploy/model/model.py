@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load as tensors_in
+from safetensors.torch import load as load_tensors
 
 from munkey.core import gpu
 from munkey.data.image_set import ImageSet
-from munkey.deploy.errors import UnreadableModelError, unreadable_on_error
+from munkey.deploy.errors import UnreadableModelError, translate_read_errors
 from munkey.deploy.model.manifest import WEIGHTS, Manifest, read_static_file
 from munkey.deploy.store.errors import ClosedMemoryError
 from munkey.encoders.keys import LEAST, extract
@@ -22,13 +22,15 @@ from munkey.models.family import FAMILIES, Retrieval, System
 from munkey.models.networks.munkey import NETWORKS
 from munkey.settings import EncoderSettings
 
-ALIKE = 0.999  # least cosine of two keys of one picture, on any machine and in half precision
+MIN_PROBE_COSINE = (
+    0.999  # least cosine of two keys of one picture, on any machine and in half precision
+)
 
 # A fixed picture, whose key identifies an encoder.
 PROBE = np.random.default_rng(0).integers(0, 256, (1, 32, 32, 3), dtype=np.uint8)
 
 
-def device_for(name: str) -> str:
+def choose_device(name: str) -> str:
     """`cpu` or `cuda`. `auto` becomes `cuda` if torch sees a GPU."""
     if name != "auto":
         return name
@@ -59,7 +61,7 @@ def build_encoder(settings: EncoderSettings, device: str) -> Encoder:
 
 
 @cache
-def first_process() -> int:
+def get_first_process() -> int:
     """The process that loaded an encoder first.
 
     In its forked children, torch would wait for threads that they lack.
@@ -76,7 +78,7 @@ class KeyEncoder:
     """
 
     def __init__(self, directory: Path, manifest: Manifest, device: str) -> None:
-        if first_process() != os.getpid():
+        if get_first_process() != os.getpid():
             raise ClosedMemoryError(
                 f"{directory}: forked after a prediction, so torch would hang; start it by `spawn`,"
                 " or fork it before"
@@ -86,13 +88,16 @@ class KeyEncoder:
         self.batch_size = reference.settings.batch_size
         self.device = device
         self.encode = build_encoder(reference.settings, device)
-        probe = self.keys(PROBE)[0]
+        probe = self.compute_keys(PROBE)[0]
         expected = np.array(reference.probe, dtype=np.float32)
-        if probe.shape != expected.shape or not probe @ expected > ALIKE * np.linalg.norm(expected):
+        if (
+            probe.shape != expected.shape
+            or not probe @ expected > MIN_PROBE_COSINE * np.linalg.norm(expected)
+        ):
             why = f"not made with the encoder {reference.settings.encoder} that is installed here"
             raise UnreadableModelError(directory, why)
 
-    def keys(self, images: np.ndarray) -> np.ndarray:
+    def compute_keys(self, images: np.ndarray) -> np.ndarray:
         """Keys (N, d) of images (N, H, W, 3) uint8, as the pipeline computes them.
 
         Raises ValueError for an unusable key.
@@ -100,7 +105,7 @@ class KeyEncoder:
         return extract(self.encode, images, self.batch_size, self.device, lambda starts: starts)
 
 
-def probe_key(settings: EncoderSettings, encode: Encoder, device: str) -> list[float]:
+def compute_probe_key(settings: EncoderSettings, encode: Encoder, device: str) -> list[float]:
     """The key of the probe, for a manifest."""
     key = extract(encode, PROBE, settings.batch_size, device, lambda starts: starts)[0]
     return [float(number) for number in key]
@@ -114,8 +119,8 @@ class LoadedNetwork:
         self.device = device
         path = directory / WEIGHTS
         content = read_static_file(directory, manifest, WEIGHTS)
-        with unreadable_on_error(path):
-            weights = tensors_in(content)
+        with translate_read_errors(path):
+            weights = load_tensors(content)
             assert manifest.model and manifest.architecture
             blocks = {name.split(".")[1] for name in weights if name.startswith("blocks.")}
             if len(blocks) != manifest.model.depth:
@@ -137,9 +142,11 @@ class LoadedNetwork:
         count = len(images)
         # Repeat the last picture up to a multiple of LEAST, so that no batch is a small one:
         # another kernel would compute it, with other last bits.
-        padded = np.concatenate([images, np.repeat(images[-1:], -count % LEAST, axis=0)])
-        places = np.arange(len(padded))
-        samples = ImageSet(padded, places, places.copy(), np.zeros(len(padded), dtype=np.int64))
+        padded_images = np.concatenate([images, np.repeat(images[-1:], -count % LEAST, axis=0)])
+        places = np.arange(len(padded_images))
+        samples = ImageSet(
+            padded_images, places, places.copy(), np.zeros(len(padded_images), dtype=np.int64)
+        )
         system = System("munkey", self.manifest.network, self.model, memory)
         repeated_neighbors = neighbors.of(np.minimum(places, count - 1))
         retrieval = Retrieval(repeated_neighbors, self.manifest.inference)

@@ -102,7 +102,7 @@ class Prediction:
             )
 
 
-def basis_of(manifest: Manifest, samples: int) -> str:
+def describe_basis(manifest: Manifest, samples: int) -> str:
     """How a model of this kind answers from so many samples, in a sentence or two."""
     all_samples = f"all {samples:,} samples" if samples > 1 else "its only sample"
     listing = "Listed are the nearest samples, with their classes and how much each counts"

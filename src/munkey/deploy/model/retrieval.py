@@ -28,7 +28,7 @@ class RetrievedRows:
     tokens: np.ndarray
     files: np.ndarray
 
-    def memory(self, device: str) -> ExemplarMemory:
+    def to_memory(self, device: str) -> ExemplarMemory:
         """The rows that are a neighbor of any query, as a memory of their own, without keys."""
         present = self.neighbors.ids != NOBODY
         ids, first_places = np.unique(self.neighbors.ids[present], return_index=True)
@@ -39,7 +39,7 @@ class RetrievedRows:
         )
 
 
-def no_rows(queries: int) -> RetrievedRows:
+def make_empty_rows(queries: int) -> RetrievedRows:
     """No neighbors, for a family that needs none."""
     no_ids = np.full((queries, 0), NOBODY)
     no_cosines = np.zeros((queries, 0), dtype=np.float32)
@@ -82,14 +82,14 @@ class Retriever:
         """
         while True:
             with self.store.reading() as view:
-                nearest = nearest_in(
-                    view, checked_queries(queries, view.keys.shape[1]), self.inference.k
+                nearest = find_nearest(
+                    view, check_queries(queries, view.keys.shape[1]), self.inference.k
                 )
                 rows = nearest.rows
                 present = rows != NOBODY
-                copies = view.copy(rows[present])
-                file_names = [file for file, _ in self.store.sources_of(rows[present])]
-                borrowers = np.flatnonzero(self._are_added(copies.ids))
+                copies = view.copy_rows(rows[present])
+                file_names = [file for file, _ in self.store.read_sources(rows[present])]
+                borrowers = np.flatnonzero(self._is_added(copies.ids))
                 lent = self._lend_tokens(view, rows[present][borrowers])
             if copies.live.all() and lent.still_live:
                 break  # otherwise, a row was deleted meanwhile
@@ -107,7 +107,7 @@ class Retriever:
         cosines = np.where(present, nearest.cosines, 0).astype(np.float32)
         return RetrievedRows(Neighbors(ids, cosines), labels, tokens, files)
 
-    def _are_added(self, ids: np.ndarray) -> np.ndarray:
+    def _is_added(self, ids: np.ndarray) -> np.ndarray:
         if self.first_added is None:
             return np.zeros(len(ids), dtype=bool)
         return ids >= self.first_added
@@ -121,10 +121,10 @@ class Retriever:
         unique_rows, places = np.unique(rows, return_inverse=True)
         keys = view.keys[unique_rows]
         # All trained rows lie before the first added one.
-        end = int(self._are_added(view.ids).argmax())
-        nearest = nearest_in(view, keys, self.inference.k, end)
+        end = int(self._is_added(view.ids).argmax())
+        nearest = find_nearest(view, keys, self.inference.k, end)
         present = nearest.rows != NOBODY
-        lenders = view.copy(nearest.rows[present])
+        lenders = view.copy_rows(nearest.rows[present])
         tokens = np.zeros((*nearest.rows.shape, width), dtype=np.float32)
         tokens[present] = lenders.tokens
         weights = fusion_weights(
@@ -141,15 +141,15 @@ class Retriever:
         )
 
 
-def nearest_in(
+def find_nearest(
     view: MemoryView, queries: np.ndarray, depth: int, end: int | None = None
 ) -> NearestRows:
     """Find the nearest live rows of a memory, or of its first `end` rows."""
-    searched = SearchedRows(view.keys[:end], view.ids[:end], view.live[:end], view.longest_key)
-    return nearest_rows(queries, searched, depth)
+    searched_rows = SearchedRows(view.keys[:end], view.ids[:end], view.live[:end], view.longest_key)
+    return nearest_rows(queries, searched_rows, depth)
 
 
-def checked_queries(queries: np.ndarray, width: int) -> np.ndarray:
+def check_queries(queries: np.ndarray, width: int) -> np.ndarray:
     """The queries, if they are finite float32 (Q, width); else ValueError."""
     if queries.ndim != 2 or queries.shape[1] != width or queries.dtype != np.float32:
         raise ValueError(

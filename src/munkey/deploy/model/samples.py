@@ -14,17 +14,19 @@ from munkey.deploy.model.sources import (
     MemoryRow,
     Selection,
     SourceFiles,
-    as_list,
+    require_list,
     suggest_near_names,
 )
-from munkey.deploy.store.chain import moment
+from munkey.deploy.store.chain import to_datetime
 from munkey.deploy.store.errors import UnknownIdsError
-from munkey.deploy.store.rows import checked_ids
+from munkey.deploy.store.rows import check_ids
 from munkey.deploy.store.store import Store
 
-SIMILAR = 0.95  # samples of this cosine of keys are look-alikes, unless another one is given
-MOST_QUERIES = 1000  # samples whose look-alikes are looked up at once
-ROWS = 65_536  # keys at a time
+DEFAULT_SIMILARITY = (
+    0.95  # samples of this cosine of keys are look-alikes, unless another one is given
+)
+MAX_QUERIES = 1000  # samples whose look-alikes are looked up at once
+BLOCK_ROWS = 65_536  # keys at a time
 
 
 class ExactCopies(NamedTuple):
@@ -45,7 +47,7 @@ class Samples:
         self._manifest = manifest
         self.sources = SourceFiles(store, manifest().source)
 
-    def ids_and_labels(self) -> tuple[np.ndarray, np.ndarray]:
+    def read_ids_and_labels(self) -> tuple[np.ndarray, np.ndarray]:
         """Ids and labels of the samples in the memory: (N,) int64 each."""
         with self._store.reading() as view:
             rows = np.flatnonzero(view.live)
@@ -54,7 +56,7 @@ class Samples:
             live = view.live[rows]  # read last: what is deleted meanwhile reads as zero
             return ids[live], labels[live]
 
-    def count_and_present_labels(self, labels: np.ndarray) -> tuple[int, np.ndarray]:
+    def count_samples_and_labels(self, labels: np.ndarray) -> tuple[int, np.ndarray]:
         """The number of samples, and those of these labels (N,) that any sample has.
 
         Reading ends once all labels were seen: among a million rows, mostly after the first block.
@@ -62,8 +64,8 @@ class Samples:
         with self._store.reading() as view:
             count = int(np.count_nonzero(view.live))
             is_present = np.zeros(len(labels), dtype=bool)
-            for start in range(0, len(view.live), ROWS):
-                block = slice(start, start + ROWS)
+            for start in range(0, len(view.live), BLOCK_ROWS):
+                block = slice(start, start + BLOCK_ROWS)
                 is_live = view.live[block]
                 block_labels = view.labels[block]
                 is_live = is_live & view.live[block]  # read last, as above
@@ -72,7 +74,7 @@ class Samples:
                     break
         return count, labels[is_present]
 
-    def keys(self) -> tuple[np.ndarray, np.ndarray]:
+    def read_keys(self) -> tuple[np.ndarray, np.ndarray]:
         """Ids, ascending, and keys of the samples that the memory holds: (N,) int64, (N, d) float32."""
         with self._store.reading() as view:
             rows = np.flatnonzero(view.live)
@@ -85,49 +87,51 @@ class Samples:
     @property
     def ids(self) -> np.ndarray:
         """The ids in the memory, ascending: (N,) int64."""
-        return np.sort(self.ids_and_labels()[0])
+        return np.sort(self.read_ids_and_labels()[0])
 
     @property
     def classes(self) -> dict[int, str]:
         """The names of the classes by their numbers."""
         return dict(enumerate(self._manifest().names))
 
-    def class_numbers(self, labels: Iterable[int | str] | np.ndarray) -> np.ndarray:
+    def encode_labels(self, labels: Iterable[int | str] | np.ndarray) -> np.ndarray:
         """Turn labels into numbers of classes. Raises ValueError that lists the classes."""
         manifest = self._manifest()
         names = manifest.names
-        labels = as_list("labels", labels)
+        labels = require_list("labels", labels)
         spellings = match_units({label for label in labels if isinstance(label, str)}, names)
         numbers: list[Any] = []
         for label in labels:
             matches = spellings[label] if isinstance(label, str) else []
             number = names.index(matches[0]) if len(matches) == 1 else label
             if not _is_class_number(number, manifest.classes):
-                raise ValueError(_unknown_class(number, names))
+                raise ValueError(_describe_unknown_class(number, names))
             numbers.append(number)
         return np.array(numbers, dtype=np.int64)
 
-    def rows(
+    def list_rows(
         self,
         labels: Iterable[int | str],
         units: Iterable[str | None],
         files: Iterable[str | Path],
     ) -> list[MemoryRow]:
         """Implement `Predictor.rows`."""
-        class_numbers = set(self.class_numbers(labels).tolist())
-        units = as_list("units", units)
+        class_numbers = set(self.encode_labels(labels).tolist())
+        units = require_list("units", units)
         with_no_unit = None in units
-        ids_by_unit, unit_hint = self._ids_by_unit([unit for unit in units if unit is not None])
-        ids_by_file = self.sources.ids_by_name(files)
+        ids_by_unit, unit_hint = self._find_ids_by_unit(
+            [unit for unit in units if unit is not None]
+        )
+        ids_by_file = self.sources.find_ids_by_name(files)
         missing_files = [name for name, ids in ids_by_file.items() if not ids]
         missing_units = [f"unit {unit}" for unit, ids in ids_by_unit.items() if not ids]
         if missing_files or missing_units:
-            hint = f"{unit_hint}{self.sources.hint(missing_files)}".rstrip()
+            hint = f"{unit_hint}{self.sources.suggest_names(missing_files)}".rstrip()
             raise UnknownNamesError([*missing_files, *missing_units], hint)
         ids_of_units = set().union(*ids_by_unit.values())
         ids_of_files = set().union(*ids_by_file.values())
         classes = self.classes
-        records, sources = self.sources.records()
+        records, sources = self.sources.read_records()
         columns = [records[name].tolist() for name in ("id", "label", "added")]
         rows = []
         for sample_id, label, added, (file, unit) in zip(*columns, sources, strict=True):
@@ -138,8 +142,8 @@ class Samples:
                 continue
             if ids_by_file and sample_id not in ids_of_files:
                 continue
-            place = self.sources.place(file)
-            rows.append(MemoryRow(sample_id, classes.get(label), place, unit, moment(added)))
+            place = self.sources.locate(file)
+            rows.append(MemoryRow(sample_id, classes.get(label), place, unit, to_datetime(added)))
         return sorted(rows)
 
     def select(
@@ -153,103 +157,107 @@ class Samples:
         request: str | None = None,
     ) -> Selection:
         """Implement `Predictor.select`."""
-        requested_ids = np.unique(checked_ids(ids))
-        present_ids, present_labels = self.ids_and_labels()
+        requested_ids = np.unique(check_ids(ids))
+        present_ids, present_labels = self.read_ids_and_labels()
         classes = self.classes
         unknown_ids: list[int] = np.setdiff1d(requested_ids, present_ids).tolist()
-        ids_by_name: list[tuple[str, Iterable[int]]] = [*self.sources.ids_by_name(files).items()]
+        ids_by_name: list[tuple[str, Iterable[int]]] = [
+            *self.sources.find_ids_by_name(files).items()
+        ]
         missing_files = [name for name, file_ids in ids_by_name if not file_ids]
-        ids_by_unit, unit_hint = self._ids_by_unit(as_list("units", units))
-        for label in self.class_numbers(labels):
+        ids_by_unit, unit_hint = self._find_ids_by_unit(require_list("units", units))
+        for label in self.encode_labels(labels):
             class_ids = present_ids[present_labels == label].tolist()
             ids_by_name.append((f"class {classes[label]}", class_ids))
         ids_by_name += [(f"unit {unit}", unit_ids) for unit, unit_ids in ids_by_unit.items()]
         missing = [name for name, name_ids in ids_by_name if not name_ids]
-        hint = f"{unit_hint}{self.sources.hint(missing_files)}".rstrip()
+        hint = f"{unit_hint}{self.sources.suggest_names(missing_files)}".rstrip()
         must_find = not ignore_missing and (unknown_ids or missing)
-        if must_find and (request is None or self._store.receipt(request) is None):
+        if must_find and (request is None or self._store.find_receipt(request) is None):
             if missing:
                 raise UnknownNamesError([*map(str, unknown_ids), *missing], hint)
             raise UnknownIdsError(unknown_ids)
         ids_of_names = [sample_id for _, name_ids in ids_by_name for sample_id in name_ids]
-        selected = np.isin(present_ids, [*requested_ids, *ids_of_names])
+        is_selected = np.isin(present_ids, [*requested_ids, *ids_of_names])
         class_counts: dict[str, int] = {}
-        selected_labels, counts = np.unique(present_labels[selected], return_counts=True)
+        selected_labels, counts = np.unique(present_labels[is_selected], return_counts=True)
         for label, count in zip(selected_labels.tolist(), counts.tolist(), strict=True):
             class_counts[classes.get(label, str(label))] = count
         missing = [*map(str, unknown_ids), *missing]
-        return Selection(np.sort(present_ids[selected]), tuple(missing), class_counts, hint)
+        return Selection(np.sort(present_ids[is_selected]), tuple(missing), class_counts, hint)
 
-    def _ids_by_unit(self, units: Sequence[str]) -> tuple[dict[str, list[int]], str]:
+    def _find_ids_by_unit(self, units: Sequence[str]) -> tuple[dict[str, list[int]], str]:
         """Find the ids of each unit, and a hint with names close to those that no sample has.
 
         A name in another Unicode form, or with blanks around it, means the same unit, unless a unit
         has exactly that name.
         """
-        ids_by_unit = {unit: self._store.ids_from(unit, "unit").tolist() for unit in units}
-        unmatched = [unit for unit, ids in ids_by_unit.items() if not ids]
-        if not unmatched:
+        ids_by_unit = {
+            unit: self._store.find_ids_by_source(unit, "unit").tolist() for unit in units
+        }
+        unmatched_units = [unit for unit, ids in ids_by_unit.items() if not ids]
+        if not unmatched_units:
             return ids_by_unit, ""
-        present_units = {unit for _, unit in self.sources.records()[1] if unit}
-        for unit, spellings in match_units(unmatched, present_units).items():
+        present_units = {unit for _, unit in self.sources.read_records()[1] if unit}
+        for unit, spellings in match_units(unmatched_units, present_units).items():
             for spelling in spellings:
-                ids_by_unit[unit] += self._store.ids_from(spelling, "unit").tolist()
-        missing = [unit for unit in unmatched if not ids_by_unit[unit]]
+                ids_by_unit[unit] += self._store.find_ids_by_source(spelling, "unit").tolist()
+        missing = [unit for unit in unmatched_units if not ids_by_unit[unit]]
         return ids_by_unit, suggest_near_names("unit", missing, present_units)
 
-    def similar(self, ids: ArrayLike | Iterable[int], above: float) -> dict[int, float]:
+    def find_similar(self, ids: ArrayLike | Iterable[int], above: float) -> dict[int, float]:
         """Implement `Predictor.similar`."""
         if not 0 < above <= 1:
             raise ValueError(f"above = {above}: must be a cosine above 0, and at most 1")
         with self._store.reading() as view:
-            rows = np.flatnonzero(view.live & np.isin(view.ids, checked_ids(ids)))
-            if len(rows) > MOST_QUERIES:
+            rows = np.flatnonzero(view.live & np.isin(view.ids, check_ids(ids)))
+            if len(rows) > MAX_QUERIES:
                 raise ValueError(
-                    f"look-alikes of {len(rows):,} samples: at most {MOST_QUERIES:,} at once"
+                    f"look-alikes of {len(rows):,} samples: at most {MAX_QUERIES:,} at once"
                 )
             # The largest cosine of each row with any query.
             cosines = np.zeros(len(view.live), dtype=np.float32)
             if len(rows):
-                queries = _at_unit_length(view.keys[rows])
-                for start in range(0, len(cosines), ROWS):
-                    block = slice(start, start + ROWS)
-                    cosines[block] = (_at_unit_length(view.keys[block]) @ queries.T).max(axis=1)
-            cosines[[*rows, *self._store.twins_of(rows)]] = 0
+                queries = _normalize_keys(view.keys[rows])
+                for start in range(0, len(cosines), BLOCK_ROWS):
+                    block = slice(start, start + BLOCK_ROWS)
+                    cosines[block] = (_normalize_keys(view.keys[block]) @ queries.T).max(axis=1)
+            cosines[[*rows, *self._store.find_copies(rows)]] = 0
             similar_rows = np.flatnonzero(view.live & (cosines >= above))
             order = np.lexsort((view.ids[similar_rows], -cosines[similar_rows]))
             similar_rows = similar_rows[order]
             similar_ids = view.ids[similar_rows].tolist()
             return dict(zip(similar_ids, cosines[similar_rows].tolist(), strict=True))
 
-    def copies_of_ids(self, ids: np.ndarray) -> ExactCopies:
+    def find_copies_by_id(self, ids: np.ndarray) -> ExactCopies:
         """Find other samples that are exact copies of samples with these ids (N,)."""
         with self._store.reading() as view:
-            return self.copies_of_rows(np.flatnonzero(view.live & np.isin(view.ids, ids)))
+            return self.find_copies_by_row(np.flatnonzero(view.live & np.isin(view.ids, ids)))
 
-    def copies_of_rows(self, rows: np.ndarray) -> ExactCopies:
+    def find_copies_by_row(self, rows: np.ndarray) -> ExactCopies:
         """Find other samples that are exact copies of rows (N,) of the present generation."""
         with self._store.reading():
-            twins = self._store.twins_of(rows)
-            return ExactCopies(twins, self._ids_and_units(twins))
+            twins = self._store.find_copies(rows)
+            return ExactCopies(twins, self._read_ids_and_units(twins))
 
-    def _ids_and_units(self, rows: np.ndarray) -> list[dict[str, Any]]:
+    def _read_ids_and_units(self, rows: np.ndarray) -> list[dict[str, Any]]:
         """Id and unit of rows of the present generation, by ascending id."""
         if not len(rows):  # most deletions have no copies, and a query of the ledger takes time
             return []
         with self._store.reading() as view:
             ids = view.ids[rows]
             order = np.argsort(ids)
-            sources = self._store.sources_of(rows[order])
+            sources = self._store.read_sources(rows[order])
         return [
             {"id": sample_id, "unit": unit}
             for sample_id, (_, unit) in zip(ids[order].tolist(), sources, strict=True)
         ]
 
-    def units_of(self, ids: np.ndarray) -> dict[int, str | None]:
+    def read_units(self, ids: np.ndarray) -> dict[int, str | None]:
         """The units of samples in the memory, by id."""
         with self._store.reading() as view:
             rows = np.flatnonzero(view.live & np.isin(view.ids, ids))
-            return {sample["id"]: sample["unit"] for sample in self._ids_and_units(rows)}
+            return {sample["id"]: sample["unit"] for sample in self._read_ids_and_units(rows)}
 
 
 def _is_class_number(number: object, classes: Sequence[object]) -> bool:
@@ -260,17 +268,17 @@ def _is_class_number(number: object, classes: Sequence[object]) -> bool:
     return 0 <= place < len(classes) and classes[place] is not None
 
 
-def _unknown_class(label: object, names: Sequence[str]) -> str:
+def _describe_unknown_class(label: object, names: Sequence[str]) -> str:
     """The message about a label that is not a class."""
     close_names = [repr(name) for name in similar_names([str(label)], names)[str(label)]]
-    near = f"near is {' or '.join(close_names)}; " if close_names else ""
+    suggestion = f"near is {' or '.join(close_names)}; " if close_names else ""
     more = ", …" if len(names) > 20 else ""
     return (
-        f"{label!r} is not the name of a class of this model; {near}its classes are:"
+        f"{label!r} is not the name of a class of this model; {suggestion}its classes are:"
         f" {', '.join(names[:20])}{more}"
     )
 
 
-def _at_unit_length(keys: np.ndarray) -> np.ndarray:
+def _normalize_keys(keys: np.ndarray) -> np.ndarray:
     """Keys (N, d) at length 1. The zeros of a deleted row stay zero."""
     return np.asarray(keys / np.linalg.norm(keys, axis=1, keepdims=True).clip(min=1e-12))

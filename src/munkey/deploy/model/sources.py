@@ -21,8 +21,8 @@ from munkey.deploy.store.rows import Source
 from munkey.deploy.store.store import Store
 
 T = TypeVar("T")
-MOST_PARTS = 64  # of a pattern, with its folders
-LONGEST = 4096  # characters of a name or a pattern, as of a path in Linux
+MAX_PATTERN_PARTS = 64  # of a pattern, with its folders
+MAX_NAME_LENGTH = 4096  # characters of a name or a pattern, as of a path in Linux
 SPECIAL = frozenset("*?[")  # characters that turn a name into a pattern
 
 
@@ -39,7 +39,7 @@ class MemoryRow(NamedTuple):
     added: datetime
 
 
-class Added(NamedTuple):
+class AddedSamples(NamedTuple):
     """Samples that were added. ids: (N,) int64. identical: earlier exact copies, by new id."""
 
     ids: np.ndarray
@@ -68,7 +68,7 @@ class Selection:
     hint: str = ""
 
 
-def as_list(kind: str, names: Iterable[T]) -> list[T]:
+def require_list(kind: str, names: Iterable[T]) -> list[T]:
     """Turn names into a list. Raises ValueError for a single text, which would become letters."""
     if isinstance(names, str | bytes | os.PathLike):
         raise ValueError(
@@ -82,7 +82,7 @@ def normalize_path(path: str) -> str:
     return "/".join(part.strip() for part in unicodedata.normalize("NFC", path).split("/"))
 
 
-def location(file: str | os.PathLike[str]) -> str:
+def locate_file(file: str | os.PathLike[str]) -> str:
     """The place of a file, as a memory stores it: an absolute path without `..`, printable."""
     return escape_undecodable(os.path.abspath(file))  # noqa: PTH100 (Path.resolve would follow links)
 
@@ -95,24 +95,24 @@ class SourceFiles:
 
     def __init__(self, store: Store, root: str | None) -> None:
         self._store = store
-        self._root = Path(location(root)) if root else Path()
+        self._root = Path(locate_file(root)) if root else Path()
 
-    def place(self, file: str | None) -> str | None:
+    def locate(self, file: str | None) -> str | None:
         """Where a file lay when it was read, according to the memory."""
         if file is None:
             return None
         return posixpath.normpath(posixpath.join(self._root, file))
 
-    def records(self) -> tuple[np.ndarray, list[Source]]:
+    def read_records(self) -> tuple[np.ndarray, list[Source]]:
         """The records (N,) of all samples in the memory, with file and unit of each."""
         with self._store.reading() as view:
             rows = np.flatnonzero(view.live)
-            sources = self._store.sources_of(rows)
+            sources = self._store.read_sources(rows)
             records = view.records[rows]
             live = view.live[rows]  # read last: what is deleted meanwhile reads as zero
             return records[live], list(compress(sources, live))
 
-    def ids_by_name(self, files: Iterable[str | Path]) -> dict[str, set[int]]:
+    def find_ids_by_name(self, files: Iterable[str | Path]) -> dict[str, set[int]]:
         """Find the ids that each name means; an empty set for a name without samples.
 
         A name is a file as the memory stores it, or where the file lies; a folder, for all files
@@ -121,34 +121,36 @@ class SourceFiles:
         Unicode form. A data set without a root has the deepest folder that holds all its files.
         Only the memory is asked, not the disk. Raises AmbiguousFileError if a name means two files.
         """
-        names = [str(file) for file in as_list("files", files)]
+        names = [str(file) for file in require_list("files", files)]
         if "" in names:
             raise ValueError("one of the files has an empty name")
         for name in names:
-            if len(name) > LONGEST:
+            if len(name) > MAX_NAME_LENGTH:
                 raise ValueError(
                     f"{name[:80]!r}…: has {len(name):,} characters; a name or a pattern may have at"
-                    f" most {LONGEST:,}"
+                    f" most {MAX_NAME_LENGTH:,}"
                 )
-        ids_by_name = {name: self._resolve(Path(name), self._ids_from) for name in names}
+        ids_by_name = {name: self._resolve(Path(name), self._find_ids) for name in names}
         if all(ids_by_name.values()):
             return ids_by_name
-        records = self.records()
-        folder = self._folder_of_all(records[1])
+        records = self.read_records()
+        folder = self._find_common_folder(records[1])
         spellings: list[Callable[[str], str]] = [str, normalize_path]
         for spell in spellings:
             if all(ids_by_name.values()):
                 break
-            ids_below = FileTree(self, records, spell).ids_below
+            find_ids_below = FileTree(self, records, spell).find_ids_below
             for name in names:
                 if not ids_by_name[name]:
-                    ids_by_name[name] = self._resolve(Path(spell(name)), ids_below)
+                    ids_by_name[name] = self._resolve(Path(spell(name)), find_ids_below)
             for name in names:
                 if not ids_by_name[name]:
-                    ids_by_name[name] = self._resolve_from_above(spell(name), folder, ids_below)
+                    ids_by_name[name] = self._resolve_from_above(
+                        spell(name), folder, find_ids_below
+                    )
         return ids_by_name
 
-    def _folder_of_all(self, sources: Sequence[Source]) -> Path:
+    def _find_common_folder(self, sources: Sequence[Source]) -> Path:
         """The root, or else the deepest folder that holds all files with an absolute path."""
         if self._root.parts:
             return self._root
@@ -156,7 +158,7 @@ class SourceFiles:
         return Path(posixpath.commonpath(folders)) if folders else Path()
 
     def _resolve_from_above(
-        self, name: str, folder: Path, ids_from: Callable[[str], set[int]]
+        self, name: str, folder: Path, find_ids_by_source: Callable[[str], set[int]]
     ) -> set[int]:
         """Find `data/pets/1.png` if the folder is `/home/me/data/pets`, wherever the command runs.
 
@@ -170,39 +172,43 @@ class SourceFiles:
             place = posixpath.normpath(posixpath.join(parent, escape_undecodable(name)))
             if not Path(place).is_relative_to(folder):
                 continue
-            ids = ids_from(place)
+            ids = find_ids_by_source(place)
             if ids:
                 ids_by_place[place] = ids
         if len(ids_by_place) > 1:
             raise AmbiguousFileError(ids_by_place)
         return set().union(*ids_by_place.values())
 
-    def hint(self, missing: Sequence[str]) -> str:
+    def suggest_names(self, missing: Sequence[str]) -> str:
         """Names of files close to the missing ones, and how to name a file; empty without any."""
         if not missing:
             return ""
-        files = {file for file, _ in self.records()[1] if file}
-        names = files | {str(self.place(file)) for file in files}
-        near = suggest_near_names("file", missing, names)
+        files = {file for file, _ in self.read_records()[1] if file}
+        names = files | {str(self.locate(file)) for file in files}
+        suggestion = suggest_near_names("file", missing, names)
         root = f" from {self._root} on," if self._root.parts else ""
         return (
-            f"{near}Source files are named{root} as `list` shows them, by their absolute path, or by"
+            f"{suggestion}Source files are named{root} as `list` shows them, by their absolute path, or by"
             " a path from here."
         )
 
-    def _ids_from(self, place: str) -> set[int]:
+    def _find_ids(self, place: str) -> set[int]:
         """The ids of the samples that came from the file at this place."""
         names = {place}
         if Path(place).is_relative_to(self._root):
             names.add(Path(place).relative_to(self._root).as_posix())
-        return {sample_id for name in names for sample_id in self._store.ids_from(name).tolist()}
+        return {
+            sample_id
+            for name in names
+            for sample_id in self._store.find_ids_by_source(name).tolist()
+        }
 
-    def _resolve(self, file: Path, ids_from: Callable[[str], set[int]]) -> set[int]:
+    def _resolve(self, file: Path, find_ids_by_source: Callable[[str], set[int]]) -> set[int]:
         """Find the ids of a file by its name in the memory, or by where it lies now."""
         name = str(self._root / escape_undecodable(file.as_posix()))
-        place = location(file)
-        ids_by_name = ids_from(name) if file.parts else set()  # `.` is a place
-        ids_by_place = ids_from(place)
+        place = locate_file(file)
+        ids_by_name = find_ids_by_source(name) if file.parts else set()  # `.` is a place
+        ids_by_place = find_ids_by_source(place)
         if ids_by_place and not ids_by_name <= ids_by_place:
             raise AmbiguousFileError({name: ids_by_name, place: ids_by_place})
         return ids_by_name | ids_by_place
@@ -222,44 +228,45 @@ class FileTree:
     ) -> None:
         self._spell = spell
         # Names and ids of the files directly in a folder. Folders are as the memory writes them.
-        self._files_in: dict[str, list[tuple[str, int]]] = defaultdict(list)
+        self._files_by_folder: dict[str, list[tuple[str, int]]] = defaultdict(list)
         for sample_id, (file, _) in zip(records[0]["id"].tolist(), records[1], strict=True):
             folder, slash, name = (file or "").rpartition("/")
-            self._files_in[folder + slash].append((spell(name), sample_id))
+            self._files_by_folder[folder + slash].append((spell(name), sample_id))
         self._places = {
-            folder: PurePosixPath(spell(str(files.place(folder)))) for folder in self._files_in
+            folder: PurePosixPath(spell(str(files.locate(folder))))
+            for folder in self._files_by_folder
         }
-        self._folders_below: dict[str, list[str]] = defaultdict(list)  # by place
-        self._ids_at: dict[str, set[int]] = defaultdict(set)  # by the place of a file
+        self._subfolders: dict[str, list[str]] = defaultdict(list)  # by place
+        self._ids_by_place: dict[str, set[int]] = defaultdict(set)  # by the place of a file
         for folder, place in self._places.items():
             for parent in (place, *place.parents):
-                self._folders_below[str(parent)].append(folder)
-            for name, sample_id in self._files_in[folder]:
+                self._subfolders[str(parent)].append(folder)
+            for name, sample_id in self._files_by_folder[folder]:
                 if name:
-                    self._ids_at[str(place / name)].add(sample_id)
+                    self._ids_by_place[str(place / name)].add(sample_id)
 
-    def ids_below(self, place: str) -> set[int]:
+    def find_ids_below(self, place: str) -> set[int]:
         """The ids of the file at a place, of all files below a folder, or of a pattern."""
         place = self._spell(place)
-        if place in self._ids_at:
-            return self._ids_at[place]
-        if place in self._folders_below or not set(place) & SPECIAL:
+        if place in self._ids_by_place:
+            return self._ids_by_place[place]
+        if place in self._subfolders or not set(place) & SPECIAL:
             return {
                 sample_id
-                for folder in self._folders_below.get(place, ())
-                for name, sample_id in self._files_in[folder]
+                for folder in self._subfolders.get(place, ())
+                for name, sample_id in self._files_by_folder[folder]
                 if name
             }
         parts = PurePosixPath(place).parts
-        if len(parts) > MOST_PARTS:
+        if len(parts) > MAX_PATTERN_PARTS:
             raise ValueError(
-                f"{place[:80]!r}…: a pattern may have at most {MOST_PARTS} parts between slashes"
+                f"{place[:80]!r}…: a pattern may have at most {MAX_PATTERN_PARTS} parts between slashes"
             )
         if parts[-1] == "**":
             parts = (*parts, "*")
         *folder_parts, file_pattern = parts
         ids = set()
-        for folder, files in self._files_in.items():
+        for folder, files in self._files_by_folder.items():
             if not _matches_folder(folder_parts, self._places[folder].parts):
                 continue
             for name, sample_id in files:

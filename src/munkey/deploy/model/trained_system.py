@@ -20,7 +20,7 @@ from munkey.core.ids import rows_of
 from munkey.data.prepared import Dataset, load
 from munkey.data.registry import DATASETS
 from munkey.deploy.errors import ExportError
-from munkey.deploy.model.manifest import EXPORTED, EstimatorReference
+from munkey.deploy.model.manifest import EXPORTED_FAMILIES, EstimatorReference
 from munkey.encoders import keys
 from munkey.encoders.parts import cache_name
 from munkey.models import system as systems
@@ -35,13 +35,15 @@ from munkey.settings import (
 
 Sections = Mapping[str, Mapping[str, Any]]  # of params.yaml, by name
 
-ONLY = "only systems with a memory can be exported, those of MUNKEY, KNN, LDA, NCM, RanPAC and KRR"
+EXPORTABLE = (
+    "only systems with a memory can be exported, those of MUNKEY, KNN, LDA, NCM, RanPAC and KRR"
+)
 SYSTEM = "system.safetensors"
 SETTINGS = "settings.json"
 SECTIONS = ("source", "data", "keys", "model", "train", "munkey", "inference")
 
 
-def find(result: str | Path) -> Path:
+def find_system(result: str | Path) -> Path:
     """Find the system file of a result.
 
     result: the file, its folder, or words: NAME/DATASET/seedS for the original that was trained on
@@ -84,7 +86,7 @@ class Place:
     system: str
 
     @classmethod
-    def of(cls, file: Path) -> "Place":
+    def from_file(cls, file: Path) -> "Place":
         parts = file.absolute().parts
         if "models" not in parts[:-5] or not parts[-4].startswith("seed"):
             raise ExportError(
@@ -116,7 +118,7 @@ class TrainedSystem:
     estimator: EstimatorReference | None = None
 
     def __init__(self, file: Path, sections: Sections | None = None) -> None:
-        self.place = Place.of(file)
+        self.place = Place.from_file(file)
         self.record: Mapping[str, Any] = read_json(file.with_name("record.json"))
         try:
             self.system: System = systems.load(file)
@@ -124,10 +126,12 @@ class TrainedSystem:
             raise ExportError(
                 f"{file}: diverged, so there is no model to export: {error}"
             ) from None
-        if self.system.memory is None or self.system.family not in EXPORTED:
-            raise ExportError(f"{file}: {ONLY}; of this seed there are: {self._exportable()}")
+        if self.system.memory is None or self.system.family not in EXPORTED_FAMILIES:
+            raise ExportError(
+                f"{file}: {EXPORTABLE}; of this seed there are: {self._list_exportable()}"
+            )
         # What it was trained with goes before what params.yaml says by now.
-        self._read_sections({**(sections or self._run_settings()), **self.record["settings"]})
+        self._read_sections({**(sections or self._read_run_settings()), **self.record["settings"]})
 
     def _read_sections(self, sections: Sections) -> None:
         self.data = DataSettings.model_validate(sections["data"])
@@ -136,14 +140,14 @@ class TrainedSystem:
         self.keys = KeySettings.model_validate(sections["keys"])
         self.source = SourceSettings.model_validate(sections["source"])
 
-    def _exportable(self) -> str:
+    def _list_exportable(self) -> str:
         """The MUNKEY systems of the same seed, in words."""
         records = sorted(self.place.file.parents[2].glob("*/*/record.json"))
         folders = [file.parent for file in records if "munkey" in read_json(file)["settings"]]
         names = [f"{folder.parent.name}/{folder.name}" for folder in folders]
         return ", ".join(names) or "none"
 
-    def _run_settings(self) -> Sections:
+    def _read_run_settings(self) -> Sections:
         """The sections of this case in the run's settings.json."""
         file = self.place.root / SETTINGS
         if not file.exists():
@@ -190,8 +194,8 @@ class TrainedSystem:
                 f"{file}: is missing, so there is no telling which encoder the memory's keys come"
                 " from"
             )
-        extracted = keys.read(file)
-        expected_keys = extracted.keys[rows_of(extracted.ids, memory.ids.numpy())]
+        extracted_keys = keys.read(file)
+        expected_keys = extracted_keys.keys[rows_of(extracted_keys.ids, memory.ids.numpy())]
         family = FAMILIES[self.system.family]
         if isinstance(family, FittedFamily):
             expected_keys = family.stored(expected_keys)
@@ -215,12 +219,12 @@ class TrainedSystem:
         return metrics
 
 
-class OwnSystem(TrainedSystem):
+class EstimatorSystem(TrainedSystem):
     """A system that an estimator trained, not a run. files: the source file of samples, by id."""
 
     def __init__(
         self,
-        trained: System,
+        system: System,
         data: Dataset,
         files: dict[int, str],
         sections: Sections,
@@ -233,7 +237,7 @@ class OwnSystem(TrainedSystem):
             case="your pictures",
             seed=cast(int, estimator.params["seed"]),
             subset="full",
-            system=trained.family,
+            system=system.family,
         )
         origin = {
             "commit": "MunkeyClassifier",
@@ -241,7 +245,7 @@ class OwnSystem(TrainedSystem):
             "versions": {"munkey": version("munkey")},
         }
         self.record = {"provenance": origin}
-        self.system = trained
+        self.system = system
         self.estimator = estimator
         self._read_sections(sections)
         vars(self).update(dataset=data, names=files, metrics={})

@@ -56,17 +56,17 @@ class Receipt:
     emptied: tuple[str, ...] | None = None
 
 
-def first_head(store: bytes) -> bytes:
+def compute_first_head(store: bytes) -> bytes:
     """The head of a chain without deletions: SHA-256(name of the store)."""
     return hashlib.sha256(store).digest()
 
 
-def next_head(head: bytes, sequence: int, at: int, log_entry: bytes, mark: bytes) -> bytes:
+def compute_next_head(head: bytes, sequence: int, at: int, log_entry: bytes, mark: bytes) -> bytes:
     """SHA-256(head || sequence || at || entry || mark), the numbers as 8 bytes, little-endian."""
     return hashlib.sha256(head + to_bytes(sequence, at) + log_entry + mark).digest()
 
 
-def next_mark(
+def compute_next_mark(
     mark: bytes, first: int, last: int, at: int, request: str | None, blocked: Iterable[bytes]
 ) -> bytes:
     """SHA-256(mark before || first || last || at || SHA-256(blocked, ascending) || request).
@@ -84,6 +84,6 @@ def to_bytes(*numbers: int) -> bytes:
     return b"".join(number.to_bytes(8, "little", signed=True) for number in numbers)
 
 
-def moment(at: int) -> datetime:
+def to_datetime(at: int) -> datetime:
     """A time in the log, microseconds since 1970, in UTC."""
     return datetime.fromtimestamp(at / 1e6, UTC)

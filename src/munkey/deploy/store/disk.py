@@ -1,4 +1,4 @@
-"""All that the store writes beside SQLite. Tests replace these functions to lose unsynced data."""
+"""Everything that the store writes, except SQLite. Tests replace these functions to lose data."""
 
 import fcntl
 import os
@@ -16,21 +16,22 @@ PATIENCE_S = 60.0  # seconds that readers and a compaction wait for one another
 _LOCKS: set[int] = set()
 
 
-def _forget_locks() -> None:
+def _close_inherited_locks() -> None:
     for descriptor in _LOCKS:
         os.close(descriptor)
     _LOCKS.clear()
 
 
-os.register_at_fork(after_in_child=_forget_locks)
+os.register_at_fork(after_in_child=_close_inherited_locks)
 
 
 def open_file(path: Path, flags: int) -> int:
     """Open a file that is not a link. Raises OSError for a link. A pipe reads as an empty file."""
+    # A link could make the memory overwrite a file elsewhere. Without O_NONBLOCK, a pipe blocks.
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
 
 
-def require_plain(path: Path) -> None:
+def require_plain_file(path: Path) -> None:
     """Raise UnreadableMemoryError for a link, a pipe or a folder in the place of a file.
 
     The file may be missing.
@@ -41,14 +42,14 @@ def require_plain(path: Path) -> None:
 
 def write(descriptor: int, data: bytes | memoryview, offset: int) -> None:
     """Write all of the data at an offset. It is on the disk only after `sync`."""
-    rest = memoryview(data).cast("B")
-    while rest:
-        written = os.pwrite(descriptor, rest, offset)
-        rest = rest[written:]
+    remaining = memoryview(data).cast("B")
+    while remaining:
+        written = os.pwrite(descriptor, remaining, offset)
+        remaining = remaining[written:]
         offset += written
 
 
-def cut(descriptor: int, size: int) -> None:
+def truncate(descriptor: int, size: int) -> None:
     os.ftruncate(descriptor, size)
 
 
@@ -75,26 +76,27 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def require_new(folder: Path) -> None:
+def require_empty_folder(folder: Path) -> None:
     """Raise FileExistsError unless a folder is empty or missing."""
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise FileExistsError(f"{folder}: is not empty; name a folder that is not there yet")
 
 
 @contextmanager
-def new_folder(folder: Path) -> Iterator[Path]:
+def create_folder(folder: Path) -> Iterator[Path]:
     """Yield a hidden folder that is renamed to `folder` if the block succeeds: all or nothing.
 
     The block syncs the files that it writes; this function syncs the names in the folder. Raises
     FileExistsError if `folder` holds anything. If the process is killed, the hidden folder stays.
     """
-    require_new(folder)
+    require_empty_folder(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}")
     temporary.mkdir()
     mode = temporary.stat().st_mode  # of the user's umask, whatever is copied into the folder
     try:
         yield temporary
+        # Synced before the rename, so that a power failure never leaves a folder without its files.
         sync_folder(temporary)
         temporary.chmod(mode)
         temporary.rename(folder)
@@ -106,12 +108,12 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 def _flock(descriptor: int, kind: int, wait: float) -> None:
     """Lock an open folder. Raises BlockingIOError if that takes more than `wait` seconds."""
-    until = time.monotonic() + wait
+    deadline = time.monotonic() + wait
     while True:
         try:
             return fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() >= until:
+            if time.monotonic() >= deadline:
                 raise
             time.sleep(0.005)
 
@@ -132,7 +134,7 @@ def lock(folder: Path, wait: float = 0.0) -> int:
     except BlockingIOError:
         os.close(descriptor)
         raise LockedMemoryError(
-            f"{folder}: already open for writing elsewhere (process {_holder(folder / 'lock')});"
+            f"{folder}: already open for writing elsewhere (process {_read_holder(folder / 'lock')});"
             " a memory has one writer at a time"
         ) from None
     except BaseException:
@@ -142,7 +144,7 @@ def lock(folder: Path, wait: float = 0.0) -> int:
     return descriptor
 
 
-def lock_generation(folder: Path, *, alone: bool = False) -> int:
+def lock_generation(folder: Path, *, exclusive: bool = False) -> int:
     """Lock a generation: many readers share it, or one compaction has it alone.
 
     Raises LockedMemoryError after waiting for `PATIENCE_S`, and OSError if it is not a folder.
@@ -150,12 +152,12 @@ def lock_generation(folder: Path, *, alone: bool = False) -> int:
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(folder, flags)
     try:
-        _flock(descriptor, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, PATIENCE_S)
+        _flock(descriptor, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH, PATIENCE_S)
     except BlockingIOError:
         os.close(descriptor)
-        who = "a reader is" if alone else "a compaction is"
-        waited = f"{who} at work there for more than {PATIENCE_S:g} s"
-        raise LockedMemoryError(f"{folder}: {waited}; nothing was changed, try again") from None
+        holder = "a reader is" if exclusive else "a compaction is"
+        reason = f"{holder} at work there for more than {PATIENCE_S:g} s"
+        raise LockedMemoryError(f"{folder}: {reason}; nothing was changed, try again") from None
     except BaseException:
         os.close(descriptor)
         raise
@@ -163,7 +165,7 @@ def lock_generation(folder: Path, *, alone: bool = False) -> int:
     return descriptor
 
 
-def _holder(path: Path) -> str:
+def _read_holder(path: Path) -> str:
     try:
         return path.read_bytes()[:20].decode("ascii", "replace").strip() or "unknown"
     except OSError:

@@ -4,10 +4,10 @@ import sqlite3
 from pathlib import Path
 
 from munkey.core.console import pluralize
-from munkey.deploy.errors import UnreadableModelError, first_ten
+from munkey.deploy.errors import UnreadableModelError, format_first_ten
 
-BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-OUTSIDE = {
+BUSY_CODES = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+ACCESS_CODES = {
     sqlite3.SQLITE_CANTOPEN,
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_IOERR,
@@ -37,15 +37,17 @@ class UnknownIdsError(KeyError):
 
     def __str__(self) -> str:
         count = pluralize(len(self.ids), "id")
-        return f"{count} not in the memory, so nothing was deleted: {first_ten(self.ids)}"
+        return f"{count} not in the memory, so nothing was deleted: {format_first_ten(self.ids)}"
 
 
-def failure(path: Path, error: sqlite3.DatabaseError | UnicodeDecodeError) -> Exception:
+def translate_sqlite_error(
+    path: Path, error: sqlite3.DatabaseError | UnicodeDecodeError
+) -> Exception:
     """Translate an error of SQLite: its file is busy, out of reach, or damaged."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-    if code in BUSY:
+    if code in BUSY_CODES:
         return LockedMemoryError(f"{path}: kept busy by another process; try again")
-    if code in OUTSIDE:
+    if code in ACCESS_CODES:
         return OSError(
             f"{path}: {error}; even a reader needs a folder that it may write to and a disk that"
             " has space"

@@ -16,18 +16,18 @@ from munkey.deploy.errors import OTHER_VERSION
 from munkey.deploy.store.chain import (
     ChainLink,
     Receipt,
-    first_head,
-    moment,
-    next_head,
-    next_mark,
+    compute_first_head,
+    compute_next_head,
+    compute_next_mark,
     to_bytes,
+    to_datetime,
 )
-from munkey.deploy.store.errors import UnreadableMemoryError, failure
-from munkey.deploy.store.rows import NOWHERE, Source, entry
+from munkey.deploy.store.errors import UnreadableMemoryError, translate_sqlite_error
+from munkey.deploy.store.rows import NO_SOURCE, Source, compute_log_entry
 
 MEMORY_FORMAT = 4  # the format of the whole folder
-WIDEST = 1 << 20  # numbers in a key or token
-APPLICATION = 0x6D756E6B  # "munk": no other SQLite file passes for a memory
+MAX_WIDTH = 1 << 20  # numbers in a key or token
+APPLICATION_ID = 0x6D756E6B  # "munk": no other SQLite file passes for a memory
 SCHEMA = """
 CREATE TABLE state (store BLOB, key_width INTEGER, token_width INTEGER, generation INTEGER, rows INTEGER,
                     erased INTEGER, secret BLOB, seal BLOB);
@@ -44,7 +44,7 @@ LAST_HEAD = "IFNULL((SELECT head FROM log ORDER BY sequence DESC LIMIT 1), x'')"
 LAST_MARK = "IFNULL((SELECT mark FROM deletions ORDER BY number DESC LIMIT 1), x'')"
 # How many rows are dead. Their sequence numbers have no gap (`count_unchained`), and SQLite finds
 # both ends without a scan.
-DEAD = "IFNULL((SELECT max(sequence) FROM dead) - (SELECT min(sequence) FROM dead) + 1, 0)"
+DEAD_COUNT = "IFNULL((SELECT max(sequence) FROM dead) - (SELECT min(sequence) FROM dead) + 1, 0)"
 INSERT_SOURCE = "INSERT INTO sources VALUES (?, ?, ?)"
 
 
@@ -70,11 +70,11 @@ class LedgerState(NamedTuple):
         return (
             min(*widths, self.generation) > 0
             and min(self.rows, self.erased) >= 0
-            and max(widths) <= WIDEST
+            and max(widths) <= MAX_WIDTH
             and (len(self.store), len(self.secret)) == (16, 32)
         )
 
-    def seal(self, head: bytes, mark: bytes) -> bytes:
+    def compute_seal(self, head: bytes, mark: bytes) -> bytes:
         """SHA-256(head of the chain || last mark || state). It reveals a change to any of them."""
         numbers = to_bytes(
             self.key_width, self.token_width, self.generation, self.rows, self.erased
@@ -111,10 +111,10 @@ class Ledger:
                 uri, uri=True, isolation_level=None, check_same_thread=False
             )
         except sqlite3.DatabaseError as error:
-            raise failure(path, error) from error
+            raise translate_sqlite_error(path, error) from error
         try:
-            self._check()
-            self._wal = self._wal_file()
+            self._check_file()
+            self._wal = self._get_wal_inode()
         except BaseException:
             self.close()
             raise
@@ -124,64 +124,64 @@ class Ledger:
         """Create a ledger. sources: by row number."""
         connection = sqlite3.connect(path, isolation_level=None)
         connection.execute("PRAGMA journal_mode=WAL")
-        header = f"PRAGMA application_id={APPLICATION};PRAGMA user_version={MEMORY_FORMAT}"
+        header = f"PRAGMA application_id={APPLICATION_ID};PRAGMA user_version={MEMORY_FORMAT}"
         connection.executescript(f"{header};BEGIN;{SCHEMA}")
-        seal = state.seal(first_head(state.store), b"")
+        seal = state.compute_seal(compute_first_head(state.store), b"")
         connection.execute("INSERT INTO state VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*state, seal))
         connection.executemany(INSERT_SOURCE, ((row, *source) for row, source in sources.items()))
         connection.execute("COMMIT")
         connection.close()
 
-    def _check(self) -> None:
-        if self._number("PRAGMA application_id") != APPLICATION:
+    def _check_file(self) -> None:
+        if self._query_number("PRAGMA application_id") != APPLICATION_ID:
             raise UnreadableMemoryError(self.path, "not the ledger of a memory")
-        version = self._number("PRAGMA user_version")
+        version = self._query_number("PRAGMA user_version")
         if version != MEMORY_FORMAT:
             why = f"of format {version}, while this munkey reads format {MEMORY_FORMAT}"
             raise UnreadableMemoryError(self.path, why, OTHER_VERSION)
         for setting in ("synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY"):
-            self._ask(f"PRAGMA {setting}")
+            self._query(f"PRAGMA {setting}")
         # Nothing else may be in it: a trigger could undo deletions.
-        statements = {sql for (sql,) in self._ask("SELECT sql FROM sqlite_master")}
+        statements = {sql for (sql,) in self._query("SELECT sql FROM sqlite_master")}
         if statements != set(SCHEMA.strip(";\n").split(";\n")):
             raise UnreadableMemoryError(self.path, "damaged: its tables are not those of a memory")
-        self.state()
+        self.read_state()
 
-    def _wal_file(self) -> int:
-        """The inode of the write-ahead log; 0 without one."""
+    def _get_wal_inode(self) -> int:
+        """Return the inode of the write-ahead log; 0 without one."""
         try:
             return Path(f"{self.path}-wal").stat().st_ino
         except FileNotFoundError:
             return 0
 
-    def in_place(self) -> bool:
+    def is_wal_current(self) -> bool:
         """Whether the open write-ahead log is still the one beside the file."""
-        return self._wal_file() == self._wal
+        return self._get_wal_inode() == self._wal
 
-    def _require_log(self) -> None:
-        if not self.in_place():
+    def _require_wal(self) -> None:
+        if not self.is_wal_current():
             raise OSError(f"{self.path}-wal: was removed while the memory was open; open it again")
 
-    def _ask(self, question: str, *values: int | str | bytes) -> list[tuple[Any, ...]]:
-        """Run a statement and return its rows. Raises what `failure` returns."""
+    def _query(self, statement: str, *values: int | str | bytes) -> list[tuple[Any, ...]]:
+        """Run a statement and return its rows. Raises what `translate_sqlite_error` returns."""
         try:
-            return self._connection.execute(question, values).fetchall()
+            return self._connection.execute(statement, values).fetchall()
         # UnicodeDecodeError: SQLite's message quotes damaged text.
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-            raise failure(self.path, error) from error
+            raise translate_sqlite_error(self.path, error) from error
 
-    def _number(self, question: str) -> int:
-        return int(self._ask(question)[0][0])
+    def _query_number(self, statement: str) -> int:
+        return int(self._query(statement)[0][0])
 
-    def _records(
-        self, columns: str, types: tuple[Any, ...], rest: str, *values: int | str
+    def _query_records(
+        self, columns: str, types: tuple[Any, ...], clause: str, *values: int | str
     ) -> list[tuple[Any, ...]]:
-        """`SELECT columns FROM rest`. Raises UnreadableMemoryError for a value of another type."""
-        records = self._ask(f"SELECT {columns} FROM {rest}", *values)
+        """`SELECT columns FROM clause`. Raises UnreadableMemoryError for a value of another type."""
+        records = self._query(f"SELECT {columns} FROM {clause}", *values)
         for place, expected_type in enumerate(types):
             value_types = {type(record[place]) for record in records}
             if not all(issubclass(value_type, expected_type) for value_type in value_types):
-                table = rest.partition(" ")[0]
+                table = clause.partition(" ")[0]
                 raise UnreadableMemoryError(
                     self.path, f"damaged: its table {table} holds what it must not"
                 )
@@ -200,71 +200,73 @@ class Ledger:
             if isinstance(error, sqlite3.DatabaseError):
                 raise OSError(f"{self.path}: cannot be written ({error})") from error
             raise
-        self._require_log()  # without the log's name, nobody would find what was committed
+        self._require_wal()  # without the log's name, nobody would find what was committed
 
-    def state(self) -> LedgerState:
-        """The state.
+    def read_state(self) -> LedgerState:
+        """Read the state.
 
         Raises UnreadableMemoryError if the state, or the end of the chain, was changed.
         """
         return self._read_sealed_state()[0]
 
-    def position(self) -> Position:
-        """Which rows there are, as one value. Raises as `state`."""
+    def read_position(self) -> Position:
+        """Read which rows there are, as one value. Raises as `read_state`."""
         state, head, dead = self._read_sealed_state()
         return Position(state.generation, state.rows, state.rows - dead, head)
 
     def _read_sealed_state(self) -> tuple[LedgerState, bytes, int]:
-        """The state, the head of the chain, and how many rows are dead, all of the same moment."""
-        columns = f"{', '.join(LedgerState._fields)}, seal, {LAST_HEAD}, {LAST_MARK}, {DEAD}"
-        records = self._records(columns, (bytes, *[int] * 5, *[bytes] * 4, int), "state")
+        """Read state, head of the chain and number of dead rows, all at the same moment."""
+        columns = f"{', '.join(LedgerState._fields)}, seal, {LAST_HEAD}, {LAST_MARK}, {DEAD_COUNT}"
+        records = self._query_records(columns, (bytes, *[int] * 5, *[bytes] * 4, int), "state")
         if len(records) != 1 or not LedgerState(*records[0][:-4]).is_plausible():
             raise UnreadableMemoryError(self.path, "damaged: its state makes no sense")
         state = LedgerState(*records[0][:-4])
         seal, last_head, mark, dead = records[0][-4:]
-        head = last_head or first_head(state.store)
-        if seal != state.seal(head, mark):
+        head = last_head or compute_first_head(state.store)
+        if seal != state.compute_seal(head, mark):
             why = "damaged: its state, or the last link of its chain of deletions, was changed after it was written"
             raise UnreadableMemoryError(self.path, why)
         return state, head, dead
 
     def _write_state(self, state: LedgerState) -> None:
         """Write the state, sealed: the last statement of a transaction."""
-        [(head, mark)] = self._ask(f"SELECT {LAST_HEAD}, {LAST_MARK}")
-        seal = state.seal(head or first_head(state.store), mark)
+        [(head, mark)] = self._query(f"SELECT {LAST_HEAD}, {LAST_MARK}")
+        seal = state.compute_seal(head or compute_first_head(state.store), mark)
         self._connection.execute(
             "UPDATE state SET generation = ?, rows = ?, erased = ?, seal = ?",
             (state.generation, state.rows, state.erased, seal),
         )
 
-    def changes(self) -> int:
-        """A number that differs once another connection has changed something.
+    def read_data_version(self) -> int:
+        """Return a number that differs once another connection has changed something.
 
         Raises OSError if the write-ahead log was removed: others then write to a new one, which
         this connection does not see.
         """
-        self._require_log()
-        return self._number("PRAGMA data_version")
+        self._require_wal()
+        return self._query_number("PRAGMA data_version")
 
-    def dead(self, after: int = 0, until: int = 1 << 62) -> np.ndarray:
+    def list_dead_rows(self, after: int = 0, until: int = 1 << 62) -> np.ndarray:
         """Dead rows (D,) int64 in order of deletion, of sequence numbers in (after, until]."""
-        rest = "dead WHERE sequence > ? AND sequence <= ? ORDER BY sequence"
-        records = self._records("row", (int,), rest, after, until)
+        clause = "dead WHERE sequence > ? AND sequence <= ? ORDER BY sequence"
+        records = self._query_records("row", (int,), clause, after, until)
         return np.array([row for (row,) in records], dtype=np.int64)
 
-    def _links(self, rest: str) -> list[ChainLink]:
+    def _query_links(self, clause: str) -> list[ChainLink]:
         columns = ", ".join(ChainLink._fields[:-1])
-        records = self._records(columns, (int, int, bytes, bytes), f"log {rest}")
+        records = self._query_records(columns, (int, int, bytes, bytes), f"log {clause}")
         return [ChainLink(*record) for record in records]
 
-    def links(self) -> list[ChainLink]:
-        """The links of the chain, in order."""
+    def list_links(self) -> list[ChainLink]:
+        """List the links of the chain, in order."""
         # Read before the marks: a deletion may come in between.
-        links = self._links("ORDER BY sequence")
-        marks = dict(self._records("first, mark", (int, bytes), "deletions WHERE first <= last"))
+        links = self._query_links("ORDER BY sequence")
+        marks = dict(
+            self._query_records("first, mark", (int, bytes), "deletions WHERE first <= last")
+        )
         return [link._replace(mark=marks.get(link.sequence, b"")) for link in links]
 
-    def log(self, request: str | None = None) -> list[Receipt]:
+    def list_receipts(self, request: str | None = None) -> list[Receipt]:
         """List deletions in order: all, or the one with this request number."""
         columns = "first, last, b.head, a.head, deletions.at, request"
         types = (int, int, bytes | None, bytes | None, int, str | None)
@@ -272,71 +274,73 @@ class Ledger:
             "LEFT JOIN log AS b ON b.sequence = first - 1 LEFT JOIN log AS a ON a.sequence = last"
         )
         if request is None:
-            records = self._records(columns, types, f"deletions {heads} ORDER BY number")
+            records = self._query_records(columns, types, f"deletions {heads} ORDER BY number")
         else:
-            rest = f"deletions {heads} WHERE request = ? ORDER BY number"
-            records = self._records(columns, types, rest, request)
-        store = self.state().store
+            clause = f"deletions {heads} WHERE request = ? ORDER BY number"
+            records = self._query_records(columns, types, clause, request)
+        store = self.read_state().store
         receipts = []
         for first, last, before, after, at, number in records:
             receipts.append(
                 Receipt(
                     store=store.hex(),
                     sequences=range(first, last + 1),
-                    before=(before or first_head(store)).hex(),
-                    after=(after or first_head(store)).hex(),
-                    when=moment(at),
+                    before=(before or compute_first_head(store)).hex(),
+                    after=(after or compute_first_head(store)).hex(),
+                    when=to_datetime(at),
                     request=number,
                 )
             )
         return receipts
 
-    def hashes(self, contents: np.ndarray) -> list[bytes]:
+    def hash_contents(self, contents: np.ndarray) -> list[bytes]:
         """HMAC-SHA-256 of each content (N, 16) under the secret of this memory."""
-        secret = self.state().secret
+        secret = self.read_state().secret
         return [hmac.digest(secret, content.tobytes(), "sha256") for content in contents]
 
     def are_blocked(self, contents: np.ndarray) -> np.ndarray:
         """Which of the contents (N, 16) are blocked: (N,) bool."""
-        if not self._number("SELECT EXISTS (SELECT * FROM blocked)"):
+        if not self._query_number("SELECT EXISTS (SELECT * FROM blocked)"):
             return np.zeros(len(contents), dtype=bool)
-        question = "SELECT 1 FROM blocked WHERE hash = ?"
-        are_blocked = [bool(self._ask(question, digest)) for digest in self.hashes(contents)]
+        statement = "SELECT 1 FROM blocked WHERE hash = ?"
+        are_blocked = [
+            bool(self._query(statement, digest)) for digest in self.hash_contents(contents)
+        ]
         return np.array(are_blocked, dtype=bool)
 
-    def blocked_count(self) -> int:
-        return self._number("SELECT COUNT(*) FROM blocked")
+    def count_blocked(self) -> int:
+        return self._query_number("SELECT COUNT(*) FROM blocked")
 
-    def last(self) -> ChainLink:
-        """The last link of the chain. Before any deletion: number 0 with the first head."""
-        links = self._links("ORDER BY sequence DESC LIMIT 1")
+    def get_last_link(self) -> ChainLink:
+        """Return the last link of the chain. Before any deletion: number 0 with the first head."""
+        links = self._query_links("ORDER BY sequence DESC LIMIT 1")
         if not links:
-            return ChainLink(0, 0, b"", first_head(self.state().store))
+            return ChainLink(0, 0, b"", compute_first_head(self.read_state().store))
         return links[0]
 
-    def sources_of(self, rows: np.ndarray) -> list[Source]:
-        """The source of each row (N,)."""
+    def read_sources(self, rows: np.ndarray) -> list[Source]:
+        """Read the source of each row (N,)."""
         row_numbers = rows.tolist()
-        records = self._records(
+        records = self._query_records(
             "row, file, unit",
             (int, str | None, str | None),
             "sources WHERE row IN (SELECT value FROM json_each(?))",
             json.dumps(row_numbers),
         )
         sources = {row: (file, unit) for row, file, unit in records}
-        return [sources.get(row, NOWHERE) for row in row_numbers]
+        return [sources.get(row, NO_SOURCE) for row in row_numbers]
 
-    def rows_from(self, column: Literal["file", "unit"], name: str) -> list[int]:
-        """The rows that came from a file or belong to a unit, ascending."""
-        rest = f"sources WHERE {column} = ? ORDER BY row"
-        return [row for (row,) in self._records("row", (int,), rest, name)]
+    def find_rows(self, column: Literal["file", "unit"], name: str) -> list[int]:
+        """Find the rows that came from a file or belong to a unit, ascending."""
+        clause = f"sources WHERE {column} = ? ORDER BY row"
+        return [row for (row,) in self._query_records("row", (int,), clause, name)]
 
     def count_stray_sources(self) -> int:
         """Count sources that belong to no live row: 0, unless the ledger was tampered with."""
         live = (
             "row BETWEEN 0 AND (SELECT rows FROM state) - 1 AND row NOT IN (SELECT row FROM dead)"
         )
-        return self._number(f"SELECT count(*) FROM sources WHERE NOT ({live})")
+        return self._query_number(f"SELECT count(*) FROM sources WHERE NOT ({live})")
 
     def count_unchained(self) -> int:
         """Count dead rows other than those of the last links: 0, unless it was tampered with.
@@ -345,28 +349,28 @@ class Ledger:
         """
         links = "(SELECT count(*) FROM log)"
         dead = "(SELECT count(*) FROM dead)"
-        return self._number(
+        return self._query_number(
             f"SELECT count(*) FROM dead WHERE sequence NOT BETWEEN {links} - {dead} + 1 AND {links}"
         )
 
-    def first_false_deletion(self) -> int | None:
-        """The first deletion in the log that was changed, or does not fit its links, if any."""
+    def find_false_deletion(self) -> int | None:
+        """Find the first deletion in the log that was changed or does not fit its links."""
         columns = "number, first, last, at, request, mark"
         types = (int, int, int, int, str | None, bytes)
         hashes: dict[int, list[bytes]] = {}  # of blocked contents, by deletion
-        self._ask("BEGIN")  # all of the same moment
+        self._query("BEGIN")  # all of the same moment
         try:
-            links = self._links("ORDER BY sequence")
-            deletions = self._records(columns, types, "deletions ORDER BY number")
-            for number, digest in self._records("deletion, hash", (int, bytes), "blocked"):
+            links = self._query_links("ORDER BY sequence")
+            deletions = self._query_records(columns, types, "deletions ORDER BY number")
+            for number, digest in self._query_records("deletion, hash", (int, bytes), "blocked"):
                 hashes.setdefault(number, []).append(digest)
         finally:
-            self._ask("COMMIT")
+            self._query("COMMIT")
         mark = b""
         end = 0  # the last link so far
         for place, deletion in enumerate(deletions, start=1):
             number, first, last, at, request, written_mark = deletion
-            mark = next_mark(mark, first, last, at, request, hashes.pop(number, ()))
+            mark = compute_next_mark(mark, first, last, at, request, hashes.pop(number, ()))
             if (number, first, written_mark) != (place, end + 1, mark) or last < end:
                 return place
             if any(link.at != at for link in links[end:last]):
@@ -376,9 +380,9 @@ class Ledger:
             return len(deletions) + 1
         return None
 
-    def integrity(self) -> str:
-        """`ok`, or what SQLite finds wrong with its file, including indexes."""
-        return "; ".join(str(line) for (line,) in self._ask("PRAGMA integrity_check"))
+    def check_integrity(self) -> str:
+        """Return `ok`, or what SQLite finds wrong with its file, including indexes."""
+        return "; ".join(str(line) for (line,) in self._query("PRAGMA integrity_check"))
 
     def delete(
         self, rows: np.ndarray, records: np.ndarray, erased: int, request: str | None, block: bool
@@ -388,24 +392,24 @@ class Ledger:
         This is the point of no return. request: the number of the request. block: refuse these
         contents from now on.
         """
-        last = self.last()
+        last = self.get_last_link()
         at = time.time_ns() // 1000
-        state = self.state()
-        [(number, last_mark)] = self._ask(
+        state = self.read_state()
+        [(number, last_mark)] = self._query(
             f"SELECT (SELECT IFNULL(max(number), 0) + 1 FROM deletions), {LAST_MARK}"
         )
         sequences = range(last.sequence + 1, last.sequence + 1 + len(rows))
         log_line = (sequences.start, sequences.stop - 1, at, request)
         contents = np.unique(records["content"], axis=0) if block else records["content"][:0]
-        hashes = self.hashes(contents[~self.are_blocked(contents)])
-        mark = next_mark(last_mark, *log_line, hashes)
+        hashes = self.hash_contents(contents[~self.are_blocked(contents)])
+        mark = compute_next_mark(last_mark, *log_line, hashes)
         # The first link carries the mark of the deletion into the chain.
         links = []
         head = last.head
         link_mark = mark
         for sequence, commitment in zip(sequences, records["commitment"], strict=True):
-            log_entry = entry(commitment.tobytes())
-            head = next_head(head, sequence, at, log_entry, link_mark)
+            log_entry = compute_log_entry(commitment.tobytes())
+            head = compute_next_head(head, sequence, at, log_entry, link_mark)
             link_mark = b""
             links.append((sequence, at, log_entry, head))
         with self._transaction() as connection:
@@ -428,7 +432,7 @@ class Ledger:
             sequences=sequences,
             before=last.head.hex(),
             after=head.hex(),
-            when=moment(at),
+            when=to_datetime(at),
             request=request,
         )
 
@@ -439,18 +443,18 @@ class Ledger:
 
         added: how many rows came. sources: theirs, by row.
         """
-        state = self.state()
+        state = self.read_state()
         with self._transaction() as connection:
             connection.executemany(
                 INSERT_SOURCE, ((row, *source) for row, source in (sources or {}).items())
             )
             self._write_state(state._replace(rows=state.rows + added, erased=erased))
 
-    def switch(self, generation: int, live_rows: np.ndarray) -> None:
+    def switch_generation(self, generation: int, live_rows: np.ndarray) -> None:
         """Record that the live rows, ascending, now lie in another generation, numbered from 0."""
-        state = self.state()
-        last = self.last()
-        records = self._records("row", (int,), "sources ORDER BY row")
+        state = self.read_state()
+        last = self.get_last_link()
+        records = self._query_records("row", (int,), "sources ORDER BY row")
         old_rows = np.array([row for (row,) in records], dtype=np.int64)
         new_rows = np.searchsorted(live_rows, old_rows)
         moves = zip(new_rows.tolist(), old_rows.tolist(), strict=True)
@@ -461,18 +465,18 @@ class Ledger:
                 state._replace(generation=generation, rows=len(live_rows), erased=last.sequence)
             )
 
-    def rewrite(self) -> None:
+    def vacuum(self) -> None:
         """Write the file anew: unused parts of pages hold deleted data, despite `secure_delete`."""
-        self._ask("VACUUM")
+        self._query("VACUUM")
 
     def empty_wal(self) -> bool:
         """Move everything out of the write-ahead log and truncate it. Returns whether it worked."""
-        [(busy, *_)] = self._ask("PRAGMA wal_checkpoint(TRUNCATE)")
+        [(busy, *_)] = self._query("PRAGMA wal_checkpoint(TRUNCATE)")
         return not busy
 
     def copy(self, path: Path) -> None:
         """Write the ledger to a new file, without the unused parts of its pages."""
-        self._ask("VACUUM INTO ?", str(path))
+        self._query("VACUUM INTO ?", str(path))
         connection = sqlite3.connect(path, isolation_level=None)
         connection.execute("PRAGMA journal_mode=WAL")
         connection.close()

@@ -14,7 +14,7 @@ import numpy as np
 
 from munkey.deploy.store import disk
 from munkey.deploy.store.errors import UnreadableMemoryError
-from munkey.deploy.store.rows import RECORD, Rows, first_halves
+from munkey.deploy.store.rows import RECORD, Rows, copy_first_halves
 from munkey.memory.neighbors import longest
 
 BLOCK = 1024  # rows at a time
@@ -39,7 +39,7 @@ class MemoryView:
     generation : int
         The folder that they map.
     keys, tokens : ndarray of float32, shape (N, d) and (N, m)
-        Dead rows are zero, or soon will be: read first, then filter by `live`, as `copy` does.
+        Dead rows are zero, or soon will be: read first, then filter by `live`, as `copy_rows` does.
     records : ndarray of RECORD, shape (N,)
         Salt, id, label, content, time and commitment.
     live : ndarray of bool, shape (N,)
@@ -63,7 +63,7 @@ class MemoryView:
 
         Copied once, since records lie 88 bytes apart, and contents can only become zero.
         """
-        return first_halves(self.records["content"])
+        return copy_first_halves(self.records["content"])
 
     @property
     def ids(self) -> np.ndarray:
@@ -73,11 +73,11 @@ class MemoryView:
     def labels(self) -> np.ndarray:
         return self.records["label"]
 
-    def rows(self, rows: np.ndarray) -> Rows:
+    def take_rows(self, rows: np.ndarray) -> Rows:
         """Copies of some rows, dead or alive."""
         return Rows(self.records[rows], self.keys[rows], self.tokens[rows])
 
-    def copy(self, rows: np.ndarray) -> CopiedRows:
+    def copy_rows(self, rows: np.ndarray) -> CopiedRows:
         """Copy rows (any shape), with zeros for those that are not live afterwards."""
         records = self.records[rows]
         tokens = self.tokens[rows]
@@ -89,7 +89,7 @@ class MemoryView:
 
 _NO_ROWS = np.zeros((0, 0), dtype=np.float32)
 # Before the first look. No generation has the number 0.
-NOTHING_READ = MemoryView(0, _NO_ROWS, _NO_ROWS, np.zeros(0, RECORD), np.zeros(0, dtype=bool))
+EMPTY_VIEW = MemoryView(0, _NO_ROWS, _NO_ROWS, np.zeros(0, RECORD), np.zeros(0, dtype=bool))
 
 
 class Matrices:
@@ -120,11 +120,11 @@ class Matrices:
                     folder / name, f"cannot be opened ({error.strerror})"
                 ) from error
             size = os.fstat(self._files[name]).st_size
-            needed = rows * self._types[name].itemsize
-            if size < needed:
+            needed_bytes = rows * self._types[name].itemsize
+            if size < needed_bytes:
                 self.close()
                 raise UnreadableMemoryError(
-                    folder / name, f"{size} bytes, where {rows} rows take {needed}"
+                    folder / name, f"{size} bytes, where {rows} rows take {needed_bytes}"
                 )
 
     @classmethod
@@ -133,17 +133,17 @@ class Matrices:
         folder.mkdir()
         return cls(folder, widths, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
-    def view(self, generation: int, rows: int) -> MemoryView:
+    def map_rows(self, generation: int, rows: int) -> MemoryView:
         """Map the first `rows` rows."""
-        return MemoryView(generation, *(self._map(name, rows) for name in NAMES))
+        return MemoryView(generation, *(self._map_file(name, rows) for name in NAMES))
 
-    def _map(self, name: str, rows: int) -> np.ndarray:
+    def _map_file(self, name: str, rows: int) -> np.ndarray:
         if not rows:  # an empty file cannot be mapped
             return np.zeros(0, self._types[name])
         with os.fdopen(os.dup(self._files[name]), "rb") as file:
             return np.memmap(file, self._types[name], "r", shape=(rows,))
 
-    def _write(self, name: str, data: bytes | memoryview, row: int) -> None:
+    def _write_file(self, name: str, data: bytes | memoryview, row: int) -> None:
         try:
             disk.write(self._files[name], data, row * self._types[name].itemsize)
         except OSError as error:
@@ -153,9 +153,9 @@ class Matrices:
         """Write live rows from row number `at` on. They are on the disk only after `sync`."""
         arrays = (rows.keys, rows.tokens, rows.records, np.ones(len(rows.keys), "?"))
         for name, array in zip(NAMES, arrays, strict=True):
-            self._write(name, np.ascontiguousarray(array).reshape(-1).view("u1").data, at)
+            self._write_file(name, np.ascontiguousarray(array).reshape(-1).view("u1").data, at)
 
-    def cut(self, rows: int) -> None:
+    def truncate(self, rows: int) -> None:
         """Drop all bytes after the first `rows` rows. Raises OSError if a file was replaced."""
         for name, file in self._files.items():
             if not os.path.samestat(os.fstat(file), (self.folder / name).stat()):
@@ -163,36 +163,36 @@ class Matrices:
                     f"{self.folder / name}: was replaced while the memory was open; open it again"
                 )
             if os.fstat(file).st_size != rows * self._types[name].itemsize:
-                disk.cut(file, rows * self._types[name].itemsize)
+                disk.truncate(file, rows * self._types[name].itemsize)
 
     def hide(self, rows: np.ndarray, total: int) -> None:
         """Clear `live` of some rows. Every reader sees that at once."""
         if rows.size:
             first = int(rows.min())
             last = int(rows.max())
-            live = np.array(self._map("live", total)[first : last + 1])
+            live = np.array(self._map_file("live", total)[first : last + 1])
             live[rows - first] = False
-            self._write("live", live.tobytes(), first)
+            self._write_file("live", live.tobytes(), first)
 
     def set_live(self, live: np.ndarray) -> None:
-        self._write("live", live.tobytes(), 0)
+        self._write_file("live", live.tobytes(), 0)
 
     def erase(self, rows: np.ndarray) -> None:
         """Write zeros over key, token and record of some rows. On the disk only after `sync`."""
         if not rows.size:
             return
-        ordered = np.unique(rows)
+        sorted_rows = np.unique(rows)
         # One write for each run of consecutive rows, at most BLOCK of them.
-        is_end = (np.diff(ordered) != 1) | (np.arange(1, len(ordered)) % BLOCK == 0)
-        for run in np.split(ordered, np.flatnonzero(is_end) + 1):
+        is_end = (np.diff(sorted_rows) != 1) | (np.arange(1, len(sorted_rows)) % BLOCK == 0)
+        for run in np.split(sorted_rows, np.flatnonzero(is_end) + 1):
             for name in ("keys", "tokens", "records"):
-                self._write(name, bytes(len(run) * self._types[name].itemsize), int(run[0]))
+                self._write_file(name, bytes(len(run) * self._types[name].itemsize), int(run[0]))
 
     def sync(self) -> None:
         for file in self._files.values():
             disk.sync(file)
 
-    def seal(self) -> None:
+    def sync_with_names(self) -> None:
         """Wait until a new generation is on the disk, including its names."""
         self.sync()
         disk.sync_folder(self.folder)
@@ -204,7 +204,7 @@ class Matrices:
         self._files.clear()
 
 
-def retire(folder: Path) -> None:
+def retire_generation(folder: Path) -> None:
     """Remove a generation: hide its rows from open readers, write zeros over them, unlink.
 
     Files that are not the memory's stay, and then the folder stays too.

@@ -10,12 +10,12 @@ from munkey.core.console import pluralize
 from munkey.deploy.store import disk
 from munkey.deploy.store.errors import LockedMemoryError, UnreadableMemoryError
 from munkey.deploy.store.ledger import Ledger, LedgerState
-from munkey.deploy.store.matrices import NAMES, Matrices, MemoryView, retire
+from munkey.deploy.store.matrices import NAMES, Matrices, MemoryView, retire_generation
 from munkey.deploy.store.rows import RECORD
-from munkey.deploy.store.verify import first_rows, mismatched_rows
+from munkey.deploy.store.verify import find_mismatched_rows, format_first_rows
 
-BESIDE = ("store.db-wal", "store.db-shm")
-SAMPLE = 16  # rows whose commitments are checked on opening
+SQLITE_FILES = ("store.db-wal", "store.db-shm")
+SAMPLE_ROWS = 16  # rows whose commitments are checked on opening
 PATIENCE_S = 10.0  # seconds that a reader waits for a writer to hide what it has deleted
 
 
@@ -23,7 +23,7 @@ def generation_folder(folder: Path, number: int) -> Path:
     return folder / f"generation-{number}"
 
 
-def matrices_of(folder: Path, state: LedgerState, flags: int) -> Matrices:
+def open_matrices(folder: Path, state: LedgerState, flags: int) -> Matrices:
     """Open the matrices that the ledger names.
 
     Raises UnreadableMemoryError if they are missing or too short.
@@ -32,8 +32,8 @@ def matrices_of(folder: Path, state: LedgerState, flags: int) -> Matrices:
     return Matrices(current, (state.key_width, state.token_width), flags, state.rows)
 
 
-def generations(folder: Path) -> set[Path]:
-    """The folders of all generations, without links."""
+def list_generations(folder: Path) -> set[Path]:
+    """List the folders of all generations, without links."""
     folders = set()
     for path in folder.glob("generation-*"):
         is_numbered = path.name.removeprefix("generation-").isdecimal()
@@ -42,14 +42,14 @@ def generations(folder: Path) -> set[Path]:
     return folders
 
 
-def foreign_files(folder: Path, state: LedgerState) -> tuple[str, ...]:
-    """Files and folders in a memory that are not its own, and bytes after its last row.
+def list_foreign_files(folder: Path, state: LedgerState) -> tuple[str, ...]:
+    """List files and folders in a memory that are not its own, and bytes after its last row.
 
     Only their owner knows what they hold. Rows that a writer is adding right now count, too.
     """
     current = generation_folder(folder, state.generation)
     row_sizes = (4 * state.key_width, 4 * state.token_width, RECORD.itemsize, 1)
-    own_names = {current.name, "lock", "store.db", *BESIDE}
+    own_names = {current.name, "lock", "store.db", *SQLITE_FILES}
     names = []
     tails = []
     try:
@@ -66,8 +66,8 @@ def foreign_files(folder: Path, state: LedgerState) -> tuple[str, ...]:
     return (*sorted(names), *tails)
 
 
-def require_whole(folder: Path, ledger: Ledger, view: MemoryView) -> np.ndarray:
-    """Which rows are live according to the ledger: (N,) bool.
+def require_undamaged(folder: Path, ledger: Ledger, view: MemoryView) -> np.ndarray:
+    """Check the rows, and return which of them the ledger calls live: (N,) bool.
 
     Raises UnreadableMemoryError if the ledger names dead rows that are not there; if it has lost
     deletions, whose rows are hidden; and if rows from all over the memory do not match their
@@ -75,50 +75,51 @@ def require_whole(folder: Path, ledger: Ledger, view: MemoryView) -> np.ndarray:
     """
     # Read in this order: the ledger counts a row before it calls it dead, and calls it dead before
     # the row is hidden.
-    hidden = view.live.view("u1") == 0
-    dead = ledger.dead()
-    rows = ledger.state().rows
-    live = np.ones(len(hidden), dtype=bool)
+    is_hidden = view.live.view("u1") == 0
+    dead = ledger.list_dead_rows()
+    rows = ledger.read_state().rows
+    live = np.ones(len(is_hidden), dtype=bool)
     if dead.size and not (dead.min() >= 0 and dead.max() < rows):
         raise UnreadableMemoryError(
             ledger.path, f"damaged: it lists dead rows that are not among its {rows}"
         )
     live[dead[dead < len(live)]] = False
-    lost_rows = np.flatnonzero(live & hidden)
+    lost_rows = np.flatnonzero(live & is_hidden)
     if len(lost_rows):
         why = (
-            f"does not know of {pluralize(len(lost_rows), 'deleted row')}, {first_rows(lost_rows)}: it"
+            f"does not know of {pluralize(len(lost_rows), 'deleted row')}, {format_first_rows(lost_rows)}: it"
             " is older than the rows are, or its write-ahead log, store.db-wal, was lost"
         )
         raise UnreadableMemoryError(ledger.path, why)
     live_rows = np.flatnonzero(live)
-    sample = live_rows[:: max(1, len(live_rows) // SAMPLE)]
-    wrong_rows = mismatched_rows(ledger, view, sample)
+    sample = live_rows[:: max(1, len(live_rows) // SAMPLE_ROWS)]
+    wrong_rows = find_mismatched_rows(ledger, view, sample)
     if len(wrong_rows):
         why = (
             f"{pluralize(len(wrong_rows), 'row')} not matching their commitment,"
-            f" {first_rows(wrong_rows)}: a file or the name of a source file was changed, or is of"
+            f" {format_first_rows(wrong_rows)}: a file or the name of a source file was changed, or is of"
             " another memory"
         )
         raise UnreadableMemoryError(generation_folder(folder, view.generation), why)
     return live
 
 
-def recover(folder: Path, ledger: Ledger) -> Matrices:
+def recover_memory(folder: Path, ledger: Ledger) -> Matrices:
     """Bring the files in line with the ledger, and return them open for writing. Needs the lock."""
-    state = ledger.state()
-    last = ledger.last().sequence
-    matrices = matrices_of(folder, state, os.O_RDWR)
+    state = ledger.read_state()
+    last = ledger.get_last_link().sequence
+    matrices = open_matrices(folder, state, os.O_RDWR)
     try:
-        view = matrices.view(state.generation, state.rows)
-        live = require_whole(folder, ledger, view)  # nothing has been changed up to here
-        matrices.cut(state.rows)
+        view = matrices.map_rows(state.generation, state.rows)
+        live = require_undamaged(folder, ledger, view)  # nothing has been changed up to here
+        matrices.truncate(state.rows)
         if not np.array_equal(view.live.view("u1"), live.view("u1")):
             matrices.set_live(live)
-        matrices.erase(ledger.dead(after=state.erased))
+        matrices.erase(ledger.list_dead_rows(after=state.erased))
         matrices.sync()
-        for other in sorted(generations(folder) - {matrices.folder}):
-            retire(other)
+        # Of a compaction that was killed before or after its switch.
+        for other_folder in sorted(list_generations(folder) - {matrices.folder}):
+            retire_generation(other_folder)
         disk.sync_folder(folder)
         if state.erased != last:
             ledger.record_zeros(last)
@@ -129,18 +130,18 @@ def recover(folder: Path, ledger: Ledger) -> Matrices:
     return matrices
 
 
-def map_for_reading(folder: Path, ledger: Ledger) -> MemoryView:
+def map_rows_for_reading(folder: Path, ledger: Ledger) -> MemoryView:
     """Map the rows that the ledger describes now, with all deletions hidden.
 
     The generation must be locked. Raises UnreadableMemoryError if it is damaged, LockedMemoryError
     if its writer hangs.
     """
-    state = ledger.state()
-    matrices = matrices_of(folder, state, os.O_RDONLY)
-    view = matrices.view(state.generation, state.rows)
+    state = ledger.read_state()
+    matrices = open_matrices(folder, state, os.O_RDONLY)
+    view = matrices.map_rows(state.generation, state.rows)
     matrices.close()
     wait_until_hidden(folder, ledger, view)
-    require_whole(folder, ledger, view)
+    require_undamaged(folder, ledger, view)
     return view
 
 
@@ -150,19 +151,19 @@ def wait_until_hidden(folder: Path, ledger: Ledger, view: MemoryView) -> None:
     If the writer was killed before that, its successor hides them, or this function does. Raises
     LockedMemoryError if a writer does not get it done.
     """
-    until = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + PATIENCE_S
     while True:
-        dead = ledger.dead()
+        dead = ledger.list_dead_rows()
         if not view.live[dead[(dead >= 0) & (dead < len(view.live))]].any():
             return None
         try:
             lock = disk.lock(folder)
         except LockedMemoryError:
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
         else:
             try:
-                return recover(folder, ledger).close()
+                return recover_memory(folder, ledger).close()
             finally:
                 disk.unlock(lock)

@@ -21,11 +21,11 @@ FIELDS = [
     ("content", "u1", (DIGEST,)),
     ("added", "<i8"),
 ]
-HIDDEN = np.dtype(FIELDS).itemsize  # bytes of a record that its commitment covers
+COMMITTED_BYTES = np.dtype(FIELDS).itemsize  # bytes of a record that its commitment covers
 RECORD = np.dtype([*FIELDS, ("commitment", "u1", (32,))])  # added: microseconds since 1970
 # the file that a row came from, and the unit (a person, say) that it belongs to
 Source = tuple[str | None, str | None]
-NOWHERE: Source = (None, None)
+NO_SOURCE: Source = (None, None)
 
 
 class Rows(NamedTuple):
@@ -36,8 +36,8 @@ class Rows(NamedTuple):
     tokens: np.ndarray
 
 
-def checked_ids(ids: ArrayLike | Iterable[int]) -> np.ndarray:
-    """Ids as int64 (N,), also from a set or a generator.
+def check_ids(ids: ArrayLike | Iterable[int]) -> np.ndarray:
+    """Check ids, also from a set or a generator, and return them as int64 (N,).
 
     Raises ValueError unless they are whole numbers from 0 to 2^63 - 1.
     """
@@ -62,8 +62,8 @@ def checked_ids(ids: ArrayLike | Iterable[int]) -> np.ndarray:
     return array.astype("<i8")
 
 
-def checked_matrix(name: str, values: ArrayLike, count: int) -> np.ndarray:
-    """A matrix as float32 (count, width), width at least 1. Raises ValueError for other values."""
+def check_matrix(name: str, values: ArrayLike, count: int) -> np.ndarray:
+    """Check a matrix (count, width), width at least 1, and return it as float32."""
     matrix = np.asarray(values)
     if matrix.ndim != 2 or len(matrix) != count or matrix.shape[1] < 1 or matrix.dtype.kind != "f":
         raise ValueError(
@@ -78,34 +78,34 @@ def checked_matrix(name: str, values: ArrayLike, count: int) -> np.ndarray:
     return matrix
 
 
-def checked_texts(what: str, texts: Sequence[str | None] | None, count: int) -> list[str | None]:
-    """Texts of `count` rows, or None. Raises ValueError for another number, or other values."""
+def check_texts(kind: str, texts: Sequence[str | None] | None, count: int) -> list[str | None]:
+    """Check the texts of `count` rows, None if a row has none, and return them as a list."""
     if isinstance(texts, str) or (texts is not None and len(texts) != count):
-        raise ValueError(f"{what}s must be a list of {count}, one for each row, not {texts!r:.80}")
+        raise ValueError(f"{kind}s must be a list of {count}, one for each row, not {texts!r:.80}")
     if not texts:
         return [None] * count
     for text in texts:
         is_text = isinstance(text, str) and re.fullmatch("[^\ud800-\udfff]+", text)
         if text is not None and not is_text:
-            raise ValueError(f"a {what} must be named in text, not {text!r}")
+            raise ValueError(f"a {kind} must be named in text, not {text!r}")
     return list(texts)
 
 
-def key_digests(keys: np.ndarray) -> np.ndarray:
-    """Digests (N, 16) uint8 of keys (N, d): the content of rows without a picture."""
+def digest_keys(keys: np.ndarray) -> np.ndarray:
+    """Digest keys (N, d): (N, 16) uint8, the content of rows without a picture."""
     digests = b"".join(hashlib.sha256(key).digest()[:DIGEST] for key in keys)
     return np.frombuffer(digests, "u1").reshape(-1, DIGEST)
 
 
-def checked_contents(contents: ArrayLike) -> np.ndarray:
-    """Digests of contents: (N, 16) uint8. Raises ValueError for other shapes and types."""
+def check_contents(contents: ArrayLike) -> np.ndarray:
+    """Check digests of contents: (N, 16) uint8."""
     array = np.asarray(contents)
     if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != DIGEST:
         raise ValueError(f"contents must be uint8 (N, {DIGEST}), not {array.dtype} {array.shape}")
     return array
 
 
-def rows_from(  # noqa: PLR0913  # the parts of a row
+def make_rows(  # noqa: PLR0913  # the parts of a row
     store: bytes,
     ids: ArrayLike,
     keys: ArrayLike,
@@ -120,14 +120,14 @@ def rows_from(  # noqa: PLR0913  # the parts of a row
     contents: (N, 16) uint8, by default from the bytes of the key. Also returns the known sources,
     by place.
     """
-    ids = checked_ids(ids)
-    file_names = checked_texts("source file", files, len(ids))
-    unit_names = checked_texts("unit", units, len(ids))
+    ids = check_ids(ids)
+    file_names = check_texts("source file", files, len(ids))
+    unit_names = check_texts("unit", units, len(ids))
     sources: list[Source] = list(zip(file_names, unit_names, strict=True))
     if len(np.unique(ids)) != len(ids):
         raise ValueError("an id occurs twice among the rows to add")
     records = np.zeros(len(ids), RECORD)
-    label_array = np.full(len(ids), NOBODY) if labels is None else checked_ids(labels)
+    label_array = np.full(len(ids), NOBODY) if labels is None else check_ids(labels)
     if len(label_array) != len(ids):
         raise ValueError(f"{len(label_array)} labels for {len(ids)} ids")
     records["id"] = ids
@@ -135,56 +135,62 @@ def rows_from(  # noqa: PLR0913  # the parts of a row
     records["added"] = time.time_ns() // 1000
     records["salt"] = np.frombuffer(secrets.token_bytes(16 * len(ids)), "u1").reshape(-1, 16)
     rows = Rows(
-        records, checked_matrix("keys", keys, len(ids)), checked_matrix("tokens", tokens, len(ids))
+        records, check_matrix("keys", keys, len(ids)), check_matrix("tokens", tokens, len(ids))
     )
-    digests = key_digests(rows.keys) if contents is None else checked_contents(contents)
+    digests = digest_keys(rows.keys) if contents is None else check_contents(contents)
     if len(digests) != len(ids):
         raise ValueError(f"{len(digests)} contents for {len(ids)} ids")
     records["content"] = digests
-    records["commitment"] = commitments(store, rows, sources)
-    return rows, {place: source for place, source in enumerate(sources) if source != NOWHERE}
+    records["commitment"] = compute_commitments(store, rows, sources)
+    return rows, {place: source for place, source in enumerate(sources) if source != NO_SOURCE}
 
 
-def commitments(store: bytes, rows: Rows, sources: Sequence[Source]) -> np.ndarray:
-    """The commitment of each row: (N, 32).
+def compute_commitments(store: bytes, rows: Rows, sources: Sequence[Source]) -> np.ndarray:
+    """Compute the commitment of each row: (N, 32).
 
     c = SHA-256(store || salt || id || label || content || added || key || token || source).
     Numbers are little-endian. store: the name of the memory, so that rows of another one do not
     pass for its own. sources: file and unit of each row, as a list in JSON, e.g. `["a.png", null]`.
     """
-    hidden = np.ascontiguousarray(rows.records).tobytes()
+    record_bytes = np.ascontiguousarray(rows.records).tobytes()
     digests = bytearray()
     for row, (key, token, source) in enumerate(zip(rows.keys, rows.tokens, sources, strict=True)):
         start = row * RECORD.itemsize
-        parts = (store, hidden[start : start + HIDDEN], key, token, json.dumps(source).encode())
+        parts = (
+            store,
+            record_bytes[start : start + COMMITTED_BYTES],
+            key,
+            token,
+            json.dumps(source).encode(),
+        )
         digests += hashlib.sha256(b"".join(parts)).digest()
     return np.frombuffer(bytes(digests), "u1").reshape(-1, 32)
 
 
-def same_contents(records: np.ndarray, halves: np.ndarray, contents: np.ndarray) -> np.ndarray:
-    """Places of the records (N,) whose content is among contents (M, 16), ascending.
+def find_same_contents(records: np.ndarray, halves: np.ndarray, contents: np.ndarray) -> np.ndarray:
+    """Find the places of the records (N,) whose content is among contents (M, 16), ascending.
 
     It compares the first halves first, as numbers: a millisecond for N = 10^6 and M = 1.
 
-    halves: the `first_halves` of the records' contents; those of rows deleted since may be theirs still.
+    halves: the `copy_first_halves` of the records' contents; those of rows deleted since may be theirs still.
     """
-    places = np.flatnonzero(np.isin(halves, first_halves(contents)))
+    places = np.flatnonzero(np.isin(halves, copy_first_halves(contents)))
     whole_contents = {content.tobytes() for content in contents}
     is_same = [content.tobytes() in whole_contents for content in records["content"][places]]
     return places[is_same]
 
 
-def first_halves(contents: np.ndarray) -> np.ndarray:
+def copy_first_halves(contents: np.ndarray) -> np.ndarray:
     """The first 8 bytes of each content (N, 16), as uint64 (N,)."""
     return np.ascontiguousarray(contents[:, :8]).view("<u8")[:, 0]
 
 
-def entry(commitment: bytes) -> bytes:
-    """The log's entry for a deleted row: SHA-256(c). The commitment c is erased with the row."""
+def compute_log_entry(commitment: bytes) -> bytes:
+    """SHA-256(c), the log's entry for a deleted row. The commitment c is erased with the row."""
     return hashlib.sha256(commitment).digest()
 
 
-class Lookup:
+class RowIndex:
     """The row of each id, as two sorted arrays: 16 bytes per row.
 
     Deleted ids stay until they are added again, so the caller passes `live`.

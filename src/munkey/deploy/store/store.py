@@ -19,32 +19,45 @@ from munkey.deploy.store import disk
 from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
 from munkey.deploy.store.ledger import Ledger, LedgerState, Position
-from munkey.deploy.store.matrices import BLOCK, NAMES, NOTHING_READ, Matrices, MemoryView, retire
+from munkey.deploy.store.matrices import (
+    BLOCK,
+    EMPTY_VIEW,
+    NAMES,
+    Matrices,
+    MemoryView,
+    retire_generation,
+)
 from munkey.deploy.store.recovery import (
-    BESIDE,
-    foreign_files,
+    SQLITE_FILES,
     generation_folder,
-    generations,
-    map_for_reading,
-    matrices_of,
-    recover,
+    list_foreign_files,
+    list_generations,
+    map_rows_for_reading,
+    open_matrices,
+    recover_memory,
     wait_until_hidden,
 )
 from munkey.deploy.store.rows import (
-    Lookup,
+    RowIndex,
     Source,
-    checked_contents,
-    checked_ids,
-    checked_texts,
-    rows_from,
-    same_contents,
+    check_contents,
+    check_ids,
+    check_texts,
+    find_same_contents,
+    make_rows,
 )
-from munkey.deploy.store.verify import Report, blocks, chain_faults, check, nonzero_rows
+from munkey.deploy.store.verify import (
+    Report,
+    check_memory,
+    find_chain_faults,
+    find_nonzero_rows,
+    split_blocks,
+)
 
 # A deletion of up to so many rows overwrites them before it returns; `settle` overwrites more.
-ERASED_AT_ONCE = 1000
+MAX_ERASED_AT_ONCE = 1000
 # After so many deletions, `settle` waits until their zeros are on the disk.
-UNSETTLED = 64
+MAX_PENDING_DELETIONS = 64
 
 
 class Store(AbstractContextManager["Store"]):
@@ -83,32 +96,33 @@ class Store(AbstractContextManager["Store"]):
         """Use `Store.open`. lock: of a writer."""
         self.folder = folder
         self._ledger = ledger
-        self._guard = threading.RLock()
-        # The turn belongs to the thread that changes something. It is taken before the guard, and
-        # so is the lock of a generation: a compaction waits for readers, and these need the guard.
-        self._turn = threading.RLock()
+        self._state_lock = threading.RLock()
+        # The thread that changes the memory has the change lock. It is taken before the state lock,
+        # and so is the lock of a generation: a compaction waits for readers, which need the state
+        # lock.
+        self._change_lock = threading.RLock()
         self._process = os.getpid()
         self._closed = False
         self._matrices: Matrices | None = None
         # Dead rows that are not known to be zero on the disk.
-        self._pending: list[np.ndarray] = []
+        self._pending_rows: list[np.ndarray] = []
         self._lock: int | None = None
-        self._view = NOTHING_READ
-        self._changes: int | None = None  # `Ledger.changes` when the view was mapped
-        with self._whole():
+        self._view = EMPTY_VIEW
+        self._data_version: int | None = None  # `Ledger.read_data_version` when the view was mapped
+        with self._close_on_failure():
             if lock is None:
                 _ = self.view
             else:
-                self._begin(lock)
+                self._become_writer(lock)
 
-    def _begin(self, lock: int) -> None:
+    def _become_writer(self, lock: int) -> None:
         """Become the writer, and finish changes of a killed one."""
         self._lock = lock
-        self._matrices = recover(self.folder, self._ledger)
-        self._changes = self._ledger.changes()
-        self._erased = self._ledger.last().sequence
+        self._matrices = recover_memory(self.folder, self._ledger)
+        self._data_version = self._ledger.read_data_version()
+        self._erased_sequence = self._ledger.get_last_link().sequence
         self._view = self._map_rows()
-        self._lookup = Lookup(self._view.ids, np.flatnonzero(self._view.live))
+        self._row_index = RowIndex(self._view.ids, np.flatnonzero(self._view.live))
 
     @classmethod
     def create(  # noqa: PLR0913  # the parts of a row
@@ -153,12 +167,12 @@ class Store(AbstractContextManager["Store"]):
             If the folder holds anything.
         """
         name = secrets.token_bytes(16)
-        rows, sources = rows_from(name, ids, keys, tokens, labels, files, units, contents)
+        rows, sources = make_rows(name, ids, keys, tokens, labels, files, units, contents)
         widths = (rows.keys.shape[1], rows.tokens.shape[1])
-        with disk.new_folder(Path(folder)) as new:
+        with disk.create_folder(Path(folder)) as new:
             matrices = Matrices.create(generation_folder(new, 1), widths)
             matrices.append(0, rows)
-            matrices.seal()
+            matrices.sync_with_names()
             matrices.close()
             state = LedgerState(name, *widths, 1, len(rows.keys), 0, secrets.token_bytes(32))
             Ledger.create(new / "store.db", state, sources)
@@ -185,8 +199,8 @@ class Store(AbstractContextManager["Store"]):
             If another process is writing it after that time.
         """
         folder = Path(folder)
-        for name in ("lock", *BESIDE):
-            disk.require_plain(folder / name)
+        for name in ("lock", *SQLITE_FILES):
+            disk.require_plain_file(folder / name)
         ledger = Ledger(folder / "store.db")
         try:
             lock = disk.lock(folder, wait) if writer else None
@@ -204,21 +218,22 @@ class Store(AbstractContextManager["Store"]):
             )
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Let one thread at a time in, while the store is open."""
-        # Also before the lock: in a forked child, a thread that is not there may hold it forever.
+    def _lock_state(self) -> Iterator[None]:
+        """Let one thread at a time use the store while it is open."""
+        # Checked before the lock too: in a forked child, a thread that does not exist there may
+        # have locked it forever.
         self._require_open()
-        with self._guard:
+        with self._state_lock:
             self._require_open()
             yield
 
     @contextmanager
-    def _writing(self) -> Iterator[Matrices]:
+    def _lock_for_writing(self) -> Iterator[Matrices]:
         self._require_open()
-        with self._turn, self._alone():
-            yield self._writable()
+        with self._change_lock, self._lock_state():
+            yield self._require_writer()
 
-    def _writable(self) -> Matrices:
+    def _require_writer(self) -> Matrices:
         if self._matrices is None:
             raise ClosedMemoryError(f"{self.folder}: open for reading only")
         return self._matrices
@@ -231,42 +246,42 @@ class Store(AbstractContextManager["Store"]):
         LockedMemoryError if another process is writing after that time.
         """
         self._require_open()
-        with self._turn:
+        with self._change_lock:
             if self._matrices is not None:
                 yield
                 return
-            with self._alone():
+            with self._lock_state():
                 lock = disk.lock(self.folder, wait)
-                with self._whole():
-                    self._begin(lock)
+                with self._close_on_failure():
+                    self._become_writer(lock)
             try:
                 yield
             finally:
-                with self._guard:
+                with self._state_lock:
                     if not self._closed:
-                        self._read_again()
+                        self._stop_writing()
 
-    def _read_again(self) -> None:
-        """Settle, and let others write."""
-        self._record_settled()
-        with self._whole():
+    def _stop_writing(self) -> None:
+        """Settle, and release the lock of the writer."""
+        self._settle_and_record()
+        with self._close_on_failure():
             assert self._matrices is not None and self._lock is not None
             self._matrices.close()
             self._matrices = None
-            self._changes = self._ledger.changes()
+            self._data_version = self._ledger.read_data_version()
             disk.unlock(self._lock)
             self._lock = None
 
     @contextmanager
-    def _whole(self) -> Iterator[None]:
+    def _close_on_failure(self) -> Iterator[None]:
         """Close the store after a failure in the block. It recovers when it is opened again."""
         try:
             yield
         except BaseException:
-            self._abandon()
+            self._release()
             raise
 
-    def _abandon(self) -> None:
+    def _release(self) -> None:
         self._closed = True
         self._ledger.close()
         if self._matrices is not None:
@@ -283,7 +298,7 @@ class Store(AbstractContextManager["Store"]):
 
         If not, open it again.
         """
-        return not self._closed and os.getpid() == self._process and self._ledger.in_place()
+        return not self._closed and os.getpid() == self._process and self._ledger.is_wal_current()
 
     @contextmanager
     def reading(self) -> Iterator[MemoryView]:
@@ -292,7 +307,7 @@ class Store(AbstractContextManager["Store"]):
         Deletions and additions go on meanwhile. The block itself must not change the memory: it
         would wait for a compaction in another thread, which waits for the block.
         """
-        lock, view = self._locked_view()
+        lock, view = self._lock_view()
         try:
             yield view
         finally:
@@ -304,26 +319,26 @@ class Store(AbstractContextManager["Store"]):
         with self.reading() as view:
             return view
 
-    def _locked_view(self) -> tuple[int, MemoryView]:
+    def _lock_view(self) -> tuple[int, MemoryView]:
         """Lock the generation that the ledger names, for reading. Returns the lock and the rows."""
-        with self._alone():
-            generation = self._view.generation or self._ledger.state().generation
+        with self._lock_state():
+            generation = self._view.generation or self._ledger.read_state().generation
         while True:
             try:
                 lock = disk.lock_generation(generation_folder(self.folder, generation))
             except LockedMemoryError:
                 raise
             except OSError:  # a compaction has removed the folder, or the memory is damaged
-                with self._alone():
-                    state = self._ledger.state()
+                with self._lock_state():
+                    state = self._ledger.read_state()
                     if state.generation == generation:
-                        matrices_of(self.folder, state, os.O_RDONLY).close()  # names the fault
+                        open_matrices(self.folder, state, os.O_RDONLY).close()  # names the fault
                         raise
                 generation = state.generation
                 continue
             try:
-                with self._alone():
-                    generation = self._follow(generation)
+                with self._lock_state():
+                    generation = self._refresh_view(generation)
                     if generation == self._view.generation:
                         return lock, self._view
             except BaseException:
@@ -331,28 +346,28 @@ class Store(AbstractContextManager["Store"]):
                 raise
             disk.unlock(lock)
 
-    def _follow(self, locked_generation: int) -> int:
-        """The generation that the ledger names. If it is the locked one, map its rows if needed."""
-        changes = self._ledger.changes()  # by other connections: a writer sees none
-        if changes == self._changes:
+    def _refresh_view(self, locked_generation: int) -> int:
+        """Return the ledger's generation. If it is the locked one, map its rows if they changed."""
+        data_version = self._ledger.read_data_version()  # changed by other connections only
+        if data_version == self._data_version:
             return self._view.generation
-        state = self._ledger.state()
+        state = self._ledger.read_state()
         if state.generation == locked_generation:
             if (state.generation, state.rows) != (self._view.generation, len(self._view.live)):
                 self._view = self._map_rows()
-            self._changes = changes
+            self._data_version = data_version
         return state.generation
 
     @property
     def state(self) -> LedgerState:
-        with self._alone():
-            return self._ledger.state()
+        with self._lock_state():
+            return self._ledger.read_state()
 
     @property
     def position(self) -> Position:
         """Which rows there are, as one value: each addition, deletion or compaction changes it."""
-        with self._alone():
-            return self._ledger.position()
+        with self._lock_state():
+            return self._ledger.read_position()
 
     @contextmanager
     def snapshot(self) -> Iterator[tuple[Position, MemoryView]]:
@@ -362,28 +377,28 @@ class Store(AbstractContextManager["Store"]):
         """
         while True:
             with self.reading() as view:
-                position = self._position_of(view)
+                position = self._read_position(view)
                 if position.rows != len(view.live):
                     continue  # rows came in between
                 yield position, view
                 return
 
-    def _position_of(self, view: MemoryView) -> Position:
+    def _read_position(self, view: MemoryView) -> Position:
         """The position, once the view shows no row as live that the ledger calls dead."""
-        waited_at = None
-        with self._alone():
+        checked_position = None
+        with self._lock_state():
             while True:
                 live = np.count_nonzero(view.live)
-                position = self._ledger.position()
+                position = self._ledger.read_position()
                 if (
                     position.rows != len(view.live)
                     or live <= position.live
-                    or position == waited_at
+                    or position == checked_position
                 ):
                     return position
                 # Another process has recorded a deletion, and not hidden its rows yet.
                 wait_until_hidden(self.folder, self._ledger, view)
-                waited_at = position
+                checked_position = position
 
     @property
     def head(self) -> str:
@@ -391,83 +406,87 @@ class Store(AbstractContextManager["Store"]):
 
         Publish it elsewhere, and you will notice a restored backup.
         """
-        with self._alone():
-            return self._ledger.last().head.hex()
+        with self._lock_state():
+            return self._ledger.get_last_link().head.hex()
 
     @property
     def deletions(self) -> int:
         """How many rows were deleted since the memory was made."""
-        with self._alone():
-            return self._ledger.last().sequence
+        with self._lock_state():
+            return self._ledger.get_last_link().sequence
 
-    def chain_faults(self) -> list[str]:
-        """Where the chain of deletions, or the log of requests that it covers, was changed."""
-        with self._alone():
-            return list(chain_faults(self._ledger, self._ledger.links()))
+    def find_chain_faults(self) -> list[str]:
+        """Find changes in the chain of deletions, or in the log of requests that it covers."""
+        with self._lock_state():
+            return list(find_chain_faults(self._ledger, self._ledger.list_links()))
 
-    def rows_of(self, ids: ArrayLike) -> np.ndarray:
-        """The live row of each id, for a writer. Raises UnknownIdsError with all unknown ids."""
-        id_array = checked_ids(ids)
-        rows = self.known_rows(id_array)
+    def require_rows(self, ids: ArrayLike) -> np.ndarray:
+        """Return the live row of each id, for a writer. Raises UnknownIdsError with all unknown ids."""
+        id_array = check_ids(ids)
+        rows = self.find_rows(id_array)
         unknown_ids = np.unique(id_array[rows < 0])
         if len(unknown_ids):
             raise UnknownIdsError(unknown_ids.tolist())
         return rows
 
-    def known_rows(self, ids: np.ndarray) -> np.ndarray:
-        """The live row of each id (N,) int64, for a writer; -1 for an unknown id."""
-        with self._alone():
-            self._writable()
-            return self._lookup.find(ids, self._view.live)
+    def find_rows(self, ids: np.ndarray) -> np.ndarray:
+        """Find the live row of each id (N,) int64, for a writer; -1 for an unknown id."""
+        with self._lock_state():
+            self._require_writer()
+            return self._row_index.find(ids, self._view.live)
 
-    def sources_of(self, rows: np.ndarray) -> list[Source]:
-        """File and unit of each row (N,) of the present generation; None if unknown, or dead."""
-        with self._alone():
-            return self._ledger.sources_of(rows)
+    def read_sources(self, rows: np.ndarray) -> list[Source]:
+        """Read file and unit of each row (N,) of the present generation; None if unknown or dead."""
+        with self._lock_state():
+            return self._ledger.read_sources(rows)
 
-    def ids_from(self, name: str, kind: Literal["file", "unit"] = "file") -> np.ndarray:
-        """The ids of the rows from a source file, or of a unit: (N,) int64."""
-        return self._ids_of(lambda _: self._ledger.rows_from(kind, name))
+    def find_ids_by_source(self, name: str, kind: Literal["file", "unit"] = "file") -> np.ndarray:
+        """Find the ids of the rows from a source file, or of a unit: (N,) int64."""
+        return self._find_live_ids(lambda _: self._ledger.find_rows(kind, name))
 
-    def ids_with(self, contents: ArrayLike) -> np.ndarray:
-        """The ids of the rows with one of these contents (M, 16): (N,) int64."""
-        digests = checked_contents(contents)
-        return self._ids_of(lambda view: same_contents(view.records, view.content_halves, digests))
+    def find_ids_by_content(self, contents: ArrayLike) -> np.ndarray:
+        """Find the ids of the rows with any of these contents (M, 16): (N,) int64."""
+        digests = check_contents(contents)
+        return self._find_live_ids(
+            lambda view: find_same_contents(view.records, view.content_halves, digests)
+        )
 
-    def _ids_of(self, rows_in: Callable[[MemoryView], ArrayLike]) -> np.ndarray:
+    def _find_live_ids(self, find_rows: Callable[[MemoryView], ArrayLike]) -> np.ndarray:
         with self.reading() as view:
-            with self._alone():
-                rows = np.array(rows_in(view), dtype=np.int64)
-            copies = view.copy(rows[rows < len(view.live)])
+            with self._lock_state():
+                rows = np.array(find_rows(view), dtype=np.int64)
+            copies = view.copy_rows(rows[rows < len(view.live)])
             return copies.ids[copies.live]
 
-    def twins_of(self, rows: np.ndarray) -> np.ndarray:
-        """Other live rows with the same content as any of these, ascending; of this generation."""
+    def find_copies(self, rows: np.ndarray) -> np.ndarray:
+        """Find other live rows with the content of any of these rows, ascending."""
         with self.reading() as view:
             contents = view.records["content"][rows]
-            same = np.setdiff1d(same_contents(view.records, view.content_halves, contents), rows)
-            return same[view.live[same]]
+            copies = np.setdiff1d(
+                find_same_contents(view.records, view.content_halves, contents), rows
+            )
+            return copies[view.live[copies]]
 
     def are_blocked(self, contents: ArrayLike) -> np.ndarray:
         """Which contents (N, 16) `add` refuses, deleted with `block_return`: (N,) bool."""
-        with self._alone():
-            return self._ledger.are_blocked(checked_contents(contents))
+        with self._lock_state():
+            return self._ledger.are_blocked(check_contents(contents))
 
     @property
     def blocked_count(self) -> int:
         """How many contents are blocked."""
-        with self._alone():
-            return self._ledger.blocked_count()
+        with self._lock_state():
+            return self._ledger.count_blocked()
 
     def log(self) -> list[Receipt]:
         """All deletions, in order."""
-        with self._alone():
-            return self._ledger.log()
+        with self._lock_state():
+            return self._ledger.list_receipts()
 
-    def receipt(self, request: str) -> Receipt | None:
+    def find_receipt(self, request: str) -> Receipt | None:
         """The receipt of an earlier request, marked as `repeated`; None if there was none."""
-        with self._alone():
-            receipts = self._ledger.log(request)
+        with self._lock_state():
+            receipts = self._ledger.list_receipts(request)
         if not receipts:
             return None
         return replace(receipts[0], repeated=True)
@@ -478,21 +497,21 @@ class Store(AbstractContextManager["Store"]):
         published: a head that must be in the chain.
         """
         self._require_open()
-        with self._turn:
+        with self._change_lock:
             if self._matrices is not None:
-                self._record_settled()
-        with self.reading() as view, self._alone():
+                self._settle_and_record()
+        with self.reading() as view, self._lock_state():
             wait_until_hidden(self.folder, self._ledger, view)
-            foreign = foreign_files(self.folder, self._ledger.state())
-            return check(self._ledger, view, published, foreign)
+            foreign = list_foreign_files(self.folder, self._ledger.read_state())
+            return check_memory(self._ledger, view, published, foreign)
 
     def are_zero(self, sequences: range) -> bool:
         """Whether rows, by their numbers in the log, are zero in the maps and on the disk."""
-        with self.reading() as view, self._alone():
+        with self.reading() as view, self._lock_state():
             # Rows that are not listed any more were overwritten by a compaction.
-            rows = self._ledger.dead(sequences.start - 1, sequences.stop - 1)
-            is_on_disk = self._ledger.state().erased >= sequences.stop - 1
-            return is_on_disk and not len(nonzero_rows(view, rows))
+            rows = self._ledger.list_dead_rows(sequences.start - 1, sequences.stop - 1)
+            is_on_disk = self._ledger.read_state().erased >= sequences.stop - 1
+            return is_on_disk and not len(find_nonzero_rows(view, rows))
 
     # Writing
 
@@ -523,9 +542,9 @@ class Store(AbstractContextManager["Store"]):
             For everything that `create` refuses, other widths, ids that the memory holds already,
             and blocked contents.
         """
-        with self._writing() as matrices:
-            state = self._ledger.state()
-            rows, sources = rows_from(
+        with self._lock_for_writing() as matrices:
+            state = self._ledger.read_state()
+            rows, sources = make_rows(
                 state.store, ids, keys, tokens, labels, files, units, contents
             )
             new_ids = rows.records["id"]
@@ -534,7 +553,7 @@ class Store(AbstractContextManager["Store"]):
                     f"this memory takes keys of {state.key_width}, tokens of"
                     f" {state.token_width} numbers"
                 )
-            is_present = self._lookup.find(new_ids, self._view.live) >= 0
+            is_present = self._row_index.find(new_ids, self._view.live) >= 0
             if is_present.any():
                 present_ids = new_ids[is_present].tolist()
                 raise ValueError(f"these ids are in the memory already: {present_ids}")
@@ -545,14 +564,16 @@ class Store(AbstractContextManager["Store"]):
                     raise ValueError(
                         f"deleted before, and blocked since: {blocked_ids}, so nothing was added"
                     )
-            with self._whole():
+            with self._close_on_failure():
                 total = state.rows + len(rows.keys)
                 matrices.append(state.rows, rows)
+                # On the disk before the ledger counts the rows, or a power failure would leave
+                # rows without content.
                 matrices.sync()
                 source_of_row = {state.rows + place: sources[place] for place in sources}
-                self._ledger.record_zeros(self._erased, len(rows.keys), source_of_row)
-                self._view = matrices.view(state.generation, total)
-                self._lookup.add(new_ids, np.arange(state.rows, total))
+                self._ledger.record_zeros(self._erased_sequence, len(rows.keys), source_of_row)
+                self._view = matrices.map_rows(state.generation, total)
+                self._row_index.add(new_ids, np.arange(state.rows, total))
 
     def delete(
         self,
@@ -589,14 +610,14 @@ class Store(AbstractContextManager["Store"]):
 
         Notes
         -----
-        Up to ERASED_AT_ONCE rows are overwritten with zeros before this returns. `settle`
+        Up to MAX_ERASED_AT_ONCE rows are overwritten with zeros before this returns. `settle`
         overwrites more of them, and waits until all zeros are on the disk.
         """
-        with self._writing():
-            unique_ids = np.unique(checked_ids(ids))
-            checked_texts("request", [request], 1)
-            rows = self.known_rows(unique_ids)
-            if (rows < 0).any() and (request is None or self.receipt(request) is None):
+        with self._lock_for_writing():
+            unique_ids = np.unique(check_ids(ids))
+            check_texts("request", [request], 1)
+            rows = self.find_rows(unique_ids)
+            if (rows < 0).any() and (request is None or self.find_receipt(request) is None):
                 raise UnknownIdsError(unique_ids[rows < 0].tolist())
             return self.delete_rows(rows[rows >= 0], request=request, block_return=block_return)
 
@@ -604,9 +625,9 @@ class Store(AbstractContextManager["Store"]):
         self, rows: np.ndarray, *, request: str | None = None, block_return: bool = False
     ) -> Receipt:
         """As `delete`, for live rows of the present generation, in the order of the chain."""
-        with self._writing() as matrices:
-            checked_texts("request", [request], 1)
-            earlier = None if request is None else self.receipt(request)
+        with self._lock_for_writing() as matrices:
+            check_texts("request", [request], 1)
+            earlier = None if request is None else self.find_receipt(request)
             if earlier and len(rows):
                 outcome = "was carried out" if earlier.sequences else "found nothing"
                 raise ValueError(
@@ -616,15 +637,17 @@ class Store(AbstractContextManager["Store"]):
                 )
             if earlier:
                 return earlier
-            with self._whole():
+            with self._close_on_failure():
+                # The ledger first: once it says that the rows are dead, a killed process cannot
+                # bring them back, and whoever opens the memory next hides and overwrites them.
                 receipt = self._ledger.delete(
-                    rows, self._view.records[rows], self._erased, request, block_return
+                    rows, self._view.records[rows], self._erased_sequence, request, block_return
                 )
                 matrices.hide(rows, len(self._view.live))
-                self._pending.append(rows)
-                if len(rows) <= ERASED_AT_ONCE:
+                self._pending_rows.append(rows)
+                if len(rows) <= MAX_ERASED_AT_ONCE:
                     matrices.erase(rows)
-                if len(self._pending) >= UNSETTLED:
+                if len(self._pending_rows) >= MAX_PENDING_DELETIONS:
                     self.settle()
         return receipt
 
@@ -633,18 +656,18 @@ class Store(AbstractContextManager["Store"]):
 
         Call it when there is time.
         """
-        with self._writing() as matrices, self._whole():
-            if self._pending:
-                matrices.erase(np.concatenate(self._pending))
+        with self._lock_for_writing() as matrices, self._close_on_failure():
+            if self._pending_rows:
+                matrices.erase(np.concatenate(self._pending_rows))
                 matrices.sync()
                 # All rows: those that are not pending were settled before.
-                self._erased = self._ledger.last().sequence
-                self._pending.clear()
+                self._erased_sequence = self._ledger.get_last_link().sequence
+                self._pending_rows.clear()
 
-    def _record_settled(self) -> None:
+    def _settle_and_record(self) -> None:
         self.settle()
-        with self._whole():
-            self._ledger.record_zeros(self._erased)
+        with self._close_on_failure():
+            self._ledger.record_zeros(self._erased_sequence)
 
     def purge(self) -> tuple[str, ...]:
         """Settle, and leave no byte of deleted rows in any file of the memory.
@@ -654,7 +677,7 @@ class Store(AbstractContextManager["Store"]):
         Returns
         -------
         tuple of str
-            Files in the folder that are not the memory's (`recovery.foreign_files`). They stay, and
+            Files in the folder that are not the memory's (`recovery.list_foreign_files`). They stay, and
             may hold anything.
 
         Raises
@@ -662,23 +685,23 @@ class Store(AbstractContextManager["Store"]):
         LockedMemoryError
             If another process prevents it.
         """
-        with self._writing() as matrices, self._whole():
-            self._record_settled()
-            matrices.cut(len(self._view.live))
+        with self._lock_for_writing() as matrices, self._close_on_failure():
+            self._settle_and_record()
+            matrices.truncate(len(self._view.live))
             # Of an older copy that was put back, for example.
-            remaining_rows = nonzero_rows(self._view, self._ledger.dead())
+            remaining_rows = find_nonzero_rows(self._view, self._ledger.list_dead_rows())
             if len(remaining_rows):
                 matrices.erase(remaining_rows)
                 matrices.sync()
-            for other in generations(self.folder) - {matrices.folder}:
-                retire(other)
-            self._ledger.rewrite()
-            emptied = self._ledger.empty_wal()
-        if not emptied:
+            for old_folder in list_generations(self.folder) - {matrices.folder}:
+                retire_generation(old_folder)
+            self._ledger.vacuum()
+            is_emptied = self._ledger.empty_wal()
+        if not is_emptied:
             raise LockedMemoryError(
                 f"{self.folder}: a reader keeps the write-ahead log; nothing is lost, purge again"
             )
-        return foreign_files(self.folder, self.state)
+        return list_foreign_files(self.folder, self.state)
 
     def compact(self) -> tuple[str, ...]:
         """Move the live rows to a new generation without gaps, and purge.
@@ -698,63 +721,63 @@ class Store(AbstractContextManager["Store"]):
             If a reader does not end. Nothing is changed then.
         """
         self._require_open()
-        with self._turn:
-            with self._alone():
-                old = self._writable()
+        with self._change_lock:
+            with self._lock_state():
+                old_matrices = self._require_writer()
             rows = np.flatnonzero(self._view.live)
-            with self._whole():
-                number, new = self._copy_rows(rows)
+            with self._close_on_failure():
+                number, new_matrices = self._copy_rows(rows)
             try:
-                lock = disk.lock_generation(old.folder, alone=True)
+                lock = disk.lock_generation(old_matrices.folder, exclusive=True)
             except LockedMemoryError:
-                new.close()
-                retire(new.folder)
+                new_matrices.close()
+                retire_generation(new_matrices.folder)
                 raise
             try:
-                with self._alone(), self._whole():
-                    self._ledger.switch(number, rows)
-                    self._matrices = new
-                    self._erased = self._ledger.last().sequence
-                    self._pending.clear()
+                with self._lock_state(), self._close_on_failure():
+                    self._ledger.switch_generation(number, rows)
+                    self._matrices = new_matrices
+                    self._erased_sequence = self._ledger.get_last_link().sequence
+                    self._pending_rows.clear()
                     self._view = self._map_rows()
-                    self._lookup = Lookup(self._view.ids, np.flatnonzero(self._view.live))
+                    self._row_index = RowIndex(self._view.ids, np.flatnonzero(self._view.live))
             finally:
                 disk.unlock(lock)
-            with self._whole():
-                old.close()
-                retire(old.folder)
+            with self._close_on_failure():
+                old_matrices.close()
+                retire_generation(old_matrices.folder)
                 disk.sync_folder(self.folder)
             return self.purge()
 
     def _copy_rows(self, rows: np.ndarray) -> tuple[int, Matrices]:
-        """Copy rows to a new generation on the disk. Returns its number, too."""
+        """Copy rows to a new generation on the disk. Returns its number and its matrices."""
         number = self._view.generation + 1
         while os.path.lexists(generation_folder(self.folder, number)):
             number += 1
-        new = Matrices.create(generation_folder(self.folder, number), self.state[1:3])
-        for start, block in enumerate(blocks(rows)):
-            new.append(start * BLOCK, self._view.rows(block))
-        new.seal()
-        return number, new
+        new_matrices = Matrices.create(generation_folder(self.folder, number), self.state[1:3])
+        for start, block in enumerate(split_blocks(rows)):
+            new_matrices.append(start * BLOCK, self._view.take_rows(block))
+        new_matrices.sync_with_names()
+        return number, new_matrices
 
     def copy(self, folder: Path) -> None:
         """Write the memory, with its name and its chain of deletions, to a new folder.
 
         Nobody changes the memory meanwhile.
         """
-        with self._writing() as matrices:
-            self._record_settled()
-            state = self._ledger.state()
+        with self._lock_for_writing() as matrices:
+            self._settle_and_record()
+            state = self._ledger.read_state()
             generation = generation_folder(folder, state.generation)
             generation.mkdir(parents=True)
             # SQLite copies `store.db`, below: if this process opened and closed that file itself,
             # it would lose SQLite's locks on it, as POSIX has it.
             for name in NAMES:
                 shutil.copyfile(matrices.folder / name, generation / name)
-            copied = Matrices(generation, state[1:3], os.O_RDWR, state.rows)
-            copied.cut(state.rows)
-            copied.seal()
-            copied.close()
+            copied_matrices = Matrices(generation, state[1:3], os.O_RDWR, state.rows)
+            copied_matrices.truncate(state.rows)
+            copied_matrices.sync_with_names()
+            copied_matrices.close()
             self._ledger.copy(folder / "store.db")
             disk.sync_file(folder / "store.db")
             disk.sync_folder(folder)
@@ -765,21 +788,21 @@ class Store(AbstractContextManager["Store"]):
         It may be called twice. In a forked child, it does nothing.
         """
         if os.getpid() == self._process:
-            with self._turn, self._guard:
+            with self._change_lock, self._state_lock:
                 if not self._closed and self._matrices is not None:
-                    self._record_settled()
-                self._abandon()
+                    self._settle_and_record()
+                self._release()
 
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
-        at: TracebackType | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.close()
 
     def _map_rows(self) -> MemoryView:
         if self._matrices is None:
-            return map_for_reading(self.folder, self._ledger)
-        state = self._ledger.state()
-        return self._matrices.view(state.generation, state.rows)
+            return map_rows_for_reading(self.folder, self._ledger)
+        state = self._ledger.read_state()
+        return self._matrices.map_rows(state.generation, state.rows)

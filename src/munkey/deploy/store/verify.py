@@ -1,4 +1,4 @@
-"""The check of a memory: everything that its chain says, recomputed from the disk."""
+"""The check of a memory: its chain and all commitments, recomputed from the disk."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from munkey.core.console import pluralize
-from munkey.deploy.store.chain import ChainLink, first_head, next_head
+from munkey.deploy.store.chain import ChainLink, compute_first_head, compute_next_head
 from munkey.deploy.store.ledger import Ledger
 from munkey.deploy.store.matrices import BLOCK, MemoryView
-from munkey.deploy.store.rows import Rows, commitments, entry
+from munkey.deploy.store.rows import Rows, compute_commitments, compute_log_entry
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Report:
     problems : tuple of str
         A sentence for each fault.
     foreign : tuple of str
-        Files that are not the memory's, which were not checked (`recovery.foreign_files`).
+        Files that are not the memory's, which were not checked (`recovery.list_foreign_files`).
     """
 
     live: int
@@ -48,7 +48,7 @@ class Report:
     def __str__(self) -> str:
         foreign = ""
         if self.foreign:
-            foreign = f"; not part of it, and not looked at: {', '.join(self.foreign)}"
+            foreign = f"; not checked, since not part of it: {', '.join(self.foreign)}"
         if self.problems:
             return f"NOT VERIFIED: {'; '.join(self.problems)}{foreign}"
         zero = f"all but {self.unsettled:,} of them zero" if self.unsettled else "zero"
@@ -60,88 +60,93 @@ class Report:
         )
 
 
-def blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
+def split_blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
     return (rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK))
 
 
-def rows_where(
+def select_rows(
     view: MemoryView, rows: np.ndarray, condition: Callable[[Rows], ArrayLike]
 ) -> np.ndarray:
-    """The rows that meet a condition. It gets a block of rows and returns (n,) bool."""
-    matches = [np.asarray(condition(view.rows(block)), dtype=bool) for block in blocks(rows)]
+    """Select the rows that meet a condition, which gets a block of rows and returns (n,) bool."""
+    matches = [
+        np.asarray(condition(view.take_rows(block)), dtype=bool) for block in split_blocks(rows)
+    ]
     return rows[np.concatenate(matches)] if matches else rows
 
 
-def mismatched_rows(ledger: Ledger, view: MemoryView, rows: np.ndarray) -> np.ndarray:
-    """Rows that do not match their commitment, and were not deleted meanwhile."""
-    store = ledger.state().store
+def find_mismatched_rows(ledger: Ledger, view: MemoryView, rows: np.ndarray) -> np.ndarray:
+    """Find rows that do not match their commitment, and were not deleted meanwhile."""
+    store = ledger.read_state().store
     suspects = rows[:0]
-    for block in blocks(rows):
-        stored = view.rows(block)
-        expected = commitments(store, stored, ledger.sources_of(block))
-        is_wrong = (expected != stored.records["commitment"]).any(axis=1)
+    for block in split_blocks(rows):
+        stored_rows = view.take_rows(block)
+        expected = compute_commitments(store, stored_rows, ledger.read_sources(block))
+        is_wrong = (expected != stored_rows.records["commitment"]).any(axis=1)
         suspects = np.append(suspects, block[is_wrong])
     # The ledger drops a name before the row is hidden, so `live` alone does not tell.
-    return np.setdiff1d(suspects[view.live[suspects]], ledger.dead())
+    return np.setdiff1d(suspects[view.live[suspects]], ledger.list_dead_rows())
 
 
-def nonzero_rows(view: MemoryView, rows: np.ndarray) -> np.ndarray:
-    """Rows with any bit that is not zero."""
+def find_nonzero_rows(view: MemoryView, rows: np.ndarray) -> np.ndarray:
+    """Find rows with any bit that is not zero."""
 
-    def has_bits(stored: Rows) -> np.ndarray:
-        parts = [part.view("u1").reshape(len(part), -1).any(axis=1) for part in stored]
+    def has_bits(stored_rows: Rows) -> np.ndarray:
+        parts = [part.view("u1").reshape(len(part), -1).any(axis=1) for part in stored_rows]
         return np.any(parts, axis=0)
 
-    return rows_where(view, rows, has_bits)
+    return select_rows(view, rows, has_bits)
 
 
-def returned_rows(view: MemoryView, rows: np.ndarray, entries: set[bytes]) -> np.ndarray:
-    """Rows that the log lists as deleted."""
+def find_returned_rows(view: MemoryView, rows: np.ndarray, entries: set[bytes]) -> np.ndarray:
+    """Find live rows that the log lists as deleted."""
 
-    def is_in_log(stored: Rows) -> list[bool]:
+    def is_in_log(stored_rows: Rows) -> list[bool]:
         return [
-            entry(commitment.tobytes()) in entries for commitment in stored.records["commitment"]
+            compute_log_entry(commitment.tobytes()) in entries
+            for commitment in stored_rows.records["commitment"]
         ]
 
-    back = rows_where(view, rows, is_in_log)
-    return back[view.live[back]]
+    matches = select_rows(view, rows, is_in_log)
+    return matches[view.live[matches]]
 
 
-def rows_with_repeated_ids(view: MemoryView, rows: np.ndarray) -> np.ndarray:
-    """Rows that share their id with another one."""
+def find_rows_with_repeated_ids(view: MemoryView, rows: np.ndarray) -> np.ndarray:
+    """Find rows that share their id with another row."""
     ids = view.ids[rows]
     live = view.live[rows]  # read last: the id of a row that is deleted meanwhile reads as zero
     _, places, counts = np.unique(ids[live], return_inverse=True, return_counts=True)
     return rows[live][counts[places] > 1]
 
 
-def rows_with_nonfinite_numbers(view: MemoryView, rows: np.ndarray) -> np.ndarray:
-    """Rows whose key or token holds NaN or infinity."""
+def find_nonfinite_rows(view: MemoryView, rows: np.ndarray) -> np.ndarray:
+    """Find rows whose key or token has NaN or infinity."""
 
-    def is_nonfinite(stored: Rows) -> np.ndarray:
-        return np.asarray(~np.isfinite(np.hstack([stored.keys, stored.tokens])).all(axis=1))
+    def is_nonfinite(stored_rows: Rows) -> np.ndarray:
+        return np.asarray(
+            ~np.isfinite(np.hstack([stored_rows.keys, stored_rows.tokens])).all(axis=1)
+        )
 
-    return rows_where(view, rows, is_nonfinite)
+    return select_rows(view, rows, is_nonfinite)
 
 
-def chain_faults(ledger: Ledger, links: list[ChainLink]) -> Iterator[str]:
-    """Where the chain, or the log of requests that it covers, was changed."""
-    false_deletion = ledger.first_false_deletion()
+def find_chain_faults(ledger: Ledger, links: list[ChainLink]) -> Iterator[str]:
+    """Find changes in the chain, or in the log of requests that it covers."""
+    false_deletion = ledger.find_false_deletion()
     if false_deletion:
         yield (
             "the log of requests, or the list of blocked contents, was changed at deletion"
             f" {false_deletion} of the log"
         )
-    head = first_head(ledger.state().store)
+    head = compute_first_head(ledger.read_state().store)
     for place, link in enumerate(links, start=1):
-        head = next_head(head, link.sequence, link.at, link.entry, link.mark)
+        head = compute_next_head(head, link.sequence, link.at, link.entry, link.mark)
         if link.sequence != place or link.head != head:
             yield f"the chain of deletions is broken at link {place}"
             return
 
 
-def first_rows(rows: np.ndarray) -> str:
-    """The first five row numbers, in words."""
+def format_first_rows(rows: np.ndarray) -> str:
+    """Format the first five row numbers."""
     more = ", …" if len(rows) > 5 else ""
     return f"{', '.join(map(str, np.sort(rows)[:5].tolist()))}{more}"
 
@@ -149,27 +154,27 @@ def first_rows(rows: np.ndarray) -> str:
 def find_problems(
     ledger: Ledger, view: MemoryView, links: list[ChainLink], published: str | None
 ) -> Iterator[str]:
-    """A sentence for each fault. Rows that are deleted or added meanwhile are not faults."""
-    integrity = ledger.integrity()
+    """Find faults, a sentence each. Rows that are deleted or added meanwhile are not faults."""
+    integrity = ledger.check_integrity()
     if integrity != "ok":
         yield f"SQLite finds its file damaged: {integrity}"
     # Read in this order: hidden rows are dead in the ledger by then, and dead rows are among those
     # of a later state.
     hidden = np.flatnonzero(~view.live)
-    dead = ledger.dead()
-    state = ledger.state()
-    yield from chain_faults(ledger, links)
-    heads = {link.head.hex() for link in links} | {first_head(state.store).hex()}
+    dead = ledger.list_dead_rows()
+    state = ledger.read_state()
+    yield from find_chain_faults(ledger, links)
+    heads = {link.head.hex() for link in links} | {compute_first_head(state.store).hex()}
     if published is not None and published not in heads:
         yield (
             f"the head {published} was published and is not in the chain: this is an older copy, or"
             " another memory"
         )
-    unchained = ledger.count_unchained()
-    if unchained:
+    unchained_count = ledger.count_unchained()
+    if unchained_count:
         yield (
             "the chain of deletions does not end in those of the dead rows:"
-            f" {unchained} have another number"
+            f" {unchained_count} have another number"
         )
     if len(np.unique(dead)) != len(dead) or not np.isin(dead, np.arange(state.rows)).all():
         yield "the list of dead rows makes no sense"
@@ -177,35 +182,37 @@ def find_problems(
     stray_sources = ledger.count_stray_sources()
     if stray_sources:
         yield f"source files and units that belong to no live row: {stray_sources}"
-    erased = np.setdiff1d(dead[dead < len(view.live)], ledger.dead(after=state.erased))
+    erased_rows = np.setdiff1d(
+        dead[dead < len(view.live)], ledger.list_dead_rows(after=state.erased)
+    )
     live = np.flatnonzero(view.live)
     rows_by_fault = {
         "hidden and never deleted": np.setdiff1d(hidden, dead),
-        "dead and not hidden": erased[view.live[erased]],
-        "dead and not zero": nonzero_rows(view, erased),
-        "not matching their commitment": mismatched_rows(ledger, view, live),
-        "deleted and back": returned_rows(view, live, {link.entry for link in links}),
-        "with an id that another row has too": rows_with_repeated_ids(view, live),
-        "with numbers that are not finite": rows_with_nonfinite_numbers(view, live),
+        "dead and not hidden": erased_rows[view.live[erased_rows]],
+        "dead and not zero": find_nonzero_rows(view, erased_rows),
+        "not matching their commitment": find_mismatched_rows(ledger, view, live),
+        "deleted and back": find_returned_rows(view, live, {link.entry for link in links}),
+        "with an id that another row has too": find_rows_with_repeated_ids(view, live),
+        "with numbers that are not finite": find_nonfinite_rows(view, live),
     }
     for fault, rows in rows_by_fault.items():
         if len(rows):
-            yield f"{pluralize(len(rows), 'row')} {fault}: {first_rows(rows)}"
+            yield f"{pluralize(len(rows), 'row')} {fault}: {format_first_rows(rows)}"
 
 
-def check(
+def check_memory(
     ledger: Ledger, view: MemoryView, published: str | None, foreign: Iterable[str]
 ) -> Report:
     """Check a memory. foreign: files in its folder that are not its own."""
-    links = ledger.links()
+    links = ledger.list_links()
     problems = tuple(find_problems(ledger, view, links, published))
     live_count = int(np.count_nonzero(view.live))
     return Report(
         live=live_count,
         dead=len(view.live) - live_count,
-        unsettled=len(ledger.dead(after=ledger.state().erased)),
+        unsettled=len(ledger.list_dead_rows(after=ledger.read_state().erased)),
         deletions=len(links),
-        head=ledger.last().head.hex(),
+        head=ledger.get_last_link().head.hex(),
         problems=problems,
         foreign=tuple(foreign),
     )
