@@ -18,7 +18,7 @@ from munkey.core.randomness import Stage
 from munkey.data.image_set import ImageSet, image_set, upload
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
-from munkey.evaluation.predict import Asked, predictions
+from munkey.evaluation.predict import Queries, predictions
 from munkey.evaluation.trace import Trace
 from munkey.experiment.params.load import Params
 from munkey.memory.neighbors import nearest, without_self
@@ -26,7 +26,7 @@ from munkey.models import system
 from munkey.models.family import FAMILIES, Family, MemberKeys, Recipe, Retrieval, System, Training
 from munkey.models.networks.munkey import NETWORKS
 from munkey.unlearn import adversarial, prepare
-from munkey.unlearn.adversarial import Attacked
+from munkey.unlearn.adversarial import AttackResult
 from munkey.unlearn.contract import METHODS, Request
 from tests.conftest import VIT, unit_rows
 from tests.meta import META, HostNeededError, LikeAGpu, like_a_gpu
@@ -142,7 +142,7 @@ def test_so_does_every_variant_of_munkey(architecture, aggregation, params, gpu,
     predictions(
         loaded,
         DATA,
-        Asked(DATA.ids, Retrieval(nearest(KEYS, MEMBERS, 6), asked)),
+        Queries(DATA.ids, Retrieval(nearest(KEYS, MEMBERS, 6), asked)),
         params.data,
         META,
     )
@@ -159,7 +159,7 @@ def test_an_evaluation_reads_only_its_answers_back(name, params, gpu, tmp_path):
     answers = predictions(
         loaded,
         DATA,
-        Asked(DATA.ids, asked, asked if family.has_pathways else None),
+        Queries(DATA.ids, asked, asked if family.has_pathways else None),
         params.data,
         META,
     )
@@ -236,11 +236,11 @@ def test_the_rest_of_amun_does_not(params, gpu, tmp_path, monkeypatch):
 
     def attack(
         answer: Callable[[Tensor], Tensor], clean: Tensor, labels: Tensor, *_: object
-    ) -> Attacked:
+    ) -> AttackResult:
         assert clean.is_meta and labels.is_meta and answer(clean).is_meta
         adversarial._steepest_ascent(answer, clean, labels)
         adversarial._project(clean, 1.0)
-        return Attacked(
+        return AttackResult(
             torch.zeros(clean.shape),
             torch.zeros(len(clean), dtype=torch.int64),
             torch.zeros(len(clean)),

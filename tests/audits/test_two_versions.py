@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from munkey.audits import two_versions
-from munkey.audits.two_versions import Holder, precision
+from munkey.audits.two_versions import Attacker, precision
 from munkey.core.randomness import Stage
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
@@ -37,7 +37,7 @@ def lines(name: str, depth: int = 8, **changes) -> list[dict]:
     original = fitted(name, of("train"), LABELS[:COUNT], CLASSES)
     method = replace(METHODS[name], **changes)
     return list(
-        Holder(DATA, of("train"), near, of("val"), stage, "cpu").lines(method, original, SETTINGS)
+        Attacker(DATA, of("train"), near, of("val"), stage, "cpu").lines(method, original, SETTINGS)
     )
 
 

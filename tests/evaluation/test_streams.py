@@ -8,7 +8,7 @@ from munkey.core.randomness import Stage
 from munkey.data.forget_sets import ForgetSplit
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
-from munkey.evaluation.streams import Asker, Stream, answer_stream, draw_stream
+from munkey.evaluation.streams import Stream, StreamEvaluator, answer_stream, draw_stream
 from munkey.memory.neighbors import nearest
 from munkey.models.family import FAMILIES, Retrieval, System
 from munkey.settings import InferenceSettings
@@ -60,7 +60,7 @@ def test_more_requests_than_samples_are_refused():
 def test_a_method_goes_on_from_its_own_result_and_is_asked_after_each_request():
     asked: list[tuple[str, int]] = []
 
-    class Recorder(Asker):
+    class Recorder(StreamEvaluator):
         def answers(self, system: System, added: np.ndarray) -> np.ndarray:
             asked.append((system.family, len(added)))
             return np.zeros((1, 2))
@@ -86,12 +86,14 @@ def test_a_method_goes_on_from_its_own_result_and_is_asked_after_each_request():
     ]
 
 
-def asker(**inference: object) -> Asker:
+def asker(**inference: object) -> StreamEvaluator:
     samples = seven_samples()
     dataset = Dataset(
         samples.images, samples.ids, samples.labels, np.array(["train"] * 7), ["a", "b", "c"]
     )
-    return Asker(dataset, QUERIES, {"data": DATA.model_dump(), "inference": inference}, 4, "cpu")
+    return StreamEvaluator(
+        dataset, QUERIES, {"data": DATA.model_dump(), "inference": inference}, 4, "cpu"
+    )
 
 
 @pytest.mark.parametrize("name", EXACT)

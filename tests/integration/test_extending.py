@@ -44,7 +44,7 @@ def mean_color(settings: EncoderSettings, device: str) -> Encoder:
 FAMILY = '''
 """A prototype per class: the mean image."""
 
-from munkey.models.family import Architecture, Family, System, Trained, family
+from munkey.models.family import Architecture, Family, System, TrainingResult, family
 from munkey.settings import Positive, Section
 
 
@@ -82,7 +82,7 @@ class Prototypes(Family):
             model.weight.copy_(2 * sharpness * means[:, None])
             model.bias.copy_(-sharpness * means**2)
         history = [{"epoch": 1, "loss": 0.0, "accuracy": 100.0, "lr": 0.0, "seconds": 0.1}]
-        return Trained(System(self.name, Architecture(training.classes), model), history)
+        return TrainingResult(System(self.name, Architecture(training.classes), model), history)
 
     def logits(self, system, samples, data, device, retrieval):
         import torch

@@ -15,8 +15,8 @@ from munkey.models.family import (
     Recipe,
     Retrieval,
     System,
-    Trained,
     Training,
+    TrainingResult,
 )
 from munkey.settings import DataSettings
 from tests.conftest import image_set, unit_rows
@@ -95,7 +95,7 @@ def recipe(params, family: str, stage: Stage = STAGE, train=None, **of_family) -
     return FAMILIES[family].recipe(sections, stage)
 
 
-def trained(chosen: Recipe, family: str, samples=None, **more) -> Trained:
+def trained(chosen: Recipe, family: str, samples=None, **more) -> TrainingResult:
     """Train on a dozen random images, or on `samples`. more: further fields of the training."""
     samples = samples or image_set(12)
     members = member_keys(samples.ids) if family == "munkey" else None

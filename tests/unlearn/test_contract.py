@@ -17,7 +17,7 @@ from munkey.models.family import System
 from munkey.report.tables.markup import latex_text
 from munkey.settings import DataSettings, FinetuneSettings, Section
 from munkey.unlearn import prepare
-from munkey.unlearn.contract import METHODS, Images, Tuned, Tuning, method
+from munkey.unlearn.contract import METHODS, Images, Tuning, TuningSettings, method
 from tests.pages import block
 from tests.unlearn.world import (
     CROPS,
@@ -484,7 +484,7 @@ def test_the_loop_on_the_page_moves_what_is_forgotten_to_its_second_class_and_le
     try:
         before = {name: value.clone() for name, value in tensors(original("my-loop")).items()}
         after = METHODS["my-loop"].run(
-            original("my-loop"), request("my-loop"), Tuned(lr_factor=1.0)
+            original("my-loop"), request("my-loop"), TuningSettings(lr_factor=1.0)
         )
         assert same(tensors(original("my-loop")), before)
     finally:

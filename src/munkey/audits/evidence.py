@@ -211,7 +211,7 @@ def sham_pairs(pairs: Pairs, generator: np.random.Generator) -> Pairs:
 
 
 @dataclass(frozen=True)
-class Compared:
+class OracleComparison:
     """Logits on one forget set. unlearned: (M, n, C), of M models; oracles: (O, n, C)."""
 
     unlearned: np.ndarray
@@ -252,7 +252,7 @@ class Curves:
 
 
 @dataclass(frozen=True)
-class Shipped:
+class ShippedFiles:
     """The files of a system that is shipped, and what must or must not be in them.
 
     files: files or folders. deleted, remaining: float32 rows, keys or tokens, that must not be

@@ -11,9 +11,9 @@ from munkey.audits.attacks.distance import distance
 from munkey.audits.attacks.residual_share import Share
 from munkey.audits.attacks.strata import Strata
 from munkey.audits.attacks.tail import Tail
-from munkey.audits.evidence import Compared, Halves, Pairs
+from munkey.audits.evidence import Halves, OracleComparison, Pairs
 from munkey.audits.power import power_words
-from munkey.audits.registry import Estimate, Finding, Refused
+from munkey.audits.registry import Estimate, Finding, Refusal
 from munkey.audits.roc import Attack
 from munkey.audits.verdict import (
     Control,
@@ -172,16 +172,16 @@ class FamilyAudit:
                 if each.name == name:
                     line["words"] = f"control: {each.words}"
                     break
-        compared = Compared(system.logits, self._system_in_role("oracle").logits)
+        compared = OracleComparison(system.logits, self._system_in_role("oracle").logits)
         to_oracle = distance(compared, self.generator)
-        if not isinstance(to_oracle, Refused) and system.role != "oracle":
+        if not isinstance(to_oracle, Refusal) and system.role != "oracle":
             line["js"] = 1000 * to_oracle.value.value
             line["js_floor"] = 1000 * to_oracle.floor.value
             line["js_ratio"] = to_oracle.ratio.value
         return line
 
 
-def numbers(share: Share | Refused, attacks: Mapping[str, Finding]) -> Line:
+def numbers(share: Share | Refusal, attacks: Mapping[str, Finding]) -> Line:
     """The numbers of a row: contrasts in normal scores, all others in percent."""
     line: Line = {}
     if isinstance(share, Share):

@@ -7,8 +7,8 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from munkey.audits.attacks.storage import NUMBERS, storage
-from munkey.audits.evidence import Answers, Shipped
-from munkey.audits.registry import AUDITS, Estimate, Refused
+from munkey.audits.evidence import Answers, ShippedFiles
+from munkey.audits.registry import AUDITS, Estimate, Refusal
 from munkey.core.diverged import DIVERGED, DivergedError, why_diverged
 from munkey.core.files import read_npz
 from munkey.core.randomness import Stage
@@ -103,10 +103,12 @@ def storage_lines(system: MemoryFiles) -> list[Line]:
 
     lines = []
     for kind, file, memory in zip(FILES, system["files"], memories, strict=True):
-        finding = storage(Shipped((Path(file),), deleted, remaining, forgotten, memory.ids.numpy()))
+        finding = storage(
+            ShippedFiles((Path(file),), deleted, remaining, forgotten, memory.ids.numpy())
+        )
         numbers: Line = {"ids_of": len(forgotten), "rows_of": len(deleted)}
         numbers["deletion"] = exactness(systems[0])
-        if isinstance(finding, Refused):
+        if isinstance(finding, Refusal):
             numbers["why"] = finding.why
         else:
             numbers |= {"ids": len(finding.ids), "rows": finding.rows, "rows_of": finding.of}

@@ -27,7 +27,7 @@ DELETIONS = {1: 40, 10: 10, 100: 4}  # by size of a deletion: how many, each fro
 
 
 @dataclass(frozen=True)
-class Holder:
+class Attacker:
     """An attacker with two versions, who knows pictures, labels and keys of all training samples.
 
     near: neighbors of each sample in the memory of all; public: keys of other samples, whose labels

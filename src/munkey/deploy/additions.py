@@ -12,7 +12,7 @@ from munkey.deploy.errors import PictureError, first_ten
 from munkey.deploy.model.images import Images
 from munkey.deploy.model.live_model import LiveModel
 from munkey.deploy.model.manifest import EstimatorReference
-from munkey.deploy.model.sources import Added
+from munkey.deploy.model.sources import AddedSamples
 from munkey.deploy.store.rows import key_digests
 
 Class = str | bool | int | float
@@ -43,7 +43,7 @@ class Additions:
         labels: Iterable[int | str] | np.ndarray,
         units: Sequence[str | None] | None,
         allow_blocked: bool,
-    ) -> Added:
+    ) -> AddedSamples:
         """Implement `Predictor.add`."""
         model = self._model
         if units is not None and not isinstance(units, str):
@@ -119,7 +119,7 @@ class Additions:
                 model.replace_manifest(model.manifest.model_copy(update={"memory": memory}))
             return ids
 
-    def _enter(self, new: _NewRows, allow_blocked: bool = False) -> Added:
+    def _enter(self, new: _NewRows, allow_blocked: bool = False) -> AddedSamples:
         """Add checked rows, while nothing else changes the memory."""
         model = self._model
         view = model.store.view
@@ -139,7 +139,7 @@ class Additions:
             earlier_ids = copy_ids[(copy_contents == content).all(axis=1)]
             if earlier_ids.size:
                 identical[new_id] = tuple(earlier_ids.tolist())
-        return Added(new.ids, identical)
+        return AddedSamples(new.ids, identical)
 
     @property
     def next_id(self) -> int:

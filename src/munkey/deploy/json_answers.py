@@ -6,7 +6,7 @@ from typing import Any
 
 from munkey.deploy.model.find import NearSample, NearSamples
 from munkey.deploy.model.prediction import Prediction
-from munkey.deploy.model.sources import Added, MemoryRow
+from munkey.deploy.model.sources import AddedSamples, MemoryRow
 from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.verify import Report
 
@@ -92,7 +92,7 @@ def deletion(receipt: Receipt) -> Json:
     }
 
 
-def addition(samples: Added) -> Json:
+def addition(samples: AddedSamples) -> Json:
     """New samples. identical: by new id, the ids of exact copies that were there before."""
     return {
         "ids": samples.ids.tolist(),

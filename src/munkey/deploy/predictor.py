@@ -26,7 +26,7 @@ from munkey.deploy.model.live_model import LiveModel
 from munkey.deploy.model.manifest import MEMORY, Manifest
 from munkey.deploy.model.prediction import Prediction
 from munkey.deploy.model.samples import SIMILAR
-from munkey.deploy.model.sources import Added, MemoryRow, Selection
+from munkey.deploy.model.sources import AddedSamples, MemoryRow, Selection
 from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError
 from munkey.deploy.store.rows import checked_ids
@@ -652,7 +652,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         *,
         units: Sequence[str | None] | None = None,
         allow_blocked: bool = False,
-    ) -> Added:
+    ) -> AddedSamples:
         """Remember new samples, without training.
 
         Parameters
@@ -668,7 +668,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         Returns
         -------
-        Added
+        AddedSamples
             The new ids, and the ids of exact copies that were there before.
 
         Raises

@@ -10,7 +10,7 @@ from munkey.models.family import FAMILIES, Retrieval, System
 from munkey.settings import DataSettings
 
 
-class Asked(NamedTuple):
+class Queries(NamedTuple):
     """The samples to predict. ids: sorted; retrieval: their neighbors, for a system with a memory.
 
     other: another retrieval, with which audits ask a system with pathways; adds path_NAME logits.
@@ -22,7 +22,7 @@ class Asked(NamedTuple):
 
 
 def predictions(
-    system: System, dataset: Dataset, asked: Asked, data: DataSettings, device: str
+    system: System, dataset: Dataset, asked: Queries, data: DataSettings, device: str
 ) -> dict[str, np.ndarray]:
     """The arrays that metrics are computed from.
 

@@ -115,7 +115,7 @@ def search_result(
 
 
 @dataclass(frozen=True)
-class Tried:
+class RankedCandidate:
     """A candidate over all runs. gap: mean; drop: the largest loss of validation accuracy."""
 
     settings: Mapping[str, object]
@@ -129,7 +129,7 @@ class Tried:
         return f"{settings}: gap {self.gap:.2f}, drop {self.drop:.1f}"
 
 
-def rank_candidates(searches: Sequence[SearchResult], drop: float) -> list[Tried]:
+def rank_candidates(searches: Sequence[SearchResult], drop: float) -> list[RankedCandidate]:
     """The candidates of a method over all runs, best first.
 
     First those that never lose more than `drop` points of the original's validation accuracy, by
@@ -156,7 +156,7 @@ def rank_candidates(searches: Sequence[SearchResult], drop: float) -> list[Tried
                 drops.append(math.inf)
             else:
                 drops.append(original - candidate["val_accuracy"])
-        tried.append(Tried(candidate_settings, sum(gaps) / len(gaps), max(drops)))
+        tried.append(RankedCandidate(candidate_settings, sum(gaps) / len(gaps), max(drops)))
     eligible = [each for each in tried if each.drop <= drop]
     others = [each for each in tried if each.drop > drop]
     eligible.sort(key=lambda each: each.gap)

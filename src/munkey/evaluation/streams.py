@@ -72,7 +72,7 @@ def draw_stream(
     return Stream(split.retain, [np.sort(part) for part in parts], added)
 
 
-class Answered(NamedTuple):
+class StreamAnswers(NamedTuple):
     """The answers of a system after `done` requests. logits: (N, C), of all samples."""
 
     done: int
@@ -81,7 +81,7 @@ class Answered(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Asker:
+class StreamEvaluator:
     """Asks a system about every sample of a data set. keys: of all samples; depth: neighbors."""
 
     dataset: Dataset
@@ -124,15 +124,15 @@ def answer_stream(
     stream: Stream,
     system: System,
     forget: Callable[[System, ForgetSplit, int], tuple[System, float]],
-    ask: Asker,
-) -> list[Answered]:
+    ask: StreamEvaluator,
+) -> list[StreamAnswers]:
     """The answers of a system before the first and after each request.
 
     forget: (system, split, number of the request) -> (unlearned system, seconds).
     """
-    answered = [Answered(0, 0.0, ask.answers(system, stream.additions(0)))]
+    answered = [StreamAnswers(0, 0.0, ask.answers(system, stream.additions(0)))]
     for number in range(1, len(stream.requests) + 1):
         system, seconds = forget(system, stream.request(number), number)
         logits = ask.answers(system, stream.additions(number))
-        answered.append(Answered(number, seconds, logits))
+        answered.append(StreamAnswers(number, seconds, logits))
     return answered

@@ -10,7 +10,7 @@ from munkey.core.files import read_json, write_npz
 from munkey.data import forget_sets, prepared
 from munkey.data.prepared import Dataset
 from munkey.encoders import keys
-from munkey.evaluation.predict import Asked, predictions
+from munkey.evaluation.predict import Queries, predictions
 from munkey.experiment.run.job import Surroundings
 from munkey.jobs.unlearn import unlearn
 from munkey.memory import neighbors as neighbor_files
@@ -92,7 +92,7 @@ def _answer(
             )
             audit_retrieval = family.retrieval(near, inference, query_keys)
     data_settings = DataSettings.typed(settings["data"])
-    queries = Asked(ids, retrieval, audit_retrieval)
+    queries = Queries(ids, retrieval, audit_retrieval)
     arrays = predictions(system, dataset, queries, data_settings, around.device)
     if not np.isfinite(arrays["logits"]).all():
         why = DivergedError("answers are not finite, though the weights are").reason(around.log)

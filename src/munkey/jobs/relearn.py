@@ -16,7 +16,13 @@ from munkey.data import forget_sets, prepared
 from munkey.data.image_set import image_set, move_to_gpu_if_it_fits
 from munkey.encoders import keys
 from munkey.evaluation.metrics import accuracy
-from munkey.evaluation.streams import Answered, Asker, Stream, answer_stream, draw_stream
+from munkey.evaluation.streams import (
+    Stream,
+    StreamAnswers,
+    StreamEvaluator,
+    answer_stream,
+    draw_stream,
+)
 from munkey.evaluation.trace import Trace
 from munkey.experiment.run.job import Surroundings, now
 from munkey.experiment.run.record import write_record
@@ -164,7 +170,7 @@ def stream(
     all_keys = None
     if files.keyfile:
         all_keys = keys.read(files.keyfile, data.ids)
-    ask = Asker(data, all_keys, settings, series.depth, device)
+    ask = StreamEvaluator(data, all_keys, settings, series.depth, device)
     try:
         if method in METHODS:
             assert original
@@ -196,13 +202,13 @@ def stream(
 
 def _unlearn_stream(
     order: Stream,
-    ask: Asker,
+    ask: StreamEvaluator,
     applied: Method,
     original: Path,
     dataset: str,
     seed: int,
     resident_share: float,
-) -> list[Answered]:
+) -> list[StreamAnswers]:
     settings = ask.settings
     device = ask.device
     recipe = prepare.recipe(applied, settings, seed, dataset)
@@ -229,8 +235,8 @@ def _unlearn_stream(
 
 
 def _retrain_stream(
-    order: Stream, ask: Asker, oracle: str, dataset: str, seed: int
-) -> Iterator[Answered]:
+    order: Stream, ask: StreamEvaluator, oracle: str, dataset: str, seed: int
+) -> Iterator[StreamAnswers]:
     """Yield the oracle, retrained on the remaining samples, after the first, the middle and the last request."""
     family = next(each for each in FAMILIES.values() if each.oracle == oracle)
     last = len(order.requests)
@@ -238,10 +244,10 @@ def _retrain_stream(
         ids = np.union1d(order.members(done), order.additions(done))
         with Stopwatch(ask.device) as watch:
             trained = _train(family, ids, ask, family.stage(seed, dataset, f"stream{done}"))
-        yield Answered(done, watch.seconds, ask.answers(trained, ids[:0]))
+        yield StreamAnswers(done, watch.seconds, ask.answers(trained, ids[:0]))
 
 
-def _train(family: Family, ids: np.ndarray, ask: Asker, stage: Stage) -> System:
+def _train(family: Family, ids: np.ndarray, ask: StreamEvaluator, stage: Stage) -> System:
     samples = image_set(ask.dataset, ids)
     if isinstance(family, FittedFamily):
         head = family.fitted(
@@ -264,7 +270,7 @@ def _train(family: Family, ids: np.ndarray, ask: Asker, stage: Stage) -> System:
     return family.train(training).system
 
 
-def _numbers(data: prepared.Dataset, order: Stream, moment: Answered) -> dict[str, float]:
+def _numbers(data: prepared.Dataset, order: Stream, moment: StreamAnswers) -> dict[str, float]:
     """RA is the accuracy on the training samples that remain at this moment."""
     is_retained = np.isin(data.ids, order.members(moment.done))
     is_test = data.splits == "test"

@@ -25,7 +25,7 @@ from munkey.report.tables import paper
 from munkey.report.tables.ablations import read
 from munkey.report.tables.audits import residue_of
 from munkey.report.tables.frontier import Design
-from munkey.report.tables.markup import Titled, render
+from munkey.report.tables.markup import TitledTable, render
 from munkey.report.tables.scenarios import scenario_tables
 from munkey.report.tables.summary import Row, read_metrics
 from munkey.settings import ExploreSettings, InferenceSettings
@@ -109,7 +109,7 @@ class PageFiles:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ReportFacts:
     """The experiment as the report describes it, and the rows of its tables.
 
     grid: seeds, rates and methods in words; requests: of scenarios, by data set; settings: those
@@ -128,12 +128,12 @@ class Shown:
     config: Mapping[str, Any]
 
 
-def page(page: Path, template: Path, files: PageFiles, shown: Shown) -> None:
+def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> None:
     """Make the report: tables, figures and their origin, on one page."""
     main = read(files.main_table)
     tidy = read_metrics([files.metrics])
     audits = {path.parent: read_table(path) for path in files.audits}
-    scenarios: list[Titled] = []
+    scenarios: list[TitledTable] = []
     for path in files.scenarios:
         requests = shown.requests[path.parent.name]
         scenarios += scenario_tables(read_table(path), shown.scenario_rows, requests, "html")

@@ -103,7 +103,7 @@ class ExemplarMemory:
         return self.tokens[self.rows(ids)]
 
 
-class Fused(NamedTuple):
+class FusedTokens(NamedTuple):
     """The model's input for each query. tokens: (B, P, m), one per pass; weights: (B, P)."""
 
     tokens: Tensor
@@ -142,7 +142,9 @@ def fusion_weights(cosines: Tensor, present: Tensor, fusion: Fusion, temperature
     return similarity_weights(cosines, present, temperature)
 
 
-def fuse(tokens: Tensor, cosines: Tensor, present: Tensor, settings: InferenceSettings) -> Fused:
+def fuse(
+    tokens: Tensor, cosines: Tensor, present: Tensor, settings: InferenceSettings
+) -> FusedTokens:
     """The tokens (B, K, m) of the nearest neighbors, fused for the model. cosines, present: (B, K).
 
     `ensemble`: K passes, one for each token, whose logits are averaged by weight (sec. 3.2,
@@ -150,9 +152,9 @@ def fuse(tokens: Tensor, cosines: Tensor, present: Tensor, settings: InferenceSe
     """
     weights = fusion_weights(cosines, present, settings.fusion, settings.temperature)
     if settings.fusion == "ensemble":
-        return Fused(tokens, weights)
+        return FusedTokens(tokens, weights)
     average_token = (weights[:, :, None] * tokens).sum(dim=1, keepdim=True)  # (B, 1, m)
-    return Fused(average_token, torch.ones_like(weights[:, :1]))
+    return FusedTokens(average_token, torch.ones_like(weights[:, :1]))
 
 
 def passes(settings: InferenceSettings) -> int:

@@ -141,7 +141,7 @@ class Training(Generic[Settings]):
     watch: Watch | None = None
 
 
-class Trained(NamedTuple):
+class TrainingResult(NamedTuple):
     """The result of a training: the system, and its curves by epoch."""
 
     system: System
@@ -264,7 +264,7 @@ class Family(ABC, Generic[Settings]):
     ...         model = self.build(architecture, None)
     ...         counts = np.bincount(training.samples.labels, minlength=training.classes)
     ...         model.bias.data = torch.from_numpy(counts).float()
-    ...         return Trained(System(self.name, architecture, model), history=[])
+    ...         return TrainingResult(System(self.name, architecture, model), history=[])
     ...
     ...     def logits(self, system, samples, data, device, retrieval):
     ...         bias = system.weights().bias.detach().numpy()
@@ -440,7 +440,7 @@ class Family(ABC, Generic[Settings]):
         """
 
     @abstractmethod
-    def train(self, training: Training[Settings]) -> Trained:
+    def train(self, training: Training[Settings]) -> TrainingResult:
         """Train a model from fresh weights.
 
         Parameters
@@ -450,7 +450,7 @@ class Family(ABC, Generic[Settings]):
 
         Returns
         -------
-        Trained
+        TrainingResult
             The system, and one record for each epoch.
         """
 
@@ -664,7 +664,7 @@ class FittedFamily(Family[Settings]):
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
         raise TypeError(f"{self.title} has no weights to build")
 
-    def train(self, training: Training[Settings]) -> Trained:
+    def train(self, training: Training[Settings]) -> TrainingResult:
         raise TypeError(f"{self.title} is not trained: it is fitted to keys")
 
 

@@ -13,7 +13,7 @@ from munkey.data.augment import Augmentation
 from munkey.data.image_set import ImageSet
 from munkey.data.loader import Batch, Loader
 from munkey.data.resample import normalize, resize
-from munkey.models.family import Learner, System, Trained, Training
+from munkey.models.family import Learner, System, Training, TrainingResult
 from munkey.settings import DataSettings, TrainSettings
 from munkey.training.checkpoint import Checkpoint
 from munkey.training.loop import (
@@ -29,7 +29,7 @@ from munkey.training.precision import Precision
 PASSES = 256  # forward passes at once; not a setting, so that results do not depend on it
 
 
-def supervise(learner: Learner, training: Training) -> Trained:
+def supervise(learner: Learner, training: Training) -> TrainingResult:
     """Minimize the cross-entropy of random crops (sec. 3.2, eq. 2; app. B.3).
 
     All random numbers derive from the recipe's stage.
@@ -80,7 +80,7 @@ def supervise(learner: Learner, training: Training) -> Trained:
             contexts.enter_context(fresh_cache())
         history = fit.run()
     model.eval()
-    return Trained(learner.system, history)
+    return TrainingResult(learner.system, history)
 
 
 def compile_forward(model: nn.Module, settings: TrainSettings) -> Callable[..., Tensor]:

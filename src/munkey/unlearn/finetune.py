@@ -184,7 +184,7 @@ def finetune(  # noqa: PLR0913  # where methods differ; the last three by name
         The method's request.
     lr_factor : float
         The learning rate as a multiple of `train.lr`, constant by default (app. B.2).
-    samples : ImageSet, TensorSet or Joined
+    samples : ImageSet, TensorSet or JoinedSet
         Training samples. Their images are cropped anew in each epoch.
     objective : callable, default cross_entropy
         (model, images, labels) -> Outcome: the loss and the number of correct predictions.

@@ -18,7 +18,7 @@ from munkey.audits.attacks.tail import (
 )
 from munkey.audits.evidence import Halves, Pairs, sham_pairs
 from munkey.audits.redraws import permutation_tests
-from munkey.audits.registry import Refused
+from munkey.audits.registry import Refusal
 from tests.audits.inputs import halves, population
 
 
@@ -182,4 +182,4 @@ def test_scatter_is_about_what_other_pairs_that_never_saw_the_sample_say():
 def test_one_pair_is_refused_and_two_are_not():
     assert math.isfinite(tail(population(2, 1.0, np.random.default_rng(0))).tenth)
     refused = tail(population(1, 1.0, np.random.default_rng(0)))
-    assert isinstance(refused, Refused) and "2 pairs" in refused.why
+    assert isinstance(refused, Refusal) and "2 pairs" in refused.why

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from munkey.audits.evidence import Shipped
+from munkey.audits.evidence import ShippedFiles
 from munkey.audits.packed_files import UNREADABLE, unpack
-from munkey.audits.registry import Finding, Refused, audit
+from munkey.audits.registry import Finding, Refusal, audit
 
 NUMBERS = 8  # consecutive numbers of a row that serve as its trace
 TELLING = (
@@ -44,7 +44,9 @@ class StorageFinding(Finding):
     ),
     source="ours",
 )
-def storage(shipped: Shipped, _: np.random.Generator | None = None) -> StorageFinding | Refused:
+def storage(
+    shipped: ShippedFiles, _: np.random.Generator | None = None
+) -> StorageFinding | Refusal:
     """A row is found if 8 of its numbers are, in one of four precisions, by row or by column.
 
     Remaining rows are the control: they must be found. A deleted row that equals a remaining one,
@@ -62,11 +64,11 @@ def storage(shipped: Shipped, _: np.random.Generator | None = None) -> StorageFi
         sought = of_remaining.union(*deleted_traces)
         in_files = {path: search(path, sought, row_counts) for path in list_files(shipped.files)}
     except ValueError as error:
-        return Refused(str(error))
+        return Refusal(str(error))
     in_any_file = set().union(*in_files.values())
     missing = sum(in_any_file.isdisjoint(row) for row in remaining_traces)
     if missing or not remaining_traces:
-        return Refused(
+        return Refusal(
             f"{missing} of {len(remaining_traces)} rows that were kept are not found in these"
             " files either, so this search proves nothing: are they stored in a form that is not"
             " looked for?"

@@ -39,7 +39,7 @@ class MemoryRow(NamedTuple):
     added: datetime
 
 
-class Added(NamedTuple):
+class AddedSamples(NamedTuple):
     """Samples that were added. ids: (N,) int64. identical: earlier exact copies, by new id."""
 
     ids: np.ndarray

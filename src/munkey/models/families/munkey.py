@@ -22,8 +22,8 @@ from munkey.models.family import (
     Recipe,
     Retrieval,
     System,
-    Trained,
     Training,
+    TrainingResult,
     family,
 )
 from munkey.settings import (
@@ -169,7 +169,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             **recipe.model.model_dump(),
         )
 
-    def train(self, training: Training[MunkeySettings]) -> Trained:
+    def train(self, training: Training[MunkeySettings]) -> TrainingResult:
         from munkey.models.forward import compile_forward, supervise
         from munkey.models.networks.closed_form import best_temperature
 

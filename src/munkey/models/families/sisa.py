@@ -15,7 +15,7 @@ import numpy as np
 
 from munkey.core.randomness import Stage
 from munkey.models.families.vit import ViTFamily
-from munkey.models.family import Architecture, Recipe, System, Trained, Training, family
+from munkey.models.family import Architecture, Recipe, System, Training, TrainingResult, family
 from munkey.settings import Section, SmallCount
 
 if TYPE_CHECKING:
@@ -69,13 +69,13 @@ class SisaFamily(ViTFamily[SisaSettings]):
             raise ValueError("SISA's models are initialized when their training begins, not before")
         return super().build(architecture, None)
 
-    def train(self, training: Training[SisaSettings]) -> Trained:
+    def train(self, training: Training[SisaSettings]) -> TrainingResult:
         architecture = cast(
             "SisaArchitecture", self.architecture(training.recipe, training.classes)
         )
         model = cast("Sisa", self.build(architecture, None)).to(training.device)
         history = retrain(model, architecture, dict.fromkeys(range(model.shards), 0), training)
-        return Trained(System(self.name, architecture, model.eval()), history)
+        return TrainingResult(System(self.name, architecture, model.eval()), history)
 
 
 def cells(ids: np.ndarray, shards: int, slices: int, stage: Stage) -> Cells:

@@ -13,8 +13,8 @@ from munkey.models.family import (
     Retrieval,
     Settings,
     System,
-    Trained,
     Training,
+    TrainingResult,
     family,
 )
 from munkey.settings import DataSettings
@@ -59,7 +59,7 @@ class ViTFamily(Family[Settings]):
 
         return build_on_cpu(lambda: self.network()[1](architecture), generator)
 
-    def train(self, training: Training[Settings]) -> Trained:
+    def train(self, training: Training[Settings]) -> TrainingResult:
         from munkey.models.forward import compile_forward, supervise
 
         architecture = self.architecture(training.recipe, training.classes)

@@ -124,7 +124,7 @@ class CrossAttention(nn.Module):
         return self.proj(mixed.transpose(1, 2).reshape(batch, length, width))
 
 
-class CrossAttended(Munkey):
+class CrossAttentionMunkey(Munkey):
     """Cross-attention to the exemplar token in the first, middle and last block (app. D.1)."""
 
     def __init__(self, architecture: MunkeyArchitecture) -> None:
@@ -150,7 +150,7 @@ class CrossAttended(Munkey):
 NETWORKS: dict[str, type[Munkey]] = {
     "input-level": Munkey,
     "deep-prompt": DeepPrompt,
-    "cross-attention": CrossAttended,
+    "cross-attention": CrossAttentionMunkey,
     "direct-key": Munkey,
 }
 

@@ -8,7 +8,7 @@ import torch
 from munkey.data.prepared import Dataset
 from munkey.memory.exemplars import fusion_weights
 from munkey.memory.neighbors import Neighbors
-from munkey.report.figures.retrieval import Answer, Example, Retrieved, Status
+from munkey.report.figures.retrieval import Answer, Example, RetrievedNeighbor, Status
 from munkey.settings import InferenceSettings
 
 
@@ -86,5 +86,5 @@ def _answer(
         elif dataset.labels[place] == dataset.labels[row]:
             status = "correct"
         label = dataset.classes[dataset.labels[place]]
-        neighbors.append(Retrieved(dataset.images[place], label, weight, status))
+        neighbors.append(RetrievedNeighbor(dataset.images[place], label, weight, status))
     return Answer(neighbors, dataset.classes[snapshot.logits[row].argmax()])

@@ -34,12 +34,12 @@ def assd(system: System, request: Request, settings: ASSDSettings) -> System:
     import torch
 
     from munkey.core.device import to_host
-    from munkey.data.image_set import Joined
+    from munkey.data.image_set import JoinedSet
     from munkey.unlearn.finetune import finish
     from munkey.unlearn.saliency import dampen, importances
 
     model = system.copy_of_model().eval()
-    everything = Joined((request.retain, request.forget))
+    everything = JoinedSet((request.retain, request.forget))
     to_forget = importances(model, request.forget, request, settings.per_sample)
     to_everything = importances(model, everything, request, settings.per_sample)
 

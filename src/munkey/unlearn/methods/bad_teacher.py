@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from munkey.models.family import FAMILIES, System
 from munkey.settings import Positive, Share
-from munkey.unlearn.contract import Images, Request, Tuned, method
+from munkey.unlearn.contract import Images, Request, TuningSettings, method
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from munkey.training.loop import Outcome
 
 
-class BadTeacherSettings(Tuned):
+class BadTeacherSettings(TuningSettings):
     """temperature: of teachers and student. retain_share: share of D_r to use, drawn once."""
 
     temperature: Positive
@@ -43,7 +43,7 @@ def bad_teacher_passes(images: Images, settings: BadTeacherSettings) -> float:
 def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) -> System:
     import torch
 
-    from munkey.data.image_set import Joined
+    from munkey.data.image_set import JoinedSet
     from munkey.training.loop import Outcome
     from munkey.unlearn.finetune import distillation, finetune, mark_samples
 
@@ -69,5 +69,5 @@ def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) 
         agreements = (logits.detach().argmax(dim=1) == targets.argmax(dim=1)).sum()
         return Outcome(distillation(logits, targets, settings.temperature), agreements)
 
-    samples = Joined((from_retain, from_forget))
+    samples = JoinedSet((from_retain, from_forget))
     return finetune(system, request, settings.lr_factor, samples, objective)

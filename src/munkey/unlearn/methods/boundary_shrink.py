@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from munkey.models.family import System
 from munkey.settings import Positive
-from munkey.unlearn.contract import Request, Tuned, method
+from munkey.unlearn.contract import Request, TuningSettings, method
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from munkey.training.loop import Outcome
 
 
-class BoundaryShrinkSettings(Tuned):
+class BoundaryShrinkSettings(TuningSettings):
     """bound: length of the attack's single step, on pixels in [0, 1]."""
 
     bound: Positive

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from munkey.models.family import System
-from munkey.unlearn.contract import Request, Tuned, method
+from munkey.unlearn.contract import Request, TuningSettings, method
 
 
 @method(
@@ -17,9 +17,9 @@ from munkey.unlearn.contract import Request, Tuned, method
     family="vit",
     networks={"resnet18", "pretrained"},
     needs={"retain images", "retain labels"},
-    settings=Tuned,
+    settings=TuningSettings,
 )
-def ct(system: System, request: Request, settings: Tuned) -> System:
+def ct(system: System, request: Request, settings: TuningSettings) -> System:
     from torch import nn
 
     from munkey.training.loop import cosine_schedule

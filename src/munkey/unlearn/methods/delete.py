@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from munkey.models.family import System
-from munkey.unlearn.contract import Request, Tuned, method
+from munkey.unlearn.contract import Request, TuningSettings, method
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -22,10 +22,10 @@ EXCLUDED = -1e10  # the logit of an excluded class, as in the released code
     citation="Y. Zhou et al. *Decoupled Distillation to Erase*. CVPR 2025",
     family="vit",
     needs={"forget images", "forget labels"},
-    settings=Tuned,
+    settings=TuningSettings,
     passes=lambda images, _: 4 * images.epochs * images.forget,
 )
-def delete(system: System, request: Request, settings: Tuned) -> System:
+def delete(system: System, request: Request, settings: TuningSettings) -> System:
     import torch
 
     from munkey.training.loop import Outcome

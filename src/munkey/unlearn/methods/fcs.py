@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from munkey.models.family import System
 from munkey.settings import Positive
-from munkey.unlearn.contract import Images, Request, Tuned, method
+from munkey.unlearn.contract import Images, Request, TuningSettings, method
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from munkey.training.loop import Outcome
 
 
-class FCSSettings(Tuned):
+class FCSSettings(TuningSettings):
     """first, contrast: rates of the forget pass and the contrast passes / that on the retain set.
 
     temperature: of the products of logits.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def lfssd(system: System, request: Request, settings: SSDSettings) -> System:
     import torch
 
-    from munkey.data.image_set import Joined
+    from munkey.data.image_set import JoinedSet
     from munkey.unlearn.finetune import finish, mark_samples
     from munkey.unlearn.saliency import dampen, importances
 
@@ -46,6 +46,6 @@ def lfssd(system: System, request: Request, settings: SSDSettings) -> System:
     retain = mark_samples(request.retain, torch.arange(len(request.retain)), True)
     forget = mark_samples(request.forget, torch.arange(len(request.forget)), True)
     to_forget = importances_to(forget)
-    to_everything = importances_to(Joined((retain, forget)))
+    to_everything = importances_to(JoinedSet((retain, forget)))
     dampen(model, request, to_forget, to_everything, settings.alpha, settings.lam)
     return finish(system, model)

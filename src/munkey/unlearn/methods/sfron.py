@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from munkey.models.family import System
 from munkey.settings import Count, NonNegative, Positive
-from munkey.unlearn.contract import Images, Request, Tuned, method
+from munkey.unlearn.contract import Images, Request, TuningSettings, method
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 TINY = 1e-15  # against division by 0, as in the released code
 
 
-class SfronSettings(Tuned):
+class SfronSettings(TuningSettings):
     """every: retain steps per forget step. alpha: weight of the first forget step.
 
     lam: how much samples with a low loss count more; 0: all alike. gamma: the smallest ratio of
