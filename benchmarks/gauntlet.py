@@ -24,11 +24,11 @@ import pandas as pd
 
 from munkey.audits.attacks import u_lira
 from munkey.audits.attacks.residual_share import Share, residual_share
-from munkey.audits.evidence import Halves, Pairs, random_halves
+from munkey.audits.evidence import Halves, Pairs, draw_halves
 from munkey.audits.power import POWER
 from munkey.audits.registry import Refusal
 from munkey.audits.roc import Ranking
-from munkey.audits.verdict import ALPHA, TESTS, joint_tests
+from munkey.audits.verdict import ALPHA, TESTS, run_joint_tests
 from munkey.core.console import progress
 from munkey.core.files import atomic, write_text
 from munkey.report.tables.markup import TitledTable, plus_minus, render
@@ -91,7 +91,7 @@ def simulated(
 ) -> World:
     """A world of as many pairs. effect: mean of what training adds, which has a skew: 2 times its mean is its sd."""
     number = np.arange(pool + TEST)
-    halves = random_halves(number < pool, number >= pool, pairs, generator)
+    halves = draw_halves(number < pool, number >= pool, pairs, generator)
     size = halves.deleted.shape
     usual = np.asarray(generator.normal(size=size[1]))
     never = usual + LUCK * generator.normal(size=size)
@@ -259,7 +259,7 @@ def pairs_of(world: World, answer: Entry, transform: str = "as it is") -> Pairs:
 
 def flagged(world: World, answer: Entry, redraws: int = REDRAWS) -> list[str]:
     """The tests that find something."""
-    tests = joint_tests(pairs_of(world, answer), world.generator, redraws)
+    tests = run_joint_tests(pairs_of(world, answer), world.generator, redraws)
     return [name for name in TESTS if name in tests and tests[name].p <= ALPHA]
 
 

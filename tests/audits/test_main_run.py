@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from munkey.audits.evidence import Answers
-from munkey.audits.main_run import STORAGE_COLUMNS, attack_lines, exactness, storage_lines
+from munkey.audits.main_run import STORAGE_COLUMNS, attack_lines, describe_exactness, storage_lines
 from munkey.audits.registry import AUDITS, Refusal
 from munkey.core.files import write_npz
 from munkey.core.randomness import Stage
@@ -81,7 +81,7 @@ def test_the_search_says_whether_a_deletion_is_exact_or_so_given_constants(
 ):
     keys = Keys(IDS, unit_rows(20, 12))
     held = fitted(family, keys, np.arange(20) % 3, **settings)
-    assert exactness(held) == said
+    assert describe_exactness(held) == said
     if said is None:
         return
     left = fitted(

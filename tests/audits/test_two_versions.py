@@ -10,7 +10,7 @@ from munkey.audits.two_versions import Attacker, precision
 from munkey.core.randomness import Stage
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
-from munkey.memory.neighbors import nearest
+from munkey.memory.neighbors import find_nearest
 from munkey.unlearn.contract import METHODS
 from tests.conftest import unit_rows
 from tests.models.inputs import EXACT, fitted
@@ -33,7 +33,7 @@ def of(split: str) -> Keys:
 
 
 def lines(name: str, depth: int = 8, **changes) -> list[dict]:
-    near, stage = nearest(of("train"), of("train"), depth), Stage("test")
+    near, stage = find_nearest(of("train"), of("train"), depth), Stage("test")
     original = fitted(name, of("train"), LABELS[:COUNT], CLASSES)
     method = replace(METHODS[name], **changes)
     return list(

@@ -59,10 +59,10 @@ class Prototypes(Family):
     letter = "y"
     settings = PrototypeSettings
 
-    def architecture(self, recipe, classes, key_dim=None):
+    def make_architecture(self, recipe, classes, key_dim=None):
         return Architecture(classes)
 
-    def stored_architecture(self, stored):
+    def restore_architecture(self, stored):
         return Architecture(**stored)
 
     def build(self, architecture, generator):
@@ -84,7 +84,7 @@ class Prototypes(Family):
         history = [{"epoch": 1, "loss": 0.0, "accuracy": 100.0, "lr": 0.0, "seconds": 0.1}]
         return TrainingResult(System(self.name, Architecture(training.classes), model), history)
 
-    def logits(self, system, samples, data, device, retrieval):
+    def predict_logits(self, system, samples, data, device, retrieval):
         import torch
 
         images, _ = samples.batch(torch.arange(len(samples)), device)

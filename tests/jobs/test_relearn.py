@@ -32,12 +32,12 @@ def test_an_oracle_of_a_stream_has_the_keys_of_what_is_left_where_its_family_has
     monkeypatch.setattr(StreamEvaluator, "answers", lambda *_: np.zeros((1, 3)))
     dataset = prepared(tmp_path / "data")
     held = keys.read(keyed(tmp_path, dataset, 6)[0], dataset.ids) if family.has_memory else None
-    ask = StreamEvaluator(
+    evaluator = StreamEvaluator(
         dataset, held, yaml.safe_load((ROOT / "params.yaml").read_text()), 6, "cpu"
     )
     train = dataset.ids_of("train")
     order = draw_stream(forget_sets.ForgetSplit(train[20:], train[:20]), train[:0], 4, [], Stage(0))
-    moments = list(relearn._retrain_stream(order, ask, family.oracle, "digits", 0))
+    moments = list(relearn._retrain_stream(order, evaluator, family.oracle, "digits", 0))
     assert [each.done for each in moments] == [1, 2, 4]
     for moment, training in zip(moments, trainings, strict=True):
         left = order.members(moment.done)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from munkey.encoders.keys import Keys
 from munkey.memory.exemplars import ExemplarMemory
-from munkey.memory.sums import rounded
+from munkey.memory.sums import round_keys
 from munkey.models.families.munkey import Exemplars
 from munkey.models.family import FAMILIES, MemberKeys, System, Training
-from munkey.models.networks.closed_form import NO_ROWS, best_temperature, leave_one_out
+from munkey.models.networks.closed_form import NO_ROWS, find_best_temperature, predict_leave_one_out
 from munkey.models.system import load, save
 from munkey.settings import InferenceSettings
 from tests.conftest import MUNKEY as ARCHITECTURE
@@ -41,7 +41,7 @@ ASKED = InferenceSettings(k=4, fusion="ensemble", temperature=0.07)
 
 def refitted(keys, labels, classes, alpha, left_out, held):
     """LDA without one row, as its definition says. held: whether priors, average eigenvalue and N - C are kept."""
-    z, kept = rounded(keys).astype(np.float64), np.arange(len(keys)) != left_out
+    z, kept = round_keys(keys).astype(np.float64), np.arange(len(keys)) != left_out
     counts = np.bincount(labels[kept], minlength=classes)
     present, width = counts > 0, z.shape[1]
     means = np.array([z[kept & (labels == c)].mean(axis=0) for c in np.flatnonzero(present)])
@@ -73,20 +73,20 @@ def test_leaving_one_out_in_closed_form_is_a_refit_with_the_same_priors_and_trac
     # every second class has no rows
     labels = np.random.default_rng(seed).permutation(np.arange(rows) % classes) * 2
     keys = unit_rows(rows, 6, seed=seed)
-    logits = leave_one_out(keys, labels, 2 * classes, alpha)
+    logits = predict_leave_one_out(keys, labels, 2 * classes, alpha)
     by_hand = [refitted(keys, labels, 2 * classes, alpha, one, held=True) for one in range(rows)]
     np.testing.assert_allclose(logits, by_hand, rtol=1e-8, atol=1e-8)
 
 
 def test_blocks_of_rows_are_no_matter(monkeypatch):
-    whole = leave_one_out(KEYS, LABELS, 3, 0.2)
+    whole = predict_leave_one_out(KEYS, LABELS, 3, 0.2)
     monkeypatch.setattr("munkey.models.networks.closed_form.BLOCK", 5)
-    np.testing.assert_allclose(leave_one_out(KEYS, LABELS, 3, 0.2), whole, rtol=1e-12)
+    np.testing.assert_allclose(predict_leave_one_out(KEYS, LABELS, 3, 0.2), whole, rtol=1e-12)
 
 
 def test_a_class_with_one_row_is_refused():
     with pytest.raises(ValueError, match=r"two rows of each class; number \[2\] has one"):
-        leave_one_out(KEYS, np.array([0, 1] * 5 + [0, 2]), 3, 0.2)
+        predict_leave_one_out(KEYS, np.array([0, 1] * 5 + [0, 2]), 3, 0.2)
 
 
 def test_a_head_whose_alpha_would_change_with_a_deletion_is_refused(params):
@@ -103,7 +103,7 @@ def test_the_temperature_is_that_of_the_labels(temperature):
     random = np.random.default_rng(0)
     logits = 3 * random.normal(size=(20_000, 4))
     labels = (logits / temperature + random.gumbel(size=logits.shape)).argmax(axis=1)
-    assert best_temperature(logits, labels) == pytest.approx(temperature, rel=0.05)
+    assert find_best_temperature(logits, labels) == pytest.approx(temperature, rel=0.05)
 
 
 @pytest.fixture
@@ -137,10 +137,10 @@ def lda_of(system, kept=slice(None)):
 
 
 def test_alpha_is_that_of_lda_and_the_temperature_the_best_for_rows_left_out(system):
-    left_out = leave_one_out(KEYS, LABELS, 3, 0.2)
+    left_out = predict_leave_one_out(KEYS, LABELS, 3, 0.2)
     assert system.architecture.head == {
         "alpha": 0.2,
-        "temperature": best_temperature(left_out, LABELS),
+        "temperature": find_best_temperature(left_out, LABELS),
     }
 
 
@@ -149,7 +149,7 @@ def test_every_pass_of_training_adds_what_the_others_say_of_a_sample(training, s
     settings = training.recipe.family.model_copy(
         update={"p_image": float(dropped == "image"), "p_token": float(dropped == "token")}
     )
-    learning = MUNKEY.resumed(
+    learning = MUNKEY.resume(
         system, replace(training, recipe=replace(training.recipe, family=settings))
     )
     images, index = torch.zeros(3, 3, 8, 8), torch.tensor([4, 0, 7])
@@ -157,7 +157,9 @@ def test_every_pass_of_training_adds_what_the_others_say_of_a_sample(training, s
     alone.tokens.data.copy_(system.memory.tokens)
     with torch.no_grad():
         added = learning.answer(images, index) - alone.forward(learning.system.model, images, index)
-    expected = leave_one_out(KEYS, LABELS, 3, 0.2)[index] / system.architecture.head["temperature"]
+    expected = (
+        predict_leave_one_out(KEYS, LABELS, 3, 0.2)[index] / system.architecture.head["temperature"]
+    )
     np.testing.assert_allclose(added, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -168,13 +170,14 @@ def test_every_answer_adds_what_lda_says_of_the_key(system):
         answered(system, samples, queries) == answered(bare(system), samples, queries) + by_lda
     ).all()
     with_head, without = (
-        MUNKEY.path_logits(one, samples, DATA, "cpu", queries) for one in (system, bare(system))
+        MUNKEY.predict_path_logits(one, samples, DATA, "cpu", queries)
+        for one in (system, bare(system))
     )
     for path in ("softmax", "image", "token"):
         assert (with_head[path] == without[path] + by_lda).all()
     own = answered(lda_of(system), SAMPLES, replace(queries, keys=KEYS))
     with_head, without = (
-        MUNKEY.cut_logits(one, SAMPLES, DATA, "cpu") for one in (system, bare(system))
+        MUNKEY.predict_cut_logits(one, SAMPLES, DATA, "cpu") for one in (system, bare(system))
     )
     for cut in ("image", "token", "both"):
         assert (with_head[cut] == without[cut] + own).all()

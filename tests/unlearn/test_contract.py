@@ -349,7 +349,7 @@ def test_the_result_is_ready_for_use(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in WITH_DATA if name != "sisa"])
 def test_a_frozen_parameter_stays_frozen_and_bit_identical(name: str) -> None:
     trained = original(name)
-    frozen = replace(trained, model=trained.copy_of_model())
+    frozen = replace(trained, model=trained.copy_model())
     frozen.model.pos_embed.requires_grad_(False)
     changed = METHODS[name].run(frozen, request(name), settings(name)).model
     assert torch.equal(changed.pos_embed, trained.model.pos_embed)

@@ -44,7 +44,7 @@ def one_step(epochs: int = 1) -> Tuning:
 
 
 def fresh_copy() -> torch.nn.Module:
-    return original("cf").copy_of_model()
+    return original("cf").copy_model()
 
 
 def gradients(model: torch.nn.Module, loss: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -12,7 +12,7 @@ from munkey.audits.attacks.residual_share import Share
 from munkey.audits.attacks.strata import Strata
 from munkey.audits.attacks.tail import Tail
 from munkey.audits.evidence import Halves, OracleComparison, Pairs
-from munkey.audits.power import power_words
+from munkey.audits.power import describe_power
 from munkey.audits.registry import Estimate, Finding, Refusal
 from munkey.audits.roc import Attack
 from munkey.audits.verdict import (
@@ -20,10 +20,10 @@ from munkey.audits.verdict import (
     ControlName,
     Findings,
     collect_findings,
-    control,
     holm,
-    sham_control,
-    verdict,
+    judge_control,
+    judge_sham_pools,
+    reach_verdict,
 )
 from munkey.core.diverged import DIVERGED
 
@@ -96,9 +96,9 @@ class FamilyAudit:
         for system in self.systems:
             if system.role in CONTROLS and not self._why_unaudited(system):
                 row = self._findings(system, DEPLOYED)
-                controls.append(control(CONTROLS[system.role], row))
+                controls.append(judge_control(CONTROLS[system.role], row))
         nothing = self._pairs(self._system_in_role("nothing"), DEPLOYED)
-        controls.append(sham_control(nothing, self.generator))
+        controls.append(judge_sham_pools(nothing, self.generator))
         return controls
 
     def _system_in_role(self, role: Role) -> AuditedSystem:
@@ -139,7 +139,7 @@ class FamilyAudit:
         lines = []
         for path, row in by_path.items():
             line = facts | {"path": path, "pairs": len(system.margins[path]) // 2}
-            line |= numbers(row.share, row.attacks)
+            line |= collect_numbers(row.share, row.attacks)
             line |= {f"{name}_p": test.p for name, test in row.tests.items()}
             if row.tests:
                 line |= {"p": row.p, "limit": row.limit}
@@ -153,13 +153,13 @@ class FamilyAudit:
         """What simulated audits of this size and memorization find."""
         before = self._findings(self._system_in_role("nothing"), DEPLOYED).attacks["u-lira"]
         auroc = before.auroc.value if isinstance(before, Attack) else None
-        return power_words(self.halves.first.shape[1], pairs, auroc)
+        return describe_power(self.halves.first.shape[1], pairs, auroc)
 
     def _conclusion(self, system: AuditedSystem, row: Findings) -> Line:
         """The verdict on a method, or the outcome of a control, by its deployed path."""
         if system.role == "method":
             power = self._power(len(system.margins[DEPLOYED]) // 2)
-            decision = verdict(row, self.controls, power)
+            decision = reach_verdict(row, self.controls, power)
             line: Line = {
                 "verdict": decision.kind,
                 "words": decision.words,
@@ -181,7 +181,7 @@ class FamilyAudit:
         return line
 
 
-def numbers(share: Share | Refusal, attacks: Mapping[str, Finding]) -> Line:
+def collect_numbers(share: Share | Refusal, attacks: Mapping[str, Finding]) -> Line:
     """The numbers of a row: contrasts in normal scores, all others in percent."""
     line: Line = {}
     if isinstance(share, Share):

@@ -63,7 +63,7 @@ def read_halves(logits: str, forgotten: Sequence[np.ndarray], units: Mapping[int
     return Halves(deleted, absent, arrays["splits"] == "test", unit_names)
 
 
-def path_margins(arrays: Mapping[str, np.ndarray], path: str) -> np.ndarray:
+def read_path_margins(arrays: Mapping[str, np.ndarray], path: str) -> np.ndarray:
     """The margins (N,) of a model on a path. arrays: its predictions."""
     name = "logits" if path == DEPLOYED else f"path_{path}"
     return margins(arrays[name], arrays["labels"])
@@ -80,7 +80,7 @@ def _read_system(system: PlannedSystem, forgotten: np.ndarray) -> AuditedSystem:
             reasons.append(f"seed {number}: {why}")
             continue
         for path, rows in phi.items():
-            rows.append(path_margins(arrays, path))
+            rows.append(read_path_margins(arrays, path))
         if number == 0 or system["role"] == "oracle":
             logits.append(arrays["logits"][np.isin(arrays["ids"], forgotten)])
     system_margins: dict[str, np.ndarray] = {}
@@ -186,7 +186,7 @@ def _share(
         original_file = folder / f"{family.original}.npz"
         arrays = read_npz(original_file)
         samples = image_set(dataset, arrays["ids"])
-        logits = family.logits(unlearned, samples, data, "cpu", None)
+        logits = family.predict_logits(unlearned, samples, data, "cpu", None)
         after.append(margins(logits, samples.labels))
         before.append(margins(arrays["logits"], arrays["labels"]))
         halves = read_halves(str(original_file), forgotten, {})

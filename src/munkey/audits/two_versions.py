@@ -16,7 +16,7 @@ from munkey.core.randomness import Stage
 from munkey.data.image_set import image_set
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
-from munkey.memory.neighbors import Neighbors, nearest
+from munkey.memory.neighbors import Neighbors, find_nearest
 from munkey.memory.sums import RandomFeatures
 from munkey.models.family import Retrieval, System
 from munkey.models.networks.closed_form import Head
@@ -68,9 +68,9 @@ class Attacker:
             if family.asks_keys:
                 retrieval = Retrieval(None, keys=keys[rows])
             else:
-                retrieval = family.retrieval(near, settings["inference"])
+                retrieval = family.make_retrieval(near, settings["inference"])
             samples = image_set(self.dataset, ids[rows])
-            return family.logits(system, samples, data, self.device, retrieval)
+            return family.predict_logits(system, samples, data, self.device, retrieval)
 
         before = without(original, ids[:0])  # deletes nothing, but gives a linear head its sums
         logits_before = logits(before, np.arange(len(ids)), self.near)
@@ -87,7 +87,7 @@ class Attacker:
                 rows = np.flatnonzero(np.isin(near.ids, deleted_ids).any(axis=1))
                 is_remaining = np.isin(ids, after.memory.ids)
                 remaining = Keys(ids[is_remaining], keys[is_remaining])
-                near = nearest(Keys(ids[rows], keys[rows]), remaining, near.ids.shape[1])
+                near = find_nearest(Keys(ids[rows], keys[rows]), remaining, near.ids.shape[1])
             logits_after = logits_before.copy()
             logits_after[rows] = logits(after, rows, near)
             change = log_softmax(logits_before, axis=1) - log_softmax(logits_after, axis=1)
@@ -133,8 +133,8 @@ class Attacker:
         keys = self.keys.keys
         public_keys = self.public.keys
         if features is not None:
-            keys = features.of(keys)
-            public_keys = features.of(public_keys)
+            keys = features.transform(keys)
+            public_keys = features.transform(public_keys)
         classes = np.arange(len(self.dataset.classes))
         is_of_class = self._labels(self.public) == classes[:, None]  # (C, M)
         counts = is_of_class.sum(axis=1, keepdims=True)

@@ -9,8 +9,8 @@ import numpy as np
 
 from munkey.audits.attacks import residual_share, rmia, tail, u_lira
 from munkey.audits.attacks.residual_share import Share
-from munkey.audits.evidence import Pairs, sham_pairs
-from munkey.audits.redraws import Significance, permutation_tests
+from munkey.audits.evidence import Pairs, draw_sham_pairs
+from munkey.audits.redraws import Significance, run_permutation_tests
 from munkey.audits.registry import AUDITS, Finding, Refusal
 from munkey.audits.roc import rate_tests
 
@@ -94,7 +94,7 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
     return {name: adjusted[name] for name in p_values}
 
 
-def joint_tests(
+def run_joint_tests(
     pairs: Pairs, generator: np.random.Generator, redraws: int
 ) -> dict[str, Significance]:
     """All tests of a row, corrected together: the share, the tail, and rates of attacks.
@@ -112,7 +112,7 @@ def joint_tests(
             values |= part(first)
         return values
 
-    return permutation_tests(statistics, pairs.halves.first, generator, redraws)
+    return run_permutation_tests(statistics, pairs.halves.first, generator, redraws)
 
 
 @dataclass(frozen=True)
@@ -156,11 +156,11 @@ def collect_findings(pairs: Pairs, generator: np.random.Generator) -> Findings:
     attacks = {name: AUDITS[name].run(pairs, generator) for name in ATTACKS}
     tests: dict[str, Significance] = {}
     if not isinstance(share, Refusal) and not pairs.partners_agree:
-        tests = joint_tests(pairs, generator, REDRAWS)
+        tests = run_joint_tests(pairs, generator, REDRAWS)
     return Findings(share, attacks, tests)
 
 
-def control(name: ControlName, findings: Findings | None) -> Control:
+def judge_control(name: ControlName, findings: Findings | None) -> Control:
     """A control from its own findings; None: it was not run."""
     if findings is None or isinstance(findings.share, Refusal):
         return Control(name, None)
@@ -169,19 +169,19 @@ def control(name: ControlName, findings: Findings | None) -> Control:
     return Control(name, findings.p <= STRICT)
 
 
-def sham_control(pairs: Pairs, generator: np.random.Generator) -> Control:
+def judge_sham_pools(pairs: Pairs, generator: np.random.Generator) -> Control:
     """Whether sham pools are flagged more often than by chance (one-sided binomial test)."""
     from scipy.stats import binomtest
 
     flagged = 0
     for _ in range(SHAMS):
-        tests = joint_tests(sham_pairs(pairs, generator), generator, SHAM_REDRAWS)
+        tests = run_joint_tests(draw_sham_pairs(pairs, generator), generator, SHAM_REDRAWS)
         flagged += min(test.p for test in tests.values()) <= ALPHA
     too_often = binomtest(flagged, SHAMS, ALPHA, alternative="greater").pvalue < STRICT
     return Control("sham", bool(too_often))
 
 
-def verdict(findings: Findings, controls: Sequence[Control], power: str = "") -> Verdict:
+def reach_verdict(findings: Findings, controls: Sequence[Control], power: str = "") -> Verdict:
     """The verdict on a row.
 
     "none found" names the upper end of the interval of the share, for the mean over this pool. If

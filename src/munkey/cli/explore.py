@@ -44,8 +44,8 @@ def explore(
     import numpy as np
 
     from munkey.core.files import atomic
-    from munkey.explore.page import page
-    from munkey.explore.saved_model import MemoryRows, contents, page_rows
+    from munkey.explore.page import render_page
+    from munkey.explore.saved_model import MemoryRows, choose_page_rows, contents
 
     require_page_of_ours(directory, html)
     with model(directory) as predictor, spinner("looking up"), redirect_stdout(sys.stderr):
@@ -67,10 +67,10 @@ def explore(
         names.append(name)
     read = None
     if pictures:
-        files = {one: records[one].file for one in page_rows(ids, samples).tolist()}
+        files = {one: records[one].file for one in choose_page_rows(ids, samples).tolist()}
         read = pictures_in(files)
     rows = MemoryRows(ids, keys, classes, names)
-    text = page(contents(directory.resolve().name, rows, samples, neighbors, read))
+    text = render_page(contents(directory.resolve().name, rows, samples, neighbors, read))
     with atomic(html) as temporary:
         temporary.write_text(text, encoding="utf-8")
     say(

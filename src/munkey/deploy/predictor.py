@@ -708,7 +708,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         without conditions, and for MUNKEY.
         """
         fitted = self._model.fitted_model
-        return fitted.family.constants(fitted.section) if fitted else []
+        return fitted.family.list_constants(fitted.section) if fitted else []
 
     def verify(self, published: str | None = None) -> Report:
         """Check the directory: the chain of deletions, every row, and all static files.

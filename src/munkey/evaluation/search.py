@@ -49,7 +49,7 @@ class SearchResult(TypedDict):
     candidates: list[dict[str, Any]]
 
 
-def scorer(
+def make_scorer(
     dataset: Dataset, forget_file: Path, data: DataSettings, device: str
 ) -> Callable[[Path], Candidate]:
     """A function from the file of a system to its validation and forget accuracy."""
@@ -59,8 +59,8 @@ def scorer(
     def score(path: Path) -> Candidate:
         loaded = system.load(path, device=device)
         family = FAMILIES[loaded.family]
-        val_logits = family.logits(loaded, val, data, device, None)
-        forget_logits = family.logits(loaded, forget, data, device, None)
+        val_logits = family.predict_logits(loaded, val, data, device, None)
+        forget_logits = family.predict_logits(loaded, forget, data, device, None)
         return Candidate(
             val_accuracy=metrics.accuracy(val_logits, val.labels),
             forget_accuracy=metrics.accuracy(forget_logits, forget.labels),
@@ -69,7 +69,7 @@ def scorer(
     return score
 
 
-def choose(
+def choose_candidate(
     candidates: Sequence[Candidate], original_val_accuracy: float, drop: float | None
 ) -> int:
     """The position of the candidate with the smallest gap; of equal ones, the first.
@@ -89,7 +89,7 @@ def choose(
     return min(eligible, key=lambda i: candidates[i].gap)
 
 
-def search_result(
+def make_search_result(
     candidates: Sequence[Candidate | None],
     records: Sequence[Mapping[str, Any]],
     chosen: int,
@@ -164,7 +164,7 @@ def rank_candidates(searches: Sequence[SearchResult], drop: float) -> list[Ranke
     return eligible + others
 
 
-def report(folder: Path, drop: float) -> Iterable[str]:
+def describe_searches(folder: Path, drop: float) -> Iterable[str]:
     """A block of lines per method, from the folder of a data set's searches.
 
     Raises ValueError for searches that do not belong together, FileNotFoundError without any.

@@ -55,7 +55,7 @@ class Systems(NamedTuple):
     after: str
 
 
-def measured_pairs(
+def collect_pairs(
     tidy: pd.DataFrame, grid: Mapping[str, Mapping[str, float]], systems: Systems
 ) -> list[Pair]:
     """The measured pairs of one data set.
@@ -65,8 +65,8 @@ def measured_pairs(
     """
     pairs = []
     for case, probabilities in grid.items():
-        before = _seed_table(tidy, case, systems.before)
-        after = _seed_table(tidy, case, systems.after)
+        before = _pivot_by_seed(tidy, case, systems.before)
+        after = _pivot_by_seed(tidy, case, systems.after)
         pair = Pair(
             **probabilities,
             P_s=before["P_s"].mean(skipna=False),
@@ -77,7 +77,7 @@ def measured_pairs(
     return pairs
 
 
-def select(
+def decide_pairs(
     pairs: Sequence[Pair],
     settings: SelectionSettings,
     required: bool = True,
@@ -127,7 +127,7 @@ def select(
     return [PairVerdict(pair, pair is best, reason(pair)) for pair in pairs]
 
 
-def chosen_pair(verdicts: Sequence[PairVerdict]) -> Pair | None:
+def get_chosen_pair(verdicts: Sequence[PairVerdict]) -> Pair | None:
     """The pair to use; None if none passes."""
     return next((verdict.pair for verdict in verdicts if verdict.chosen), None)
 
@@ -141,11 +141,11 @@ def table(
 ) -> list[dict[str, object]]:
     """The lines of the selection's table: pairs, decisions, and means after deletion over n seeds.
 
-    cases: of the verdicts, in their order; tidy: as in `measured_pairs`.
+    cases: of the verdicts, in their order; tidy: as in `collect_pairs`.
     """
     lines = []
     for verdict, case in zip(verdicts, cases, strict=True):
-        after = _seed_table(tidy, case, systems.after)
+        after = _pivot_by_seed(tidy, case, systems.after)
         line = {"dataset": dataset, **asdict(verdict.pair)}
         line |= {"chosen": verdict.chosen, "reason": verdict.reason}
         line |= {name: after[name].mean(skipna=False) for name in SHOWN}
@@ -154,7 +154,7 @@ def table(
     return lines
 
 
-def _seed_table(tidy: pd.DataFrame, case: str, system: str) -> pd.DataFrame:
+def _pivot_by_seed(tidy: pd.DataFrame, case: str, system: str) -> pd.DataFrame:
     """A line per seed and a column per metric, of one system; NaN for a seed that diverged."""
     lines = tidy[(tidy["case"] == case) & (tidy["method"] == system)]
     if lines.empty:

@@ -156,7 +156,7 @@ class Contents:
         return views
 
 
-def as_json(value: Any) -> Any:
+def encode_json(value: Any) -> Any:
     """What the JSON encoder does not know: arrays as base64 of their bytes, with their type."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
         little = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))

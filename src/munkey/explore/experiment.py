@@ -16,8 +16,8 @@ from munkey.data.prepared import Dataset
 from munkey.encoders import keys
 from munkey.evaluation.records import Evaluation
 from munkey.explore.contents import Contents, NearRows, PageSamples, SystemAnswers
-from munkey.explore.pictures import page_ids, thumbnails
-from munkey.explore.projection import plane
+from munkey.explore.pictures import choose_page_ids, make_thumbnails
+from munkey.explore.projection import project_keys
 from munkey.memory import neighbors
 from munkey.report.page import glossary
 from munkey.report.tables import frontier
@@ -97,46 +97,46 @@ def contents(files: ResultFiles, experiment: Experiment, settings: ExploreSettin
     dataset = prepared.load(files.images.parent)
     forgotten = {}
     for run in experiment.runs:
-        forgotten[request_key(run)] = forget_sets.read(Path(run.forget))
+        forgotten[make_request_key(run)] = forget_sets.read(Path(run.forget))
     standing_in = []
     for key, ids in forgotten.items():
         if key in experiment.near:
-            near = neighbors.read(experiment.near[key], ids).first(STANDING_IN).ids
+            near = neighbors.read(experiment.near[key], ids).truncate(STANDING_IN).ids
             standing_in.append(near[near != NOBODY])
-    ids = page_ids(dataset.ids, forgotten.values(), standing_in, settings.samples)
+    ids = choose_page_ids(dataset.ids, forgotten.values(), standing_in, settings.samples)
     rows = dataset.rows(ids)
-    points = plane(keys.read(files.keyfile, ids).keys)
-    pictures = thumbnails(dataset.images[rows]) if settings.pictures else None
+    points = project_keys(keys.read(files.keyfile, ids).keys)
+    pictures = make_thumbnails(dataset.images[rows]) if settings.pictures else None
     positions = {}
     for key, each in forgotten.items():
         positions[key] = np.flatnonzero(np.isin(ids, each)).astype(np.int32)
     near_by_memory = {}
     for key, path in experiment.near.items():
-        near_by_memory[key] = near_rows(neighbors.read(path, ids).first(settings.neighbors))
+        near_by_memory[key] = pack_neighbors(neighbors.read(path, ids).truncate(settings.neighbors))
     answers = AnswerTable(dataset, ids)
     for run in experiment.runs:
-        answers.add(run, forgotten[request_key(run)])
+        answers.add(run, forgotten[make_request_key(run)])
     return Contents(
         title=experiment.dataset,
         subtitle=SUBTITLE.format(run=experiment.name),
-        scope=scope_in_words(ids, dataset, forgotten),
+        scope=describe_scope(ids, dataset, forgotten),
         classes=dataset.classes,
         samples=PageSamples(ids, dataset.labels[rows], dataset.splits[rows], points.x, points.y),
         projection=points.words,
         is_experiment=True,
-        advice=advice_of(files, experiment),
+        advice=write_advice(files, experiment),
         pictures=pictures,
-        requests=requests_of(experiment),
+        requests=list_requests(experiment),
         seeds=sorted({run.seed for run in experiment.runs}),
-        systems=systems_of(experiment),
+        systems=list_systems(experiment),
         answers=answers.shown,
         counts=answers.counts,
         correct=answers.correct,
         forgotten=positions,
         near=near_by_memory,
-        designs=designs_of(files, experiment),
-        streams=streams_of(files),
-        words=words_of(experiment),
+        designs=list_designs(files, experiment),
+        streams=list_streams(files),
+        words=explain_words(experiment),
         commands={"audits": "make audits", "scenarios": "make scenarios", "streams": STREAMS},
     )
 
@@ -144,17 +144,17 @@ def contents(files: ResultFiles, experiment: Experiment, settings: ExploreSettin
 STREAMS = "make run TARGET=streams"
 
 
-def request_of(run: Evaluation) -> str:
+def name_request(run: Evaluation) -> str:
     """The request that a run is about, without its seed."""
     return "/".join(filter(None, [run.case, f"rate{run.rate}"]))
 
 
-def request_key(run: Evaluation) -> str:
+def make_request_key(run: Evaluation) -> str:
     """The request of one seed: SEED/REQUEST."""
-    return f"{run.seed}/{request_of(run)}"
+    return f"{run.seed}/{name_request(run)}"
 
 
-def requests_of(experiment: Experiment) -> list[dict[str, Any]]:
+def list_requests(experiment: Experiment) -> list[dict[str, Any]]:
     """The requests to choose from, the main run's first, the largest rate first."""
     from munkey.evaluation.metrics import RANDOM  # heavy, and planning imports this file
 
@@ -169,8 +169,8 @@ def requests_of(experiment: Experiment) -> list[dict[str, Any]]:
             words = f"{words}, at random"
         else:
             words = f"{words}, {run.sampling}"
-        requests[request_of(run)] = {
-            "key": request_of(run),
+        requests[name_request(run)] = {
+            "key": name_request(run),
             "words": words,
             "case": run.case,
             "rate": float(run.rate),
@@ -178,7 +178,7 @@ def requests_of(experiment: Experiment) -> list[dict[str, Any]]:
     return sorted(requests.values(), key=lambda each: (each["case"], -each["rate"]))
 
 
-def words_of(experiment: Experiment) -> dict[str, str]:
+def explain_words(experiment: Experiment) -> dict[str, str]:
     """The meaning of columns and systems, by their names, as the report's glossary has it."""
     names_by_meaning: dict[str, list[str]] = {}
     for name in (*EXPLAINED, *(row.title for row in experiment.rows)):
@@ -193,7 +193,7 @@ def words_of(experiment: Experiment) -> dict[str, str]:
     return words
 
 
-def systems_of(experiment: Experiment) -> list[dict[str, Any]]:
+def list_systems(experiment: Experiment) -> list[dict[str, Any]]:
     """Every system of the tables: its role, and the original and the oracle that it belongs to."""
     originals = {}
     for row in experiment.rows:
@@ -220,7 +220,7 @@ def systems_of(experiment: Experiment) -> list[dict[str, Any]]:
     return systems
 
 
-def scope_in_words(ids: np.ndarray, dataset: Dataset, forgotten: Mapping[str, np.ndarray]) -> str:
+def describe_scope(ids: np.ndarray, dataset: Dataset, forgotten: Mapping[str, np.ndarray]) -> str:
     """Which samples the page shows, in a sentence."""
     every = np.unique(np.concatenate(list(forgotten.values())))
     if len(ids) == len(dataset.ids):
@@ -233,7 +233,7 @@ def scope_in_words(ids: np.ndarray, dataset: Dataset, forgotten: Mapping[str, np
     )
 
 
-def near_rows(near: neighbors.Neighbors) -> NearRows:
+def pack_neighbors(near: neighbors.Neighbors) -> NearRows:
     """Neighbors as the page holds them."""
     fitting = np.int16 if near.ids.max(initial=0) < np.iinfo(np.int16).max else np.int32
     return NearRows(near.ids.astype(fitting).ravel(), near.cosines.ravel(), near.ids.shape[1])
@@ -255,7 +255,7 @@ class AnswerTable:
         arrays = read_npz(run.logits)
         if not np.array_equal(arrays["ids"], self.dataset.ids):
             raise ValueError(f"{run.logits}: holds answers on other samples than the data set has")
-        key = f"{request_key(run)}/{run.method}"
+        key = f"{make_request_key(run)}/{run.method}"
         top = arrays["logits"].argmax(axis=1)
         why = why_diverged(arrays)
         self._count(run, top, forgotten)
@@ -284,8 +284,8 @@ class AnswerTable:
             counts[part] = np.bincount(labels[among], minlength=size).tolist()
             right = among & (top == labels)
             correct[part] = np.bincount(labels[right], minlength=size).tolist()
-        self.counts[request_key(run)] = counts
-        self.correct[f"{request_key(run)}/{run.method}"] = correct
+        self.counts[make_request_key(run)] = counts
+        self.correct[f"{make_request_key(run)}/{run.method}"] = correct
 
 
 def true_class_probability(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -296,7 +296,7 @@ def true_class_probability(logits: np.ndarray, labels: np.ndarray) -> np.ndarray
     return np.round(np.nan_to_num(p_true) * FINEST).astype(np.uint16)
 
 
-def designs_of(files: ResultFiles, experiment: Experiment) -> list[dict[str, Any]]:
+def list_designs(files: ResultFiles, experiment: Experiment) -> list[dict[str, Any]]:
     """A line for each design and request: the cells of the tables, and the numbers behind them."""
     main = read_summary(files.main_table)
     tables = [("", main[main["dataset"] == experiment.dataset])]
@@ -313,11 +313,11 @@ def designs_of(files: ResultFiles, experiment: Experiment) -> list[dict[str, Any
             points = frontier.points(part, audit, experiment.designs)
             request = "/".join(filter(None, [case, f"rate{rate!r}"]))
             for _, point in points.iterrows():
-                lines.append(design_line(point, request))
+                lines.append(describe_design(point, request))
     return lines
 
 
-def advice_of(files: ResultFiles, experiment: Experiment) -> str:
+def write_advice(files: ResultFiles, experiment: Experiment) -> str:
     """Which design to deploy, as the report says it: at the largest rate."""
     main = read_summary(files.main_table)
     audit = read_table(files.audits[0]) if files.audits else None
@@ -326,7 +326,7 @@ def advice_of(files: ResultFiles, experiment: Experiment) -> str:
     return advice.replace("`", "")
 
 
-def design_line(point: Any, request: str) -> dict[str, Any]:
+def describe_design(point: Any, request: str) -> dict[str, Any]:
     """One design after one request."""
     columns = [f"{metric}_mean" for metric in (*GAP_METRICS, "gap")]
     columns += ["TA_sd", "gap_sd", "share", "share_low", "share_high"]
@@ -356,7 +356,7 @@ def number_or_none(value: Any) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def streams_of(files: ResultFiles) -> Sequence[Mapping[str, Any]]:
+def list_streams(files: ResultFiles) -> Sequence[Mapping[str, Any]]:
     """The curves of streams: a line for each system, seed and number of requests."""
     lines = []
     for path in files.streams:

@@ -15,7 +15,7 @@ COLUMNS = 64  # thumbnails in a row
 LOSSLESS_SIDE = 16  # up to this side PNG is the smaller format, too
 
 
-def page_ids(
+def choose_page_ids(
     all_ids: np.ndarray, forgotten: Iterable[np.ndarray], near: Iterable[np.ndarray], most: int
 ) -> np.ndarray:
     """The sorted ids of the samples that a page shows, at most `most`.
@@ -40,7 +40,7 @@ def _union(groups: Iterable[np.ndarray]) -> np.ndarray:
     return np.unique(np.concatenate([np.array([], dtype=np.int64), *groups]))
 
 
-def thumbnails(images: Sequence[np.ndarray] | np.ndarray) -> Thumbnails:
+def make_thumbnails(images: Sequence[np.ndarray] | np.ndarray) -> Thumbnails:
     """Pictures (H, W, 3) uint8, side by side in one image."""
     from PIL import Image
 

@@ -16,7 +16,7 @@ class Plane(NamedTuple):
     words: str
 
 
-def plane(keys: np.ndarray) -> Plane:
+def project_keys(keys: np.ndarray) -> Plane:
     """Keys (N, d) in two dimensions: UMAP where it is installed, else their principal components.
 
     The same keys give the same points on one machine.

@@ -7,9 +7,9 @@ import numpy as np
 
 from munkey.encoders.keys import Keys
 from munkey.explore.contents import Contents, NearRows, PageSamples
-from munkey.explore.pictures import page_ids, thumbnails
-from munkey.explore.projection import plane
-from munkey.memory.neighbors import nearest
+from munkey.explore.pictures import choose_page_ids, make_thumbnails
+from munkey.explore.projection import project_keys
+from munkey.memory.neighbors import find_nearest
 
 
 class MemoryRows(NamedTuple):
@@ -21,9 +21,9 @@ class MemoryRows(NamedTuple):
     names: Sequence[str]
 
 
-def page_rows(ids: np.ndarray, most: int) -> np.ndarray:
+def choose_page_rows(ids: np.ndarray, most: int) -> np.ndarray:
     """The sorted ids of the rows that the page shows, at most `most`: all, or a sample."""
-    return page_ids(ids, [], [], most)
+    return choose_page_ids(ids, [], [], most)
 
 
 def contents(
@@ -38,7 +38,7 @@ def contents(
     most: rows to show; depth: neighbors of each, found among all rows; pictures: by id, where they
     can be read; None shows none at all.
     """
-    shown = page_rows(rows.ids, most)
+    shown = choose_page_rows(rows.ids, most)
     places = np.searchsorted(rows.ids, shown)
     every_class, numbers = np.unique(np.array(rows.classes, dtype=object), return_inverse=True)
     labels = numbers[places].astype(np.int64)
@@ -46,8 +46,8 @@ def contents(
     lengths = np.linalg.norm(rows.keys, axis=1, keepdims=True).clip(min=1e-12)
     unit_keys = np.ascontiguousarray(rows.keys / lengths, dtype=np.float32)
     searched = min(depth + 1, len(rows.ids))  # a row is nearest to itself
-    near = nearest(Keys(shown, unit_keys[places]), Keys(rows.ids, unit_keys), searched)
-    points = plane(unit_keys[places])
+    near = find_nearest(Keys(shown, unit_keys[places]), Keys(rows.ids, unit_keys), searched)
+    points = project_keys(unit_keys[places])
     scope = f"All {len(shown):,} samples of the memory are shown."
     if len(shown) < len(rows.ids):
         scope = (
@@ -56,7 +56,7 @@ def contents(
         )
     sheet = None
     if pictures is not None:
-        sheet = thumbnails([pictures.get(int(one), NO_PICTURE) for one in shown])
+        sheet = make_thumbnails([pictures.get(int(one), NO_PICTURE) for one in shown])
     return Contents(
         title=title,
         subtitle="what the memory of a saved model holds now",

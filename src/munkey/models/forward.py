@@ -40,7 +40,7 @@ def supervise(learner: Learner, training: Training) -> TrainingResult:
     order = (recipe.stage / "order").torch_generator()
     crops = (recipe.stage / "crops").torch_generator()
     augment = Augmentation.from_settings(recipe.data, settings)
-    model = learner.system.weights()
+    model = learner.system.require_model()
 
     def batches(_: int) -> Loader:
         positions = shuffled_batches(len(samples), settings.batch_size, order)
@@ -96,7 +96,7 @@ class ImageBlock(NamedTuple):
     images: Tensor
 
 
-def blocks(
+def iterate_blocks(
     samples: ImageSet, data: DataSettings, device: str, passes: int = 1
 ) -> Iterator[ImageBlock]:
     """All samples in order, resized and normalized. passes: forward passes for each of them."""
@@ -109,13 +109,17 @@ def blocks(
         start += len(batch)
 
 
-def answers(blocks: Iterator[ImageBlock], answer: Callable[[ImageBlock], Tensor]) -> np.ndarray:
+def predict_blocks(
+    blocks: Iterator[ImageBlock], answer: Callable[[ImageBlock], Tensor]
+) -> np.ndarray:
     """The answers to all blocks as one float32 array on the host."""
     with torch.inference_mode():
         return to_host(torch.cat([answer(block).float() for block in blocks])).numpy()
 
 
-def image_logits(system: System, samples: ImageSet, data: DataSettings, device: str) -> np.ndarray:
+def predict_from_images(
+    system: System, samples: ImageSet, data: DataSettings, device: str
+) -> np.ndarray:
     """Logits (S, C) float32 of a system whose only input is the image."""
-    model = system.weights()
-    return answers(blocks(samples, data, device), lambda block: model(block.images))
+    model = system.require_model()
+    return predict_blocks(iterate_blocks(samples, data, device), lambda block: model(block.images))

@@ -113,13 +113,13 @@ def load(path: str | Path, expected: Architecture | None = None, device: str = "
         raise DivergedError(metadata[DIVERGED])
     described = json.loads(metadata["system"])
     family = FAMILIES[described["family"]]
-    architecture = family.stored_architecture(described["architecture"])
+    architecture = family.restore_architecture(described["architecture"])
     if expected is not None:
         if type(expected) is not type(architecture):
             raise ValueError(
                 f"{path} holds a model of the family {family.name}, not the one expected",
             )
-        differing = expected.differing(architecture)
+        differing = expected.list_differences(architecture)
         if differing:
             raise ValueError(f"{path} holds another architecture: {', '.join(differing)}")
     weights = {}

@@ -7,7 +7,7 @@ import numpy as np
 
 from munkey.core.files import read_json
 from munkey.encoders import keys
-from munkey.memory.neighbors import read_others
+from munkey.memory.neighbors import read_other_neighbors
 from munkey.models.family import Family, MemberKeys, Recipe
 
 
@@ -27,23 +27,23 @@ class SampleFiles:
     neighbors: Path | None = None
     selected: Path | None = None
 
-    def there(self) -> list[Path]:
+    def list_files(self) -> list[Path]:
         """The files that have a name."""
         return [file for file in astuple(self) if file]
 
 
-def member_keys(
+def read_member_keys(
     family: Family, recipe: Recipe, ids: np.ndarray, keyfile: Path | None, neighbors: Path | None
 ) -> MemberKeys | None:
     """Keys and neighbors of the training samples `ids`; None for a family without a memory, which needs no files."""
     if not family.has_memory or recipe.family is None:
         return None
     assert keyfile and neighbors, f"{family.name} has a memory: it needs keys and neighbors"
-    count = max(family.neighbors_read(recipe.family).values())
-    near = read_others(neighbors, ids, count)
+    count = max(family.count_neighbors(recipe.family).values())
+    near = read_other_neighbors(neighbors, ids, count)
     return MemberKeys(keys.read(keyfile, ids).keys, near)
 
 
-def selected_knobs(file: str | Path | None) -> dict[str, float]:
+def read_selected_knobs(file: str | Path | None) -> dict[str, float]:
     """The p_image and p_token that the selection chose; empty where it has no say."""
     return read_json(file)["chosen"] if file else {}

@@ -14,7 +14,7 @@ import torch
 from safetensors.numpy import save_file
 
 from munkey.audits.attacks import storage as module
-from munkey.audits.attacks.storage import search, storage, traces
+from munkey.audits.attacks.storage import extract_traces, search_file, storage
 from munkey.audits.evidence import ShippedFiles
 from munkey.audits.registry import Refusal
 
@@ -131,11 +131,11 @@ def test_the_first_eight_numbers_are_enough_and_seven_are_not(shipped, tmp_path)
 @pytest.mark.parametrize("start", range(60, 101, 5))
 def test_a_row_across_chunks_is_found(start, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "CHUNK", 50)
-    wanted = {traces(ROWS[3])[0]}
+    wanted = {extract_traces(ROWS[3])[0]}
     for matrix, columns in ((ROWS[3], ()), (ROWS[:4].T, (2, 4))):
         (tmp_path / "leak").write_bytes(b"\0" * start + matrix.tobytes() + b"\0" * 99)
-        assert search(tmp_path / "leak", wanted, columns) == wanted
-    assert not search(tmp_path / "leak", wanted, (2, 3))
+        assert search_file(tmp_path / "leak", wanted, columns) == wanted
+    assert not search_file(tmp_path / "leak", wanted, (2, 3))
 
 
 def test_a_deleted_row_that_equals_a_kept_one_is_left_out(shipped):
@@ -176,32 +176,32 @@ def test_files_that_are_not_there_are_named(shipped, tmp_path):
 def test_a_trace_could_not_stand_anywhere():
     row = np.array([0, 0, 1, 1, 1, 1, 1, 1, 1, 2, 3, 4, 5], dtype=np.float32)
     told = row[5:]  # 1, 1, 1, 1, 2, 3, 4, 5: five differ
-    assert traces(row)[:3] == [
+    assert extract_traces(row)[:3] == [
         each.tobytes() for each in (told, told.astype(float), told.astype(np.float16))
     ]
     row[-1] = 4
     # four: too few in half precision
-    assert traces(row) == [row[4:12].tobytes(), row[4:12].astype(float).tobytes()]
+    assert extract_traces(row) == [row[4:12].tobytes(), row[4:12].astype(float).tobytes()]
     for hopeless in (np.zeros(20), np.ones(20), np.arange(7.0)):
         with pytest.raises(ValueError, match="recognized"):
-            traces(hopeless)
+            extract_traces(hopeless)
 
 
 def test_in_half_precision_what_lies_between_two_numbers_is_rounded_to_the_even_one():
     ties = (np.arange(0x3F800000, 0x3F880000, 0x10000, "<u4") + 0x8000).view("<f4")
-    assert bfloat16(ties).tobytes() in traces(ties)
-    assert bfloat16(-ties).tobytes() in traces(-ties)
+    assert bfloat16(ties).tobytes() in extract_traces(ties)
+    assert bfloat16(-ties).tobytes() in extract_traces(-ties)
 
 
 def test_a_sparse_row_is_told_by_two_numbers_that_are_not_0():
     row = np.zeros(40, dtype=np.float32)
     row[[9, 20, 23]] = 0.5, 0.25, 0.75
-    assert traces(row)[0] == row[20:28].tobytes()
+    assert extract_traces(row)[0] == row[20:28].tobytes()
     with pytest.raises(ValueError, match="recognized"):
-        traces(np.where(row == 0.5, row, 0))
+        extract_traces(np.where(row == 0.5, row, 0))
 
 
 def test_what_is_shorter_than_a_trace_holds_none(tmp_path):
     for size in range(6):
         (tmp_path / "short").write_bytes(ROWS[0].tobytes()[:size])
-        assert search(tmp_path / "short", {*traces(ROWS[0])}) == set()
+        assert search_file(tmp_path / "short", {*extract_traces(ROWS[0])}) == set()

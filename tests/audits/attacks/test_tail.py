@@ -9,15 +9,15 @@ import pytest
 from munkey.audits.attacks import residual_share
 from munkey.audits.attacks.tail import (
     distances,
-    largest_tenth,
+    find_largest_tenth,
     memory_statistic,
     scatter,
     signs,
     statistics,
     tail,
 )
-from munkey.audits.evidence import Halves, Pairs, sham_pairs
-from munkey.audits.redraws import permutation_tests
+from munkey.audits.evidence import Halves, Pairs, draw_sham_pairs
+from munkey.audits.redraws import run_permutation_tests
 from munkey.audits.registry import Refusal
 from tests.audits.inputs import halves, population
 
@@ -49,8 +49,8 @@ def test_a_tenth_is_chosen_by_the_other_fold():
     """Sample 3 is largest in the second fold, the last pair; sample 0 in the first, which is the first two pairs."""
     signed = np.zeros((3, 10))
     signed[0, 0], signed[1, 3], signed[2, 3] = 9, 5, 1
-    assert largest_tenth(signed).ravel().tolist() == [3, 3, 0]
-    assert largest_tenth(np.zeros((2, 25))).shape == (2, 2)
+    assert find_largest_tenth(signed).ravel().tolist() == [3, 3, 0]
+    assert find_largest_tenth(np.zeros((2, 25))).shape == (2, 2)
 
 
 def test_statistics_by_hand():
@@ -132,7 +132,7 @@ def of_memory(pairs, left, anew, seed, size=60):
 
 def p_of(pairs, statistic, redraws=99):
     own = np.random.default_rng(1)
-    return permutation_tests(
+    return run_permutation_tests(
         lambda first: {"": statistic(first)}, pairs.halves.first, own, redraws
     )[""].p
 
@@ -159,8 +159,8 @@ def test_a_residue_that_follows_memory_is_found_where_its_mean_was_taken_away():
 
 def test_memory_needs_the_halves_of_doing_nothing():
     pairs = population(4, 0.0, np.random.default_rng(0))
-    assert memory_statistic(sham_pairs(pairs, np.random.default_rng(0))) is None
-    assert "memory" not in statistics(sham_pairs(pairs, np.random.default_rng(0)))(
+    assert memory_statistic(draw_sham_pairs(pairs, np.random.default_rng(0))) is None
+    assert "memory" not in statistics(draw_sham_pairs(pairs, np.random.default_rng(0)))(
         pairs.halves.first[:, :80]
     )
 

@@ -55,8 +55,8 @@ def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share 
     if is_paired and reference is not pairs:
         reference_counts = coarsen(reference_counts, pairs.margins, test)
     reference_scores = normal_scores(reference_counts, int(test.sum()))
-    after_differences = differences_of(pairs.scores, first)
-    nothing_differences = differences_of(reference_scores, reference_first)
+    after_differences = compute_differences(pairs.scores, first)
+    nothing_differences = compute_differences(reference_scores, reference_first)
     after = contrasts(after_differences, first)
     nothing = contrasts(nothing_differences, reference_first)
     if not nothing.mean():
@@ -75,8 +75,8 @@ def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share 
     return Share(
         contrast=float(after.mean()),
         contrasts=tuple(after.tolist()),
-        share=ratio(after, nothing, is_paired),
-        training=ratio(after, nothing, is_paired, over_samples),
+        share=estimate_ratio(after, nothing, is_paired),
+        training=estimate_ratio(after, nothing, is_paired, over_samples),
         chance=100 * chance_sd(pairs) / abs(float(nothing.mean())),
         p_pairs=p_pairs,
         unit=float(after_sd / nothing_sd),
@@ -103,13 +103,13 @@ def statistics(pairs: Pairs) -> Statistics:
     """The test statistic: the absolute value of the mean contrast."""
 
     def absolute_contrast(first: np.ndarray) -> dict[str, float]:
-        differences = differences_of(pairs.scores, first)
+        differences = compute_differences(pairs.scores, first)
         return {"share": abs(float(contrasts(differences, first).mean()))}
 
     return absolute_contrast
 
 
-def differences_of(scores: np.ndarray, first: np.ndarray) -> np.ndarray:
+def compute_differences(scores: np.ndarray, first: np.ndarray) -> np.ndarray:
     """(P, n): score where deleted minus score where never seen. A sample's difficulty cancels."""
     score = split_by_role(scores, first)
     return np.asarray(score.deleted - score.absent)
@@ -149,7 +149,7 @@ def chance_sd(pairs: Pairs) -> float:
     return float(np.sqrt(variance) / (2 * pairs.count))
 
 
-def ratio(
+def estimate_ratio(
     own: np.ndarray,
     nothing: np.ndarray,
     paired: bool,

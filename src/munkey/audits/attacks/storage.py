@@ -58,11 +58,13 @@ def storage(
     # Stored by column, a matrix has as many numbers between two of a row as it has rows.
     row_counts = {len(deleted_ids), len(listed_ids - deleted_ids), len(deleted_ids | listed_ids)}
     try:
-        deleted_traces = [traces(row) for row in shipped.deleted]
-        remaining_traces = [traces(row) for row in shipped.remaining]
+        deleted_traces = [extract_traces(row) for row in shipped.deleted]
+        remaining_traces = [extract_traces(row) for row in shipped.remaining]
         of_remaining = set().union(*remaining_traces)
         sought = of_remaining.union(*deleted_traces)
-        in_files = {path: search(path, sought, row_counts) for path in list_files(shipped.files)}
+        in_files = {
+            path: search_file(path, sought, row_counts) for path in list_files(shipped.files)
+        }
     except ValueError as error:
         return Refusal(str(error))
     in_any_file = set().union(*in_files.values())
@@ -83,7 +85,7 @@ def storage(
     )
 
 
-def traces(row: np.ndarray) -> list[bytes]:
+def extract_traces(row: np.ndarray) -> list[bytes]:
     """The bytes of 8 consecutive numbers of a row: as float32, float64, then half precisions.
 
     The first of the 8 is not 0, and at least 5 different ones are not 0. A row without such a run,
@@ -138,7 +140,7 @@ def list_files(paths: tuple[Path, ...]) -> list[Path]:
     return sorted(files)
 
 
-def search(path: Path, traces: set[bytes], columns: Iterable[int] = ()) -> set[bytes]:
+def search_file(path: Path, traces: set[bytes], columns: Iterable[int] = ()) -> set[bytes]:
     """The traces that are in a file, or packed in it, at any offset. Raises ValueError.
 
     columns: numbers of rows of matrices in which traces with enough different numbers are also

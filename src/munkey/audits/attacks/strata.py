@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from munkey.audits.attacks.residual_share import contrasts, differences_of, ratio
+from munkey.audits.attacks.residual_share import compute_differences, contrasts, estimate_ratio
 from munkey.audits.evidence import Pairs, other_fold_means
 from munkey.audits.registry import Estimate, Finding, Refusal, audit
 
@@ -50,10 +50,10 @@ def strata(pairs: Pairs, _: np.random.Generator | None = None) -> Strata | Refus
     if not np.array_equal(pairs.halves.first, reference.halves.first[: pairs.count]):
         return Refusal("strata need doing nothing with the same halves")
     first = pairs.halves.first
-    all_memorization = differences_of(reference.scores, reference.halves.first)
+    all_memorization = compute_differences(reference.scores, reference.halves.first)
     rank = ranks(other_fold_means(all_memorization))[: pairs.count]
     memorization = all_memorization[: pairs.count]
-    residue = differences_of(pairs.scores, first)
+    residue = compute_differences(pairs.scores, first)
     shares: dict[Stratum, Estimate] = {}
     put: dict[Stratum, float] = {}
     for name, (low, high) in STRATA.items():
@@ -66,7 +66,7 @@ def strata(pairs: Pairs, _: np.random.Generator | None = None) -> Strata | Refus
         put[name] = float(nothing.mean())
         shares[name] = Estimate(np.nan, -np.inf, np.inf)
         if nothing.any():
-            shares[name] = ratio(after, nothing, paired=True)
+            shares[name] = estimate_ratio(after, nothing, paired=True)
     return Strata(shares, put)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from munkey.audits.attacks.residual_share import ratio
+from munkey.audits.attacks.residual_share import estimate_ratio
 from munkey.audits.evidence import Pairs, Roles, other_fold_means, split_by_role
 from munkey.audits.redraws import Statistics
 from munkey.audits.registry import Estimate, Finding, Refusal, audit
@@ -47,7 +47,7 @@ def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | Refusal:
     nothing = pairs.nothing or pairs
     residue = signs(first) * pairs.differences  # (P, n)
     memorization = signs(first) * nothing.differences[: len(first)]
-    tenth = largest_tenth(residue)
+    tenth = find_largest_tenth(residue)
     tenth_contrasts = np.take_along_axis(residue, tenth, 1).mean(axis=1)
     of_nothing = np.take_along_axis(memorization, tenth, 1).mean(axis=1)
     square = 1.0
@@ -57,7 +57,7 @@ def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | Refusal:
     return Tail(
         square=square,
         tenth=float(tenth_contrasts.mean()),
-        tenth_share=ratio(tenth_contrasts, of_nothing, paired=True),
+        tenth_share=estimate_ratio(tenth_contrasts, of_nothing, paired=True),
         scatter=float(np.exp(scatter(distances(pairs.scores, first)))),
     )
 
@@ -145,7 +145,7 @@ def signs(first: np.ndarray) -> np.ndarray:
     return np.where(first, 1.0, -1.0)
 
 
-def largest_tenth(signed: np.ndarray) -> np.ndarray:
+def find_largest_tenth(signed: np.ndarray) -> np.ndarray:
     """(P, n / 10): for each pair, the samples with the largest means over the other fold."""
     size = max(signed.shape[1] // 10, 1)
     return np.argpartition(-other_fold_means(signed), size - 1, axis=1)[:, :size]

@@ -203,7 +203,7 @@ def fixed_constants(manifest: Manifest) -> list[str]:
     family = FAMILIES[manifest.family]
     if not isinstance(family, FittedFamily) or manifest.settings is None:
         return []
-    return family.constants(family.checked(manifest.settings))
+    return family.list_constants(family.validate_section(manifest.settings))
 
 
 def _manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:

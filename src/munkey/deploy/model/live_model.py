@@ -146,7 +146,7 @@ class LiveModel:
     def content_digests(self, pictures: Pixels, rows: np.ndarray | None) -> np.ndarray:
         """Digests (N, 16) that are equal for exact copies: of pictures, or of rows as stored."""
         if rows is not None and self.fitted_model:
-            return key_digests(self.fitted_model.family.stored(rows))
+            return key_digests(self.fitted_model.family.prepare_keys(rows))
         return content_digests(pictures.images, bytes.fromhex(self.manifest.memory.store))
 
     # Answering

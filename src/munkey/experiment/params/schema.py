@@ -119,7 +119,7 @@ class DatasetParams(Section):
             section = self.of_family(family)
             if not section:
                 continue
-            for key, value in family.neighbors_read(section).items():
+            for key, value in family.count_neighbors(section).items():
                 if value >= depth:  # the sample itself is one of the `depth` nearest
                     raise ValueError(f"{key} = {value} must be less than keys.depth = {depth}")
         return self

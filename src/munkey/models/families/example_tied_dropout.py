@@ -33,12 +33,12 @@ class ExampleTiedFamily(ViTFamily[ExampleTiedSettings]):
     is_network = False
     place = 2
 
-    def network(self) -> tuple[type[ExampleTiedArchitecture], Callable[..., nn.Module]]:
+    def get_network(self) -> tuple[type[ExampleTiedArchitecture], Callable[..., nn.Module]]:
         from munkey.models.networks.example_tied import ExampleTied, ExampleTiedArchitecture
 
         return ExampleTiedArchitecture, ExampleTied
 
-    def learner(
+    def make_learner(
         self,
         system: System,
         forward: Callable[..., Tensor],
@@ -47,13 +47,13 @@ class ExampleTiedFamily(ViTFamily[ExampleTiedSettings]):
         import torch
 
         architecture = cast("ExampleTiedArchitecture", system.architecture)
-        channels = architecture.held(training.samples.ids)
+        channels = architecture.draw_channels(training.samples.ids)
         rows = torch.from_numpy(channels).to(training.device)
         return Learner(
             system,
             lambda images, index: forward(images, rows[to_device(index, images.device.type)]),
         )
 
-    def resumed(self, system: System, training: Training[ExampleTiedSettings]) -> Learner:
-        model = system.copy_of_model()
-        return self.learner(replace(system, model=model), model, training)
+    def resume(self, system: System, training: Training[ExampleTiedSettings]) -> Learner:
+        model = system.copy_model()
+        return self.make_learner(replace(system, model=model), model, training)

@@ -22,10 +22,11 @@ PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 
 class KrrSettings(Section):
-    """lam: penalty; temperature: divides the logits; auto: by rows that are left out, anew at each deletion.
+    """lam: ridge penalty; temperature: divides the logits.
 
-    pixels: how many of a key's last entries are pixels, for which the kernel is Gaussian, of width sigma; share:
-    weight of the arc-cosine kernel on the entries before these, 1 - share of the Gaussian one.
+    auto: chosen by leave-one-out log loss, and again after each deletion. pixels: number of pixels
+    at the end of a key; they get a Gaussian kernel of width sigma. share: weight of the arc-cosine
+    kernel on the other entries; the Gaussian kernel has weight 1 - share.
     """
 
     lam: Annotated[float, Field(ge=0.0001, le=1000)] | Literal["auto"]
@@ -50,10 +51,10 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
         return True
 
     def solve(self, sums: Sums, settings: KrrSettings, rows: FittedRows | None) -> KernelHead:
-        from munkey.models.networks.kernel_ridge import kernel_ridge
+        from munkey.models.networks.kernel_ridge import fit_kernel_ridge
 
         assert rows is not None
-        self.require_few(len(rows.ids))
+        self.require_few_rows(len(rows.ids))
         if settings.pixels > rows.keys.shape[1]:
             raise ValueError(
                 f"krr.pixels = {settings.pixels}: a key has {rows.keys.shape[1]} entries, of which these"
@@ -61,7 +62,7 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
             )
         penalties = PENALTIES if settings.lam == "auto" else (settings.lam,)
         temperature = None if settings.temperature == "auto" else settings.temperature
-        return kernel_ridge(self.kernel(settings), rows, sums, penalties, temperature)
+        return fit_kernel_ridge(self.kernel(settings), rows, sums, penalties, temperature)
 
     def kernel(self, settings: KrrSettings) -> Kernel:
         from munkey.models.networks.kernel_ridge import Kernel
@@ -77,7 +78,7 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
         from munkey.models.networks.kernel_ridge import KernelHead
 
         return KernelHead(
-            self.kernel(self.checked(architecture.settings)),
+            self.kernel(self.validate_section(architecture.settings)),
             np.zeros((0, architecture.key_dim), dtype=np.float32),
             np.zeros((0, architecture.classes)),
             np.zeros(architecture.classes),

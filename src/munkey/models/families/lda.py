@@ -35,8 +35,9 @@ ALPHAS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
 
 
 class LdaSettings(Section):
-    """alpha: share of the covariance that is taken to be alike in all directions; temperature: divides the logits;
-    auto: by rows that are left out, anew at each deletion.
+    """alpha: shrinkage of the covariance; temperature: divides the logits.
+
+    auto: chosen by leave-one-out log loss, and again after each deletion.
     """
 
     alpha: Annotated[float, Field(ge=0.0001, le=1)] | Literal["auto"]
@@ -44,7 +45,7 @@ class LdaSettings(Section):
 
 
 class NcmSettings(Section):
-    """temperature: divides the logits; auto: as that of LDA."""
+    """temperature: divides the logits; auto: as for LDA."""
 
     temperature: Temperature
 
@@ -59,20 +60,20 @@ class ClosedFormFamily(FittedFamily[Settings]):
     holds = "keys, labels, weights"
     seconds = False
 
-    def stored(self, keys: np.ndarray) -> np.ndarray:
-        from munkey.memory.sums import rounded
+    def prepare_keys(self, keys: np.ndarray) -> np.ndarray:
+        from munkey.memory.sums import round_keys
 
-        return rounded(keys)
+        return round_keys(keys)
 
-    def empty_sums(self, architecture: FittedArchitecture) -> Sums:
+    def make_sums(self, architecture: FittedArchitecture) -> Sums:
         from munkey.memory.sums import Sums
 
         return Sums.empty(architecture.classes, architecture.key_dim, self.seconds)
 
     def head(self, architecture: FittedArchitecture, memory: ExemplarMemory) -> nn.Module:
-        sums = self.empty_sums(architecture)
-        rows = labeled_rows(memory)
-        self.require_few(len(rows.ids))
+        sums = self.make_sums(architecture)
+        rows = read_labeled_rows(memory)
+        self.require_few_rows(len(rows.ids))
         sums.add(rows.keys, rows.labels)
         return self.build_head(sums, architecture, memory)
 
@@ -80,27 +81,27 @@ class ClosedFormFamily(FittedFamily[Settings]):
         self, sums: Sums, architecture: FittedArchitecture, memory: ExemplarMemory
     ) -> nn.Module:
         """The head that follows from these sums, which it keeps for the next deletion, beside a memory."""
-        settings = self.checked(architecture.settings)
-        rows = labeled_rows(memory) if self.reads_rows(settings) else None
+        settings = self.validate_section(architecture.settings)
+        rows = read_labeled_rows(memory) if self.reads_rows(settings) else None
         head = cast("Head", self.solve(sums, settings, rows).to(memory.keys.device))
         head.sums = sums
         return head
 
-    def head_without(
+    def refit_head(
         self, system: System, ids: np.ndarray, remaining: ExemplarMemory
     ) -> nn.Module | None:
         """Those of a fit on the remaining rows, to the bit. Sums, if they are here, lose what the others added."""
         import numpy as np
 
-        sums = cast("Head", system.weights()).sums
+        sums = cast("Head", system.require_model()).sums
         if sums is None:
-            return super().head_without(system, ids, remaining)
-        memory = system.rows()
-        dropped = memory.rows(np.unique(ids))
+            return super().refit_head(system, ids, remaining)
+        memory = system.require_memory()
+        dropped = memory.find_rows(np.unique(ids))
         labels = to_host(memory.tokens[dropped]).numpy()[:, 0]
         remaining_sums = copy.deepcopy(sums)
         remaining_sums.add(to_host(memory.keys[dropped]).numpy(), labels.astype(int), sign=-1)
-        return self.build_head(remaining_sums, self.shape(system), remaining)
+        return self.build_head(remaining_sums, self.get_architecture(system), remaining)
 
 
 class LinearFamily(ClosedFormFamily[Settings]):
@@ -110,31 +111,31 @@ class LinearFamily(ClosedFormFamily[Settings]):
         return cast("LdaSettings | NcmSettings", settings).temperature == "auto"
 
     def solve(self, sums: Sums, settings: Settings, rows: FittedRows | None) -> Head:
-        settings = self.from_sums(settings, sums)
+        settings = self.resolve_constants(settings, sums)
         if rows is not None:
             settings = self.calibrate(settings, sums, rows)
-        return self.linear(sums, settings)
+        return self.solve_linear(sums, settings)
 
-    def from_sums(self, settings: Settings, sums: Sums) -> Settings:
+    def resolve_constants(self, settings: Settings, sums: Sums) -> Settings:
         """The settings with the constants that follow from sums alone in place of `auto`."""
         return settings
 
     @abstractmethod
-    def linear(self, sums: Sums, settings: Settings) -> Head:
+    def solve_linear(self, sums: Sums, settings: Settings) -> Head:
         """The head that follows from sums. settings: as `calibrate` returns them, where they are not numbers."""
 
     def calibrate(self, settings: Settings, sums: Sums, rows: FittedRows) -> Settings:
         """The settings with the constants that follow from rows left out in place of `auto`."""
-        from munkey.models.networks.calibration import calibrated_temperature
+        from munkey.models.networks.calibration import calibrate_temperature
 
-        def left_out_logits(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
-            return self.left_out_logits(settings, sums, keys, labels)
+        def predict_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
+            return self.predict_left_out(settings, sums, keys, labels)
 
-        temperature = calibrated_temperature(sums, rows.keys, rows.labels, left_out_logits)
+        temperature = calibrate_temperature(sums, rows.keys, rows.labels, predict_left_out)
         return settings.model_copy(update={"temperature": temperature})
 
     @abstractmethod
-    def left_out_logits(
+    def predict_left_out(
         self, settings: Settings, sums: Sums, keys: np.ndarray, labels: np.ndarray
     ) -> np.ndarray:
         """Logits (N, C) at temperature 1 of some of the rows in the sums, each from all others."""
@@ -147,11 +148,11 @@ class LinearFamily(ClosedFormFamily[Settings]):
 
         from munkey.models.networks.closed_form import Head
 
-        sums = self.empty_sums(architecture)
+        sums = self.make_sums(architecture)
         return Head(np.zeros_like(sums.firsts), np.zeros_like(sums.counts), sums.features)
 
 
-def labeled_rows(memory: ExemplarMemory) -> FittedRows:
+def read_labeled_rows(memory: ExemplarMemory) -> FittedRows:
     """The rows of a memory, on the host."""
     labels = to_host(memory.tokens).numpy()[:, 0].astype(int)
     return FittedRows(memory.ids.numpy(), to_host(memory.keys).numpy(), labels)
@@ -175,37 +176,37 @@ class LdaFamily(LinearFamily[LdaSettings]):
         return "auto" in (settings.alpha, settings.temperature)
 
     def calibrate(self, settings: LdaSettings, sums: Sums, rows: FittedRows) -> LdaSettings:
-        from munkey.models.networks.calibration import calibrated_constant
+        from munkey.models.networks.calibration import calibrate_constant
 
         if settings.alpha == "auto":
 
-            def left_out_logits(alpha: float, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
+            def predict_left_out(alpha: float, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
                 candidate = settings.model_copy(update={"alpha": alpha})
-                return self.left_out_logits(candidate, sums, keys, labels)
+                return self.predict_left_out(candidate, sums, keys, labels)
 
             temperature = None if settings.temperature == "auto" else settings.temperature
-            alpha = calibrated_constant(
-                sums, rows.keys, rows.labels, ALPHAS, left_out_logits, temperature
+            alpha = calibrate_constant(
+                sums, rows.keys, rows.labels, ALPHAS, predict_left_out, temperature
             )
             settings = settings.model_copy(update={"alpha": alpha})
         if settings.temperature != "auto":
             return settings
         return super().calibrate(settings, sums, rows)
 
-    def linear(self, sums: Sums, settings: LdaSettings) -> Head:
-        from munkey.models.networks.closed_form import discriminant
+    def solve_linear(self, sums: Sums, settings: LdaSettings) -> Head:
+        from munkey.models.networks.closed_form import fit_discriminant
 
         alpha = cast(float, settings.alpha)
-        head = discriminant(sums, alpha, cast(float, settings.temperature))
+        head = fit_discriminant(sums, alpha, cast(float, settings.temperature))
         head.constant = alpha
         return head
 
-    def left_out_logits(
+    def predict_left_out(
         self, settings: LdaSettings, sums: Sums, keys: np.ndarray, labels: np.ndarray
     ) -> np.ndarray:
-        from munkey.models.networks.closed_form import left_out_logits
+        from munkey.models.networks.closed_form import predict_left_out
 
-        return left_out_logits(sums, keys, labels, cast(float, settings.alpha))
+        return predict_left_out(sums, keys, labels, cast(float, settings.alpha))
 
 
 @family
@@ -218,14 +219,14 @@ class NcmFamily(LinearFamily[NcmSettings]):
     place = 4
     tried = (("temperature", (0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1)),)
 
-    def linear(self, sums: Sums, settings: NcmSettings) -> Head:
-        from munkey.models.networks.closed_form import nearest_mean
+    def solve_linear(self, sums: Sums, settings: NcmSettings) -> Head:
+        from munkey.models.networks.closed_form import fit_nearest_mean
 
-        return nearest_mean(sums, cast(float, settings.temperature))
+        return fit_nearest_mean(sums, cast(float, settings.temperature))
 
-    def left_out_logits(
+    def predict_left_out(
         self, settings: NcmSettings, sums: Sums, keys: np.ndarray, labels: np.ndarray
     ) -> np.ndarray:
-        from munkey.models.networks.calibration import nearest_mean_left_out_logits
+        from munkey.models.networks.calibration import predict_left_out_nearest_mean
 
-        return nearest_mean_left_out_logits(sums, keys, labels)
+        return predict_left_out_nearest_mean(sums, keys, labels)

@@ -91,22 +91,22 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
     holds = "weights, keys, tokens"
     reads_inference = True
 
-    def neighbors_read(self, settings: MunkeySettings) -> dict[str, int]:
+    def count_neighbors(self, settings: MunkeySettings) -> dict[str, int]:
         return {"munkey.neighbors": settings.neighbors[1]}
 
-    def borrows(self, settings: MunkeySettings) -> Sequence[str]:
+    def list_borrowed_sections(self, settings: MunkeySettings) -> Sequence[str]:
         return ("lda",) if settings.head == "lda" else ()
 
-    def recipe(
+    def make_recipe(
         self,
         sections: Mapping[str, object],
         stage: Stage,
         selected: Mapping[str, float] | None = None,
     ) -> Recipe[MunkeySettings]:
-        recipe = super().recipe(sections, stage, selected)
+        recipe = super().make_recipe(sections, stage, selected)
         if recipe.family.head == "none":
             return recipe
-        alpha = FAMILIES["lda"].section(sections).alpha
+        alpha = FAMILIES["lda"].read_section(sections).alpha
         if alpha == "auto":
             raise ValueError(
                 "munkey.head: lda needs a number for lda.alpha: with auto it would change at each"
@@ -114,7 +114,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             )
         return replace(recipe, alpha=alpha)
 
-    def shape(self, system: System) -> MunkeyArchitecture:
+    def get_architecture(self, system: System) -> MunkeyArchitecture:
         """A system's architecture, as the type that all of this family have."""
         return cast("MunkeyArchitecture", system.architecture)
 
@@ -122,7 +122,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         """LDA on the memory's present rows, on the CPU. It depends on these and its constants alone."""
         from munkey.memory.exemplars import ExemplarMemory
 
-        constants = self.shape(system).head
+        constants = self.get_architecture(system).head
         memory = system.memory
         if constants is None or memory is None:
             return None
@@ -143,7 +143,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         assert keys is not None
         return cast(np.ndarray, logits + head(torch.from_numpy(keys)).numpy())
 
-    def network(self) -> tuple[type[MunkeyArchitecture], Callable[..., nn.Module]]:
+    def get_network(self) -> tuple[type[MunkeyArchitecture], Callable[..., nn.Module]]:
         from munkey.models.networks.munkey import NETWORKS, MunkeyArchitecture
 
         def build(architecture: MunkeyArchitecture) -> nn.Module:
@@ -151,7 +151,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
 
         return MunkeyArchitecture, build
 
-    def architecture(
+    def make_architecture(
         self, recipe: Recipe[MunkeySettings], classes: int, key_dim: int | None = None
     ) -> MunkeyArchitecture:
         from munkey.models.networks.munkey import MunkeyArchitecture
@@ -171,7 +171,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
 
     def train(self, training: Training[MunkeySettings]) -> TrainingResult:
         from munkey.models.forward import compile_forward, supervise
-        from munkey.models.networks.closed_form import best_temperature
+        from munkey.models.networks.closed_form import find_best_temperature
 
         recipe = training.recipe
         members = training.members
@@ -179,10 +179,10 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             raise ValueError(
                 "MUNKEY trains on the keys and neighbors of its samples: Training.members"
             )
-        architecture = self.architecture(recipe, training.classes, members.keys.shape[1])
+        architecture = self.make_architecture(recipe, training.classes, members.keys.shape[1])
         if recipe.alpha is not None:
             logits = _leave_one_out_logits(training)
-            temperature = best_temperature(logits, training.samples.labels)
+            temperature = find_best_temperature(logits, training.samples.labels)
             architecture = replace(
                 architecture, head={"alpha": recipe.alpha, "temperature": temperature}
             )
@@ -192,13 +192,15 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         learner = _learner(system, compile_forward(model, recipe.train), training)
         return supervise(learner, training)
 
-    def resumed(self, system: System, training: Training[MunkeySettings]) -> Learner:
-        model = system.copy_of_model()
+    def resume(self, system: System, training: Training[MunkeySettings]) -> Learner:
+        model = system.copy_model()
         learner = _learner(replace(system, model=model), model, training)
-        learner.system.rows().tokens.data.copy_(system.rows().tokens_of(training.samples.ids))
+        learner.system.require_memory().tokens.data.copy_(
+            system.require_memory().find_tokens(training.samples.ids)
+        )
         return learner
 
-    def extended(
+    def add_samples(
         self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None
     ) -> System:
         """Add samples whose tokens are averages over their nearest neighbors in the memory.
@@ -209,24 +211,24 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
 
         from munkey.encoders.keys import Keys
         from munkey.memory.exemplars import fusion_weights
-        from munkey.memory.neighbors import nearest
+        from munkey.memory.neighbors import find_nearest
 
         assert inference is not None
-        memory = system.rows()
+        memory = system.require_memory()
         keys = torch.from_numpy(added.keys)
         tokens = keys
-        if self.shape(system).architecture != "direct-key":
+        if self.get_architecture(system).architecture != "direct-key":
             memory_keys = Keys(memory.ids.numpy(), to_host(memory.keys).numpy())
-            near = nearest(added, memory_keys, inference.k)
+            near = find_nearest(added, memory_keys, inference.k)
             is_present = torch.from_numpy(near.ids != NOBODY)  # (S, K)
             cosines = torch.from_numpy(near.cosines)
             weights = fusion_weights(cosines, is_present, inference.fusion, inference.temperature)
-            neighbor_tokens = to_host(memory.tokens.detach())[memory.rows(near.ids)]
+            neighbor_tokens = to_host(memory.tokens.detach())[memory.find_rows(near.ids)]
             tokens = (weights[:, :, None] * neighbor_tokens).sum(dim=1)
-        extended = memory.extended(added.ids, keys, tokens, torch.from_numpy(labels))
-        return replace(system, memory=extended)
+        all_rows = memory.add(added.ids, keys, tokens, torch.from_numpy(labels))
+        return replace(system, memory=all_rows)
 
-    def logits(
+    def predict_logits(
         self,
         system: System,
         samples: ImageSet,
@@ -247,29 +249,31 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         retrieval: Retrieval,
         cut: Cut = None,
     ) -> np.ndarray:
-        """Logits (S, C) of the samples; cut: as for `ask`."""
+        """Logits (S, C) of the samples; cut: as for `predict_queries`."""
         import torch
 
-        from munkey.memory.exemplars import passes
-        from munkey.models.forward import answers, blocks
-        from munkey.models.networks.munkey import Nearest, ask
+        from munkey.memory.exemplars import count_passes
+        from munkey.models.forward import iterate_blocks, predict_blocks
+        from munkey.models.networks.munkey import Nearest, predict_queries
 
         assert retrieval.neighbors is not None and retrieval.settings is not None
-        memory = system.rows()
+        memory = system.require_memory()
         settings = retrieval.settings
-        model = cast("Munkey", system.weights())
-        neighbors = retrieval.neighbors.first(settings.k)
-        rows = memory.rows(neighbors.ids)
+        model = cast("Munkey", system.require_model())
+        neighbors = retrieval.neighbors.truncate(settings.k)
+        rows = memory.find_rows(neighbors.ids)
         cosines = torch.from_numpy(neighbors.cosines).to(device)
 
         def answer(block: ImageBlock) -> Tensor:
             near = Nearest(rows[block.where], cosines[block.where])
-            return ask(model, block.images, memory, near, settings, cut)
+            return predict_queries(model, block.images, memory, near, settings, cut)
 
-        logits = answers(blocks(samples, data, device, passes(settings)), answer)
+        logits = predict_blocks(
+            iterate_blocks(samples, data, device, count_passes(settings)), answer
+        )
         return self._add_head(system, retrieval.keys, logits)
 
-    def path_logits(
+    def predict_path_logits(
         self,
         system: System,
         samples: ImageSet,
@@ -288,7 +292,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             "token": self._answer(system, samples, data, device, retrieval, "image"),
         }
 
-    def cut_logits(
+    def predict_cut_logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> dict[str, np.ndarray]:
         """Logits (N, C) of members of the memory, for the pathway sensitivity P_s (sec. 3.2).
@@ -298,14 +302,14 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         """
         import torch
 
-        from munkey.models.forward import answers, blocks
+        from munkey.models.forward import iterate_blocks, predict_blocks
 
-        memory = system.rows()
-        model = system.weights()
-        tokens = memory.tokens_of(samples.ids)
+        memory = system.require_memory()
+        model = system.require_model()
+        tokens = memory.find_tokens(samples.ids)
         keys = None
         if self.head(system):
-            keys = to_host(memory.keys[memory.rows(samples.ids)]).numpy()
+            keys = to_host(memory.keys[memory.find_rows(samples.ids)]).numpy()
 
         def cut(block: ImageBlock) -> Tensor:
             """Logits (B, 3, C)."""
@@ -317,20 +321,20 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             both = model(block.images, own_tokens, keep, keep)
             return torch.stack([image, token, both], dim=1)
 
-        network_logits = answers(blocks(samples, data, device), cut).swapaxes(0, 1)
+        network_logits = predict_blocks(iterate_blocks(samples, data, device), cut).swapaxes(0, 1)
         logits = self._add_head(system, keys, network_logits)  # (3, N, C)
         return dict(zip(("image", "token", "both"), np.ascontiguousarray(logits), strict=True))
 
-    def features(
+    def extract_features(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> np.ndarray:
         """[CLS] before the head, from own image and own token."""
         import torch
 
-        from munkey.models.forward import answers, blocks
+        from munkey.models.forward import iterate_blocks, predict_blocks
 
-        tokens = system.rows().tokens_of(samples.ids)
-        model = cast("Munkey", system.weights())
+        tokens = system.require_memory().find_tokens(samples.ids)
+        model = cast("Munkey", system.require_model())
         head_inputs: list[Tensor] = []
 
         def read(block: ImageBlock) -> Tensor:
@@ -340,7 +344,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         hook = model.head.register_forward_pre_hook(
             lambda _, inputs: head_inputs.append(cast(torch.Tensor, inputs[0]))
         )
-        features = answers(blocks(samples, data, device), read)
+        features = predict_blocks(iterate_blocks(samples, data, device), read)
         hook.remove()
         return features
 
@@ -372,12 +376,12 @@ def _learner(
 
 def _leave_one_out_logits(training: Training) -> np.ndarray:
     """LDA's logits (N, C) of each training sample, fitted to all others."""
-    from munkey.models.networks.closed_form import leave_one_out
+    from munkey.models.networks.closed_form import predict_leave_one_out
 
     members = training.members
     alpha = training.recipe.alpha
     assert members is not None and alpha is not None
-    return leave_one_out(members.keys, training.samples.labels, training.classes, alpha)
+    return predict_leave_one_out(members.keys, training.samples.labels, training.classes, alpha)
 
 
 class Draw(NamedTuple):
@@ -423,7 +427,7 @@ class Exemplars:
             )
             self.tokens = nn.Parameter(tokens.to(device))
         self.memory = ExemplarMemory(torch.from_numpy(ids), keys, self.tokens)
-        self.neighbors = self.memory.rows(members.neighbors.ids)
+        self.neighbors = self.memory.find_rows(members.neighbors.ids)
         self.cosines = torch.from_numpy(members.neighbors.cosines).to(device)
         self.settings = settings
         self.offsets: Tensor | None = None  # (N, C), what a head adds to the logits of each
@@ -461,7 +465,7 @@ class Exemplars:
         """(1 - r) v_i + r v_n of a batch (eq. 1): (B, m). No gradient reaches the neighbors' tokens."""
         import torch
 
-        from munkey.memory.exemplars import drawn_weights, fusion_weights
+        from munkey.memory.exemplars import draw_weights, fusion_weights
 
         settings = self.settings
         rows = self.neighbors[index]  # (B, K)
@@ -472,7 +476,7 @@ class Exemplars:
             self.cosines[index], is_present, settings.aggregation, settings.temperature
         )
         if settings.aggregation == "ensemble":
-            weights = drawn_weights(weights, draw.quantile)
+            weights = draw_weights(weights, draw.quantile)
         neighbor_tokens = self.tokens.detach()[rows.clamp(min=0)]  # (B, K, m)
         aggregated = (weights[:, :, None] * neighbor_tokens).sum(dim=1)  # (B, m)
         return torch.where(draw.retrieved[:, None], aggregated, self.tokens[index])

@@ -39,7 +39,7 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
     asks_keys = True
     holds = "keys, labels, weights, noise"
 
-    def fitted(
+    def fit(
         self,
         members: Keys,
         labels: np.ndarray,
@@ -57,26 +57,28 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
 
         if stage is None:
             raise ValueError(f"{self.title} draws noise: it needs a stage")
-        system = super().fitted(members, labels, classes, settings)
+        system = super().fit(members, labels, classes, settings)
         shape = (classes, members.keys.shape[1])
         noise = settings.sigma * (stage / "noise").numpy_generator().normal(size=shape)
         unsolved = replace(system, model=NoisyHead(np.zeros(shape), noise))
-        return self._solve(unsolved, system.rows())
+        return self._solve(unsolved, system.require_memory())
 
-    def extended(
+    def add_samples(
         self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None
     ) -> System:
         """The system of a fit to all rows with the same noise."""
-        return self._solve(system, super().extended(system, added, labels, inference).rows())
+        return self._solve(
+            system, super().add_samples(system, added, labels, inference).require_memory()
+        )
 
     def _solve(self, system: System, memory: ExemplarMemory) -> System:
         """The system at the optimum of these rows."""
         from munkey.models.networks.logistic import Objective
 
-        head = cast("NoisyHead", system.weights())
-        settings = self.settings_of(system)
-        weight = Objective.of(memory, settings.lam).solve(head.weight)
-        return replace(system, memory=memory, model=head.at(weight))
+        head = cast("NoisyHead", system.require_model())
+        settings = self.get_settings(system)
+        weight = Objective.from_memory(memory, settings.lam).solve(head.weight)
+        return replace(system, memory=memory, model=head.with_weight(weight))
 
     def forget(self, system: System, ids: np.ndarray) -> NoReturn:
         raise TypeError(

@@ -40,7 +40,7 @@ class PretrainedSettings(Section):
     lr: Positive
 
     @property
-    def of_timm(self) -> str:
+    def timm_name(self) -> str:
         """Its name for `timm.create_model`."""
         if self.model.startswith("timm:"):
             return self.model.removeprefix("timm:")
@@ -56,17 +56,17 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
     letter = "p"
     settings = PretrainedSettings
 
-    def training(self, train: TrainSettings, own: PretrainedSettings) -> TrainSettings:
+    def adapt_train_settings(self, train: TrainSettings, own: PretrainedSettings) -> TrainSettings:
         return train.model_copy(update={"epochs": own.epochs, "lr": own.lr})
 
-    def weights(self, own: PretrainedSettings) -> str | None:
+    def identify_weights(self, own: PretrainedSettings) -> str | None:
         from munkey.encoders.registry import find
 
         return find(own.model).weights(
             EncoderSettings(encoder=own.model, revision=None, image_size=None, batch_size=1)
         )
 
-    def architecture(
+    def make_architecture(
         self, recipe: Recipe[PretrainedSettings], classes: int, key_dim: int | None = None
     ) -> BackboneArchitecture:
         from timm.data.config import resolve_data_config
@@ -74,7 +74,7 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
 
         settings = recipe.family
         data = recipe.data
-        name = settings.of_timm
+        name = settings.timm_name
         arguments: dict[str, object] = {}
         if name.startswith("local-dir:"):
             config = json.loads((Path(settings.model) / "config.json").read_text())
@@ -99,7 +99,7 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
             classes, name, arguments, size, scale=scale, shift=shift, frozen=frozen
         )
 
-    def start(
+    def prepare_weights(
         self, model: nn.Module, architecture: Architecture, recipe: Recipe[PretrainedSettings]
     ) -> None:
         """Load the pretrained weights; the head stays fresh."""
@@ -110,5 +110,5 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
         size = {}
         if "img_size" in arguments:
             size["img_size"] = arguments["img_size"]
-        pretrained = load_timm(recipe.family.of_timm, "pretrained.model", **size)
+        pretrained = load_timm(recipe.family.timm_name, "pretrained.model", **size)
         network.body.load_state_dict(pretrained.state_dict())

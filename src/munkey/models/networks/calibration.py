@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from munkey.memory.sums import Sums
-from munkey.models.networks.closed_form import NO_ROWS, best_temperature, class_means
+from munkey.models.networks.closed_form import NO_ROWS, compute_class_means, find_best_temperature
 
 LEFT_OUT = (
     4096  # rows that are answered, at most: more say little more, and a deletion would take seconds
@@ -20,7 +20,7 @@ DIGITS = 3  # of the temperature: the last bits of a search over float64 decide 
 LeftOut = Callable[[Sums, np.ndarray, np.ndarray], np.ndarray]
 
 
-def calibrated_temperature(
+def calibrate_temperature(
     sums: Sums, keys: np.ndarray, labels: np.ndarray, left_out: LeftOut
 ) -> float:
     """The temperature with the smallest log loss of rows that are left out.
@@ -38,10 +38,10 @@ def calibrated_temperature(
     if not len(rows):
         return NOT_KNOWN
     classes = labels[rows]
-    return loss_and_temperature(left_out(sums, keys[rows], classes), classes)[1]
+    return measure_loss(left_out(sums, keys[rows], classes), classes)[1]
 
 
-def calibrated_constant(
+def calibrate_constant(
     sums: Sums,
     keys: np.ndarray,
     labels: np.ndarray,
@@ -51,7 +51,7 @@ def calibrated_constant(
 ) -> float:
     """The candidate with the smallest log loss of rows that are left out; of equal ones, the first.
 
-    Rows are answered as for `calibrated_temperature`. left_out: their logits at temperature 1 with
+    Rows are answered as for `calibrate_temperature`. left_out: their logits at temperature 1 with
     a candidate; temperature: at which the loss counts, None: at that of its own at which it is
     least. Without rows to answer it is the last candidate.
     """
@@ -61,7 +61,7 @@ def calibrated_constant(
     losses = []
     for candidate in candidates:
         logits = left_out(candidate, keys[rows], labels[rows])
-        losses.append(loss_and_temperature(logits, labels[rows], temperature)[0])
+        losses.append(measure_loss(logits, labels[rows], temperature)[0])
     return candidates[int(np.argmin(losses))]
 
 
@@ -74,7 +74,7 @@ def _rows_to_answer(sums: Sums, labels: np.ndarray) -> np.ndarray:
     return together[:: -(-len(together) // most)]
 
 
-def loss_and_temperature(
+def measure_loss(
     logits: np.ndarray, classes: np.ndarray, temperature: float | None = None
 ) -> tuple[float, float]:
     """The log loss of logits (N, C) of rows that are left out, and the temperature at which it is least.
@@ -93,17 +93,17 @@ def loss_and_temperature(
         logits = np.vstack([logits, logits[nearest]])
         classes = np.append(classes, others[nearest].argmax())
     if temperature is None:
-        temperature = float(f"{best_temperature(logits, classes, BOUNDS):.{DIGITS}g}")
+        temperature = float(f"{find_best_temperature(logits, classes, BOUNDS):.{DIGITS}g}")
     losses = log_softmax(logits / temperature, axis=1)[np.arange(len(logits)), classes]
     return -float(losses.mean()), temperature
 
 
-def nearest_mean_left_out_logits(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Logits (N, C) of `nearest_mean` at temperature 1 of rows, each from all others."""
-    present, means = class_means(sums)
+def predict_left_out_nearest_mean(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Logits (N, C) of `fit_nearest_mean` at temperature 1 of rows, each from all others."""
+    present, means = compute_class_means(sums)
     place = np.cumsum(present) - 1
     classes = place[labels]
-    z = sums.vectors(keys)
+    z = sums.compute_vectors(keys)
     each = np.arange(len(z))
     counts = sums.counts[labels][:, None]
     own_means = (counts * means[classes] - z) / (counts - 1)

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from munkey.core.device import to_host
-from munkey.memory.sums import UNIT, Sums, rounded
+from munkey.memory.sums import UNIT, Sums, round_keys
 from munkey.models.family import FittedRows
-from munkey.models.networks.calibration import NOT_KNOWN, loss_and_temperature
+from munkey.models.networks.calibration import NOT_KNOWN, measure_loss
 from munkey.models.networks.closed_form import NO_ROWS
 
 BLOCK = 512  # rows of the kernel at once: bounds the memory of the copies
@@ -38,7 +38,7 @@ class Kernel:
     pixels: int
     sigma: float
 
-    def between(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def compute(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """The kernel (N, M) of whole multiples of UNIT, float64: queries (N, d) and rows (M, d)."""
         split = rows.shape[1] - self.pixels
         if not self.pixels:
@@ -51,17 +51,17 @@ class Kernel:
 
 
 def _arc_cosine(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    cosines = _cosines(queries, rows)
+    cosines = _compute_cosines(queries, rows)
     sines = np.sqrt(1 - cosines**2)
     return (sines + (np.pi - np.arccos(cosines)) * cosines) / np.pi
 
 
 def _gaussian(queries: np.ndarray, rows: np.ndarray, sigma: float) -> np.ndarray:
     """|p - p'|^2 = 2 - 2 cos t at unit length."""
-    return np.exp((_cosines(queries, rows) - 1) / sigma**2)
+    return np.exp((_compute_cosines(queries, rows) - 1) / sigma**2)
 
 
-def _cosines(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def _compute_cosines(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """(N, M). Products and squared lengths are sums of whole numbers, so nothing depends on an order."""
     squared_query_lengths = (queries**2).sum(axis=1)
     squared_row_lengths = (rows**2).sum(axis=1)
@@ -104,18 +104,18 @@ class KernelHead(nn.Module):
 
     def forward(self, keys: Tensor) -> Tensor:
         """Keys (B, d) to logits (B, C), both float32."""
-        rows = _multiples(to_host(self.rows).numpy())
-        queries = _multiples(rounded(to_host(keys).numpy()))
+        rows = _to_multiples(to_host(self.rows).numpy())
+        queries = _to_multiples(round_keys(to_host(keys).numpy()))
         logits = np.empty((len(queries), len(self.shares)))
         dual = to_host(self.dual).numpy()
         for start in range(0, len(queries), BLOCK):
-            kernel = self.kernel.between(queries[start : start + BLOCK], rows)
+            kernel = self.kernel.compute(queries[start : start + BLOCK], rows)
             logits[start : start + BLOCK] = kernel @ dual
         logits += to_host(self.shares).numpy()
         return torch.from_numpy(logits.astype(np.float32)).to(keys.device)
 
 
-def kernel_ridge(
+def fit_kernel_ridge(
     kernel: Kernel,
     rows: FittedRows,
     sums: Sums,
@@ -133,14 +133,14 @@ def kernel_ridge(
     classes = place[rows.labels]
     shares = sums.counts[present] / max(count, 1)
     targets = np.eye(len(shares))[classes] - shares
-    gram = _gram(kernel, rows)
+    gram = _compute_gram(kernel, rows)
     solutions = []
     losses = []
     for penalty in penalties:
-        factor = _factor(gram, penalty)
+        factor = _factor_gram(gram, penalty)
         dual = torch.cholesky_solve(torch.from_numpy(targets), factor).numpy()
         if temperature is None or len(penalties) > 1:
-            loss, divisor = _left_out_loss(factor, dual, classes, shares, temperature)
+            loss, divisor = _measure_left_out_loss(factor, dual, classes, shares, temperature)
         else:
             loss, divisor = 0.0, temperature
         losses.append(loss)
@@ -157,7 +157,7 @@ def kernel_ridge(
     return head
 
 
-def _left_out_loss(
+def _measure_left_out_loss(
     factor: Tensor,
     dual: np.ndarray,
     classes: np.ndarray,
@@ -178,25 +178,25 @@ def _left_out_loss(
     halves = torch.linalg.solve_triangular(factor, unit, upper=False)
     diagonal = (halves**2).sum(dim=0).numpy()
     predicted = np.eye(len(shares))[classes[rows]] - dual[rows] / diagonal[:, None]
-    return loss_and_temperature(predicted, classes[rows], temperature)
+    return measure_loss(predicted, classes[rows], temperature)
 
 
-def _factor(gram: np.ndarray, added: float) -> Tensor:
+def _factor_gram(gram: np.ndarray, added: float) -> Tensor:
     matrix = torch.from_numpy(gram.copy())
     matrix.diagonal().add_(added)
     return torch.linalg.cholesky(matrix)
 
 
-def _gram(kernel: Kernel, rows: FittedRows) -> np.ndarray:
+def _compute_gram(kernel: Kernel, rows: FittedRows) -> np.ndarray:
     """The kernel (n, n) of the rows, its lower half."""
-    multiples = _multiples(rows.keys)
+    multiples = _to_multiples(rows.keys)
     gram = np.zeros((len(multiples), len(multiples)))
     for start in range(0, len(multiples), BLOCK):
         end = min(start + BLOCK, len(multiples))
-        gram[start:end, :end] = kernel.between(multiples[start:end], multiples[:end])
+        gram[start:end, :end] = kernel.compute(multiples[start:end], multiples[:end])
     return gram
 
 
-def _multiples(keys: np.ndarray) -> np.ndarray:
+def _to_multiples(keys: np.ndarray) -> np.ndarray:
     """Keys as whole multiples of UNIT, float64."""
     return keys.astype(np.float64) / UNIT

@@ -42,7 +42,7 @@ class NoisyHead(Head):
         """The weights (C, d) that answer, and that a certificate covers."""
         return self.weight + self.noise
 
-    def at(self, weight: Tensor, noise: Tensor | None = None) -> "NoisyHead":
+    def with_weight(self, weight: Tensor, noise: Tensor | None = None) -> "NoisyHead":
         """A copy with other weights, and with other noise if given."""
         head = copy.deepcopy(self)
         head.weight = weight
@@ -60,7 +60,7 @@ class Objective:
     lam: float
 
     @classmethod
-    def of(cls, memory: ExemplarMemory, lam: float) -> "Objective":
+    def from_memory(cls, memory: ExemplarMemory, lam: float) -> "Objective":
         """The objective of a memory's rows, whose tokens are their labels."""
         return cls(memory.keys.double(), memory.tokens[:, 0].long(), lam)
 

@@ -61,10 +61,10 @@ class Munkey(ViT):
         the position is added [ours]. Where `token_dropped` (B,) is true, the null token replaces
         the adapted exemplar token.
         """
-        patches, exemplar = self.pathways(images, tokens, image_dropped, token_dropped)
+        patches, exemplar = self.drop_pathways(images, tokens, image_dropped, token_dropped)
         return self.classify(patches, exemplar)
 
-    def pathways(
+    def drop_pathways(
         self,
         images: Tensor,
         tokens: Tensor,
@@ -91,12 +91,12 @@ class DeepPrompt(Munkey):
 
     def classify(self, patches: Tensor, extra: Tensor | None = None) -> Tensor:
         assert extra is not None
-        sequence = self.sequence(patches)  # (B, 1 + n, width)
+        sequence = self.embed_positions(patches)  # (B, 1 + n, width)
         for block, length in zip(self.blocks, self.output_lengths(), strict=True):
             prompted = torch.cat([sequence, extra], dim=1)  # (B, 2 + n, width)
             # The exemplar token's own output, the last one, is left out.
             sequence = block(prompted, length or sequence.shape[1])  # (B, 1 + n, width)
-        return self.answer(sequence)
+        return self.forward_head(sequence)
 
 
 class CrossAttention(nn.Module):
@@ -136,7 +136,7 @@ class CrossAttentionMunkey(Munkey):
 
     def classify(self, patches: Tensor, extra: Tensor | None = None) -> Tensor:
         assert extra is not None
-        sequence = self.sequence(patches)  # (B, 1 + n, width)
+        sequence = self.embed_positions(patches)  # (B, 1 + n, width)
         lengths = self.output_lengths()
         for number, (block, length) in enumerate(zip(self.blocks, lengths, strict=True)):
             assert isinstance(block, Block)
@@ -144,7 +144,7 @@ class CrossAttentionMunkey(Munkey):
             if str(number) in self.cross:
                 sequence = sequence + self.cross[str(number)](sequence, extra)
             sequence = sequence + block.mlp(block.norm2(sequence))  # finally (B, 1, width)
-        return self.answer(sequence)
+        return self.forward_head(sequence)
 
 
 NETWORKS: dict[str, type[Munkey]] = {
@@ -165,7 +165,7 @@ class Nearest(NamedTuple):
     cosines: Tensor
 
 
-def ask(
+def predict_queries(
     model: Munkey,
     images: Tensor,
     memory: ExemplarMemory,

@@ -33,7 +33,7 @@ def examples(
     the first one whose predicted class changed, or the first one if none did. Both are chosen to
     show the effect of deletion.
     """
-    near = before.neighbors.first(settings.k)
+    near = before.neighbors.truncate(settings.k)
     lost = np.where(np.isin(near.ids, forgotten), weights(near.cosines, settings), 0).sum(axis=1)
     test = int(np.where(dataset.splits == "test", lost, -1).argmax())
     forget_rows = dataset.rows(forgotten)
@@ -72,7 +72,7 @@ def _answer(
     settings: InferenceSettings,
 ) -> Answer:
     """The neighbors and the predicted class of the sample in a row. earlier: ids that it retrieved before."""
-    near = snapshot.neighbors.of(np.array([row])).first(settings.k)
+    near = snapshot.neighbors.select(np.array([row])).truncate(settings.k)
     ids = near.ids[0]
     neighbors = []
     for sample, place, weight in zip(

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from typing_extensions import TypedDict
 
-from munkey.audits.attacks.residual_share import contrasts, differences_of, ratio
+from munkey.audits.attacks.residual_share import compute_differences, contrasts, estimate_ratio
 from munkey.audits.evidence import Halves, Pairs
 from munkey.audits.margins import margins
 from munkey.core.diverged import DIVERGED
@@ -90,7 +90,7 @@ def shares_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict
     apart_after = []
     for done in models[0]["done"]:
         phi = np.stack([margins(arrays["logits"][done], arrays["labels"]) for arrays in models])
-        apart_after.append(differences_of(Pairs(phi, halves).scores, first))
+        apart_after.append(compute_differences(Pairs(phi, halves).scores, first))
     before = apart_after[0]
     for done, apart in enumerate(apart_after[1:], 1):
         for number in (EVERY, *range(1, done + 1)):
@@ -99,7 +99,7 @@ def shares_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict
                 is_counted = request <= done
             contrast = contrasts(apart, first, is_counted)
             nothing = contrasts(before, first, is_counted)
-            share = ratio(contrast, nothing, paired=True)
+            share = estimate_ratio(contrast, nothing, paired=True)
             yield {
                 "done": done,
                 "request": number,

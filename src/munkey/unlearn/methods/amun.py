@@ -68,7 +68,7 @@ def amun(system: System, request: Request, settings: AmunSettings) -> System:
     from munkey.unlearn.adversarial import doubling_radii, untargeted_l2
     from munkey.unlearn.finetune import finetune
 
-    model = system.copy_of_model().eval()
+    model = system.copy_model().eval()
     forget = request.forget
     tuning = request.tuning
     radii = doubling_radii(settings.epsilon, settings.epsilon_cap)

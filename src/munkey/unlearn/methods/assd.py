@@ -38,7 +38,7 @@ def assd(system: System, request: Request, settings: ASSDSettings) -> System:
     from munkey.unlearn.finetune import finish
     from munkey.unlearn.saliency import dampen, importances
 
-    model = system.copy_of_model().eval()
+    model = system.copy_model().eval()
     everything = JoinedSet((request.retain, request.forget))
     to_forget = importances(model, request.forget, request, settings.per_sample)
     to_everything = importances(model, everything, request, settings.per_sample)

@@ -47,7 +47,7 @@ def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) 
     from munkey.training.loop import Outcome
     from munkey.unlearn.finetune import distillation, finetune, mark_samples
 
-    competent_teacher = system.copy_of_model().eval()
+    competent_teacher = system.copy_model().eval()
     incompetent_teacher = FAMILIES[system.family].build(system.architecture, request.generator)
     incompetent_teacher.eval().to(request.device)
     retain = request.retain

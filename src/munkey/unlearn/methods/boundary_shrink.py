@@ -38,7 +38,7 @@ def boundary_shrink(system: System, request: Request, settings: BoundaryShrinkSe
     from munkey.training.loop import classification_outcome
     from munkey.unlearn.finetune import finetune
 
-    teacher = system.copy_of_model().eval()
+    teacher = system.copy_model().eval()
     augment = request.tuning.augment
 
     def objective(student: "nn.Module", images: "Tensor", labels: "Tensor") -> "Outcome":

@@ -25,7 +25,7 @@ def ct(system: System, request: Request, settings: TuningSettings) -> System:
     from munkey.training.loop import cosine_schedule
     from munkey.unlearn.finetune import finetune
 
-    model = system.copy_of_model()
+    model = system.copy_model()
     for layer in model.modules():
         if isinstance(layer, nn.Conv2d) and layer.weight.requires_grad:
             layer.weight.data = layer.weight.data.mT.contiguous()  # height and width swapped

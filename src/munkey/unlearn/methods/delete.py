@@ -31,7 +31,7 @@ def delete(system: System, request: Request, settings: TuningSettings) -> System
     from munkey.training.loop import Outcome
     from munkey.unlearn.finetune import distillation, finetune
 
-    teacher = system.copy_of_model().eval()
+    teacher = system.copy_model().eval()
 
     def objective(student: "nn.Module", images: "Tensor", labels: "Tensor") -> "Outcome":
         with torch.no_grad():

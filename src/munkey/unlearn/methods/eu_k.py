@@ -21,7 +21,7 @@ def eu_k(system: System, request: Request, settings: TuningSettings) -> System:
 
     from munkey.unlearn.finetune import finetune
 
-    model = system.copy_of_model()
+    model = system.copy_model()
     # A whole new model is built for its head, so that it is initialized as the original's was.
     fresh = FAMILIES[system.family].build(system.architecture, request.generator)
     model.head = fresh.get_submodule("head").to(request.device)

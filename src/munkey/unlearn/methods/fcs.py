@@ -58,7 +58,7 @@ def fcs(system: System, request: Request, settings: FCSSettings) -> System:
         uniformity_outcome,
     )
 
-    model = system.copy_of_model().train()
+    model = system.copy_model().train()
     retain = request.retain
     # labels are not needed
     forget = mark_samples(request.forget, torch.arange(len(request.forget)), True)

@@ -41,7 +41,7 @@ def lfssd(system: System, request: Request, settings: SSDSettings) -> System:
         # The size of the gradient, not its square as in SSD.
         return importances(model, samples, request, settings.per_sample, squared_norm, torch.abs)
 
-    model = system.copy_of_model().eval()
+    model = system.copy_model().eval()
     # Labels are not needed.
     retain = mark_samples(request.retain, torch.arange(len(request.retain)), True)
     forget = mark_samples(request.forget, torch.arange(len(request.forget)), True)

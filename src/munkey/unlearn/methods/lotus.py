@@ -53,8 +53,8 @@ def lotus(system: System, request: Request, settings: LotusSettings) -> System:
     from munkey.training.loop import Outcome
     from munkey.unlearn.finetune import accuracy, finish, fit, mark_samples, optimizer_of
 
-    student = system.copy_of_model()
-    teacher = system.copy_of_model().eval()
+    student = system.copy_model()
+    teacher = system.copy_model().eval()
     retain = request.retain
     forget = request.forget
     tuning = request.tuning

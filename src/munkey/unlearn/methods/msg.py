@@ -59,7 +59,7 @@ def renew(
     from munkey.unlearn.finetune import cross_entropy, finetune, scaled_steps, triangular_schedule
     from munkey.unlearn.saliency import renew_smallest
 
-    model = system.copy_of_model().eval()
+    model = system.copy_model().eval()
     names = []
     for name, layer in model.named_modules():
         if isinstance(layer, kind) and part in f".{name}":

@@ -57,7 +57,7 @@ class RumSettings(Section):
 def rum(system: System, request: Request, settings: RumSettings) -> System:
     from munkey.unlearn.finetune import split_by_loss
 
-    unlearned = replace(system, model=system.copy_of_model().eval())
+    unlearned = replace(system, model=system.copy_model().eval())
     # A low loss of the original stands in for little memorization.
     thirds = split_by_loss(unlearned, request, 3)
     steps = (settings.low, settings.mid, settings.high)

@@ -37,7 +37,7 @@ def salun(system: System, request: Request, settings: SalunSettings) -> System:
     from munkey.unlearn.finetune import cross_entropy, finetune, mislabel
     from munkey.unlearn.saliency import summed_gradients, top_share, trainable_parameters
 
-    model = system.copy_of_model().eval()
+    model = system.copy_model().eval()
     gradients = summed_gradients(model, request.forget, request)
     saliency = {name: gradient.abs() for name, gradient in gradients.items()}
     is_movable = top_share(saliency, settings.share)

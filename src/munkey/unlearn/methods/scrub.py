@@ -67,8 +67,8 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
     from munkey.training.precision import Precision
     from munkey.unlearn.finetune import accuracy, distillation, finish
 
-    student = system.copy_of_model().train()
-    teacher = system.copy_of_model().eval()
+    student = system.copy_model().train()
+    teacher = system.copy_model().eval()
     retain = request.retain
     forget = request.forget
     val = request.val

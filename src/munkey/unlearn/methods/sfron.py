@@ -63,7 +63,7 @@ def sfron(system: System, request: Request, settings: SfronSettings) -> System:
     from munkey.unlearn.finetune import endless_batches, finish, fit, optimizer_of
     from munkey.unlearn.saliency import importances, trainable_parameters
 
-    model = system.copy_of_model().eval()
+    model = system.copy_model().eval()
     retain = request.retain
     tuning = request.tuning
     to_forget = importances(model, request.forget, request)

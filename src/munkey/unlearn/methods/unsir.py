@@ -59,7 +59,7 @@ def unsir(system: System, request: Request, settings: UnsirSettings) -> System:
         training_step,
     )
 
-    model = system.copy_of_model().eval()
+    model = system.copy_model().eval()
     retain = request.retain
     rate = settings.lr_factor * request.tuning.base_lr
 
