@@ -101,7 +101,7 @@ from munkey.unlearn.contract import Request, method
 def keep(system: System, request: Request, settings: Section) -> System:
     from dataclasses import replace
 
-    return replace(system, model=system.copy_of_model())
+    return replace(system, model=system.copy_model())
 """
 PLUGINS = {
     "munkey.unlearn.methods": {"broken": "my_unlearning.broken"},

@@ -346,7 +346,7 @@ def method(  # noqa: PLR0913  # each fact of a method by name, which reads bette
     ...     settings=ShrinkSettings,
     ... )
     ... def shrink(system, request, settings):
-    ...     model = system.copy_of_model()
+    ...     model = system.copy_model()
     ...     for parameter in model.parameters():
     ...         parameter.data.mul_(settings.factor)
     ...     return replace(system, model=model)
