@@ -16,7 +16,7 @@ from munkey.explore.experiment import list_requests, true_class_probability
 from munkey.explore.page import ASSETS, contents_json, render_page
 from munkey.explore.pictures import choose_page_ids, make_thumbnails
 from munkey.explore.projection import narrow_gaps, project_keys
-from munkey.explore.saved_model import MemoryRows, contents
+from munkey.explore.saved_model import MemoryRows, gather_contents
 from tests.explore.conftest import MARKUP, made_contents
 
 
@@ -94,7 +94,7 @@ def model_contents(**options: object) -> Contents:
         np.array([3, 5, 8, 9, 12]), generator.normal(size=(5, 4)), ["b", "a", "b", "a", MARKUP],
         [f"#{number}" for number in range(5)],
     )  # fmt: skip
-    return contents("model", rows, 100, 3, **options)
+    return gather_contents("model", rows, 100, 3, **options)
 
 
 def test_a_saved_model_is_its_own_nearest_neighbor_and_has_no_oracle() -> None:

@@ -134,13 +134,20 @@ class FamilyAudit:
         why = self._why_unaudited(system)
         if why:
             return [facts | {"path": DEPLOYED, "pairs": 0, "verdict": DIVERGED, "words": why}]
-        by_path = {path: self._findings(system, path) for path in system.margins}
-        over_paths = holm({path: row.p for path, row in by_path.items() if row.tests})
+        by_path = {}
+        p_values = {}
+        for path in system.margins:
+            row = self._findings(system, path)
+            by_path[path] = row
+            if row.tests:
+                p_values[path] = row.p
+        over_paths = holm(p_values)
         lines = []
         for path, row in by_path.items():
             line = facts | {"path": path, "pairs": len(system.margins[path]) // 2}
             line |= collect_numbers(row.share, row.attacks)
-            line |= {f"{name}_p": test.p for name, test in row.tests.items()}
+            for name, test in row.tests.items():
+                line[f"{name}_p"] = test.p
             if row.tests:
                 line |= {"p": row.p, "limit": row.limit}
             line["p_paths"] = over_paths.get(path)
@@ -150,7 +157,7 @@ class FamilyAudit:
         return lines
 
     def _power(self, pairs: int) -> str:
-        """What simulated audits of this size and memorization find."""
+        """The power of simulated audits of this size and memorization, in words."""
         before = self._findings(self._system_in_role("nothing"), DEPLOYED).attacks["u-lira"]
         auroc = before.auroc.value if isinstance(before, Attack) else None
         return describe_power(self.halves.first.shape[1], pairs, auroc)
@@ -199,7 +206,8 @@ def collect_numbers(share: Share | Refusal, attacks: Mapping[str, Finding]) -> L
             line["tenth_contrast"] = finding.tenth
             line |= finding.tenth_share.columns("tenth")
         if isinstance(finding, Strata):
-            line |= {f"put_{stratum}": put for stratum, put in finding.put.items()}
+            for stratum, put in finding.put.items():
+                line[f"put_{stratum}"] = put
             for stratum, stratum_share in finding.shares.items():
                 line |= stratum_share.columns(f"share_of_{stratum}")
     return line

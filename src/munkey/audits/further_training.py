@@ -110,7 +110,10 @@ def train_further(
         precision=Precision(train.precision, training.device),
         after_epoch=measure,
     ).run()
-    return [before] + [{name: record[name] for name in before} for record in history]
+    lines = [before]
+    for record in history:
+        lines.append({name: record[name] for name in before})  # without the loop's own columns
+    return lines
 
 
 def restore_memory(learning: System, memory: ExemplarMemory | None) -> System:

@@ -1,4 +1,4 @@
-"""What weights remember, and why: residual shares of a family over a grid of training settings."""
+"""Residual shares of a family over a grid of training settings: when do weights remember?"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple

@@ -49,7 +49,10 @@ def find_nearest_power(pool: int, pairs: int, auroc: float) -> Power | None:
     If less was memorized than in any kind of that size, the one with the least. None if no kind is
     small enough.
     """
-    smaller = [row for row in read_simulated_audits() if row.pool <= pool and row.pairs <= pairs]
+    smaller = []
+    for row in read_simulated_audits():
+        if row.pool <= pool and row.pairs <= pairs:
+            smaller.append(row)
     if not smaller:
         return None
     largest = max((row.pool, row.pairs) for row in smaller)
@@ -63,7 +66,7 @@ def find_nearest_power(pool: int, pairs: int, auroc: float) -> Power | None:
 
 
 def describe_power(pool: int, pairs: int, auroc: float | None) -> str:
-    """What simulated audits of this kind find, as part of a sentence.
+    """The findings of simulated audits of this kind, as part of a sentence.
 
     auroc: U-LiRA's before deletion, percent; None if there are too few pairs for it.
     """

@@ -132,30 +132,32 @@ def describe_searches(folder: Path, drop: float) -> Iterator[str]:
     halves = root / "audit" / folder.name / "halves"
     forgotten = [forget_sets.read(halves / f"seed{seed}.csv") for seed in seeds]
     originals = [root / f"logits/{place}/seed{seed}/full" for seed in seeds]
-    for method in sorted({path.parent.name for path in paths}):
-        of_method = [path for path in paths if path.parent.name == method]
-        searches = [read_json(path) for path in of_method]
+    paths_by_method: dict[str, list[Path]] = {}
+    for path in paths:
+        paths_by_method.setdefault(path.parent.name, []).append(path)
+    for method, method_paths in sorted(paths_by_method.items()):
+        searches = [read_json(path) for path in method_paths]
         if len(searches) != len(seeds):
             yield (
                 f"{method}: searched with {len(searches)} of {len(seeds)} models;"
                 " `make audits` goes on"
             )
             continue
-        tried = []
+        candidates = []
         for number, candidate in enumerate(searches[0]["candidates"]):
             if any(DIVERGED in search["candidates"][number] for search in searches):
                 yield f"  {candidate['settings']}: {DIVERGED}"
                 continue
-            files = [path.parent / f"{number}/system.safetensors" for path in of_method]
+            files = [path.parent / f"{number}/system.safetensors" for path in method_paths]
             share = _share(dataset, files, originals, forgotten)
             drops = []
             for search in searches:
                 val_accuracy = search["candidates"][number]["val_accuracy"]
                 drops.append(search["original_val_accuracy"] - val_accuracy)
-            tried.append(AuditedCandidate(candidate["settings"], share, max(drops)))
+            candidates.append(AuditedCandidate(candidate["settings"], share, max(drops)))
         yield f"{method} (n = {len(searches)} models)"
-        tried.sort(key=lambda each: (each.drop > drop, abs(each.share.value)))
-        for each in tried:
+        candidates.sort(key=lambda each: (each.drop > drop, abs(each.share.value)))
+        for each in candidates:
             yield f"  {each}"
 
 

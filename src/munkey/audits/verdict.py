@@ -70,7 +70,7 @@ class Control:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What an audit may say of a method. words: a sentence."""
+    """The verdict of an audit on a method. words: a sentence."""
 
     kind: Kind
     words: str
@@ -131,12 +131,20 @@ class Findings:
     @property
     def flagged_tests(self) -> list[str]:
         """The tests that found a residue, in the order of `TESTS`."""
-        return [name for name in TESTS if name in self.tests and self.tests[name].p <= ALPHA]
+        names = []
+        for name in TESTS:
+            if name in self.tests and self.tests[name].p <= ALPHA:
+                names.append(name)
+        return names
 
     @property
     def powerless_tests(self) -> list[str]:
         """The tests that could not have found any residue, however large."""
-        return [name for name in TESTS if name not in self.tests or self.tests[name].least > ALPHA]
+        names = []
+        for name in TESTS:
+            if name not in self.tests or self.tests[name].least > ALPHA:
+                names.append(name)
+        return names
 
     @property
     def limit(self) -> float:

@@ -45,7 +45,7 @@ def explore(
 
     from munkey.core.files import atomic
     from munkey.explore.page import render_page
-    from munkey.explore.saved_model import MemoryRows, choose_page_rows, contents
+    from munkey.explore.saved_model import MemoryRows, choose_page_rows, gather_contents
 
     require_page_of_ours(directory, html)
     with model(directory) as predictor, spinner("looking up"), redirect_stdout(sys.stderr):
@@ -70,7 +70,7 @@ def explore(
         files = {one: records[one].file for one in choose_page_rows(ids, samples).tolist()}
         read = pictures_in(files)
     rows = MemoryRows(ids, keys, classes, names)
-    text = render_page(contents(directory.resolve().name, rows, samples, neighbors, read))
+    text = render_page(gather_contents(directory.resolve().name, rows, samples, neighbors, read))
     with atomic(html) as temporary:
         temporary.write_text(text, encoding="utf-8")
     say(

@@ -22,7 +22,7 @@ class RowRequest(NamedTuple):
 
 
 def read_request(ids: Any, units: Any, labels: Any, files: Any) -> RowRequest:
-    """The request that the arguments of `forget` make. Raises InvalidRequestError."""
+    """The request in the arguments of `forget`. Raises InvalidRequestError."""
     if ids is None and units is None and labels is None and files is None:
         raise InvalidRequestError("name what is to be forgotten: ids, units, labels or files")
     if units is not None and labels is not None:

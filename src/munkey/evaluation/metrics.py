@@ -161,9 +161,13 @@ def measure_pathways(cut: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[
 
     cut: logits of the memory's samples, with only the image, only the token, and both.
     """
-    accuracies = {name: accuracy(logits, labels) for name, logits in cut.items()}
-    values = {f"A_{name}": value for name, value in accuracies.items()}
-    return values | {"P_s": pathway_sensitivity(**accuracies)}
+    accuracies = {}
+    values = {}
+    for name, logits in cut.items():
+        accuracies[name] = accuracy(logits, labels)
+        values[f"A_{name}"] = accuracies[name]
+    values["P_s"] = pathway_sensitivity(**accuracies)
+    return values
 
 
 def compute_metrics(
@@ -237,8 +241,8 @@ def fit_probe(
     """How well a linear probe tells a forgotten class from all others, percent; 50 is chance.
 
     The balanced accuracy of a logistic regression on logits (N, C) of test samples, in two-fold
-    cross-validation: the information on the
-    class in all logits, not only in its own. is_forgotten: (N,) bool.
+    cross-validation: the information on the class in all logits, not only in its own.
+    is_forgotten: (N,) bool.
     """
     halves = StratifiedKFold(n_splits=2, shuffle=True, random_state=int(generator.integers(2**32)))
     scaled = (logits - logits.mean(axis=0)) / (logits.std(axis=0) + EPSILON)
@@ -267,8 +271,9 @@ def switch_off_classes(
         return None
     logits = predictions["logits"].copy()
     logits[:, classes] = logits.min() - 100
-    changed = {name: values for name, values in predictions.items() if name != "memory_ids"}
-    return changed | {"logits": logits}
+    changed = {**predictions, "logits": logits}
+    changed.pop("memory_ids", None)  # without it, no pathway sensitivity is computed
+    return changed
 
 
 def metric_lines(run: Evaluation, original: str | None = None) -> list[dict[str, object]]:
@@ -317,10 +322,13 @@ def _list_variant_metrics(
         )
     record = read_json(run.record)
     training = read_json(run.training)
-    metrics |= {name: record[name] for name in ("unlearn_s", "search_s", "cpu_s") if name in record}
+    for name in ("unlearn_s", "search_s", "cpu_s"):
+        if name in record:
+            metrics[name] = record[name]
     facts = record.get("facts", {})
     if "budget" in facts:  # of a certified method
-        metrics |= {name: facts[name] for name in ("budget", "delta", "epsilon")}
+        for name in ("budget", "delta", "epsilon"):
+            metrics[name] = facts[name]
     if "train_epoch_s" in training:
         metrics["train_epoch_s"] = training["train_epoch_s"]
         # A closed-form family is fitted at once, and has no epochs.

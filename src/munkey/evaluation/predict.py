@@ -44,8 +44,10 @@ def predict_samples(
         members = image_set(dataset, system.memory.ids.numpy())
         cut = family.predict_cut_logits(system, members, data, device)
         arrays |= {"memory_ids": members.ids, "memory_labels": members.labels}
-        arrays |= {f"{name}_logits": values for name, values in cut.items()}
+        for name, logits in cut.items():
+            arrays[f"{name}_logits"] = logits
     if queries.other is not None:
         paths = family.predict_path_logits(system, samples, data, device, queries.other)
-        arrays |= {f"path_{name}": values for name, values in paths.items()}
+        for name, logits in paths.items():
+            arrays[f"path_{name}"] = logits
     return arrays

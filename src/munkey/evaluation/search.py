@@ -79,11 +79,11 @@ def choose_candidate(
     that loses least is chosen.
     """
     positions = range(len(candidates))
-    eligible = list(positions)
-    if drop is not None:
-        eligible = [
-            i for i in positions if original_val_accuracy - candidates[i].val_accuracy <= drop
-        ]
+    eligible = []
+    for position, candidate in enumerate(candidates):
+        lost = original_val_accuracy - candidate.val_accuracy
+        if drop is None or lost <= drop:
+            eligible.append(position)
     if not eligible:
         return max(positions, key=lambda i: candidates[i].val_accuracy)
     return min(eligible, key=lambda i: candidates[i].gap)
@@ -136,16 +136,16 @@ def rank_candidates(searches: Sequence[SearchResult], drop: float) -> list[Ranke
     gap; then the others, by drop. One that ever diverged has an infinite drop. Raises ValueError if
     the searches tried different candidates.
     """
-    tried = []
-    settings = [
-        [candidate["settings"] for candidate in search["candidates"]] for search in searches
-    ]
-    if any(of_search != settings[0] for of_search in settings):
-        raise ValueError(
-            "these searches tried different settings, so some are of an earlier run: search all"
-            " anew"
-        )
-    for position, candidate_settings in enumerate(settings[0]):
+    tried_settings = [candidate["settings"] for candidate in searches[0]["candidates"]]
+    for search in searches:
+        if [candidate["settings"] for candidate in search["candidates"]] != tried_settings:
+            raise ValueError(
+                "these searches tried different settings, so some are of an earlier run: repeat"
+                " all searches"
+            )
+    eligible: list[RankedCandidate] = []
+    others: list[RankedCandidate] = []
+    for position, candidate_settings in enumerate(tried_settings):
         gaps: list[float] = []
         drops: list[float] = []
         for search in searches:
@@ -156,11 +156,13 @@ def rank_candidates(searches: Sequence[SearchResult], drop: float) -> list[Ranke
                 drops.append(math.inf)
             else:
                 drops.append(original - candidate["val_accuracy"])
-        tried.append(RankedCandidate(candidate_settings, sum(gaps) / len(gaps), max(drops)))
-    eligible = [each for each in tried if each.drop <= drop]
-    others = [each for each in tried if each.drop > drop]
-    eligible.sort(key=lambda each: each.gap)
-    others.sort(key=lambda each: each.drop)
+        ranked = RankedCandidate(candidate_settings, sum(gaps) / len(gaps), max(drops))
+        if ranked.drop <= drop:
+            eligible.append(ranked)
+        else:
+            others.append(ranked)
+    eligible.sort(key=lambda candidate: candidate.gap)
+    others.sort(key=lambda candidate: candidate.drop)
     return eligible + others
 
 

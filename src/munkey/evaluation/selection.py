@@ -89,8 +89,14 @@ def decide_pairs(
     as equal, and of those the smallest P_s wins. Raises NothingPassesError if no pair passes and
     one is required, because models are to be trained with it.
     """
-    finite = [pair for pair in pairs if math.isfinite(pair.P_s) and math.isfinite(pair.gap)]
-    healthy = [pair for pair in finite if not pair.reference and pair.P_s < settings.threshold]
+    finite = []
+    healthy = []
+    for pair in pairs:
+        if not (math.isfinite(pair.P_s) and math.isfinite(pair.gap)):
+            continue
+        finite.append(pair)
+        if not pair.reference and pair.P_s < settings.threshold:
+            healthy.append(pair)
     if not healthy and required:
         listed = "".join(f"\n  - {pair}" for pair in pairs)
         raise NothingPassesError(
@@ -114,8 +120,7 @@ def decide_pairs(
         if pair is not best:
             return (
                 f"its gap is comparable to the smallest ({smallest:.2f}), but its P_s is larger"
-                " than"
-                " the chosen one's"
+                " than the chosen one's"
             )
         if len(comparable) == 1:
             return "chosen: smallest gap"
@@ -129,7 +134,10 @@ def decide_pairs(
 
 def get_chosen_pair(verdicts: Sequence[PairVerdict]) -> Pair | None:
     """The pair to use; None if none passes."""
-    return next((verdict.pair for verdict in verdicts if verdict.chosen), None)
+    for verdict in verdicts:
+        if verdict.chosen:
+            return verdict.pair
+    return None
 
 
 def table(
@@ -148,7 +156,8 @@ def table(
         after = _pivot_by_seed(tidy, case, systems.after)
         line = {"dataset": dataset, **asdict(verdict.pair)}
         line |= {"chosen": verdict.chosen, "reason": verdict.reason}
-        line |= {name: after[name].mean(skipna=False) for name in SHOWN}
+        for name in SHOWN:
+            line[name] = after[name].mean(skipna=False)
         line["n"] = len(after)
         lines.append(line)
     return lines

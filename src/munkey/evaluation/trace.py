@@ -35,5 +35,7 @@ class Trace:
 
         Vectors: tokens_E (N, m) and features_E (N, width), at the three moments E.
         """
-        columns = {name: np.array([line[name] for line in self.lines]) for name in self.lines[0]}
+        columns = {}
+        for name in self.lines[0]:
+            columns[name] = np.array([line[name] for line in self.lines])
         return {"labels": np.asarray(self.samples.labels), **self.vectors, **columns}

@@ -1,4 +1,4 @@
-"""What a page shows of an experiment: answers, neighbors and tables, from the files of its results."""
+"""The page of an experiment: answers, neighbors and tables, from the files of its results."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -76,9 +76,9 @@ class ResultFiles:
 
 @dataclass(frozen=True)
 class Experiment:
-    """What the experiment is, as its plan says it.
+    """The experiment, as planned.
 
-    rests_on: how many neighbors a system's answer rests on, for those that have any. requests: of
+    rests_on: number of neighbors that a system's answers rest on, if any. requests: those of
     scenarios, in words, by case.
     """
 
@@ -92,8 +92,10 @@ class Experiment:
     requests: Mapping[str, str]
 
 
-def contents(files: ResultFiles, experiment: Experiment, settings: ExploreSettings) -> Contents:
-    """Gather what the page of a data set shows."""
+def gather_contents(
+    files: ResultFiles, experiment: Experiment, settings: ExploreSettings
+) -> Contents:
+    """Gather the contents of the page of a data set."""
     dataset = prepared.load(files.images.parent)
     forgotten = {}
     for run in experiment.runs:
@@ -145,7 +147,7 @@ STREAMS = "make run TARGET=streams"
 
 
 def name_request(run: Evaluation) -> str:
-    """The request that a run is about, without its seed."""
+    """The request of a run, without its seed."""
     return "/".join(filter(None, [run.case, f"rate{run.rate}"]))
 
 
@@ -225,16 +227,16 @@ def describe_scope(ids: np.ndarray, dataset: Dataset, forgotten: Mapping[str, np
     every = np.unique(np.concatenate(list(forgotten.values())))
     if len(ids) == len(dataset.ids):
         return f"All {len(ids):,} pictures of the data set are shown."
-    shown = int(np.isin(every, ids).sum())
+    shown_count = int(np.isin(every, ids).sum())
     return (
-        f"{len(ids):,} of {len(dataset.ids):,} pictures are shown: {shown:,} of the {len(every):,} that"
+        f"{len(ids):,} of {len(dataset.ids):,} pictures are shown: {shown_count:,} of the {len(every):,} that"
         " some request forgets, neighbors of these, and a random sample of the rest (fixed seed)."
         " Accuracies are of all pictures."
     )
 
 
 def pack_neighbors(near: neighbors.Neighbors) -> NearRows:
-    """Neighbors as the page holds them."""
+    """Neighbors as the page stores them."""
     fitting = np.int16 if near.ids.max(initial=0) < np.iinfo(np.int16).max else np.int32
     return NearRows(near.ids.astype(fitting).ravel(), near.cosines.ravel(), near.ids.shape[1])
 
@@ -289,7 +291,7 @@ class AnswerTable:
 
 
 def true_class_probability(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The softmax probability of each sample's own class, in 1/65535; 0 where it is not a number."""
+    """The softmax probability of each sample's true class, in 1/65535; 0 for NaN."""
     shifted = logits.astype(np.float64)
     shifted = np.exp(shifted - shifted.max(axis=1, keepdims=True))
     p_true = shifted[np.arange(len(labels)), labels] / shifted.sum(axis=1)
@@ -318,7 +320,7 @@ def list_designs(files: ResultFiles, experiment: Experiment) -> list[dict[str, A
 
 
 def write_advice(files: ResultFiles, experiment: Experiment) -> str:
-    """Which design to deploy, as the report says it: at the largest rate."""
+    """The design to deploy, in the words of the report: at the largest rate."""
     main = read_summary(files.main_table)
     audit = read_table(files.audits[0]) if files.audits else None
     summary = main[main["dataset"] == experiment.dataset]
@@ -352,8 +354,10 @@ def describe_design(point: Any, request: str) -> dict[str, Any]:
 
 
 def number_or_none(value: Any) -> float | None:
-    """A number as JSON can hold it: None where it is none, or infinite."""
-    return float(value) if math.isfinite(value) else None
+    """The number; None if it is NaN or infinite, which JSON cannot hold."""
+    if not math.isfinite(value):
+        return None
+    return float(value)
 
 
 def list_streams(files: ResultFiles) -> Sequence[Mapping[str, Any]]:

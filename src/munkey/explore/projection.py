@@ -9,7 +9,7 @@ WIDEST_GAP = 0.06  # of the range of a coordinate
 
 
 class Plane(NamedTuple):
-    """Points x, y (N,) float32, and what put them there, in words."""
+    """Points x, y (N,) float32, and the projection in words."""
 
     x: np.ndarray
     y: np.ndarray

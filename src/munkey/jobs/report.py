@@ -191,6 +191,6 @@ def explore(
     settings: ExploreSettings,
 ) -> None:
     """Make the page of one data set on which single samples are looked at."""
-    text = explore_page.render_page(experiment.contents(files, explored, settings))
+    text = explore_page.render_page(experiment.gather_contents(files, explored, settings))
     write_text(page, text)
     print(f"{page}: {len(text.encode()) / 1e6:.1f} MB")

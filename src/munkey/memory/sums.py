@@ -17,12 +17,13 @@ BLOCK = 4096  # rows at once: bounds the memory of the float64 copies
 
 def round_keys(keys: np.ndarray) -> np.ndarray:
     """Keys (N, d) of unit norm, rounded to whole multiples of UNIT. Exact in float32."""
+    # Clipped to less than 1 / UNIT = 2^15 multiples, so that a product of two is below 2^30.
     return (UNIT * np.clip(np.rint(keys / UNIT), 1 - 1 / UNIT, 1 / UNIT - 1)).astype(np.float32)
 
 
 @dataclass(frozen=True)
 class RandomFeatures:
-    """ReLU of random projections of a key (RanPAC), whole multiples of UNIT below 1.
+    """ReLU(R k) of a key k, R random (RanPAC; McDonnell et al. 2023): multiples of UNIT below 1.
 
     A key's features are the same in any batch and on any machine: keys and projections are whole
     numbers, whose products float64 sums exactly. They do not depend on data.
@@ -37,7 +38,7 @@ class RandomFeatures:
         """The features (N, M) float32 of keys (N, d)."""
         multiples = round_keys(keys).astype(np.float64) / UNIT
         projected = multiples @ _draw_projection(keys.shape[1], self.count, self.seed)
-        # A key at unit norm has projections with an sd of about 1 / 10, so none is cut off at 1.
+        # Projections of a key at unit norm have an sd of about 209 / 2^11 = 0.1: none reaches 1.
         return round_keys(np.maximum(projected, 0) * (UNIT / PROJECTION_SCALE))
 
 

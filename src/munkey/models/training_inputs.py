@@ -1,4 +1,4 @@
-"""The files that jobs read about samples: pictures, forget sets, keys, and the choice of the selection."""
+"""The files that jobs read about samples: images, forget sets, keys, neighbors, selected settings."""
 
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -15,8 +15,9 @@ from munkey.models.family import Family, MemberKeys, Recipe
 class SampleFiles:
     """The files that a job reads about the samples of a data set.
 
-    images: the pictures; the other files of the data set lie beside them. forget: the forget set;
-    absent: samples that an audit's models never see. keyfile, neighbors: of a family with a memory.
+    images: the stored images; the data set's other files are in the same folder. forget: the forget
+    set. absent: samples that an audit's models never see. keyfile, neighbors: for a family with a
+    memory.
     selected: the p_image and p_token that the selection chose.
     """
 
@@ -28,14 +29,14 @@ class SampleFiles:
     selected: Path | None = None
 
     def list_files(self) -> list[Path]:
-        """The files that have a name."""
+        """The files that are given."""
         return [file for file in astuple(self) if file]
 
 
 def read_member_keys(
     family: Family, recipe: Recipe, ids: np.ndarray, keyfile: Path | None, neighbors: Path | None
 ) -> MemberKeys | None:
-    """Keys and neighbors of the training samples `ids`; None for a family without a memory, which needs no files."""
+    """Keys and neighbors of the training samples `ids`; None for a family without a memory."""
     if not family.has_memory or recipe.family is None:
         return None
     assert keyfile and neighbors, f"{family.name} has a memory: it needs keys and neighbors"
@@ -45,5 +46,7 @@ def read_member_keys(
 
 
 def read_selected_knobs(file: str | Path | None) -> dict[str, float]:
-    """The p_image and p_token that the selection chose; empty where it has no say."""
-    return read_json(file)["chosen"] if file else {}
+    """The p_image and p_token that the selection chose; empty without a selection."""
+    if not file:
+        return {}
+    return read_json(file)["chosen"]

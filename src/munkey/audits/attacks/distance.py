@@ -57,6 +57,7 @@ def distance(compared: OracleComparison, generator: np.random.Generator) -> Dist
 
 def jensen_shannon(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Jensen-Shannon divergences (n,) in nats, of log-probabilities (n, C)."""
+    # JS(p, q) = (KL(p | m) + KL(q | m)) / 2 with m = (p + q) / 2 (Lin 1991)
     log_mean = np.logaddexp(one, other) - np.log(2)
     kl_one = (np.exp(one) * (one - log_mean)).sum(axis=1)
     kl_other = (np.exp(other) * (other - log_mean)).sum(axis=1)

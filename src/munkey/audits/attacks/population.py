@@ -4,6 +4,8 @@ These are the weakest attacks, but all that the logits of the main run allow. An
 proves little, since how hard a sample is hides how much the model remembers of it.
 """
 
+from dataclasses import astuple
+
 import numpy as np
 
 from munkey.audits.evidence import Answers
@@ -96,6 +98,4 @@ def population(
 
 def average_rates(rates: list[Rates]) -> Rates:
     """The mean rates over the parts of a cross-fit."""
-    return Rates(
-        *np.mean([[part.auroc, part.tpr_1, part.tpr_5] for part in rates], axis=0).tolist()
-    )
+    return Rates(*np.mean([astuple(part) for part in rates], axis=0).tolist())

@@ -50,6 +50,7 @@ def scores(pairs: Pairs, gamma: float = GAMMA, slope: float = SLOPE) -> Scores |
     sorted_test_ratios = np.sort(_round(test_ratios), axis=1)
 
     def exceeded_shares(first: np.ndarray) -> Roles:
+        # Pr_z [p(x | target) / p(x) >= gamma p(z | target) / p(z)] over test samples z
         references = _mean_of_others(split_by_role(pool_confidence, first).absent)
         pool_ratios = _round(ratios(pool_confidence, references, slope))
         shares = np.empty(pool_ratios.shape)

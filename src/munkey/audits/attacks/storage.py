@@ -62,9 +62,9 @@ def storage(
         remaining_traces = [extract_traces(row) for row in shipped.remaining]
         of_remaining = set().union(*remaining_traces)
         sought = of_remaining.union(*deleted_traces)
-        in_files = {
-            path: search_file(path, sought, row_counts) for path in list_files(shipped.files)
-        }
+        in_files = {}
+        for path in list_files(shipped.files):
+            in_files[path] = search_file(path, sought, row_counts)
     except ValueError as error:
         return Refusal(str(error))
     in_any_file = set().union(*in_files.values())
@@ -75,7 +75,10 @@ def storage(
             " files either, so this search proves nothing: are they stored in a form that is not"
             " looked for?"
         )
-    counted = [set(row) - of_remaining for row in deleted_traces if row[0] not in of_remaining]
+    counted = []
+    for row in deleted_traces:
+        if row[0] not in of_remaining:  # otherwise it equals a remaining row
+            counted.append(set(row) - of_remaining)
     of_deleted = set().union(*counted)
     return StorageFinding(
         rows=sum(not row.isdisjoint(in_any_file) for row in counted),

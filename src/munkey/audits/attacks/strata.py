@@ -21,7 +21,7 @@ STRATA: dict[Stratum, tuple[float, float]] = {  # ranks by memorization, as shar
 
 @dataclass(frozen=True)
 class Strata(Finding):
-    """By stratum: shares, the residual shares in percent; put: the contrasts of doing nothing."""
+    """Residual shares in percent, and `put`, the contrasts of doing nothing, by stratum."""
 
     shares: Mapping[Stratum, Estimate]
     put: Mapping[Stratum, float]

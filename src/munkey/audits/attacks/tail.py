@@ -101,7 +101,7 @@ def memory_statistic(pairs: Pairs) -> Callable[[np.ndarray], float] | None:
     if doing nothing has other halves.
 
     Doing nothing and deleting share the luck of one training, so memorization cannot stay fixed
-    while halves are redrawn. It is built anew for each redraw: the luck of the models that
+    while halves are redrawn. It is rebuilt for each redraw: the luck of the models that
     deleted, in the new roles, plus what training added in the actual ones. If both share all luck,
     this is what doing nothing would have given with other halves, and the test is exact. If they
     do not, it adds luck to the redraws only, which means fewer false alarms.

@@ -53,6 +53,7 @@ def log_ratios(phi: np.ndarray, first: np.ndarray) -> Roles:
     variance = squares.sum(axis=1, keepdims=True) / degrees_of_freedom + TOLERANCE**2
 
     def log_ratio(x: np.ndarray) -> np.ndarray:
+        # With the same variance in both, the normal densities' factors cancel.
         return np.asarray(((x - mean_absent) ** 2 - (x - mean_deleted) ** 2) / (2 * variance))
 
     return Roles(log_ratio(scores.deleted), log_ratio(scores.absent))

@@ -9,7 +9,7 @@ const FINEST = 65535; // probabilities are stored in 16 bits
 const COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#a0613d", "#9d9300", "#7a5fb5"];
 const SYMBOLS = ["circle", "square", "triangle", "diamond", "star", "cross", "wye", "circle", "square", "triangle"];
 const KINDS = { exact: ["diamond", "deletes exactly"], rows: ["square", "deletes rows, weights stay"],
-  weights: ["circle", "changes weights"], anew: ["cross", "trained anew, the reference"] };
+  weights: ["circle", "changes weights"], anew: ["cross", "retrained, the reference"] };
 
 // ---------------------------------------------------------------- what was embedded
 
@@ -666,7 +666,7 @@ VIEWS.requests = {
       }, "Test accuracy after each request, for A, B and their oracles");
       const ends = means.filter((each) => each.done === d3.max(means.filter((one) => one.name === each.name), (one) => one.done));
       nameAll(svg, ends.map((each) => ({ x: svg.scale("x").apply(each.done), y: svg.scale("y").apply(each.TA), r: 2, words: each.title })));
-      parts.push(element("div", { class: "wide" }, svg), element("p", { class: "note" }, `Bold: mean over n = ${models} trained models; thin: each of them. Dashed: the oracle of the same color, trained anew without what was forgotten so far.`));
+      parts.push(element("div", { class: "wide" }, svg), element("p", { class: "note" }, `Bold: mean over n = ${models} trained models; thin: each of them. Dashed: the oracle of the same color, retrained without the samples that were forgotten so far.`));
     } else {
       parts.push(element("p", {}, contents.streams.length ? "A and B did not take part in the stream." : "No stream of requests was run. ", element("code", {}, contents.commands.streams), " runs one."));
     }

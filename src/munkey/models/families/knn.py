@@ -21,7 +21,10 @@ FLOOR = 1e-6  # smallest probability, so that losses stay finite
 
 
 class KnnSettings(Section):
-    """k: nearest keys that vote; vote: their weights, all equal, softmax(cosine / temperature), or 1 / (2 + rank)."""
+    """k: number of nearest keys that vote. vote: their weights: equal, similarity or rank.
+
+    similarity: softmax(cosine / temperature); rank: 1 / (2 + rank), from 0.
+    """
 
     k: Annotated[int, Field(ge=1, le=100)]
     vote: Literal["equal", "similarity", "rank"]
@@ -78,13 +81,14 @@ class KnnFamily(FittedFamily[KnnSettings]):
             labels = labels.new_zeros(1, 1)
         classes = torch.arange(system.architecture.classes, device=device)
         votes = (labels[rows.clamp(min=0)] == classes).float()  # (B, K, C)
-        return to_host(count_votes(votes * weights[:, :, None])).numpy()
+        return to_host(compute_vote_logits(votes * weights[:, :, None])).numpy()
 
 
-def count_votes(votes: Tensor) -> Tensor:
-    """log of each class's share of the votes (B, K, C), the nearest neighbor's first, floored: (B, C).
+def compute_vote_logits(votes: Tensor) -> Tensor:
+    """Logits (B, C): log of each class's share of the votes (B, K, C), at least log FLOOR.
 
-    Ties go to the class of the nearer neighbor: the winner's probability is raised by the floor.
+    votes: nearest neighbor first. A tie goes to the class of the nearer neighbor, whose probability
+    is raised by FLOOR.
     """
     import torch
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 Temperature: TypeAlias = Positive | Literal["auto"]
-# what `alpha: auto` chooses from, and what `munkey search-fitted` tries
+# candidates for `alpha: auto`, and for `munkey search-fitted`
 ALPHAS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
 
 
@@ -51,9 +51,9 @@ class NcmSettings(Section):
 
 
 class ClosedFormFamily(FittedFamily[Settings]):
-    """A head on the key in closed form: a function of sums over the rows and, where it `reads_rows`, of these.
+    """A head on keys in closed form: a function of sums over rows and, if it `reads_rows`, of rows.
 
-    seconds: whether its sums hold products of keys.
+    seconds: whether its sums include outer products of keys.
     """
 
     asks_keys = True
@@ -80,7 +80,7 @@ class ClosedFormFamily(FittedFamily[Settings]):
     def build_head(
         self, sums: Sums, architecture: FittedArchitecture, memory: ExemplarMemory
     ) -> nn.Module:
-        """The head that follows from these sums, which it keeps for the next deletion, beside a memory."""
+        """The head of these sums, which it keeps for the next deletion."""
         settings = self.validate_section(architecture.settings)
         rows = read_labeled_rows(memory) if self.reads_rows(settings) else None
         head = cast("Head", self.solve(sums, settings, rows).to(memory.keys.device))
@@ -90,7 +90,10 @@ class ClosedFormFamily(FittedFamily[Settings]):
     def refit_head(
         self, system: System, ids: np.ndarray, remaining: ExemplarMemory
     ) -> nn.Module | None:
-        """Those of a fit on the remaining rows, to the bit. Sums, if they are here, lose what the others added."""
+        """The head of a fit to the remaining rows, bit for bit.
+
+        If the sums are known, the deleted rows are subtracted from them.
+        """
         import numpy as np
 
         sums = cast("Head", system.require_model()).sums
@@ -105,7 +108,7 @@ class ClosedFormFamily(FittedFamily[Settings]):
 
 
 class LinearFamily(ClosedFormFamily[Settings]):
-    """A linear head on the key, or on features of it, which follows from sums over the rows."""
+    """A linear head on keys, or on features of keys, computed from sums over rows."""
 
     def reads_rows(self, settings: Settings) -> bool:
         return cast("LdaSettings | NcmSettings", settings).temperature == "auto"
@@ -117,15 +120,15 @@ class LinearFamily(ClosedFormFamily[Settings]):
         return self.solve_linear(sums, settings)
 
     def resolve_constants(self, settings: Settings, sums: Sums) -> Settings:
-        """The settings with the constants that follow from sums alone in place of `auto`."""
+        """The settings with numbers in place of each "auto" that sums alone decide."""
         return settings
 
     @abstractmethod
     def solve_linear(self, sums: Sums, settings: Settings) -> Head:
-        """The head that follows from sums. settings: as `calibrate` returns them, where they are not numbers."""
+        """The head of these sums. settings: numbers; `calibrate` replaced any "auto"."""
 
     def calibrate(self, settings: Settings, sums: Sums, rows: FittedRows) -> Settings:
-        """The settings with the constants that follow from rows left out in place of `auto`."""
+        """The settings with numbers in place of "auto", by leave-one-out log loss."""
         from munkey.models.networks.calibration import calibrate_temperature
 
         def predict_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -143,7 +146,7 @@ class LinearFamily(ClosedFormFamily[Settings]):
     def build(  # type: ignore[override]
         self, architecture: FittedArchitecture, generator: torch.Generator | None
     ) -> nn.Module:
-        """One whose weights are yet to be loaded."""
+        """A head whose weights will be loaded."""
         import numpy as np
 
         from munkey.models.networks.closed_form import Head
@@ -196,8 +199,8 @@ class LdaFamily(LinearFamily[LdaSettings]):
     def solve_linear(self, sums: Sums, settings: LdaSettings) -> Head:
         from munkey.models.networks.closed_form import fit_discriminant
 
-        alpha = cast(float, settings.alpha)
-        head = fit_discriminant(sums, alpha, cast(float, settings.temperature))
+        alpha = float(settings.alpha)  # a number by now: `calibrate` replaced "auto"
+        head = fit_discriminant(sums, alpha, float(settings.temperature))
         head.constant = alpha
         return head
 
@@ -206,7 +209,7 @@ class LdaFamily(LinearFamily[LdaSettings]):
     ) -> np.ndarray:
         from munkey.models.networks.closed_form import predict_left_out
 
-        return predict_left_out(sums, keys, labels, cast(float, settings.alpha))
+        return predict_left_out(sums, keys, labels, float(settings.alpha))
 
 
 @family
@@ -222,7 +225,7 @@ class NcmFamily(LinearFamily[NcmSettings]):
     def solve_linear(self, sums: Sums, settings: NcmSettings) -> Head:
         from munkey.models.networks.closed_form import fit_nearest_mean
 
-        return fit_nearest_mean(sums, cast(float, settings.temperature))
+        return fit_nearest_mean(sums, float(settings.temperature))
 
     def predict_left_out(
         self, settings: NcmSettings, sums: Sums, keys: np.ndarray, labels: np.ndarray

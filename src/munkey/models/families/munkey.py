@@ -295,7 +295,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
     def predict_cut_logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> dict[str, np.ndarray]:
-        """Logits (N, C) of members of the memory, for the pathway sensitivity P_s (sec. 3.2).
+        """Logits (N, C) of members of the memory, for the pathway sensitivity P_s (eq. 3).
 
         `image`: own image, null token. `token`: null image, own token. `both`: own image, own
         token. Nothing is retrieved.
@@ -450,6 +450,8 @@ class Exemplars:
 
         settings = self.settings
         generator = self.generator
+        # m ~ Cat(p_i, p_t, 1 - p_i - p_t, 0), r ~ Bern(p_r), K' ~ U{low, high} (alg. 1). A single
+        # uniform number decides m, so image and token are never dropped together.
         mask = torch.rand(count, generator=generator)
         image_dropped = mask < settings.p_image
         token_dropped = ~image_dropped & (mask < settings.p_image + settings.p_token)
@@ -478,5 +480,5 @@ class Exemplars:
         if settings.aggregation == "ensemble":
             weights = draw_weights(weights, draw.quantile)
         neighbor_tokens = self.tokens.detach()[rows.clamp(min=0)]  # (B, K, m)
-        aggregated = (weights[:, :, None] * neighbor_tokens).sum(dim=1)  # (B, m)
+        aggregated = (weights[:, :, None] * neighbor_tokens).sum(dim=1)  # v_n = Agg(v_j): (B, m)
         return torch.where(draw.retrieved[:, None], aggregated, self.tokens[index])

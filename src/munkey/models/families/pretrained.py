@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from timm.models import PretrainedCfg
     from torch import nn
 
-    from munkey.models.networks.backbone import Backbone, BackboneArchitecture
+    from munkey.models.networks.backbone import BackboneArchitecture
 
 
 class PretrainedSettings(Section):
-    """model: timm:NAME, or a folder with a model that timm saved. image_size: of its input; None: that of `data`.
+    """model: timm:NAME, or a folder with a model that timm saved.
 
-    frozen: how many layers, from the input on, do not train. epochs, lr: replace those of `train`.
+    image_size: of its input; None: that of `data`. frozen: number of layers, from the input, that
+    do not train. epochs, lr: replace those of `train`.
     """
 
     model: UserPath
@@ -41,7 +42,7 @@ class PretrainedSettings(Section):
 
     @property
     def timm_name(self) -> str:
-        """Its name for `timm.create_model`."""
+        """The model's name for `timm.create_model`."""
         if self.model.startswith("timm:"):
             return self.model.removeprefix("timm:")
         if "/" in self.model:
@@ -87,7 +88,8 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
         size = settings.image_size or data.image_size
         if published.get("fixed_input_size"):
             arguments["img_size"] = size
-        # From the normalization of `data` to the one that the model was pretrained with.
+        # Pixels arrive normalized by `data`, x = (p - mean_data) / std_data. The model was pretrained
+        # on (p - mean) / std, which is x * std_data / std + (mean_data - mean) / std.
         normalization = resolve_data_config({}, pretrained_cfg=published)
         scale = []
         shift = []
@@ -104,11 +106,11 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
     ) -> None:
         """Load the pretrained weights; the head stays fresh."""
         from munkey.encoders.timm_models import load_timm
+        from munkey.models.networks.backbone import Backbone, BackboneArchitecture
 
-        network = cast("Backbone", model)
-        arguments = cast("BackboneArchitecture", architecture).arguments
+        assert isinstance(model, Backbone) and isinstance(architecture, BackboneArchitecture)
         size = {}
-        if "img_size" in arguments:
-            size["img_size"] = arguments["img_size"]
+        if "img_size" in architecture.arguments:
+            size["img_size"] = architecture.arguments["img_size"]
         pretrained = load_timm(recipe.family.timm_name, "pretrained.model", **size)
-        network.body.load_state_dict(pretrained.state_dict())
+        model.body.load_state_dict(pretrained.state_dict())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from munkey.memory.sums import Sums
     from munkey.models.networks.closed_form import Head
 
-# what `lam: auto` chooses from
+# candidates for `lam: auto`
 PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 Penalty: TypeAlias = Positive | Literal["auto"]
 
@@ -61,8 +61,8 @@ class RanpacFamily(LinearFamily[RanpacSettings]):
     def solve_linear(self, sums: Sums, settings: RanpacSettings) -> Head:
         from munkey.models.networks.closed_form import fit_ridge
 
-        penalty = cast(float, settings.lam)
-        head = fit_ridge(sums, penalty, cast(float, settings.temperature))
+        penalty = float(settings.lam)  # a number by now: `resolve_constants` replaced "auto"
+        head = fit_ridge(sums, penalty, float(settings.temperature))
         head.constant = penalty
         return head
 
@@ -71,4 +71,4 @@ class RanpacFamily(LinearFamily[RanpacSettings]):
     ) -> np.ndarray:
         from munkey.models.networks.closed_form import predict_left_out_ridge
 
-        return predict_left_out_ridge(sums, keys, labels, cast(float, settings.lam))
+        return predict_left_out_ridge(sums, keys, labels, float(settings.lam))

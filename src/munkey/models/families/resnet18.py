@@ -1,4 +1,4 @@
-"""ResNet-18 (He et al. 2016) from scratch: what most of the literature unlearns from."""
+"""ResNet-18 (He et al. 2016) from scratch, the network of most of the literature."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from munkey.models.networks.backbone import BackboneArchitecture
 
-SMALL = 64  # pixels up to which the stem is that of small pictures
+SMALL = 64  # largest side [px] of images that get the stem for small images
 
 
 class ResNet18Settings(Section):

@@ -9,7 +9,7 @@ the weights of a training that never saw the deleted samples.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -51,11 +51,11 @@ class SisaFamily(ViTFamily[SisaSettings]):
     holds = "weights after each slice"
 
     def make_stage(self, seed: object, dataset: str, subset: str) -> Stage:
-        """The same for every subset: samples of other shards must not change a shard's randomness."""
+        """The same for every subset, so that a shard draws the same numbers without other samples."""
         return Stage(seed, dataset, self.name)
 
     def estimate_epoch_seconds(self, history: History, recipe: Recipe[SisaSettings]) -> float:
-        """All shards and slices together, per epoch over the whole training set."""
+        """Seconds of all shards and slices together, per epoch over the whole training set."""
         return sum(epoch["seconds"] for epoch in history) / recipe.train.epochs
 
     def get_network(self) -> tuple[type[SisaArchitecture], Callable[..., nn.Module]]:
@@ -70,10 +70,11 @@ class SisaFamily(ViTFamily[SisaSettings]):
         return super().build(architecture, None)
 
     def train(self, training: Training[SisaSettings]) -> TrainingResult:
-        architecture = cast(
-            "SisaArchitecture", self.make_architecture(training.recipe, training.classes)
-        )
-        model = cast("Sisa", self.build(architecture, None)).to(training.device)
+        from munkey.models.networks.sisa import Sisa, SisaArchitecture
+
+        architecture = self.make_architecture(training.recipe, training.classes)
+        model = self.build(architecture, None).to(training.device)
+        assert isinstance(architecture, SisaArchitecture) and isinstance(model, Sisa)
         history = retrain(model, architecture, dict.fromkeys(range(model.shards), 0), training)
         return TrainingResult(System(self.name, architecture, model.eval()), history)
 
@@ -97,7 +98,10 @@ def count_epochs_per_slice(epochs: int, slices: int) -> int:
 def retrain(
     model: Sisa, architecture: SisaArchitecture, first: Mapping[int, int], training: Training
 ) -> History:
-    """Train shards in place, each from its slice first[shard] on, starting with the weights before that slice."""
+    """Train shards in place, each from slice first[shard] on.
+
+    A shard starts with its weights before that slice.
+    """
     from munkey.models.networks.vit import ViT, build_on_cpu
 
     stage = training.recipe.stage
@@ -124,7 +128,10 @@ def retrain(
 def train_slice(
     model: Sisa, shard: int, part: int, members: np.ndarray, training: Training
 ) -> History:
-    """Train one slice on the samples at positions `members`. The learning rate falls once over all slices."""
+    """Train a slice on the samples at positions `members`.
+
+    The learning rate falls once, over all slices of a shard.
+    """
     import torch
 
     from munkey.data.augment import Augmentation
@@ -184,7 +191,7 @@ def train_slice(
 def find_first_affected_slices(
     deleted: np.ndarray, shards: int, slices: int, stage: Stage
 ) -> dict[int, int]:
-    """For each shard that holds deleted sample ids, the first slice that does."""
+    """For each shard with deleted samples, its first slice with one."""
     first: dict[int, int] = {}
     for shard, part in zip(*assign_cells(deleted, shards, slices, stage), strict=True):
         first[int(shard)] = min(int(part), first.get(int(shard), slices))

@@ -1,4 +1,4 @@
-"""The plain ViT (app. B.3): what post-hoc methods start from."""
+"""The plain ViT (app. B.3), from which post-hoc methods start."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ViTFamily(Family[Settings]):
     place = 0
 
     def get_network(self) -> tuple[type[ViTArchitecture], Callable[..., nn.Module]]:
-        """What its models are made of."""
+        """The classes of its architecture and its network."""
         from munkey.models.networks.vit import ViT, ViTArchitecture
 
         return ViTArchitecture, ViT
@@ -75,12 +75,12 @@ class ViTFamily(Family[Settings]):
     def prepare_weights(
         self, model: nn.Module, architecture: Architecture, recipe: Recipe[Settings]
     ) -> None:
-        """What is done to fresh weights before they train."""
+        """Change fresh weights before training, for example to pretrained ones."""
 
     def make_learner(
         self, system: System, forward: Callable[..., Tensor], training: Training[Settings]
     ) -> Learner:
-        """The weights of a system. forward: its forward pass."""
+        """The system in training. forward: its forward pass, which may be compiled."""
         return Learner(system, lambda images, _: forward(images))
 
     def predict_logits(

@@ -4,7 +4,7 @@ Centering, scaling and shrinkage are computed from these sums, too; the settings
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -178,7 +178,7 @@ def predict_left_out_ridge(
         y = place[labels[start : start + BLOCK]]
         own_class = (np.arange(len(z)), y)
         # The leverage h = 1 / n + z^T (S + penalty)^-1 z of a row; without it, the prediction f of
-        # its target y is (f - h y) / (1 - h).
+        # its target y is (f - h y) / (1 - h) (PRESS; Allen 1974).
         solved = torch.cholesky_solve(torch.from_numpy(z.T.copy()), factor).T.numpy()
         leverage = 1 / rows + (z * solved).sum(axis=1)
         predicted = z @ weight.T + centered.shares
@@ -236,7 +236,7 @@ def _center(sums: Sums) -> _Centered:
     firsts = UNIT * sums.firsts[present]
     mean = firsts.sum(axis=0) / max(rows, 1)
     second_moment = UNIT**2 * sums.seconds
-    scatter = second_moment - rows * np.outer(mean, mean)
+    scatter = second_moment - rows * np.outer(mean, mean)  # S = sum z z^T - n m m^T
     scale = float(np.trace(scatter)) / len(mean)
     if not scale * len(mean) > SPREAD * np.trace(second_moment):
         scatter = np.zeros_like(scatter)
@@ -285,6 +285,7 @@ def _estimate_normal(sums: Sums, alpha: float) -> _Normal:
     rows = counts.sum()
     degrees_of_freedom = rows - len(counts)  # N - C
     second_moment = UNIT**2 * sums.seconds
+    # (N - C) S = sum z z^T - sum_c n_c mu_c mu_c^T, the scatter within classes
     scatter = second_moment - means.T @ (counts[:, None] * means)
     covariance = np.eye(width)
     row_share = 0.0
@@ -306,7 +307,7 @@ def compute_class_means(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
     """Whether each class has rows (C,), and the means (C', d) of those that do."""
     present = sums.counts > 0
     means = UNIT * sums.firsts[present] / sums.counts[present, None]
-    return present, cast(np.ndarray, means)
+    return present, np.asarray(means)
 
 
 def _build_head(sums: Sums, weight: np.ndarray, bias: np.ndarray, temperature: float) -> Head:

@@ -166,8 +166,9 @@ def _measure_left_out_loss(
 ) -> tuple[float, float]:
     """The log loss of rows that are left out, and the temperature: a given one, or that of the least loss.
 
-    In closed form: without row i its prediction is y_i - A_i / (M^-1)_ii, with M = K + penalty I;
-    shares of the classes are those of all rows. At most LEFT_OUT rows are answered, every n-th.
+    In closed form: without row i, its prediction is y_i - A_i / (M^-1)_ii, with M = K + penalty I
+    (Rifkin & Lippert 2007). Shares of the classes are those of all rows. At most LEFT_OUT rows are
+    answered, every n-th.
     """
     if len(classes) < 2 or len(shares) < 2:
         return 0.0, temperature or NOT_KNOWN

@@ -72,8 +72,9 @@ class Munkey(ViT):
         token_dropped: Tensor | None,
     ) -> Pathways:
         """The input of the backbone, with pathways dropped as in `forward`."""
-        patches = self.patch_embed(images)  # (B, n, width)
-        exemplar = self.adapter(tokens)  # (B, width)
+        patches = self.patch_embed(images)  # z_i: (B, n, width)
+        exemplar = self.adapter(tokens)  # v' = h_psi(v): (B, width)
+        # P(u, null, gamma) = gamma u + (1 - gamma) null (sec. 3.2), gamma = 0 where dropped.
         if image_dropped is not None:
             patches = torch.where(image_dropped[:, None, None], self.null_image, patches)
         if token_dropped is not None:
@@ -87,7 +88,7 @@ class Munkey(ViT):
 
 
 class DeepPrompt(Munkey):
-    """The exemplar token is inserted anew before every block (app. D.1; Jia et al. 2022)."""
+    """Inserts the exemplar token again before every block (app. D.1; Jia et al. 2022)."""
 
     def classify(self, patches: Tensor, extra: Tensor | None = None) -> Tensor:
         assert extra is not None
@@ -185,6 +186,7 @@ def predict_queries(
     else:
         token_dim = memory.tokens.shape[1]
         tokens = torch.zeros(*nearest.rows.shape, token_dim, device=nearest.rows.device)
+    # w_j, softmax over cosines, and v_j; with P = 1 pass, their weighted average (app. D.1).
     tokens, weights = fuse(tokens, nearest.cosines, present, settings)  # (B, P, m), (B, P)
     passes = tokens.shape[1]
     # Without a token all P passes read the null token and agree, so any weights that sum to 1 do.
@@ -198,4 +200,4 @@ def predict_queries(
     has_token = has_token.repeat_interleave(passes)  # (B P,)
     exemplar = torch.where(has_token[:, None], exemplar, model.null_token)
     logits = model.classify(patches, exemplar[:, None]).view(len(images), passes, -1)  # (B, P, C)
-    return (weights[:, :, None] * logits).sum(dim=1)
+    return (weights[:, :, None] * logits).sum(dim=1)  # sum_j w_j f([z_q, v'_j])

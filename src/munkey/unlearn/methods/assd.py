@@ -45,6 +45,7 @@ def assd(system: System, request: Request, settings: ASSDSettings) -> System:
 
     flat_ratios = [(to_forget[name] / to_everything[name]).flatten() for name in to_forget]
     ratios = to_host(torch.cat(flat_ratios)).numpy()
+    # alpha: this percentile of I_f / I_D over all weights; the larger D_f, the more is dampened.
     percentile = 100 - math.log(1 + 100 * len(request.forget) / len(everything))
     alpha = float(np.percentile(ratios[np.isfinite(ratios)], percentile))
     dampen(model, request, to_forget, to_everything, alpha, settings.lam)

@@ -59,6 +59,8 @@ def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) 
     from_forget = mark_samples(forget, torch.arange(len(forget)), True)
 
     def objective(student: "nn.Module", images: "Tensor", is_forget: "Tensor") -> "Outcome":
+        # min T^2 KL(softmax(t / T) | softmax(f / T)): t is the untrained teacher on D_f, else the
+        # original.
         with torch.no_grad():
             targets = torch.where(
                 is_forget[:, None],

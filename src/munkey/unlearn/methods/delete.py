@@ -34,6 +34,7 @@ def delete(system: System, request: Request, settings: TuningSettings) -> System
     teacher = system.copy_model().eval()
 
     def objective(student: "nn.Module", images: "Tensor", labels: "Tensor") -> "Outcome":
+        # min KL(p | softmax(f)) on D_f: p is the original's softmax without the true class.
         with torch.no_grad():
             targets = teacher(images).float().scatter(1, labels[:, None], EXCLUDED)
         logits = student(images)

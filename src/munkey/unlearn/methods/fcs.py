@@ -78,6 +78,7 @@ def fcs(system: System, request: Request, settings: FCSSettings) -> System:
         forget_logits = model(images)
         with torch.no_grad():
             retain_logits = model(next(retain_batches).images)
+        # A forget image shall be equally similar to all retain images of a batch.
         return uniformity_outcome(forget_logits @ retain_logits.T / settings.temperature)
 
     uniform_step = training_step(model, request, uniform)

@@ -52,6 +52,7 @@ def l1_sparse(system: System, request: Request, settings: L1SparseSettings) -> S
         epochs_done = next(steps) // steps_per_epoch
         if settings.schedule == "linear":
             lam = settings.lam * (1 - epochs_done / tuning.epochs)
+        # L = cross-entropy + lam |w|_1
         penalty = sum(weight.abs().sum() for weight in penalized_weights(model).values())
         return Outcome(loss + lam * penalty, correct)
 

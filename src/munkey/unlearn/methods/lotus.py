@@ -90,6 +90,7 @@ def lotus(system: System, request: Request, settings: LotusSettings) -> System:
         excess = (accuracy(student.eval(), forget, request) - unseen_accuracy) / 100
         if excess <= STOP_AT:
             break
+        # tau = exp(alpha (acc_f - acc_val)): answers blur while D_f is answered better than unseen.
         temperature = math.exp(settings.alpha * excess)
         student.train()
         (record,) = fit(samples, step, optimizer, request, lambda _: rate, epochs=1)

@@ -41,6 +41,7 @@ def neggrad_plus(system: System, request: Request, settings: NegGradPlusSettings
     def objective(model: "nn.Module", images: "Tensor", labels: "Tensor") -> "Outcome":
         retain_loss, correct = cross_entropy(model, images, labels)
         forget_loss, _ = cross_entropy(model, *next(forget_batches))
+        # L = alpha L_r - (1 - alpha) L_f
         loss = settings.alpha * retain_loss - (1 - settings.alpha) * forget_loss
         return Outcome(loss, correct)
 

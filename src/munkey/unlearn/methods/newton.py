@@ -61,6 +61,7 @@ def newton(system: System, request: Request, settings: NewtonSettings) -> System
         # L is strongly convex, so weights are at most |gradient| / curvature from the optimum. So
         # are the retrained ones, whose gradient is at most TOLERANCE.
         distance = (residual + TOLERANCE) / objective.curvature
+        # The rule of the certificate (docs/methods/newton.md; constant as in Guo et al. 2020).
         epsilon = math.sqrt(2 * math.log(1.5 / settings.delta)) * distance / sigma
         if epsilon <= settings.epsilon:
             # The noise is new and no step has read it: the distance cannot depend on it.

@@ -96,8 +96,9 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
         divergence = distillation(logits, teacher_logits, settings.temperature)
         loss, correct = classification_outcome(logits, batch.labels)
         if batch.index[0] >= first_forget:
-            return Outcome(-divergence, correct)  # max step
-        return Outcome(settings.gamma * loss + settings.alpha * divergence, correct)  # min step
+            return Outcome(-divergence, correct)  # max step on D_f: -KL_T
+        # min step on D_r: gamma CE + alpha KL_T
+        return Outcome(settings.gamma * loss + settings.alpha * divergence, correct)
 
     def keep_best(epoch: int) -> dict[str, float]:
         nonlocal best_epoch, smallest_gap, best_weights

@@ -91,6 +91,7 @@ def sfron(system: System, request: Request, settings: SfronSettings) -> System:
     def step(batch: "Batch") -> "Outcome":
         nonlocal steps_done
         if steps_done % settings.every == 0:
+            # alpha_t = alpha (1 + cos(pi t / T)) / 2
             cosine_factor = (1 + math.cos(math.pi * steps_done / step_count)) / 2
             forget_step(settings.alpha * cosine_factor)
         steps_done += 1
