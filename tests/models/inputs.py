@@ -98,7 +98,7 @@ def recipe(params, family: str, stage: Stage = STAGE, train=None, **of_family) -
     ) | {"data": DATA.model_dump()}
     sections["train"] |= train or {}
     sections.get(family, {}).update(of_family)
-    return FAMILIES[family].recipe(sections, stage)
+    return FAMILIES[family].make_recipe(sections, stage)
 
 
 def trained(chosen: Recipe, family: str, samples=None, **more) -> TrainingResult:

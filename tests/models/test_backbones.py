@@ -45,7 +45,7 @@ def recipe(name: str, own: Any, seed: int = 0) -> Recipe:
         "train": TRAIN.model_dump() | {"epochs": 2},
         name: own.model_dump(),
     }
-    return FAMILIES[name].recipe(sections, Stage("backbones", seed))
+    return FAMILIES[name].make_recipe(sections, Stage("backbones", seed))
 
 
 def trained(name: str, own: Any, seed: int = 0) -> System:

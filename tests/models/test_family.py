@@ -96,15 +96,15 @@ def test_a_memory_is_asked_with_the_section_if_its_family_reads_it():
 def test_the_selection_has_the_last_word_about_the_pathways_that_are_dropped(params):
     sections = {name: getattr(params, name) for name in ("data", "model", "train", "munkey")}
     stage = Stage(0)
-    as_set = FAMILIES["munkey"].recipe(sections, stage)
+    as_set = FAMILIES["munkey"].make_recipe(sections, stage)
     # neither copied nor checked again
     assert as_set.family is params.munkey and as_set.train is params.train
-    selected = FAMILIES["munkey"].recipe(sections, stage, {"p_image": 0.4, "p_token": 0.35})
+    selected = FAMILIES["munkey"].make_recipe(sections, stage, {"p_image": 0.4, "p_token": 0.35})
     assert selected.family == params.munkey.model_copy(update={"p_image": 0.4, "p_token": 0.35})
     with pytest.raises(
         ValidationError, match=r"p_image \+ p_token = 0.9 \+ 0.35 must be at most 1"
     ):
-        FAMILIES["munkey"].recipe(sections, stage, {"p_image": 0.9, "p_token": 0.35})
+        FAMILIES["munkey"].make_recipe(sections, stage, {"p_image": 0.9, "p_token": 0.35})
 
 
 def test_what_a_family_cannot_do_is_refused():

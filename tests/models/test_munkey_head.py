@@ -92,10 +92,10 @@ def test_a_class_with_one_row_is_refused():
 def test_a_head_whose_alpha_would_change_with_a_deletion_is_refused(params):
     sections = params.model_dump(include={"data", "model", "train", "munkey", "lda"})
     sections["munkey"]["head"] = "lda"
-    assert MUNKEY.recipe(sections, STAGE).alpha == sections["lda"]["alpha"]
+    assert MUNKEY.make_recipe(sections, STAGE).alpha == sections["lda"]["alpha"]
     sections["lda"]["alpha"] = "auto"
     with pytest.raises(ValueError, match=r"munkey\.head: lda needs a number for lda\.alpha"):
-        MUNKEY.recipe(sections, STAGE)
+        MUNKEY.make_recipe(sections, STAGE)
 
 
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 7.0])
@@ -112,7 +112,7 @@ def training(params):
     sections = params.model_dump(include={"model", "train", "munkey"}) | {"data": DATA.model_dump()}
     sections["munkey"]["head"], sections["lda"] = "lda", SECTIONS["lda"]
     members = MemberKeys(KEYS, others(Keys(SAMPLES.ids, KEYS), 4))
-    return Training(SAMPLES, 3, MUNKEY.recipe(sections, STAGE), "cpu", quiet, members)
+    return Training(SAMPLES, 3, MUNKEY.make_recipe(sections, STAGE), "cpu", quiet, members)
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ def test_added_rows_are_fitted_with_the_same_noise_and_none_are_dropped_without_
     assert torch.equal(added.model.noise, fitted("newton", first, LABELS[:30]).model.noise)
     with pytest.raises(TypeError, match="the method `newton`"):
         kind.forget(added, KEYS.ids[:1])
-    assert kind.retrieval(Neighbors(None, None), {}).settings is None and not kind.exact
+    assert kind.make_retrieval(Neighbors(None, None), {}).settings is None and not kind.exact
 
 
 def test_far_from_the_optimum_steps_are_shortened_until_they_help(monkeypatch):
