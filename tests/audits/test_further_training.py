@@ -9,7 +9,7 @@ import torch
 from scipy.stats import norm
 from torch.nn import functional as F
 
-from munkey.audits.further_training import Questions, train_further
+from munkey.audits.further_training import EvaluationSamples, train_further
 from munkey.core.randomness import Stage
 from munkey.data.augment import Augmentation
 from munkey.models.family import FAMILIES, System, Training
@@ -134,7 +134,7 @@ def test_what_is_measured_is_the_forget_set_against_test(vit):
     """The first three samples are the forget set; phi is ranked among the other four."""
     samples = seven_samples()
     forget = np.arange(7) < 3
-    line = Questions(samples, forget, DATA, "cpu", None).measure(vit)
+    line = EvaluationSamples(samples, forget, DATA, "cpu", None).measure(vit)
     logits = FAMILIES["vit"].predict_logits(vit, samples, DATA, "cpu", None).astype(float)
     right = logits.argmax(axis=1) == samples.labels
     phi = np.array(

@@ -26,7 +26,7 @@ Line = dict[str, float]
 
 
 @dataclass(frozen=True, eq=False)
-class Questions:
+class EvaluationSamples:
     """The samples to measure. forget: (S,) bool; the others are test samples."""
 
     samples: ImageSet
@@ -55,7 +55,7 @@ class Questions:
 
 
 def train_further(
-    system: System, training: Training, settings: RelearnSettings, questions: Questions
+    system: System, training: Training, settings: RelearnSettings, evaluation: EvaluationSamples
 ) -> list[Line]:
     """A record for each of `settings.steps`: step, FA, TA, margin.
 
@@ -95,7 +95,7 @@ def train_further(
 
     def measure(number: int) -> Line:
         model.eval()
-        record = questions.measure(restore_memory(learner.system, system.memory))
+        record = evaluation.measure(restore_memory(learner.system, system.memory))
         model.train()
         return {"step": settings.steps[number]} | record
 

@@ -59,7 +59,7 @@ class Attacker:
         own_settings = settings["method"]
         data = DataSettings.typed(settings["data"])
 
-        def without(system: System, deleted_ids: np.ndarray) -> System:
+        def forget_rows(system: System, deleted_ids: np.ndarray) -> System:
             stage_generator = self.stage.torch_generator()
             request = Request(deleted_ids, stage_generator, self.device, print, frozenset(), {})
             return method.forgotten(system, request, own_settings)
@@ -72,14 +72,14 @@ class Attacker:
             samples = image_set(self.dataset, ids[rows])
             return family.predict_logits(system, samples, data, self.device, retrieval)
 
-        before = without(original, ids[:0])  # deletes nothing, but gives a linear head its sums
+        before = forget_rows(original, ids[:0])  # deletes nothing, but gives a linear head its sums
         logits_before = logits(before, np.arange(len(ids)), self.near)
         directions = None
         if isinstance(before.model, Head):
             directions = self._directions(before.model.features)
 
         def suspicions(deleted_ids: np.ndarray) -> dict[str, np.ndarray]:
-            after = without(before, deleted_ids)
+            after = forget_rows(before, deleted_ids)
             rows = np.arange(len(ids))
             near = self.near
             if after.memory is not None and not family.asks_keys:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from munkey.audits.further_training import Questions, train_further
+from munkey.audits.further_training import EvaluationSamples, train_further
 from munkey.core.console import warn
 from munkey.core.device import Stopwatch
 from munkey.core.diverged import DIVERGED, DivergedError
@@ -79,11 +79,11 @@ def relearn(
         near = neighbor_files.read(retrieved, queries.ids)
         retrieval = family.make_retrieval(near, settings["inference"], query_keys)
     is_forgotten = np.isin(queries.ids, split.forget)
-    questions = Questions(queries, is_forgotten, recipe.data, device, retrieval)
+    evaluation = EvaluationSamples(queries, is_forgotten, recipe.data, device, retrieval)
     training = Training(samples, len(data.classes), recipe, device, members=members)
     try:
         lines = train_further(
-            loaded, training, RelearnSettings.typed(settings["relearn"]), questions
+            loaded, training, RelearnSettings.typed(settings["relearn"]), evaluation
         )
     except DivergedError as error:
         why = error.reason(around.log)

@@ -73,7 +73,7 @@ def statistics(pairs: Pairs) -> Statistics:
     """
     memory = memory_statistic(pairs)
 
-    def statistics_of(first: np.ndarray) -> dict[str, float]:
+    def compute_statistics(first: np.ndarray) -> dict[str, float]:
         means = (signs(first) * pairs.differences).mean(axis=0)
         away = distances(pairs.scores, first)
         # Model 2p deleted the samples in `first` and never saw the others; its partner the reverse.
@@ -90,7 +90,7 @@ def statistics(pairs: Pairs) -> Statistics:
             values["memory"] = memory(first)
         return values
 
-    return statistics_of
+    return compute_statistics
 
 
 def memory_statistic(pairs: Pairs) -> Callable[[np.ndarray], float] | None:
