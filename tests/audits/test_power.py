@@ -20,7 +20,7 @@ KINDS = tuple(
 
 @pytest.fixture
 def kinds(monkeypatch):
-    monkeypatch.setattr(power, "simulated_audits", lambda: KINDS)
+    monkeypatch.setattr(power, "read_simulated_audits", lambda: KINDS)
 
 
 @pytest.mark.usefixtures("kinds")

@@ -29,7 +29,7 @@ def test_an_oracle_of_a_stream_has_the_keys_of_what_is_left_where_its_family_has
         return SimpleNamespace(system=None)
 
     monkeypatch.setattr(type(family), "train", train)
-    monkeypatch.setattr(StreamEvaluator, "answers", lambda *_: np.zeros((1, 3)))
+    monkeypatch.setattr(StreamEvaluator, "predict_logits", lambda *_: np.zeros((1, 3)))
     dataset = prepared(tmp_path / "data")
     held = keys.read(keyed(tmp_path, dataset, 6)[0], dataset.ids) if family.has_memory else None
     evaluator = StreamEvaluator(

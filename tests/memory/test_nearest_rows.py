@@ -148,7 +148,7 @@ def test_rows_that_float32_cannot_order_are_looked_at_again(looks_at_all):
 
 def test_without_the_margin_they_would_be_missed(monkeypatch):
     monkeypatch.setattr(
-        neighbors._Search, "margins", lambda search, places: np.full(len(places), -1.0)
+        neighbors._Search, "bound_errors", lambda search, places: np.full(len(places), -1.0)
     )
     queries, keys = near_ties()
     with pytest.raises(AssertionError):
@@ -211,7 +211,7 @@ def test_what_is_deleted_during_a_search_does_not_answer(ties, monkeypatch):
     """The best rows of each query die again and again, after their keys were read and before `live` is looked at."""
     queries, keys = near_ties()
     searched = searched_rows(keys if ties else unit_rows(300, 3))
-    cosines = neighbors._Search.cosines
+    cosines = neighbors._Search.compute_cosines
     deaths = [40]
 
     def deleting(search: neighbors._Search, places: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -223,7 +223,7 @@ def test_what_is_deleted_during_a_search_does_not_answer(ties, monkeypatch):
                 searched.live[best_first[searched.live[best_first]][:3]] = False
         return result
 
-    monkeypatch.setattr(neighbors._Search, "cosines", deleting)
+    monkeypatch.setattr(neighbors._Search, "compute_cosines", deleting)
     result = find_nearest_rows(queries, searched, 4)
     assert np.count_nonzero(~searched.live) > 20
     rows, _ = brute_force(queries[-1:], searched, 4)
