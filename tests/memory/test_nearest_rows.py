@@ -164,7 +164,7 @@ def test_a_product_is_never_further_off_than_the_margin(width, exponent, seed):
     keys = random.standard_t(2, size=(30, width)).astype(np.float32)
     wide = queries.astype(np.float64) @ keys.astype(np.float64).T
     search = neighbors._Search(queries, np.full(20, NOBODY), searched_rows(keys), 3, None)
-    margins = search.margins(np.arange(20))[:, None]
+    margins = search.bound_errors(np.arange(20))[:, None]
     assert (np.abs(queries @ keys.T - wide) <= margins).all()
     products, rows = faiss.knn(queries, keys, 30, faiss.METRIC_INNER_PRODUCT)
     assert (np.abs(products - np.take_along_axis(wide, rows, axis=1)) <= margins).all()
