@@ -351,7 +351,7 @@ def flags(cell: Cell) -> Flagged:
 def auroc_before(world: World) -> float:
     """U-LiRA's AUROC where nothing was done, percent."""
     before = Pairs(nothing_done(world), world.halves)
-    scores = u_lira.scores(before)
+    scores = u_lira.make_scores(before)
     assert not isinstance(scores, Refusal)
     return Ranking(*scores(before.halves.first)).rates().auroc
 

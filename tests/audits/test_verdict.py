@@ -252,7 +252,9 @@ def test_the_sham_is_flagged_where_any_test_finds_something_in_samples_that_nobo
     test, monkeypatch
 ):
     monkeypatch.setattr(
-        module, "run_joint_tests", lambda pairs, generator, redraws: {test: Significance(0.01, 0.001)}
+        module,
+        "run_joint_tests",
+        lambda pairs, generator, redraws: {test: Significance(0.01, 0.001)},
     )
     assert not judge_sham_pools(
         population(4, 1.0, np.random.default_rng(0)), np.random.default_rng(0)

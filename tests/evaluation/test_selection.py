@@ -12,7 +12,7 @@ from munkey.evaluation.selection import (
     collect_pairs,
     decide_pairs,
     get_chosen_pair,
-    table,
+    make_table,
 )
 from munkey.settings import SelectionSettings
 
@@ -130,7 +130,7 @@ def test_a_pair_that_was_not_measured_is_an_error():
 
 def test_the_table_tells_every_pair_with_its_reason_and_its_means():
     pairs = collect_pairs(measured(), GRID, SYSTEMS)
-    lines = table("digits", decide_pairs(pairs, settings()), measured(), GRID, SYSTEMS)
+    lines = make_table("digits", decide_pairs(pairs, settings()), measured(), GRID, SYSTEMS)
     assert list(lines[0]) == [
         *("dataset", "p_image", "p_token", "P_s", "gap", "reference", "chosen", "reason"),
         *("TA", "RA", "FA", "VA", "MIA", "n"),
@@ -187,7 +187,7 @@ def test_a_pair_whose_training_diverged_is_not_chosen_and_has_no_numbers():
         (False, "diverged"),
         (True, "chosen: smallest gap"),
     ]
-    first, second = table("digits", verdicts, tidy, grid, SYSTEMS)
+    first, second = make_table("digits", verdicts, tidy, grid, SYSTEMS)
     assert math.isnan(first["TA"]) and math.isnan(first["P_s"]) and second["TA"] == 50.0
     everything = tidy.assign(metric="diverged")
     assert (

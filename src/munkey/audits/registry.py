@@ -96,7 +96,7 @@ def audit(
     Examples
     --------
     >>> import numpy as np
-    >>> from munkey.audits.attacks.population import population
+    >>> from munkey.audits.attacks.population import attack_population
     >>> @audit(
     ...     "confidence",
     ...     title="Confidence",
@@ -106,7 +106,7 @@ def audit(
     ... )
     ... def confidence(answers, generator):
     ...     score = answers.logits.max(axis=1)
-    ...     return population([score], [np.flatnonzero(answers.test)], answers, generator)
+    ...     return attack_population([score], [np.flatnonzero(answers.test)], answers, generator)
     >>> AUDITS["confidence"].needs
     'logits'
     >>> AUDITS.remove("confidence")

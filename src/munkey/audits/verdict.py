@@ -101,8 +101,8 @@ def run_joint_tests(
 
     Needs two pairs.
     """
-    parts = [residual_share.statistics(pairs), tail.statistics(pairs)]
-    for name, scores in (("u-lira", u_lira.scores(pairs)), ("rmia", rmia.scores(pairs))):
+    parts = [residual_share.make_statistics(pairs), tail.make_statistics(pairs)]
+    for name, scores in (("u-lira", u_lira.make_scores(pairs)), ("rmia", rmia.make_scores(pairs))):
         if not isinstance(scores, Refusal):
             parts.append(rate_tests(name, scores, pairs))
 

@@ -140,7 +140,7 @@ def get_chosen_pair(verdicts: Sequence[PairVerdict]) -> Pair | None:
     return None
 
 
-def table(
+def make_table(
     dataset: str,
     verdicts: Sequence[PairVerdict],
     tidy: pd.DataFrame,

@@ -91,6 +91,6 @@ def select(
     )
     best = selection.get_chosen_pair(verdicts)
     print(f"chosen: {best or 'none, no pair passes'}")
-    lines = selection.table(dataset, verdicts, tidy, pairs, systems)
+    lines = selection.make_table(dataset, verdicts, tidy, pairs, systems)
     write_csv(table, lines)
     write_json(chosen, {"chosen": best and {"p_image": best.p_image, "p_token": best.p_token}})

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from munkey.audits.attacks.population import logistic, loss, margin, population
+from munkey.audits.attacks.population import attack_population, logistic, loss, margin
 from munkey.audits.evidence import Answers
 from munkey.audits.margins import margins
 from munkey.audits.registry import Estimate, Refusal
@@ -108,5 +108,5 @@ def test_parts_of_a_cross_fit_are_averaged():
     forget, test = np.flatnonzero(made.forget), np.flatnonzero(made.test)
     high, low = np.zeros((2, len(made.labels)))
     high[forget], low[test] = 1, 1
-    found = population([high, low], [test[:1], test[1:]], made, np.random.default_rng(0))
+    found = attack_population([high, low], [test[:1], test[1:]], made, np.random.default_rng(0))
     assert found.auroc.value == 50

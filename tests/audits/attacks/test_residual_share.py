@@ -12,8 +12,8 @@ from munkey.audits.attacks.residual_share import (
     compute_differences,
     contrasts,
     estimate_ratio,
+    make_statistics,
     residual_share,
-    statistics,
 )
 from munkey.audits.evidence import Halves, draw_halves, draw_sham_pairs
 from munkey.audits.registry import Refusal
@@ -200,7 +200,7 @@ def test_what_is_left_does_not_count_as_luck():
 def test_what_is_tested_is_the_contrast_whatever_its_sign():
     for left in (0.5, -0.5):
         pairs = population(4, left, np.random.default_rng(0))
-        assert statistics(pairs)(pairs.halves.first)["share"] == pytest.approx(
+        assert make_statistics(pairs)(pairs.halves.first)["share"] == pytest.approx(
             abs(own(pairs).mean())
         )
 

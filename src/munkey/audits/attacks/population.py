@@ -24,7 +24,7 @@ from munkey.audits.roc import Attack, Ranking, Rates, bootstrap_intervals, redra
 def loss(answers: Answers, generator: np.random.Generator) -> Attack:
     """Ranks by phi, which has the order of the loss and resolves losses near 0."""
     phi = margins(answers.logits, answers.labels)
-    return population([phi], [np.flatnonzero(answers.test)], answers, generator)
+    return attack_population([phi], [np.flatnonzero(answers.test)], answers, generator)
 
 
 @audit(
@@ -41,7 +41,7 @@ def margin(answers: Answers, generator: np.random.Generator) -> Attack:
     from munkey.evaluation.metrics import compute_attack_features
 
     gap = compute_attack_features(answers.logits, answers.labels)[:, 3]  # p1 - p2
-    return population([gap], [np.flatnonzero(answers.test)], answers, generator)
+    return attack_population([gap], [np.flatnonzero(answers.test)], answers, generator)
 
 
 @audit(
@@ -68,10 +68,10 @@ def logistic(answers: Answers, generator: np.random.Generator) -> Attack:
     ):
         scores.append(score(features))
         negatives.append(test[rows])
-    return population(scores, negatives, answers, generator)
+    return attack_population(scores, negatives, answers, generator)
 
 
-def population(
+def attack_population(
     scores: list[np.ndarray],
     negatives: list[np.ndarray],
     answers: Answers,

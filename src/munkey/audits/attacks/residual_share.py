@@ -99,7 +99,7 @@ def _covariance_over_samples(own: np.ndarray, nothing: np.ndarray) -> np.ndarray
     return np.asarray((vectors * values.clip(0)) @ vectors.T / size)
 
 
-def statistics(pairs: Pairs) -> Statistics:
+def make_statistics(pairs: Pairs) -> Statistics:
     """The test statistic: the absolute value of the mean contrast."""
 
     def absolute_contrast(first: np.ndarray) -> dict[str, float]:

@@ -23,13 +23,13 @@ SLOPE = 0.3  # the paper's a: training on a sample makes a confidence p to a * p
 )
 def rmia(pairs: Pairs, generator: np.random.Generator) -> Attack | Refusal:
     """Needs two pairs: the references of a target are models of other pairs that never saw x."""
-    score = scores(pairs)
+    score = make_scores(pairs)
     if isinstance(score, Refusal):
         return score
     return attack_rates(score, pairs, generator)
 
 
-def scores(pairs: Pairs, gamma: float = GAMMA, slope: float = SLOPE) -> Scores | Refusal:
+def make_scores(pairs: Pairs, gamma: float = GAMMA, slope: float = SLOPE) -> Scores | Refusal:
     """Shares of test samples that a sample exceeds, as a function of the halves.
 
     As confidence counts the rank among the model's own test samples, not a probability: scaling all

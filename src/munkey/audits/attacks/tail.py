@@ -62,7 +62,7 @@ def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | Refusal:
     )
 
 
-def statistics(pairs: Pairs) -> Statistics:
+def make_statistics(pairs: Pairs) -> Statistics:
     """The test statistics, as a function of the halves.
 
     square, few: mean squared and mean cubed mean differences. Cubes give weight to a few samples
@@ -71,7 +71,7 @@ def statistics(pairs: Pairs) -> Statistics:
     distribution of the distances between two pairs' scores of a sample (Kolmogorov and Smirnov).
     memory: whether the residue depends on memorization.
     """
-    memory = memory_statistic(pairs)
+    memory = make_memory_statistic(pairs)
 
     def compute_statistics(first: np.ndarray) -> dict[str, float]:
         means = (signs(first) * pairs.differences).mean(axis=0)
@@ -93,7 +93,7 @@ def statistics(pairs: Pairs) -> Statistics:
     return compute_statistics
 
 
-def memory_statistic(pairs: Pairs) -> Callable[[np.ndarray], float] | None:
+def make_memory_statistic(pairs: Pairs) -> Callable[[np.ndarray], float] | None:
     """The absolute covariance over samples of residue and memorization.
 
     A sample's memorization is its contrast of doing nothing in all other pairs, centered over

@@ -19,13 +19,13 @@ from munkey.audits.roc import TOLERANCE, Attack, Scores, attack_rates
 )
 def u_lira(pairs: Pairs, generator: np.random.Generator) -> Attack | Refusal:
     """Needs three pairs: the Gaussians of a sample are fitted to all pairs but the target's."""
-    score = scores(pairs)
+    score = make_scores(pairs)
     if isinstance(score, Refusal):
         return score
     return attack_rates(score, pairs, generator)
 
 
-def scores(pairs: Pairs) -> Scores | Refusal:
+def make_scores(pairs: Pairs) -> Scores | Refusal:
     """Log-likelihood ratios, as a function of the halves."""
     if pairs.count < 3:
         return Refusal(
