@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from munkey.audits import reach_verdict as module
+from munkey.audits import verdict as module
 from munkey.audits.attacks.residual_share import Share
 from munkey.audits.attacks.tail import Tail
 from munkey.audits.redraws import Significance

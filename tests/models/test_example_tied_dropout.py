@@ -116,7 +116,7 @@ def test_no_channel_that_a_deleted_sample_holds_has_a_part_in_any_answer():
     def answers(of: System, noise: float) -> np.ndarray:
         def disturbed(_, __, x):
             return x + noise * torch.nn.functional.pad(
-                torch.from_numpy(theirs), (system.architecture.fixed, 0)
+                torch.from_numpy(theirs), (system.architecture.fixed_channels, 0)
             )
 
         hooks = [

@@ -179,8 +179,8 @@ class FamilyAudit:
                 if each.name == name:
                     line["words"] = f"control: {each.words}"
                     break
-        compared = OracleComparison(system.logits, self._system_in_role("oracle").logits)
-        to_oracle = distance(compared, self.generator)
+        comparison = OracleComparison(system.logits, self._system_in_role("oracle").logits)
+        to_oracle = distance(comparison, self.generator)
         if not isinstance(to_oracle, Refusal) and system.role != "oracle":
             line["js"] = 1000 * to_oracle.value.value
             line["js_floor"] = 1000 * to_oracle.floor.value

@@ -123,9 +123,9 @@ def rate_tests(name: str, scores: Scores, pairs: Pairs) -> Statistics:
     """Test statistics of an attack: distance of its AUROC from 50, and TPR at 1 % if it has one."""
 
     def statistics(first: np.ndarray) -> dict[str, float]:
-        scored = scores(first)
-        positives = np.sort(np.round(scored.deleted.ravel() / TOLERANCE))
-        negatives = np.sort(np.round(scored.absent.ravel() / TOLERANCE))
+        sample_scores = scores(first)
+        positives = np.sort(np.round(sample_scores.deleted.ravel() / TOLERANCE))
+        negatives = np.sort(np.round(sample_scores.absent.ravel() / TOLERANCE))
         lower = np.searchsorted(negatives, positives, "left").mean()
         not_higher = np.searchsorted(negatives, positives, "right").mean()
         wins = (lower + not_higher) / 2  # ties count half

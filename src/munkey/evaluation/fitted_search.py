@@ -54,11 +54,11 @@ def search(folder: Path, keyfile: Path, family: FittedFamily) -> list[FittedCand
 
 def describe_candidates(candidates: list[FittedCandidate], count: int) -> list[str]:
     """The first `count` candidates, a line each."""
-    described = []
+    descriptions = []
     for candidate in candidates[:count]:
         settings = ", ".join(f"{name} {value}" for name, value in candidate.settings.items())
-        described.append(
+        descriptions.append(
             f"  {settings}: log-likelihood {-candidate.loss:.3f}, accuracy"
             f" {candidate.accuracy:.2f} %"
         )
-    return described
+    return descriptions

@@ -96,11 +96,11 @@ def cross_fit_attacks(
 ) -> Iterator[tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]]:
     """Both attacks of `membership_inference`, and the rows of test that each may score."""
     halves = StratifiedKFold(n_splits=2, shuffle=True, random_state=int(generator.integers(2**32)))
-    for fitted, scored in halves.split(test, test_labels):
-        size = min(len(fitted), len(retain))
+    for fit_rows, score_rows in halves.split(test, test_labels):
+        size = min(len(fit_rows), len(retain))
         members = retain[generator.choice(len(retain), size=size, replace=False)]
-        outsiders = test[generator.choice(fitted, size=size, replace=False)]
-        yield fit_attack(members, outsiders), scored
+        outsiders = test[generator.choice(fit_rows, size=size, replace=False)]
+        yield fit_attack(members, outsiders), score_rows
 
 
 def fit_attack(members: np.ndarray, outsiders: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
@@ -293,8 +293,8 @@ def metric_lines(run: Evaluation, original: str | None = None) -> list[dict[str,
             variants[f"{run.method}-off"] = switched_off
     why = why_diverged(predictions)
     if why:
-        diverged = {"metric": DIVERGED, "value": 1.0, "why": why}
-        return [run.key | {"method": name} | diverged for name in variants]
+        reason = {"metric": DIVERGED, "value": 1.0, "why": why}
+        return [run.key | {"method": name} | reason for name in variants]
     before = read_npz(original) if original else None
     lines = []
     for name, variant in variants.items():

@@ -57,10 +57,10 @@ def make_scorer(
     forget = image_set(dataset, forget_sets.split(dataset, forget_file).forget)
 
     def score(path: Path) -> Candidate:
-        loaded = system.load(path, device=device)
-        family = FAMILIES[loaded.family]
-        val_logits = family.predict_logits(loaded, val, data, device, None)
-        forget_logits = family.predict_logits(loaded, forget, data, device, None)
+        candidate_system = system.load(path, device=device)
+        family = FAMILIES[candidate_system.family]
+        val_logits = family.predict_logits(candidate_system, val, data, device, None)
+        forget_logits = family.predict_logits(candidate_system, forget, data, device, None)
         return Candidate(
             val_accuracy=metrics.accuracy(val_logits, val.labels),
             forget_accuracy=metrics.accuracy(forget_logits, forget.labels),

@@ -224,12 +224,12 @@ def list_systems(experiment: Experiment) -> list[dict[str, Any]]:
 
 def describe_scope(ids: np.ndarray, dataset: Dataset, forgotten: Mapping[str, np.ndarray]) -> str:
     """Which samples the page shows, in a sentence."""
-    every = np.unique(np.concatenate(list(forgotten.values())))
+    forgotten_ids = np.unique(np.concatenate(list(forgotten.values())))
     if len(ids) == len(dataset.ids):
         return f"All {len(ids):,} pictures of the data set are shown."
-    shown_count = int(np.isin(every, ids).sum())
+    shown_count = int(np.isin(forgotten_ids, ids).sum())
     return (
-        f"{len(ids):,} of {len(dataset.ids):,} pictures are shown: {shown_count:,} of the {len(every):,} that"
+        f"{len(ids):,} of {len(dataset.ids):,} pictures are shown: {shown_count:,} of the {len(forgotten_ids):,} that"
         " some request forgets, neighbors of these, and a random sample of the rest (fixed seed)."
         " Accuracies are of all pictures."
     )
@@ -292,9 +292,9 @@ class AnswerTable:
 
 def true_class_probability(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """The softmax probability of each sample's true class, in 1/65535; 0 for NaN."""
-    shifted = logits.astype(np.float64)
-    shifted = np.exp(shifted - shifted.max(axis=1, keepdims=True))
-    p_true = shifted[np.arange(len(labels)), labels] / shifted.sum(axis=1)
+    exponentials = logits.astype(np.float64)
+    exponentials = np.exp(exponentials - exponentials.max(axis=1, keepdims=True))
+    p_true = exponentials[np.arange(len(labels)), labels] / exponentials.sum(axis=1)
     return np.round(np.nan_to_num(p_true) * FINEST).astype(np.uint16)
 
 

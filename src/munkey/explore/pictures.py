@@ -53,8 +53,8 @@ def make_thumbnails(images: Sequence[np.ndarray] | np.ndarray) -> Thumbnails:
             picture = picture.resize((side, side), Image.Resampling.LANCZOS)
         row, column = divmod(position, columns)
         sheet.paste(picture, (column * side, row * side))
-    encoded = io.BytesIO()
+    buffer = io.BytesIO()
     kind = "png" if side <= LOSSLESS_SIDE else "jpeg"
-    sheet.save(encoded, kind, optimize=True, quality=85)  # PNG has no quality, and ignores it
-    text = base64.b64encode(encoded.getvalue()).decode()
+    sheet.save(buffer, kind, optimize=True, quality=85)  # PNG has no quality, and ignores it
+    text = base64.b64encode(buffer.getvalue()).decode()
     return Thumbnails(f"data:image/{kind};base64,{text}", side, columns)

@@ -45,10 +45,10 @@ def narrow_gaps(values: np.ndarray) -> np.ndarray:
     """
     order = np.argsort(values)
     steps = np.diff(values[order])
-    narrowed = np.minimum(steps, WIDEST_GAP * np.ptp(values))
-    moved = np.empty(len(values))
-    moved[order] = np.concatenate([[0.0], np.cumsum(narrowed)])
-    return moved
+    steps = np.minimum(steps, WIDEST_GAP * np.ptp(values))
+    positions = np.empty(len(values))
+    positions[order] = np.concatenate([[0.0], np.cumsum(steps)])
+    return positions
 
 
 def _principal(keys: np.ndarray) -> np.ndarray:

@@ -256,10 +256,10 @@ def read(path: str | Path, ids: np.ndarray) -> Neighbors:
 
     Raises DamagedFileError, or KeyError for an unknown id.
     """
-    stored = read_npz(path, "ids", "neighbor_ids", "cosines")
-    if not len(stored["ids"]) == len(stored["neighbor_ids"]) == len(stored["cosines"]):
+    arrays = read_npz(path, "ids", "neighbor_ids", "cosines")
+    if not len(arrays["ids"]) == len(arrays["neighbor_ids"]) == len(arrays["cosines"]):
         raise DamagedFileError(path, "its arrays differ in length")
-    return Neighbors(stored["neighbor_ids"], stored["cosines"]).select(rows_of(stored["ids"], ids))
+    return Neighbors(arrays["neighbor_ids"], arrays["cosines"]).select(rows_of(arrays["ids"], ids))
 
 
 def read_other_neighbors(path: str | Path, ids: np.ndarray, count: int) -> Neighbors:

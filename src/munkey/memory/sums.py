@@ -37,9 +37,9 @@ class RandomFeatures:
     def transform(self, keys: np.ndarray) -> np.ndarray:
         """The features (N, M) float32 of keys (N, d)."""
         multiples = round_keys(keys).astype(np.float64) / UNIT
-        projected = multiples @ _draw_projection(keys.shape[1], self.count, self.seed)
+        projections = multiples @ _draw_projection(keys.shape[1], self.count, self.seed)
         # Projections of a key at unit norm have an sd of about 209 / 2^11 = 0.1: none reaches 1.
-        return round_keys(np.maximum(projected, 0) * (UNIT / PROJECTION_SCALE))
+        return round_keys(np.maximum(projections, 0) * (UNIT / PROJECTION_SCALE))
 
 
 # of a projection's entries, which have an sd of 209, so that a unit key's features lie below 1

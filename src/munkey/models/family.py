@@ -362,11 +362,11 @@ class Family(ABC, Generic[Settings]):
             stage,
         )
 
-    def adapt_train_settings(self, train: TrainSettings, own: Settings) -> TrainSettings:
-        """The section `train` as this family uses it. own: the family's section."""
+    def adapt_train_settings(self, train: TrainSettings, section: Settings) -> TrainSettings:
+        """The section `train` as this family uses it. section: the family's."""
         return train
 
-    def identify_weights(self, own: Settings) -> str | None:
+    def identify_weights(self, section: Settings) -> str | None:
         """An identifier of the pretrained weights that training starts from; None if there are none."""
         return None
 
@@ -465,11 +465,15 @@ class Family(ABC, Generic[Settings]):
         return Learner(replace(system, model=model), lambda images, _: model(images))
 
     def add_samples(
-        self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None
+        self,
+        system: System,
+        new_keys: Keys,
+        labels: np.ndarray,
+        inference: InferenceSettings | None,
     ) -> System:
         """The system with new samples in its memory, without training.
 
-        A family without a memory returns the system as it is. added: keys of the samples; labels:
+        A family without a memory returns the system as it is. new_keys: of the samples; labels:
         (n,); inference: the section.
         """
         return system
@@ -588,14 +592,18 @@ class FittedFamily(Family[Settings]):
         return self.head(self.get_architecture(system), remaining)
 
     def add_samples(
-        self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None
+        self,
+        system: System,
+        new_keys: Keys,
+        labels: np.ndarray,
+        inference: InferenceSettings | None,
     ) -> System:
         """The system of a fit to all rows, old and new."""
         import torch
 
-        keys = torch.from_numpy(self.prepare_keys(added.keys))
+        keys = torch.from_numpy(self.prepare_keys(new_keys.keys))
         tokens = torch.from_numpy(labels).float()[:, None]
-        memory = system.require_memory().add(added.ids, keys, tokens)
+        memory = system.require_memory().add(new_keys.ids, keys, tokens)
         return replace(
             system, memory=memory, model=self.head(self.get_architecture(system), memory)
         )

@@ -30,8 +30,8 @@ def save(path: str | Path, system: System) -> None:
             tensors["memory.labels"] = memory.labels
     tensors = {name: to_host(tensor).contiguous() for name, tensor in tensors.items()}
     # A single entry of metadata, since safetensors writes several in any order.
-    described = {"family": system.family, "architecture": asdict(system.architecture)}
-    metadata = {"system": json.dumps(described, sort_keys=True)}
+    description = {"family": system.family, "architecture": asdict(system.architecture)}
+    metadata = {"system": json.dumps(description, sort_keys=True)}
     with atomic_with_checksum(path) as temporary:
         temporary.write_bytes(serialized(tensors, metadata))
 
@@ -111,9 +111,9 @@ def load(path: str | Path, expected: Architecture | None = None, device: str = "
     metadata = json.loads(content[8 : 8 + header_length])["__metadata__"]
     if DIVERGED in metadata:
         raise DivergedError(metadata[DIVERGED])
-    described = json.loads(metadata["system"])
-    family = FAMILIES[described["family"]]
-    architecture = family.restore_architecture(described["architecture"])
+    description = json.loads(metadata["system"])
+    family = FAMILIES[description["family"]]
+    architecture = family.restore_architecture(description["architecture"])
     if expected is not None:
         if type(expected) is not type(architecture):
             raise ValueError(

@@ -33,12 +33,12 @@ class Distance(Finding):
     ),
     source="Lin 1991; floor: ours",
 )
-def distance(compared: OracleComparison, generator: np.random.Generator) -> Distance | Refusal:
+def distance(comparison: OracleComparison, generator: np.random.Generator) -> Distance | Refusal:
     """Means over forget samples, and over all pairs of a model and an oracle, or of two oracles."""
-    if len(compared.oracles) < 2:
-        return Refusal(f"the floor needs 2 oracles or more; there are {len(compared.oracles)}")
-    models = [_log_softmax(logits) for logits in compared.unlearned]
-    oracles = [_log_softmax(logits) for logits in compared.oracles]
+    if len(comparison.oracles) < 2:
+        return Refusal(f"the floor needs 2 oracles or more; there are {len(comparison.oracles)}")
+    models = [_log_softmax(logits) for logits in comparison.unlearned]
+    oracles = [_log_softmax(logits) for logits in comparison.oracles]
     to_oracles = [jensen_shannon(model, oracle) for model, oracle in product(models, oracles)]
     between_oracles = [jensen_shannon(one, other) for one, other in combinations(oracles, 2)]
     value = np.mean(to_oracles, axis=0)  # (n,)

@@ -75,14 +75,14 @@ def storage(
             " files either, so this search proves nothing: are they stored in a form that is not"
             " looked for?"
         )
-    counted = []
+    unique_traces = []
     for row in deleted_traces:
         if row[0] not in of_remaining:  # otherwise it equals a remaining row
-            counted.append(set(row) - of_remaining)
-    of_deleted = set().union(*counted)
+            unique_traces.append(set(row) - of_remaining)
+    of_deleted = set().union(*unique_traces)
     return StorageFinding(
-        rows=sum(not row.isdisjoint(in_any_file) for row in counted),
-        of=len(counted),
+        rows=sum(not row.isdisjoint(in_any_file) for row in unique_traces),
+        of=len(unique_traces),
         ids=tuple(sorted(deleted_ids & listed_ids)),
         places=tuple(str(path) for path, present in in_files.items() if present & of_deleted),
     )

@@ -94,9 +94,9 @@ def compute_vote_logits(votes: Tensor) -> Tensor:
 
     counts = votes.sum(dim=1)  # (B, C)
     probabilities = (counts / counts.sum(dim=1, keepdim=True).clamp(min=FLOOR)).clamp(min=FLOOR)
-    tied = counts == counts.amax(dim=1, keepdim=True)
-    nearest_tied = (votes * tied[:, None]).sum(dim=2).argmax(dim=1)
-    each = torch.arange(len(votes), device=votes.device)
-    winner = votes[each, nearest_tied].argmax(dim=1)
-    probabilities[each, winner] += FLOOR
+    is_tied = counts == counts.amax(dim=1, keepdim=True)
+    nearest_tied = (votes * is_tied[:, None]).sum(dim=2).argmax(dim=1)
+    rows = torch.arange(len(votes), device=votes.device)
+    winner = votes[rows, nearest_tied].argmax(dim=1)
+    probabilities[rows, winner] += FLOOR
     return probabilities.log()

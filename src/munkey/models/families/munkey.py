@@ -201,7 +201,11 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         return learner
 
     def add_samples(
-        self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None
+        self,
+        system: System,
+        new_keys: Keys,
+        labels: np.ndarray,
+        inference: InferenceSettings | None,
     ) -> System:
         """Add samples whose tokens are averages over their nearest neighbors in the memory.
 
@@ -215,17 +219,17 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
 
         assert inference is not None
         memory = system.require_memory()
-        keys = torch.from_numpy(added.keys)
+        keys = torch.from_numpy(new_keys.keys)
         tokens = keys
         if self.get_architecture(system).architecture != "direct-key":
             memory_keys = Keys(memory.ids.numpy(), to_host(memory.keys).numpy())
-            near = find_nearest(added, memory_keys, inference.k)
+            near = find_nearest(new_keys, memory_keys, inference.k)
             is_present = torch.from_numpy(near.ids != NOBODY)  # (S, K)
             cosines = torch.from_numpy(near.cosines)
             weights = fusion_weights(cosines, is_present, inference.fusion, inference.temperature)
             neighbor_tokens = to_host(memory.tokens.detach())[memory.find_rows(near.ids)]
             tokens = (weights[:, :, None] * neighbor_tokens).sum(dim=1)
-        all_rows = memory.add(added.ids, keys, tokens, torch.from_numpy(labels))
+        all_rows = memory.add(new_keys.ids, keys, tokens, torch.from_numpy(labels))
         return replace(system, memory=all_rows)
 
     def predict_logits(

@@ -59,15 +59,19 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
         system = super().fit(members, labels, classes, settings)
         shape = (classes, members.keys.shape[1])
         noise = settings.sigma * (stage / "noise").numpy_generator().normal(size=shape)
-        unsolved = replace(system, model=NoisyHead(np.zeros(shape), noise))
-        return self._solve(unsolved, system.require_memory())
+        start = replace(system, model=NoisyHead(np.zeros(shape), noise))
+        return self._solve(start, system.require_memory())
 
     def add_samples(
-        self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None
+        self,
+        system: System,
+        new_keys: Keys,
+        labels: np.ndarray,
+        inference: InferenceSettings | None,
     ) -> System:
         """The system of a fit to all rows with the same noise."""
         return self._solve(
-            system, super().add_samples(system, added, labels, inference).require_memory()
+            system, super().add_samples(system, new_keys, labels, inference).require_memory()
         )
 
     def _solve(self, system: System, memory: ExemplarMemory) -> System:

@@ -57,14 +57,16 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
     letter = "p"
     settings = PretrainedSettings
 
-    def adapt_train_settings(self, train: TrainSettings, own: PretrainedSettings) -> TrainSettings:
-        return train.model_copy(update={"epochs": own.epochs, "lr": own.lr})
+    def adapt_train_settings(
+        self, train: TrainSettings, section: PretrainedSettings
+    ) -> TrainSettings:
+        return train.model_copy(update={"epochs": section.epochs, "lr": section.lr})
 
-    def identify_weights(self, own: PretrainedSettings) -> str | None:
+    def identify_weights(self, section: PretrainedSettings) -> str | None:
         from munkey.encoders.registry import find
 
-        return find(own.model).weights(
-            EncoderSettings(encoder=own.model, revision=None, image_size=None, batch_size=1)
+        return find(section.model).weights(
+            EncoderSettings(encoder=section.model, revision=None, image_size=None, batch_size=1)
         )
 
     def make_architecture(
@@ -80,17 +82,17 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
         if name.startswith("local-dir:"):
             config = json.loads((Path(settings.model) / "config.json").read_text())
             name = config["architecture"]
-            published = config["pretrained_cfg"]
+            pretrained_config = config["pretrained_cfg"]
             arguments.update(config.get("model_args", {}))
             arguments.pop("num_classes", None)
         else:
-            published = cast("PretrainedCfg", get_pretrained_cfg(name)).to_dict()
+            pretrained_config = cast("PretrainedCfg", get_pretrained_cfg(name)).to_dict()
         size = settings.image_size or data.image_size
-        if published.get("fixed_input_size"):
+        if pretrained_config.get("fixed_input_size"):
             arguments["img_size"] = size
         # Pixels arrive normalized by `data`, x = (p - mean_data) / std_data. The model was pretrained
         # on (p - mean) / std, which is x * std_data / std + (mean_data - mean) / std.
-        normalization = resolve_data_config({}, pretrained_cfg=published)
+        normalization = resolve_data_config({}, pretrained_cfg=pretrained_config)
         scale = []
         shift = []
         for mean, std in zip(normalization["mean"], normalization["std"], strict=True):
@@ -112,5 +114,5 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
         size = {}
         if "img_size" in architecture.arguments:
             size["img_size"] = architecture.arguments["img_size"]
-        pretrained = load_timm(recipe.family.timm_name, "pretrained.model", **size)
-        model.body.load_state_dict(pretrained.state_dict())
+        pretrained_model = load_timm(recipe.family.timm_name, "pretrained.model", **size)
+        model.body.load_state_dict(pretrained_model.state_dict())

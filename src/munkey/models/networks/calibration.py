@@ -79,10 +79,10 @@ def measure_loss(
     """
     from scipy.special import log_softmax
 
-    each = np.arange(len(logits))
+    positions = np.arange(len(logits))
     others = logits.copy()
-    others[each, classes] = -np.inf
-    margins = logits[each, classes] - others.max(axis=1)
+    others[positions, classes] = -np.inf
+    margins = logits[positions, classes] - others.max(axis=1)
     right = np.flatnonzero(margins > 0)
     if len(right):
         nearest = right[margins[right].argmin()]
@@ -100,12 +100,14 @@ def predict_left_out_nearest_mean(sums: Sums, keys: np.ndarray, labels: np.ndarr
     place = np.cumsum(present) - 1
     classes = place[labels]
     z = sums.compute_vectors(keys)
-    each = np.arange(len(z))
+    positions = np.arange(len(z))
     counts = sums.counts[labels][:, None]
     own_means = (counts * means[classes] - z) / (counts - 1)  # mu_y without row z of class y
     # -|z - mu_c|^2 / 2 up to z's own term, which is the same for all classes
     class_scores = z @ means.T - 0.5 * (means**2).sum(axis=1)
-    class_scores[each, classes] = (z * own_means).sum(axis=1) - 0.5 * (own_means**2).sum(axis=1)
+    class_scores[positions, classes] = (z * own_means).sum(axis=1) - 0.5 * (own_means**2).sum(
+        axis=1
+    )
     logits = np.full((len(z), len(present)), NO_ROWS)
     logits[:, present] = class_scores
     return logits

@@ -179,11 +179,11 @@ def predict_left_out_ridge(
         own_class = (np.arange(len(z)), y)
         # The leverage h = 1 / n + z^T (S + penalty)^-1 z of a row; without it, the prediction f of
         # its target y is (f - h y) / (1 - h) (PRESS; Allen 1974).
-        solved = torch.cholesky_solve(torch.from_numpy(z.T.copy()), factor).T.numpy()
-        leverage = 1 / rows + (z * solved).sum(axis=1)
-        predicted = z @ weight.T + centered.shares
-        predicted[own_class] -= leverage
-        shares[start : start + BLOCK, centered.present] = predicted / (1 - leverage)[:, None]
+        solutions = torch.cholesky_solve(torch.from_numpy(z.T.copy()), factor).T.numpy()
+        leverage = 1 / rows + (z * solutions).sum(axis=1)
+        predictions = z @ weight.T + centered.shares
+        predictions[own_class] -= leverage
+        shares[start : start + BLOCK, centered.present] = predictions / (1 - leverage)[:, None]
     return shares
 
 

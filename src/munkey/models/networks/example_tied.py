@@ -22,13 +22,13 @@ class ExampleTiedArchitecture(ViTArchitecture):
     p_mem: float
 
     @property
-    def fixed(self) -> int:
+    def fixed_channels(self) -> int:
         """Number of channels that all samples use."""
         return int(self.p_fixed * self.width)
 
     def draw_channels(self, ids: np.ndarray) -> np.ndarray:
         """Which of the n other channels belong to each sample, (N, n) bool, drawn from its id."""
-        n = self.width - self.fixed
+        n = self.width - self.fixed_channels
         belongs = np.empty((len(ids), n), dtype=bool)
         for row, sample_id in zip(belongs, ids.tolist(), strict=True):
             generator = Stage("example-tied-dropout", sample_id).numpy_generator()
@@ -49,7 +49,7 @@ class ExampleTied(ViT):
         self.architecture = architecture
         depth = architecture.depth
         self.gated_blocks = {math.ceil(depth / 2), math.ceil(3 * depth / 4)}  # numbered from 1
-        n = architecture.width - architecture.fixed
+        n = architecture.width - architecture.fixed_channels
         self.register_buffer("on", torch.empty(n, dtype=torch.bool))
 
     def forward(self, images: Tensor, sample_channels: Tensor | None = None) -> Tensor:
@@ -76,7 +76,9 @@ class ExampleTied(ViT):
         else:
             sample_factors = (sample_channels & self.on).float()
             fixed = torch.ones((), device=sample_channels.device)
-        return torch.cat([fixed.expand(len(sample_factors), a.fixed), sample_factors], dim=1)
+        return torch.cat(
+            [fixed.expand(len(sample_factors), a.fixed_channels), sample_factors], dim=1
+        )
 
     def initialize(self, generator: torch.Generator) -> None:
         super().initialize(generator)
