@@ -26,7 +26,7 @@ from munkey.audits.attacks import u_lira
 from munkey.audits.attacks.residual_share import Share, residual_share
 from munkey.audits.evidence import Halves, Pairs, draw_halves
 from munkey.audits.power import POWER
-from munkey.audits.registry import Refusal
+from munkey.audits.registry import NoFinding
 from munkey.audits.roc import Ranking
 from munkey.audits.verdict import ALPHA, TESTS, run_joint_tests
 from munkey.core.console import progress
@@ -352,7 +352,7 @@ def auroc_before(world: World) -> float:
     """U-LiRA's AUROC where nothing was done, percent."""
     before = Pairs(nothing_done(world), world.halves)
     scores = u_lira.make_scores(before)
-    assert not isinstance(scores, Refusal)
+    assert not isinstance(scores, NoFinding)
     return Ranking(*scores(before.halves.first)).rates().auroc
 
 

@@ -10,7 +10,7 @@ import torch
 
 from munkey.audits.evidence import Answers
 from munkey.audits.main_run import STORAGE_COLUMNS, attack_lines, describe_exactness, storage_lines
-from munkey.audits.registry import AUDITS, Refusal
+from munkey.audits.registry import AUDITS, NoFinding
 from munkey.core.files import write_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
@@ -151,7 +151,7 @@ def attacked(monkeypatch) -> list[tuple[Answers, np.random.Generator]]:
     handed: list[tuple[Answers, np.random.Generator]] = []
     refusing = {
         name: replace(
-            AUDITS[name], run=lambda *evidence: handed.append(evidence) or Refusal("not here")
+            AUDITS[name], run=lambda *evidence: handed.append(evidence) or NoFinding("not here")
         )
         for name in ("loss", "margin")
     }

@@ -10,7 +10,7 @@ from munkey.audits import verdict as module
 from munkey.audits.attacks.residual_share import Share
 from munkey.audits.attacks.tail import Tail
 from munkey.audits.redraws import Significance
-from munkey.audits.registry import Estimate, Refusal
+from munkey.audits.registry import Estimate, NoFinding
 from munkey.audits.roc import Attack
 from munkey.audits.verdict import (
     TESTS,
@@ -38,7 +38,7 @@ def share(value=0.0, low=-3.0, high=2.2, chance=1.0):
 
 
 TAIL = Tail(square=2.5, tenth=0.3, tenth_share=Estimate(22.2, 10, 30), scatter=1.64)
-ATTACK = Attack(Estimate(57.31, 50, 60), Estimate(4.06, 1, 7), Refusal(""))
+ATTACK = Attack(Estimate(57.31, 50, 60), Estimate(4.06, 1, 7), NoFinding(""))
 ATTACKS = {"u-lira": ATTACK, "rmia": ATTACK, "tail": TAIL}
 
 
@@ -96,7 +96,7 @@ def found(own=None, *, least=0.001, **p):
         (found(share(40, -np.inf, np.inf)), "no power", "no bound holds"),
         (found(share(40, -np.inf, np.inf), share=1e-3), "residue", "residue: 40 % [unbounded]"),
         (
-            Findings(Refusal("there is 1 pair"), {}, {}),
+            Findings(NoFinding("there is 1 pair"), {}, {}),
             "no power",
             "this audit has no power here: there is 1 pair",
         ),
@@ -153,7 +153,7 @@ def test_where_partners_answer_alike_to_the_bit_no_cut_of_the_pool_can_flag_them
 def test_the_limit_is_what_a_test_of_the_share_finds_in_four_audits_of_five_after_the_correction():
     """Two-sided at 5 % over 11 tests: 2.84 sd; one-sided 80 %: 0.84."""
     assert found(share(chance=2.0)).limit == pytest.approx(2 * (2.838 + 0.842), abs=0.01)
-    assert Findings(Refusal("there is 1 pair"), {}, {}).limit == np.inf
+    assert Findings(NoFinding("there is 1 pair"), {}, {}).limit == np.inf
 
 
 def test_what_flags_a_row_are_the_tests_below_the_level_in_their_order():

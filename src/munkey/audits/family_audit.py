@@ -13,7 +13,7 @@ from munkey.audits.attacks.strata import Strata
 from munkey.audits.attacks.tail import Tail
 from munkey.audits.evidence import Halves, OracleComparison, Pairs
 from munkey.audits.power import describe_power
-from munkey.audits.registry import Estimate, Finding, Refusal
+from munkey.audits.registry import Estimate, Finding, NoFinding
 from munkey.audits.roc import Attack
 from munkey.audits.verdict import (
     Control,
@@ -181,14 +181,14 @@ class FamilyAudit:
                     break
         comparison = OracleComparison(system.logits, self._system_in_role("oracle").logits)
         to_oracle = distance(comparison, self.generator)
-        if not isinstance(to_oracle, Refusal) and system.role != "oracle":
+        if not isinstance(to_oracle, NoFinding) and system.role != "oracle":
             line["js"] = 1000 * to_oracle.value.value
             line["js_floor"] = 1000 * to_oracle.floor.value
             line["js_ratio"] = to_oracle.ratio.value
         return line
 
 
-def collect_numbers(share: Share | Refusal, attacks: Mapping[str, Finding]) -> Line:
+def collect_numbers(share: Share | NoFinding, attacks: Mapping[str, Finding]) -> Line:
     """The numbers of a row: contrasts in normal scores, all others in percent."""
     line: Line = {}
     if isinstance(share, Share):

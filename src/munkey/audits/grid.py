@@ -10,7 +10,7 @@ from munkey.audits.attacks.residual_share import residual_share
 from munkey.audits.evidence import Pairs
 from munkey.audits.family_audit import DEPLOYED, collect_numbers
 from munkey.audits.read_evidence import read_halves, read_path_margins
-from munkey.audits.registry import Refusal
+from munkey.audits.registry import NoFinding
 from munkey.core.diverged import DIVERGED, why_diverged
 from munkey.core.files import read_npz
 
@@ -64,7 +64,7 @@ def grid_lines(
                 head_accuracies.append(_accuracy(arrays, "test"))
         nothing = Pairs(before.margins[DEPLOYED], halves)
         reference = residual_share(nothing)
-        assert not isinstance(reference, Refusal)  # a grid has at least two pairs
+        assert not isinstance(reference, NoFinding)  # a grid has at least two pairs
         lines = []
         for path in paths:
             line = facts | {"path": path, "pairs": nothing.count}

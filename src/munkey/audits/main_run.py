@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from munkey.audits.attacks.storage import NUMBERS, storage
 from munkey.audits.evidence import Answers, ShippedFiles
-from munkey.audits.registry import AUDITS, Estimate, Refusal
+from munkey.audits.registry import AUDITS, Estimate, NoFinding
 from munkey.core.diverged import DIVERGED, DivergedError, why_diverged
 from munkey.core.files import read_npz
 from munkey.core.randomness import Stage
@@ -108,7 +108,7 @@ def storage_lines(system: MemoryFiles) -> list[Line]:
         )
         numbers: Line = {"ids_of": len(forgotten), "rows_of": len(deleted)}
         numbers["deletion"] = describe_exactness(systems[0])
-        if isinstance(finding, Refusal):
+        if isinstance(finding, NoFinding):
             numbers["why"] = finding.why
         else:
             numbers |= {"ids": len(finding.ids), "rows": finding.rows, "rows_of": finding.of}

@@ -26,7 +26,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Refusal(Finding):
+class NoFinding(Finding):
     """The finding of an audit that the data are too few for. why: a sentence."""
 
     why: str
@@ -68,7 +68,7 @@ def audit(
     """Register an audit: a function (evidence, generator) -> Finding.
 
     An audit that needs "logits" runs on every system of the main run and must return an `Attack`
-    (munkey.audits.roc) or `Refusal`. Other evidence is gathered only for munkey's own audits.
+    (munkey.audits.roc) or `NoFinding`. Other evidence is gathered only for munkey's own audits.
 
     Parameters
     ----------

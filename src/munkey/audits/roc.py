@@ -7,7 +7,7 @@ import numpy as np
 
 from munkey.audits.evidence import Pairs, Roles
 from munkey.audits.redraws import Statistics
-from munkey.audits.registry import Estimate, Finding, Refusal
+from munkey.audits.registry import Estimate, Finding, NoFinding
 
 TOLERANCE = 1e-5  # scores are rounded to multiples of it: a difference by rounding alone is a tie
 DRAWS = 500  # bootstrap samples
@@ -66,8 +66,8 @@ class Attack(Finding):
     """How well an attack tells deleted samples from others; percent."""
 
     auroc: Estimate
-    tpr_1: Estimate | Refusal
-    tpr_5: Estimate | Refusal
+    tpr_1: Estimate | NoFinding
+    tpr_5: Estimate | NoFinding
 
 
 def bootstrap_intervals(
@@ -86,9 +86,9 @@ def bootstrap_intervals(
         low, high = np.percentile([getattr(sample, name) for sample in bootstrap], [2.5, 97.5])
         return Estimate(getattr(rates, name), float(low), float(high))
 
-    def rate(name: str, percent: int) -> Estimate | Refusal:
+    def rate(name: str, percent: int) -> Estimate | NoFinding:
         if negatives * percent < 100:
-            return Refusal(
+            return NoFinding(
                 f"{percent} % of {negatives} negatives is less than one:"
                 f" {100 // percent} are needed"
             )

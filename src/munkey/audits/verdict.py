@@ -11,7 +11,7 @@ from munkey.audits.attacks import residual_share, rmia, tail, u_lira
 from munkey.audits.attacks.residual_share import Share
 from munkey.audits.evidence import Pairs, draw_sham_pairs
 from munkey.audits.redraws import Significance, run_permutation_tests
-from munkey.audits.registry import AUDITS, Finding, Refusal
+from munkey.audits.registry import AUDITS, Finding, NoFinding
 from munkey.audits.roc import rate_tests
 
 ALPHA = 0.05  # level of the tests of a row, corrected together
@@ -103,7 +103,7 @@ def run_joint_tests(
     """
     parts = [residual_share.make_statistics(pairs), tail.make_statistics(pairs)]
     for name, scores in (("u-lira", u_lira.make_scores(pairs)), ("rmia", rmia.make_scores(pairs))):
-        if not isinstance(scores, Refusal):
+        if not isinstance(scores, NoFinding):
             parts.append(rate_tests(name, scores, pairs))
 
     def statistics(first: np.ndarray) -> dict[str, float]:
@@ -119,7 +119,7 @@ def run_joint_tests(
 class Findings:
     """The findings of one row. attacks: by name; tests: those of `TESTS` that could be run."""
 
-    share: Share | Refusal
+    share: Share | NoFinding
     attacks: Mapping[str, Finding]
     tests: Mapping[str, Significance]
 
@@ -151,7 +151,7 @@ class Findings:
         """The share, equal for all samples, that is found in four audits of five; percent."""
         from scipy.stats import norm
 
-        if isinstance(self.share, Refusal):
+        if isinstance(self.share, NoFinding):
             return math.inf
         # The usual sample-size formula: quantiles of the corrected level and of a power of 80 %.
         quantiles = norm.isf(ALPHA / 2 / len(self.tests)) + norm.isf(0.2)
@@ -163,14 +163,14 @@ def collect_findings(pairs: Pairs, generator: np.random.Generator) -> Findings:
     share = residual_share.residual_share(pairs)
     attacks = {name: AUDITS[name].run(pairs, generator) for name in ATTACKS}
     tests: dict[str, Significance] = {}
-    if not isinstance(share, Refusal) and not pairs.partners_agree:
+    if not isinstance(share, NoFinding) and not pairs.partners_agree:
         tests = run_joint_tests(pairs, generator, REDRAWS)
     return Findings(share, attacks, tests)
 
 
 def judge_control(name: ControlName, findings: Findings | None) -> Control:
     """A control from its own findings; None: it was not run."""
-    if findings is None or isinstance(findings.share, Refusal):
+    if findings is None or isinstance(findings.share, NoFinding):
         return Control(name, None)
     if MUST_BE_FLAGGED[name]:
         return Control(name, findings.p <= ALPHA and findings.share.contrast > 0)
@@ -204,7 +204,7 @@ def reach_verdict(findings: Findings, controls: Sequence[Control], power: str = 
             wrong.append(each.words)
     if wrong:
         return powerless_verdict("; ".join(wrong))
-    if isinstance(findings.share, Refusal):
+    if isinstance(findings.share, NoFinding):
         return powerless_verdict(findings.share.why)
     return _judge(findings, findings.share, power)
 

@@ -6,7 +6,7 @@ from scipy.spatial.distance import jensenshannon
 
 from munkey.audits.attacks.distance import distance, jensen_shannon
 from munkey.audits.evidence import OracleComparison
-from munkey.audits.registry import Refusal
+from munkey.audits.registry import NoFinding
 
 P = np.array([[0.5, 0.5], [0.9, 0.1]])
 Q = np.array([[1.0 - 1e-12, 1e-12], [0.9, 0.1]])
@@ -55,7 +55,7 @@ def test_one_oracle_has_no_floor():
     refused = distance(
         OracleComparison(np.zeros((1, 2, 2)), np.zeros((1, 2, 2))), np.random.default_rng(0)
     )
-    assert isinstance(refused, Refusal) and "2 oracles" in refused.why
+    assert isinstance(refused, NoFinding) and "2 oracles" in refused.why
 
 
 def test_oracles_that_answer_alike_have_no_floor():
@@ -64,4 +64,4 @@ def test_oracles_that_answer_alike_have_no_floor():
     found = distance(
         OracleComparison(logits[None] + 0.1 * np.arange(3), alike), np.random.default_rng(0)
     )
-    assert isinstance(found, Refusal) and "alike" in found.why
+    assert isinstance(found, NoFinding) and "alike" in found.why

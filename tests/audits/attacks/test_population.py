@@ -6,7 +6,7 @@ import pytest
 from munkey.audits.attacks.population import attack_population, logistic, loss, margin
 from munkey.audits.evidence import Answers
 from munkey.audits.margins import margins
-from munkey.audits.registry import Estimate, Refusal
+from munkey.audits.registry import Estimate, NoFinding
 from munkey.evaluation.metrics import auroc, compute_attack_features, membership_inference
 
 
@@ -97,7 +97,7 @@ def test_the_logistic_attack_scores_no_sample_that_it_was_fitted_to(monkeypatch)
 )
 def test_a_rate_at_1_percent_is_refused_where_test_is_too_small(attack, test, refused):
     found = attack(answers(test=test), np.random.default_rng(0))
-    assert isinstance(found.tpr_1, Refusal if refused else Estimate)
+    assert isinstance(found.tpr_1, NoFinding if refused else Estimate)
     assert isinstance(found.tpr_5, Estimate)
     if refused:
         assert found.tpr_1.why.endswith("100 are needed")

@@ -16,7 +16,7 @@ from munkey.audits.attacks.residual_share import (
     residual_share,
 )
 from munkey.audits.evidence import Halves, draw_halves, draw_sham_pairs
-from munkey.audits.registry import Refusal
+from munkey.audits.registry import NoFinding
 from tests.audits.inputs import population
 
 SIMULATIONS = 200
@@ -207,7 +207,7 @@ def test_what_is_tested_is_the_contrast_whatever_its_sign():
 
 def test_one_pair_is_refused():
     refused = residual_share(population(1, 0.5, np.random.default_rng(0)))
-    assert isinstance(refused, Refusal) and "2 pairs" in refused.why
+    assert isinstance(refused, NoFinding) and "2 pairs" in refused.why
 
 
 def test_where_nothing_is_left_the_share_is_rejected_at_its_level():

@@ -7,7 +7,7 @@ import pytest
 
 from munkey.audits.attacks.rmia import make_scores, ratios, rmia
 from munkey.audits.evidence import Halves, Pairs
-from munkey.audits.registry import Refusal
+from munkey.audits.registry import NoFinding
 from tests.audits.inputs import population
 
 
@@ -88,4 +88,4 @@ def test_what_is_left_is_found_and_over_forgetting_is_under_50():
 
 def test_one_pair_is_refused():
     refused = rmia(population(1, 1.0, np.random.default_rng(0)), np.random.default_rng(0))
-    assert isinstance(refused, Refusal) and "2 pairs" in refused.why
+    assert isinstance(refused, NoFinding) and "2 pairs" in refused.why

@@ -16,7 +16,7 @@ from safetensors.numpy import save_file
 from munkey.audits.attacks import storage as module
 from munkey.audits.attacks.storage import extract_traces, search_file, storage
 from munkey.audits.evidence import ShippedFiles
-from munkey.audits.registry import Refusal
+from munkey.audits.registry import NoFinding
 
 ROWS = np.random.default_rng(0).normal(size=(40, 12)).astype(np.float32)
 NONE = np.zeros(0, int)
@@ -107,7 +107,7 @@ def test_what_cannot_be_unpacked_is_named_and_what_only_looks_packed_is_searched
     assert storage(shipped).rows == 1
     (tmp_path / "leak").write_bytes(gzip.compress(ROWS[3].tobytes())[:-9])
     refused = storage(shipped)
-    assert isinstance(refused, Refusal) and f"{tmp_path / 'leak'}: cannot be read" in refused.why
+    assert isinstance(refused, NoFinding) and f"{tmp_path / 'leak'}: cannot be read" in refused.why
 
 
 def test_rows_that_are_alike_in_half_precision_are_told_apart_in_full(shipped, tmp_path):
@@ -145,7 +145,7 @@ def test_a_deleted_row_that_equals_a_kept_one_is_left_out(shipped):
 
 def test_rows_too_short_to_be_recognized_are_said_to_be_so(shipped):
     refused = storage(replace(shipped, deleted=ROWS[:10, :4], remaining=ROWS[10:, :4]))
-    assert isinstance(refused, Refusal) and "a row of 4 numbers" in refused.why
+    assert isinstance(refused, NoFinding) and "a row of 4 numbers" in refused.why
 
 
 def test_ids_that_the_memory_still_lists_are_named(shipped):
@@ -164,8 +164,8 @@ def test_single_files_are_searched_too(shipped, tmp_path):
 def test_where_kept_rows_are_not_found_nothing_is_said(shipped, tmp_path):
     save_file({"keys": 2 * ROWS[10:]}, tmp_path / "memory.safetensors")
     refused = storage(shipped)
-    assert isinstance(refused, Refusal) and "30 of 30" in refused.why
-    assert isinstance(storage(replace(shipped, remaining=ROWS[:0])), Refusal)
+    assert isinstance(refused, NoFinding) and "30 of 30" in refused.why
+    assert isinstance(storage(replace(shipped, remaining=ROWS[:0])), NoFinding)
 
 
 def test_files_that_are_not_there_are_named(shipped, tmp_path):

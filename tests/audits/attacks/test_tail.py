@@ -18,7 +18,7 @@ from munkey.audits.attacks.tail import (
 )
 from munkey.audits.evidence import Halves, Pairs, draw_sham_pairs
 from munkey.audits.redraws import run_permutation_tests
-from munkey.audits.registry import Refusal
+from munkey.audits.registry import NoFinding
 from tests.audits.inputs import halves, population
 
 
@@ -182,4 +182,4 @@ def test_scatter_is_about_what_other_pairs_that_never_saw_the_sample_say():
 def test_one_pair_is_refused_and_two_are_not():
     assert math.isfinite(tail(population(2, 1.0, np.random.default_rng(0))).tenth)
     refused = tail(population(1, 1.0, np.random.default_rng(0)))
-    assert isinstance(refused, Refusal) and "2 pairs" in refused.why
+    assert isinstance(refused, NoFinding) and "2 pairs" in refused.why

@@ -6,7 +6,7 @@ from itertools import combinations, product
 import numpy as np
 
 from munkey.audits.evidence import OracleComparison
-from munkey.audits.registry import Estimate, Finding, Refusal, audit
+from munkey.audits.registry import Estimate, Finding, NoFinding, audit
 from munkey.audits.roc import DRAWS
 
 ROUNDING = 1e-12  # nats: oracles that differ by less draw no random numbers
@@ -33,10 +33,10 @@ class Distance(Finding):
     ),
     source="Lin 1991; floor: ours",
 )
-def distance(comparison: OracleComparison, generator: np.random.Generator) -> Distance | Refusal:
+def distance(comparison: OracleComparison, generator: np.random.Generator) -> Distance | NoFinding:
     """Means over forget samples, and over all pairs of a model and an oracle, or of two oracles."""
     if len(comparison.oracles) < 2:
-        return Refusal(f"the floor needs 2 oracles or more; there are {len(comparison.oracles)}")
+        return NoFinding(f"the floor needs 2 oracles or more; there are {len(comparison.oracles)}")
     models = [_log_softmax(logits) for logits in comparison.unlearned]
     oracles = [_log_softmax(logits) for logits in comparison.oracles]
     to_oracles = [jensen_shannon(model, oracle) for model, oracle in product(models, oracles)]
@@ -44,7 +44,7 @@ def distance(comparison: OracleComparison, generator: np.random.Generator) -> Di
     value = np.mean(to_oracles, axis=0)  # (n,)
     floor = np.mean(between_oracles, axis=0)  # (n,)
     if floor.mean() < ROUNDING:
-        return Refusal("the oracles answer alike, so there is no floor")
+        return NoFinding("the oracles answer alike, so there is no floor")
     resampled = generator.integers(len(value), size=(DRAWS, len(value)))
     value_draws = value[resampled].mean(axis=1)
     floor_draws = floor[resampled].mean(axis=1)

@@ -7,7 +7,7 @@ import numpy as np
 from munkey.audits.evidence import Pairs, split_by_role
 from munkey.audits.margins import coarsen, normal_scores
 from munkey.audits.redraws import Statistics
-from munkey.audits.registry import Estimate, Finding, Refusal, audit
+from munkey.audits.registry import Estimate, Finding, NoFinding, audit
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ class Share(Finding):
     definition="margins if deleted minus margins if never seen, in percent of the original's",
     source="ours; swapped halves: Hayes et al. 2024, arXiv 2404.11577",
 )
-def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share | Refusal:
+def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share | NoFinding:
     """The mean contrast after deletion over that of doing nothing, with Fieller's interval."""
     from scipy.stats import ttest_1samp
 
     if pairs.count < 2:
-        return Refusal("the residual share needs 2 pairs of models for its interval; there is 1")
+        return NoFinding("the residual share needs 2 pairs of models for its interval; there is 1")
     reference = pairs.nothing or pairs
     test = pairs.halves.test
     first = pairs.halves.first
@@ -60,7 +60,7 @@ def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share 
     after = contrasts(after_differences, first)
     nothing = contrasts(nothing_differences, reference_first)
     if not nothing.mean():
-        return Refusal(
+        return NoFinding(
             "doing nothing leaves nothing: deleted samples are answered as those that were"
             " never seen"
         )

@@ -4,7 +4,7 @@ import numpy as np
 
 from munkey.audits.evidence import Pairs, Roles, split_by_role
 from munkey.audits.margins import count_below
-from munkey.audits.registry import Refusal, audit
+from munkey.audits.registry import NoFinding, audit
 from munkey.audits.roc import TOLERANCE, Attack, Scores, attack_rates
 
 GAMMA = 1.0  # by what factor a sample must exceed a test sample; the paper uses 1 and 2
@@ -21,22 +21,22 @@ SLOPE = 0.3  # the paper's a: training on a sample makes a confidence p to a * p
     ),
     source="Zarifzadeh et al. 2024",
 )
-def rmia(pairs: Pairs, generator: np.random.Generator) -> Attack | Refusal:
+def rmia(pairs: Pairs, generator: np.random.Generator) -> Attack | NoFinding:
     """Needs two pairs: the references of a target are models of other pairs that never saw x."""
     score = make_scores(pairs)
-    if isinstance(score, Refusal):
+    if isinstance(score, NoFinding):
         return score
     return attack_rates(score, pairs, generator)
 
 
-def make_scores(pairs: Pairs, gamma: float = GAMMA, slope: float = SLOPE) -> Scores | Refusal:
+def make_scores(pairs: Pairs, gamma: float = GAMMA, slope: float = SLOPE) -> Scores | NoFinding:
     """Shares of test samples that a sample exceeds, as a function of the halves.
 
     As confidence counts the rank among the model's own test samples, not a probability: scaling all
     answers changes nothing.
     """
     if pairs.count < 2:
-        return Refusal(
+        return NoFinding(
             "RMIA needs 2 pairs of models: one is the reference of the other; there is 1"
         )
     test_margins = pairs.margins[:, pairs.halves.test]

@@ -9,7 +9,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from munkey.audits.evidence import ShippedFiles
 from munkey.audits.packed_files import UNREADABLE, unpack
-from munkey.audits.registry import Finding, Refusal, audit
+from munkey.audits.registry import Finding, NoFinding, audit
 
 NUMBERS = 8  # consecutive numbers of a row that serve as its trace
 TELLING = (
@@ -46,7 +46,7 @@ class StorageFinding(Finding):
 )
 def storage(
     shipped: ShippedFiles, _: np.random.Generator | None = None
-) -> StorageFinding | Refusal:
+) -> StorageFinding | NoFinding:
     """A row is found if 8 of its numbers are, in one of four precisions, by row or by column.
 
     Remaining rows are the control: they must be found. A deleted row that equals a remaining one,
@@ -66,11 +66,11 @@ def storage(
         for path in list_files(shipped.files):
             in_files[path] = search_file(path, sought, row_counts)
     except ValueError as error:
-        return Refusal(str(error))
+        return NoFinding(str(error))
     in_any_file = set().union(*in_files.values())
     missing = sum(in_any_file.isdisjoint(row) for row in remaining_traces)
     if missing or not remaining_traces:
-        return Refusal(
+        return NoFinding(
             f"{missing} of {len(remaining_traces)} rows that were kept are not found in these"
             " files either, so this search proves nothing: are they stored in a form that is not"
             " looked for?"

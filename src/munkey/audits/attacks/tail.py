@@ -8,7 +8,7 @@ import numpy as np
 from munkey.audits.attacks.residual_share import estimate_ratio
 from munkey.audits.evidence import Pairs, Roles, other_fold_means, split_by_role
 from munkey.audits.redraws import Statistics
-from munkey.audits.registry import Estimate, Finding, Refusal, audit
+from munkey.audits.registry import Estimate, Finding, NoFinding, audit
 from munkey.audits.roc import TOLERANCE
 
 
@@ -36,10 +36,10 @@ class Tail(Finding):
     ),
     source="ours",
 )
-def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | Refusal:
+def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | NoFinding:
     """Other pairs select the tenth of a pair, so that chance does not raise it. Needs two pairs."""
     if pairs.count < 2:
-        return Refusal(
+        return NoFinding(
             "a tail needs 2 pairs of models: one chooses the samples that are looked at in the"
             " other"
         )

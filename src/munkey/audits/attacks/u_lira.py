@@ -3,7 +3,7 @@
 import numpy as np
 
 from munkey.audits.evidence import Pairs, Roles, split_by_role
-from munkey.audits.registry import Refusal, audit
+from munkey.audits.registry import NoFinding, audit
 from munkey.audits.roc import TOLERANCE, Attack, Scores, attack_rates
 
 
@@ -17,18 +17,18 @@ from munkey.audits.roc import TOLERANCE, Attack, Scores, attack_rates
     ),
     source="Hayes et al. 2024, arXiv 2403.01218",
 )
-def u_lira(pairs: Pairs, generator: np.random.Generator) -> Attack | Refusal:
+def u_lira(pairs: Pairs, generator: np.random.Generator) -> Attack | NoFinding:
     """Needs three pairs: the Gaussians of a sample are fitted to all pairs but the target's."""
     score = make_scores(pairs)
-    if isinstance(score, Refusal):
+    if isinstance(score, NoFinding):
         return score
     return attack_rates(score, pairs, generator)
 
 
-def make_scores(pairs: Pairs) -> Scores | Refusal:
+def make_scores(pairs: Pairs) -> Scores | NoFinding:
     """Log-likelihood ratios, as a function of the halves."""
     if pairs.count < 3:
-        return Refusal(
+        return NoFinding(
             "U-LiRA needs 3 pairs of models to fit its Gaussians and attack another; there are"
             f" {pairs.count}"
         )
