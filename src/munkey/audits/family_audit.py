@@ -90,8 +90,9 @@ class FamilyAudit:
     @cached_property
     def controls(self) -> list[Control]:
         """The controls; none if doing nothing or an oracle diverged."""
-        if any(system.diverged for system in self.systems if system.role in ("nothing", "oracle")):
-            return []
+        for system in self.systems:
+            if system.diverged and system.role in ("nothing", "oracle"):
+                return []
         controls = []
         for system in self.systems:
             if system.role in CONTROLS and not self._why_unaudited(system):

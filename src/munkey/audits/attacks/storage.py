@@ -80,11 +80,15 @@ def storage(
         if row[0] not in of_remaining:  # otherwise it equals a remaining row
             unique_traces.append(set(row) - of_remaining)
     of_deleted = set().union(*unique_traces)
+    places = []
+    for path, present in in_files.items():
+        if present & of_deleted:
+            places.append(str(path))
     return StorageFinding(
         rows=sum(not row.isdisjoint(in_any_file) for row in unique_traces),
         of=len(unique_traces),
         ids=tuple(sorted(deleted_ids & listed_ids)),
-        places=tuple(str(path) for path, present in in_files.items() if present & of_deleted),
+        places=tuple(places),
     )
 
 
@@ -151,9 +155,12 @@ def search_file(path: Path, traces: set[bytes], columns: Iterable[int] = ()) -> 
     """
     kinds: list[tuple[int, int, set[bytes]]] = []  # bytes of a number, distance in numbers, traces
     for size in (2, 4, 8):
-        of_size = {trace for trace in traces if len(trace) == size * NUMBERS}
+        of_size = set()
         telling = set()
-        for trace in of_size:
+        for trace in traces:
+            if len(trace) != size * NUMBERS:
+                continue
+            of_size.add(trace)
             if _different_numbers(np.frombuffer(trace, f"<u{size}")) >= TELLING:
                 telling.add(trace)
         kinds.append((size, 1, of_size))
