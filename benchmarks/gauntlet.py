@@ -24,14 +24,14 @@ import pandas as pd
 
 from munkey.audits.attacks import u_lira
 from munkey.audits.attacks.residual_share import Share, residual_share
-from munkey.audits.evidence import Halves, Pairs, random_halves
+from munkey.audits.evidence import Halves, Pairs, draw_halves
 from munkey.audits.power import POWER
-from munkey.audits.registry import Refused
+from munkey.audits.registry import NoFinding
 from munkey.audits.roc import Ranking
-from munkey.audits.verdict import ALPHA, TESTS, joint_tests
+from munkey.audits.verdict import ALPHA, TESTS, run_joint_tests
 from munkey.core.console import progress
 from munkey.core.files import atomic, write_text
-from munkey.report.tables.markup import Titled, plus_minus, render
+from munkey.report.tables.markup import TitledTable, plus_minus, render
 
 LUCK = 0.18  # sd of a training's luck, in sd of difficulty
 EFFECT = 0.4  # mean of what training adds, likewise
@@ -91,7 +91,7 @@ def simulated(
 ) -> World:
     """A world of as many pairs. effect: mean of what training adds, which has a skew: 2 times its mean is its sd."""
     number = np.arange(pool + TEST)
-    halves = random_halves(number < pool, number >= pool, pairs, generator)
+    halves = draw_halves(number < pool, number >= pool, pairs, generator)
     size = halves.deleted.shape
     usual = np.asarray(generator.normal(size=size[1]))
     never = usual + LUCK * generator.normal(size=size)
@@ -259,7 +259,7 @@ def pairs_of(world: World, answer: Entry, transform: str = "as it is") -> Pairs:
 
 def flagged(world: World, answer: Entry, redraws: int = REDRAWS) -> list[str]:
     """The tests that find something."""
-    tests = joint_tests(pairs_of(world, answer), world.generator, redraws)
+    tests = run_joint_tests(pairs_of(world, answer), world.generator, redraws)
     return [name for name in TESTS if name in tests and tests[name].p <= ALPHA]
 
 
@@ -351,8 +351,8 @@ def flags(cell: Cell) -> Flagged:
 def auroc_before(world: World) -> float:
     """U-LiRA's AUROC where nothing was done, percent."""
     before = Pairs(nothing_done(world), world.halves)
-    scores = u_lira.scores(before)
-    assert not isinstance(scores, Refused)
+    scores = u_lira.make_scores(before)
+    assert not isinstance(scores, NoFinding)
     return Ranking(*scores(before.halves.first)).rates().auroc
 
 
@@ -387,7 +387,7 @@ def all_flags(pools: list[int], pairs: list[int], audits: int, jobs: int) -> dic
     return run(flags, cells, jobs)
 
 
-def flags_tables(results: dict[Cell, Flagged]) -> list[Titled]:
+def flags_tables(results: dict[Cell, Flagged]) -> list[TitledTable]:
     """How often each is flagged: a table for each effect, and one of what makes answers up."""
     lines: dict[object, dict[str, dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
     for cell, result in results.items():
@@ -401,10 +401,10 @@ def flags_tables(results: dict[Cell, Flagged]) -> list[Titled]:
             if cell.effect == effect and cell.words == RETRAINED:
                 before[cell.head] = f"{result.auroc:.0f}"
         title = f"Training adds {effect:g}: LiRA's AUROC before deletion is {' / '.join(before.values())}"
-        titled.append(Titled(title, _frame("What is audited", lines[effect])))
+        titled.append(TitledTable(title, _frame("What is audited", lines[effect])))
     return [
         *titled,
-        Titled(
+        TitledTable(
             "Answers made up, whatever training added", _frame("What is audited", lines["faked"])
         ),
     ]
@@ -427,7 +427,7 @@ def power_frame(results: dict[Cell, Flagged]) -> pd.DataFrame:
     )
 
 
-def shares_tables(pools: list[int], pairs: list[int], audits: int, jobs: int) -> list[Titled]:
+def shares_tables(pools: list[int], pairs: list[int], audits: int, jobs: int) -> list[TitledTable]:
     """How often intervals hold what is left, and what moves a share."""
     asked = [words for words in RESIDUES if "left" in words]
     moved = [Cell(asked[-1], pools[0], pairs[-1], audits, transform) for transform in TRANSFORMS]
@@ -439,11 +439,11 @@ def shares_tables(pools: list[int], pairs: list[int], audits: int, jobs: int) ->
     of_moved = [(cell.transform, np.array(results[cell].shares)) for cell in moved]
     lines = [(words, plus_minus(each.mean(), each.std(ddof=1))) for words, each in of_moved]
     return [
-        Titled(
+        TitledTable(
             "95 % intervals that hold what is left of the pool / of the training set",
             _frame("Percent", hold),
         ),
-        Titled(
+        TitledTable(
             f"{asked[-1]}: {moved[0].head}",
             pd.DataFrame(lines, columns=["Done to every answer", "share [%]"]),
         ),

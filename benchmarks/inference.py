@@ -16,7 +16,7 @@ from munkey.data.image_set import ImageSet, to_unit_range
 from munkey.encoders.keys import Keys
 from munkey.encoders.registry import find
 from munkey.memory.exemplars import ExemplarMemory
-from munkey.memory.neighbors import Neighbors, nearest
+from munkey.memory.neighbors import Neighbors, find_nearest
 from munkey.models.family import FAMILIES, Retrieval, System
 from munkey.settings import EncoderSettings, InferenceSettings
 
@@ -124,7 +124,10 @@ def evaluation(device: str, rounds: int) -> list[Result]:
 def small_system(family: str, device: str) -> System:
     """A small system of the family; MUNKEY with a memory of 256 rows."""
     setup = Setup(SMALL, "munkey" if family == "munkey" else "vit", device, "float32")
-    architecture, model = FAMILIES[family].architecture(setup.recipe(), 10), setup.network().eval()
+    architecture, model = (
+        FAMILIES[family].make_architecture(setup.recipe(), 10),
+        setup.network().eval(),
+    )
     if family == "vit":
         return System(family, architecture, model)
     keys, tokens = torch.zeros(256, 8, device=device), torch.randn(256, 128).to(device)
@@ -134,7 +137,7 @@ def small_system(family: str, device: str) -> System:
 def logits(
     system: System, samples: ImageSet, device: str, retrieval: Retrieval | None
 ) -> np.ndarray:
-    return FAMILIES[system.family].logits(system, samples, SMALL.data, device, retrieval)
+    return FAMILIES[system.family].predict_logits(system, samples, SMALL.data, device, retrieval)
 
 
 def lookup(device: str, rounds: int) -> list[Result]:
@@ -154,7 +157,7 @@ def neighbor_search(device: str, rounds: int) -> Result:
     keys /= np.linalg.norm(keys, axis=1, keepdims=True)
     members, queries = Keys(np.arange(50_000), keys), Keys(np.arange(1000), keys[:1000])
     seconds = seconds_of(
-        {"search": partial(nearest, queries, members, 17)}, max(1, rounds // 3), "cpu"
+        {"search": partial(find_nearest, queries, members, 17)}, max(1, rounds // 3), "cpu"
     )["search"]
     return summary(
         "neighbors in 50,000 x 768", [len(queries.ids) / s for s in seconds], "queries/s"

@@ -116,7 +116,9 @@ class Setup:
     def network(self) -> nn.Module:
         """A fresh model, ready for training."""
         family = FAMILIES[self.family]
-        model = family.build(family.architecture(self.recipe(), CLASSES), STAGE.torch_generator())
+        model = family.build(
+            family.make_architecture(self.recipe(), CLASSES), STAGE.torch_generator()
+        )
         return model.to(self.device).train()
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from munkey.core.files import read_json, read_npz
 from munkey.data import forget_sets
-from munkey.evaluation.metrics import measure
+from munkey.evaluation.metrics import compute_metrics
 from munkey.experiment.params.load import load, read_params
 from munkey.experiment.params.overlays import merge
 from munkey.experiment.plan.plan import Plan
@@ -90,7 +90,7 @@ for name in ("original-m", "munkey", "retrain-m", "retrain-t"):
     near = None if name == "retrain-t" else Path(f"neighbors-{memory}.npz")
     asked = SampleFiles(images, neighbors=near)
     evaluate(asked, Path(name), Path("logits.npz"), plan.evaluate_settings("digits", name), cpu)
-    results[name] = measure(
+    results[name] = compute_metrics(
         read_npz(Path("logits.npz")), forget_sets.read(forgotten), np.random.default_rng(0)
     )
     print(

@@ -11,7 +11,7 @@ import pytest
 
 from munkey.experiment.params.load import load
 from munkey.experiment.plan.plan import Plan
-from munkey.experiment.run.dispatch import Task, call, dumped
+from munkey.experiment.run.dispatch import Task, call, dump_settings
 from munkey.jobs.train import train
 from munkey.models.families.munkey import MunkeySettings
 from tests.conftest import ROOT
@@ -104,7 +104,7 @@ def test_the_walk_of_a_setting_names_every_file_that_it_passes(
     config = small_config(changes | {"ablations": {"inference.k": [1, 2]}})
     with Watch() as planning:
         sections = Plan(load(config)).train_settings("digits", "m")
-        params = {"family": "munkey", "dataset": "digits", "settings": dumped(sections)}
+        params = {"family": "munkey", "dataset": "digits", "settings": dump_settings(sections)}
     with Watch() as job:
         call(train, Task("train", wildcards, files, outputs, params), {"device": "cpu"})
     assert ("src/munkey/models/families/munkey.py", "draw") in job.functions

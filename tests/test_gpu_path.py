@@ -18,15 +18,15 @@ from munkey.core.randomness import Stage
 from munkey.data.image_set import ImageSet, image_set, upload
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
-from munkey.evaluation.predict import Asked, predictions
+from munkey.evaluation.predict import Queries, predict_samples
 from munkey.evaluation.trace import Trace
 from munkey.experiment.params.load import Params
-from munkey.memory.neighbors import nearest, without_self
+from munkey.memory.neighbors import drop_self, find_nearest
 from munkey.models import system
 from munkey.models.family import FAMILIES, Family, MemberKeys, Recipe, Retrieval, System, Training
 from munkey.models.networks.munkey import NETWORKS
 from munkey.unlearn import adversarial, prepare
-from munkey.unlearn.adversarial import Attacked
+from munkey.unlearn.adversarial import AttackResult
 from munkey.unlearn.contract import METHODS, Request
 from tests.conftest import VIT, unit_rows
 from tests.meta import META, HostNeededError, LikeAGpu, like_a_gpu
@@ -85,13 +85,13 @@ def recipe_of(params: Params, family: Family, **changes: dict[str, object]) -> R
     """How a family is trained, with changes of sections of the parameters."""
     given = params.model_dump(include=set(family.sections))
     sections = {name: values | changes.get(name, {}) for name, values in given.items()}
-    return family.recipe(sections, Stage("meta", family.name))
+    return family.make_recipe(sections, Stage("meta", family.name))
 
 
 def training_of(family: Family, recipe: Recipe, device: str, resident: bool = False) -> Training:
     members = None
     if family.has_memory:
-        neighbors = without_self(nearest(MEMBERS, MEMBERS, 6), MEMBERS.ids, 5)
+        neighbors = drop_self(find_nearest(MEMBERS, MEMBERS, 6), MEMBERS.ids, 5)
         members = MemberKeys(MEMBERS.keys, neighbors)
     return Training(samples_of(0, 13, resident), CLASSES, recipe, device, lambda _: None, members)
 
@@ -101,7 +101,7 @@ def original(params: Params, family: Family, folder: Path, **changes: dict[str, 
     if family.learns:
         made = family.train(training_of(family, recipe_of(params, family, **changes), "cpu")).system
     else:
-        made = family.fitted(
+        made = family.fit(
             MEMBERS, DATA.labels[:13], CLASSES, params.of_family(family), Stage("meta", family.name)
         )
     system.save(folder / "system.safetensors", made)
@@ -139,10 +139,10 @@ def test_so_does_every_variant_of_munkey(architecture, aggregation, params, gpu,
     family.train(training_of(family, recipe_of(params, family, **changes), META))
     asked = params.inference.model_copy(update={"fusion": aggregation})
     loaded = original(params, family, tmp_path, **changes)
-    predictions(
+    predict_samples(
         loaded,
         DATA,
-        Asked(DATA.ids, Retrieval(nearest(KEYS, MEMBERS, 6), asked)),
+        Queries(DATA.ids, Retrieval(find_nearest(KEYS, MEMBERS, 6), asked)),
         params.data,
         META,
     )
@@ -152,22 +152,24 @@ def test_so_does_every_variant_of_munkey(architecture, aggregation, params, gpu,
 def test_an_evaluation_reads_only_its_answers_back(name, params, gpu, tmp_path):
     family, loaded = FAMILIES[name], original(params, FAMILIES[name], tmp_path)
     asked = (
-        family.retrieval(nearest(KEYS, MEMBERS, 6), params.inference) if family.has_memory else None
+        family.make_retrieval(find_nearest(KEYS, MEMBERS, 6), params.inference)
+        if family.has_memory
+        else None
     )
     asked = Retrieval(None, keys=KEYS.keys) if family.asks_keys else asked
     gpu.reads.clear()
-    answers = predictions(
+    answers = predict_samples(
         loaded,
         DATA,
-        Asked(DATA.ids, asked, asked if family.has_pathways else None),
+        Queries(DATA.ids, asked, asked if family.has_pathways else None),
         params.data,
         META,
     )
     assert answers["logits"].shape == (18, CLASSES)
     assert set(gpu.reads) <= {
-        "munkey.models.forward.answers",
-        "munkey.models.families.knn.logits",
-        "munkey.models.family.logits",
+        "munkey.models.forward.predict_blocks",
+        "munkey.models.families.knn.predict_logits",
+        "munkey.models.family.predict_logits",
         # Exact to the bit in any batch: in double precision, on the host.
         "munkey.models.networks.closed_form.forward",
         "munkey.models.networks.kernel_ridge.forward",
@@ -205,7 +207,7 @@ def test_a_method_reads_back_only_what_it_reports(name, resident, params, gpu, t
     left = unlearned(params, name, tmp_path, resident)
     assert all(tensor.is_meta for tensor in tensors_of(left))
     per_epoch = {"munkey.training.loop._run_epoch", "munkey.unlearn.finetune.accuracy"}
-    rows = "munkey.models.families.lda.labeled_rows"  # summed on the host
+    rows = "munkey.models.families.lda.read_labeled_rows"  # summed on the host
     own = name.replace("-", "_")
     per_step = "munkey.models.networks.logistic.norm"  # whether it is small enough
     # before or after all steps
@@ -236,11 +238,11 @@ def test_the_rest_of_amun_does_not(params, gpu, tmp_path, monkeypatch):
 
     def attack(
         answer: Callable[[Tensor], Tensor], clean: Tensor, labels: Tensor, *_: object
-    ) -> Attacked:
+    ) -> AttackResult:
         assert clean.is_meta and labels.is_meta and answer(clean).is_meta
         adversarial._steepest_ascent(answer, clean, labels)
         adversarial._project(clean, 1.0)
-        return Attacked(
+        return AttackResult(
             torch.zeros(clean.shape),
             torch.zeros(len(clean), dtype=torch.int64),
             torch.zeros(len(clean)),

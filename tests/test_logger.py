@@ -9,7 +9,7 @@ from snakemake.logging import DefaultFilter, DefaultFormatter
 from snakemake_interface_logger_plugins.common import LogEvent
 
 import snakemake_logger_plugin_munkey as plugin
-from munkey.experiment.run.outcome import STOPPED, FailedJob, Seen
+from munkey.experiment.run.outcome import STOPPED, FailedJob, Observations
 from snakemake_logger_plugin_munkey import CLEAR, LogHandler
 
 
@@ -38,7 +38,7 @@ def said(monkeypatch):
     def of(*records, stream=None, **settings):
         stream = stream or io.StringIO()
         monkeypatch.setattr("sys.stderr", stream)
-        monkeypatch.setattr(plugin, "SEEN", Seen())
+        monkeypatch.setattr(plugin, "SEEN", Observations())
         handler = LogHandler(Settings(**settings), None)
         handler.addFilter(
             DefaultFilter(
@@ -228,7 +228,10 @@ NOTHING = info("Nothing to be done (all requested files are present and up to da
 @pytest.mark.parametrize("verbose", [False, True])
 def test_what_failed_is_noted_for_the_end_of_the_run(said, verbose):
     said(*RUN[:3], FAILURE, verbose=verbose)
-    assert Seen(failed={1: FailedJob("train it", "logs/train.log")}, has_jobs=True) == plugin.SEEN
+    assert (
+        Observations(failed={1: FailedJob("train it", "logs/train.log")}, has_jobs=True)
+        == plugin.SEEN
+    )
 
 
 def test_a_job_that_failed_and_then_succeeded_did_not_fail(said):
@@ -239,10 +242,10 @@ def test_a_job_that_failed_and_then_succeeded_did_not_fail(said):
 @pytest.mark.parametrize(
     ("records", "dryrun", "expected"),
     [
-        ([NOTHING], False, Seen(has_nothing_to_do=True)),
-        ([NOTHING], True, Seen()),
-        (RUN[:2], True, Seen(is_dry=True, has_jobs=True)),
-        ([info("Building DAG of jobs...")], False, Seen()),  # as with --unlock or --lint
+        ([NOTHING], False, Observations(has_nothing_to_do=True)),
+        ([NOTHING], True, Observations()),
+        (RUN[:2], True, Observations(is_dry=True, has_jobs=True)),
+        ([info("Building DAG of jobs...")], False, Observations()),  # as with --unlock or --lint
     ],
 )
 def test_whether_there_is_anything_to_do_is_noted(said, records, dryrun, expected):

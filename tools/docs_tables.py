@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import page as benchmarks
-from munkey.audits.power import simulated_audits
+from munkey.audits.power import read_simulated_audits
 from munkey.audits.registry import AUDITS
 from munkey.data.registry import DATASETS
 from munkey.encoders.registry import ENCODERS
@@ -70,7 +70,7 @@ def power() -> str:
         " | 20 % of each memory kept, less its mean |",
         "|---|---|---|---|---|",
     ]
-    for row in sorted(simulated_audits(), key=lambda row: (row.pool, -row.pairs, -row.auroc)):
+    for row in sorted(read_simulated_audits(), key=lambda row: (row.pool, -row.pairs, -row.auroc)):
         cells = [f"{row.pool}", f"{row.pairs}", f"{row.auroc:.0f}"]
         for times, of in (
             (row.kept_whole, row.kept_whole_of),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from munkey.audits.evidence import Halves, Pairs, random_halves
+from munkey.audits.evidence import Halves, Pairs, draw_halves
 
 POOL, TEST = 120, 160
 
@@ -12,7 +12,7 @@ def halves(
 ) -> Halves:
     """A pool, then test samples, then 5 samples that are neither."""
     number = np.arange(pool + test + 5)
-    return random_halves(number < pool, (number >= pool) & (number < pool + test), pairs, generator)
+    return draw_halves(number < pool, (number >= pool) & (number < pool + test), pairs, generator)
 
 
 def population(

@@ -39,7 +39,7 @@ def test_the_candidate_that_leaves_least_comes_first(tmp_path: Path) -> None:
         half = np.sort(np.random.default_rng(seed // 2).permutation(ids[:20])[seed % 2 :: 2])
         forget_sets.write(tmp_path / f"audit/digits/halves/seed{seed}.csv", half)
         samples = image_set(data, ids)
-        logits = family.logits(model, samples, DATA, "cpu", None)
+        logits = family.predict_logits(model, samples, DATA, "cpu", None)
         arrays = {
             "ids": ids,
             "labels": samples.labels,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from munkey.audits.evidence import Halves, Pairs, random_halves, sham_pairs, split_by_role
+from munkey.audits.evidence import Halves, Pairs, draw_halves, draw_sham_pairs, split_by_role
 from tests.audits.inputs import POOL, TEST, population
 
 DELETED = np.array([[1, 1, 0, 0, 0], [0, 0, 1, 0, 0], [1, 0, 0, 0, 0], [0, 1, 1, 0, 0]], dtype=bool)
@@ -55,26 +55,26 @@ def test_roles_sort_values_by_what_each_model_was_to_the_sample():
 
 def test_random_halves_part_the_members_anew_for_every_pair():
     members = np.arange(20) < 11
-    made = random_halves(members, ~members, 3, np.random.default_rng(0))
+    made = draw_halves(members, ~members, 3, np.random.default_rng(0))
     np.testing.assert_array_equal(made.pool, members)
     assert made.first.sum(axis=1).tolist() == [5, 5, 5]
     assert len(np.unique(made.first, axis=0)) == 3
-    again = random_halves(members, ~members, 3, np.random.default_rng(0))
+    again = draw_halves(members, ~members, 3, np.random.default_rng(0))
     np.testing.assert_array_equal(made.deleted, again.deleted)
 
 
 def test_a_sham_pool_is_test_samples_and_the_rest_of_them_stay_test_samples():
     pairs = population(3, 0.5, np.random.default_rng(0))
-    made = sham_pairs(pairs, np.random.default_rng(1))
+    made = draw_sham_pairs(pairs, np.random.default_rng(1))
     assert made.margins is pairs.margins and made.nothing is pairs.nothing
     assert made.halves.pool.sum() == TEST // 2 < POOL  # as many as there are
     assert not (made.halves.pool & ~pairs.halves.test).any()
     np.testing.assert_array_equal(made.halves.pool | made.halves.test, pairs.halves.test)
-    assert sham_pairs(pairs.nothing, np.random.default_rng(1)).nothing is pairs.nothing
+    assert draw_sham_pairs(pairs.nothing, np.random.default_rng(1)).nothing is pairs.nothing
 
 
 def test_a_copied_pair_is_refused_also_with_its_partners_exchanged():
-    made = random_halves(np.arange(60) < 40, np.arange(60) >= 40, 3, np.random.default_rng(0))
+    made = draw_halves(np.arange(60) < 40, np.arange(60) >= 40, 3, np.random.default_rng(0))
     for order in ([0, 1, 2, 3, 2, 3], [0, 1, 2, 3, 1, 0]):
         with pytest.raises(ValueError, match="cut the pool alike"):
             Halves(made.deleted[order], made.absent[order], made.test)

@@ -11,7 +11,7 @@ import pytest
 from munkey.audits import verdict
 from munkey.audits.attacks.distance import distance
 from munkey.audits.attacks.residual_share import residual_share
-from munkey.audits.evidence import Compared
+from munkey.audits.evidence import OracleComparison
 from munkey.audits.family_audit import AuditedSystem, FamilyAudit
 from munkey.audits.margins import margins
 from munkey.audits.read_evidence import read_audits
@@ -138,7 +138,7 @@ def test_a_rows_numbers_are_those_of_the_statistics():
     assert {name: row[name] for name in expected} == expected
     assert row["flagged"].split()[0] == "share" and "rmia_auroc" in row["flagged"]
     apart = distance(
-        Compared(audit.systems[1].logits, audit.systems[2].logits), np.random.default_rng(0)
+        OracleComparison(audit.systems[1].logits, audit.systems[2].logits), np.random.default_rng(0)
     )
     assert (row["js"], row["js_ratio"]) == (1000 * apart.value.value, apart.ratio.value)
 

@@ -9,7 +9,7 @@ import torch
 from scipy.stats import norm
 from torch.nn import functional as F
 
-from munkey.audits.further_training import Questions, train_further
+from munkey.audits.further_training import EvaluationSamples, train_further
 from munkey.core.randomness import Stage
 from munkey.data.augment import Augmentation
 from munkey.models.family import FAMILIES, System, Training
@@ -30,7 +30,7 @@ class Seen:
     systems: list[System] = field(default_factory=list)
 
     def measure(self, system: System) -> dict[str, float]:
-        copied = replace(system, model=system.copy_of_model())
+        copied = replace(system, model=system.copy_model())
         if system.memory is not None:
             copied = replace(
                 copied, memory=replace(system.memory, tokens=system.memory.tokens.detach().clone())
@@ -71,7 +71,7 @@ def test_the_steps_are_those_of_training_at_a_constant_rate(run, vit, params):
     run(vit, seen, steps=[0, 1, 4])
     train = recipe(params, "vit").train
     order, crops = ((STAGE / name).torch_generator() for name in ("order", "crops"))
-    model = vit.copy_of_model()
+    model = vit.copy_model()
     optimizer = adamw(model.parameters(), train.betas, train.weight_decay)
     optimizer.param_groups[0]["lr"] = 0.5 * train.lr
     batches = [*shuffled_batches(12, 5, order), *shuffled_batches(12, 5, order)][:4]
@@ -134,8 +134,8 @@ def test_what_is_measured_is_the_forget_set_against_test(vit):
     """The first three samples are the forget set; phi is ranked among the other four."""
     samples = seven_samples()
     forget = np.arange(7) < 3
-    line = Questions(samples, forget, DATA, "cpu", None).measure(vit)
-    logits = FAMILIES["vit"].logits(vit, samples, DATA, "cpu", None).astype(float)
+    line = EvaluationSamples(samples, forget, DATA, "cpu", None).measure(vit)
+    logits = FAMILIES["vit"].predict_logits(vit, samples, DATA, "cpu", None).astype(float)
     right = logits.argmax(axis=1) == samples.labels
     phi = np.array(
         [

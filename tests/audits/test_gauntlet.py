@@ -26,7 +26,7 @@ from benchmarks.gauntlet import (
     simulated,
 )
 from munkey.audits.attacks.residual_share import residual_share
-from munkey.audits.evidence import Halves, random_halves
+from munkey.audits.evidence import Halves, draw_halves
 
 POOL = 286
 AUDITS = 4
@@ -102,7 +102,7 @@ def networks(pairs: int = 8, hidden: int = 32, steps: int = 150) -> World:
     images, labels = (torch.tensor(each[order]) for each in (digits.data / 16, digits.target))
     labels = torch.where(torch.tensor(generator.random(1200) < 1 / 6), (labels + 1) % 10, labels)
     number = np.arange(1200)
-    halves = random_halves(number < POOL, number >= 800, pairs, generator)
+    halves = draw_halves(number < POOL, number >= 800, pairs, generator)
     common = torch.tensor((number >= POOL) & (number < 800))
     # doing nothing, retrained
     seen = torch.cat([common | torch.tensor(halves.deleted), common.expand(2 * pairs, -1)])

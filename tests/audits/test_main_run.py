@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from munkey.audits.evidence import Answers
-from munkey.audits.main_run import STORAGE_COLUMNS, attack_lines, exactness, storage_lines
-from munkey.audits.registry import AUDITS, Refused
+from munkey.audits.main_run import STORAGE_COLUMNS, attack_lines, describe_exactness, storage_lines
+from munkey.audits.registry import AUDITS, NoFinding
 from munkey.core.files import write_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
@@ -81,7 +81,7 @@ def test_the_search_says_whether_a_deletion_is_exact_or_so_given_constants(
 ):
     keys = Keys(IDS, unit_rows(20, 12))
     held = fitted(family, keys, np.arange(20) % 3, **settings)
-    assert exactness(held) == said
+    assert describe_exactness(held) == said
     if said is None:
         return
     left = fitted(
@@ -151,7 +151,7 @@ def attacked(monkeypatch) -> list[tuple[Answers, np.random.Generator]]:
     handed: list[tuple[Answers, np.random.Generator]] = []
     refusing = {
         name: replace(
-            AUDITS[name], run=lambda *evidence: handed.append(evidence) or Refused("not here")
+            AUDITS[name], run=lambda *evidence: handed.append(evidence) or NoFinding("not here")
         )
         for name in ("loss", "margin")
     }

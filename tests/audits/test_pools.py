@@ -11,9 +11,9 @@ from munkey.audits.pools import (
     Members,
     draw_half,
     draw_hardest,
+    draw_wrong_labels,
     require_fitting,
     vote_shares,
-    wrong_labels,
 )
 from munkey.core.ids import NOBODY
 from munkey.core.randomness import Stage
@@ -101,12 +101,14 @@ def test_a_pool_that_cannot_be_audited_is_refused_before_any_training(pool, test
 def test_all_labels_of_the_pool_are_wrong_and_no_others(classes, seed):
     rng = np.random.default_rng(seed)
     labels, pool = rng.integers(0, classes, 50), np.flatnonzero(rng.random(50) < 0.3)
-    wrong = wrong_labels(labels, pool, classes, rng)
+    wrong = draw_wrong_labels(labels, pool, classes, rng)
     assert np.flatnonzero(wrong != labels).tolist() == pool.tolist()
     assert 0 <= wrong.min() <= wrong.max() < classes
 
 
 def test_every_other_class_is_as_likely():
-    wrong = wrong_labels(np.zeros(3000, dtype=int), np.arange(3000), 4, np.random.default_rng(0))
+    wrong = draw_wrong_labels(
+        np.zeros(3000, dtype=int), np.arange(3000), 4, np.random.default_rng(0)
+    )
     counts = np.bincount(wrong, minlength=4)
     assert counts[0] == 0 and (abs(counts[1:] - 1000) < 5 * np.sqrt(3000 * 2 / 9)).all()

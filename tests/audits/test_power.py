@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import gauntlet
 from munkey.audits import power
-from munkey.audits.power import Power, nearest_power, power_words, simulated_audits
+from munkey.audits.power import Power, describe_power, find_nearest_power, read_simulated_audits
 from munkey.audits.verdict import ALPHA
 from tests.conftest import ROOT
 
@@ -20,7 +20,7 @@ KINDS = tuple(
 
 @pytest.fixture
 def kinds(monkeypatch):
-    monkeypatch.setattr(power, "simulated_audits", lambda: KINDS)
+    monkeypatch.setattr(power, "read_simulated_audits", lambda: KINDS)
 
 
 @pytest.mark.usefixtures("kinds")
@@ -35,32 +35,32 @@ def kinds(monkeypatch):
     ],
 )
 def test_the_kind_is_the_nearest_that_is_no_easier(own, kind):
-    row = nearest_power(*own)
+    row = find_nearest_power(*own)
     assert (row.pool, row.pairs, row.auroc) == kind
 
 
 @pytest.mark.usefixtures("kinds")
 def test_of_a_smaller_audit_than_any_nothing_is_claimed():
-    assert nearest_power(99, 8, 75.0) is None and nearest_power(216, 2, 75.0) is None
-    assert "is not known" in power_words(99, 8, 75.0) and "is not known" in power_words(
+    assert find_nearest_power(99, 8, 75.0) is None and find_nearest_power(216, 2, 75.0) is None
+    assert "is not known" in describe_power(99, 8, 75.0) and "is not known" in describe_power(
         216, 8, None
     )
 
 
 @pytest.mark.usefixtures("kinds")
 def test_the_words_name_the_kind_and_how_many_were_found():
-    words = power_words(250, 9, 70.0)
+    words = describe_power(250, 9, 70.0)
     assert words == (
         "of 5 % of the samples kept whole, 16 of 30 simulated audits (216 samples, 8 pairs, LiRA's AUROC 66 before"
         " deletion) found something; of 20 % of each memory kept less its mean, 8 of 30"
     )
-    assert "at most 6 of 30 simulated audits" in power_words(216, 8, 54.9)
+    assert "at most 6 of 30 simulated audits" in describe_power(216, 8, 54.9)
 
 
 def test_the_kept_kinds_are_of_three_levels_of_memorization_and_8_4_and_3_pairs():
-    assert {row.pairs for row in simulated_audits()} == {3, 4, 8}
+    assert {row.pairs for row in read_simulated_audits()} == {3, 4, 8}
     for pairs in (3, 4, 8):
-        levels = sorted(row.auroc for row in simulated_audits() if row.pairs == pairs)
+        levels = sorted(row.auroc for row in read_simulated_audits() if row.pairs == pairs)
         assert levels == pytest.approx([56, 65, 75], abs=2.5)
 
 
@@ -76,7 +76,11 @@ def test_what_verdicts_quote_is_what_the_page_shows():
             for (pool, pairs), cell in zip(heads, _cells(table, words), strict=True):
                 times, of = map(int, re.match(r"(\d+) of (\d+)", cell).groups())
                 levels = sorted(
-                    (row for row in simulated_audits() if (row.pool, row.pairs) == (pool, pairs)),
+                    (
+                        row
+                        for row in read_simulated_audits()
+                        if (row.pool, row.pairs) == (pool, pairs)
+                    ),
                     key=lambda row: -row.auroc,
                 )
                 row = levels[gauntlet.EFFECTS.index(effect)]

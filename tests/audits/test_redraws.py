@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from munkey.audits.redraws import permutation_tests
+from munkey.audits.redraws import run_permutation_tests
 
 FIRST = np.array([[True, True, False, False]] * 2)
 
 
 def test_a_redraw_cuts_each_pair_anew_into_halves_as_large():
     seen = []
-    permutation_tests(
+    run_permutation_tests(
         lambda first: seen.append(first) or {"it": 0.0},
         np.array([[True, False, False]] * 4),
         np.random.default_rng(0),
@@ -29,11 +29,11 @@ def test_p_is_the_share_of_redraws_that_are_as_large_and_corrected_by_the_smalle
         "both": lambda first: float(first[:, :2].all()),
         "one": lambda first: float(first[0, :2].all()),
     }
-    alone = permutation_tests(
+    alone = run_permutation_tests(
         lambda first: {"both": both["both"](first)}, FIRST, np.random.default_rng(0), 3000
     )
     assert alone["both"].p == alone["both"].least == pytest.approx(1 / 36, abs=0.01)
-    found = permutation_tests(
+    found = run_permutation_tests(
         lambda first: {name: each(first) for name, each in both.items()},
         FIRST,
         np.random.default_rng(0),
@@ -46,7 +46,7 @@ def test_p_is_the_share_of_redraws_that_are_as_large_and_corrected_by_the_smalle
 
 def test_what_could_not_have_been_found_is_known():
     noisy = iter(np.random.default_rng(0).random(1000))
-    found = permutation_tests(
+    found = run_permutation_tests(
         lambda first: {"flat": 1.0, "it": next(noisy)}, FIRST, np.random.default_rng(0), 500
     )
     assert found["flat"].least == 1 and found["it"].least == pytest.approx(1 / 501)
@@ -55,7 +55,7 @@ def test_what_could_not_have_been_found_is_known():
 def test_values_that_rounding_parts_count_as_equal():
     steps = iter([1.0, *[1.0 + 1e-12, 1.0 - 1e-12] * 20])
     assert (
-        permutation_tests(lambda _: {"it": next(steps)}, FIRST, np.random.default_rng(0), 40)[
+        run_permutation_tests(lambda _: {"it": next(steps)}, FIRST, np.random.default_rng(0), 40)[
             "it"
         ].p
         == 1
@@ -68,7 +68,7 @@ def test_where_nothing_is_left_any_of_many_tests_finds_something_at_the_level():
     def smallest():
         values = generator.normal(size=(5, 3, 20))
         first = np.array([generator.permutation(20) < 10 for _ in range(3)])
-        found = permutation_tests(
+        found = run_permutation_tests(
             lambda each: dict(enumerate((values * each).sum(axis=(1, 2)))), first, generator, 99
         )
         return min(each.p for each in found.values())

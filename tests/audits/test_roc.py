@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from munkey.audits.evidence import Roles, split_by_role
-from munkey.audits.registry import Estimate, Refused
+from munkey.audits.registry import Estimate, NoFinding
 from munkey.audits.roc import Ranking, Rates, attack_rates, bootstrap_intervals, rate_tests, redraw
 from munkey.evaluation.metrics import auroc
 from tests.audits.inputs import population
@@ -65,7 +65,7 @@ def test_a_rate_at_a_false_positive_rate_that_so_few_negatives_cannot_show_is_re
 ):
     found = bootstrap_intervals(Rates(50, 1, 5), lambda: Rates(50, 1, 5), negatives)
     for rate, given, percent in ((found.tpr_1, one, 1), (found.tpr_5, five, 5)):
-        assert isinstance(rate, Estimate if given else Refused)
+        assert isinstance(rate, Estimate if given else NoFinding)
         if not given:
             assert (
                 rate.why

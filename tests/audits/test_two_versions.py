@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from munkey.audits import two_versions
-from munkey.audits.two_versions import Holder, precision
+from munkey.audits.two_versions import Attacker, precision
 from munkey.core.randomness import Stage
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
-from munkey.memory.neighbors import nearest
+from munkey.memory.neighbors import find_nearest
 from munkey.unlearn.contract import METHODS
 from tests.conftest import unit_rows
 from tests.models.inputs import EXACT, fitted
@@ -33,11 +33,11 @@ def of(split: str) -> Keys:
 
 
 def lines(name: str, depth: int = 8, **changes) -> list[dict]:
-    near, stage = nearest(of("train"), of("train"), depth), Stage("test")
+    near, stage = find_nearest(of("train"), of("train"), depth), Stage("test")
     original = fitted(name, of("train"), LABELS[:COUNT], CLASSES)
     method = replace(METHODS[name], **changes)
     return list(
-        Holder(DATA, of("train"), near, of("val"), stage, "cpu").lines(method, original, SETTINGS)
+        Attacker(DATA, of("train"), near, of("val"), stage, "cpu").lines(method, original, SETTINGS)
     )
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from munkey.audits.attacks.residual_share import residual_share
 from munkey.audits.evidence import Halves, Pairs
-from munkey.audits.verdict import joint_tests
+from munkey.audits.verdict import run_joint_tests
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
 from munkey.data.forget_draws import Groups, group_halves
@@ -54,7 +54,7 @@ def test_scores_are_those_of_a_persons_mean_rank():
 
 
 def flagged(pairs: Pairs, seed: int, redraws: int = 99) -> bool:
-    tests = joint_tests(pairs, np.random.default_rng(seed), redraws)
+    tests = run_joint_tests(pairs, np.random.default_rng(seed), redraws)
     return min(each.p for each in tests.values()) <= 0.05
 
 

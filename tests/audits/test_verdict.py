@@ -10,17 +10,17 @@ from munkey.audits import verdict as module
 from munkey.audits.attacks.residual_share import Share
 from munkey.audits.attacks.tail import Tail
 from munkey.audits.redraws import Significance
-from munkey.audits.registry import Estimate, Refused
+from munkey.audits.registry import Estimate, NoFinding
 from munkey.audits.roc import Attack
 from munkey.audits.verdict import (
     TESTS,
     Control,
     Findings,
-    control,
     holm,
-    joint_tests,
-    sham_control,
-    verdict,
+    judge_control,
+    judge_sham_pools,
+    reach_verdict,
+    run_joint_tests,
 )
 from tests.audits.inputs import population
 
@@ -38,7 +38,7 @@ def share(value=0.0, low=-3.0, high=2.2, chance=1.0):
 
 
 TAIL = Tail(square=2.5, tenth=0.3, tenth_share=Estimate(22.2, 10, 30), scatter=1.64)
-ATTACK = Attack(Estimate(57.31, 50, 60), Estimate(4.06, 1, 7), Refused(""))
+ATTACK = Attack(Estimate(57.31, 50, 60), Estimate(4.06, 1, 7), NoFinding(""))
 ATTACKS = {"u-lira": ATTACK, "rmia": ATTACK, "tail": TAIL}
 
 
@@ -96,41 +96,43 @@ def found(own=None, *, least=0.001, **p):
         (found(share(40, -np.inf, np.inf)), "no power", "no bound holds"),
         (found(share(40, -np.inf, np.inf), share=1e-3), "residue", "residue: 40 % [unbounded]"),
         (
-            Findings(Refused("there is 1 pair"), {}, {}),
+            Findings(NoFinding("there is 1 pair"), {}, {}),
             "no power",
             "this audit has no power here: there is 1 pair",
         ),
     ],
 )
 def test_a_verdict_says_what_these_attacks_found(findings, kind, words):
-    said = verdict(findings, RIGHT)
+    said = reach_verdict(findings, RIGHT)
     assert said.kind == kind and words in said.words
     assert "forgotten" not in said.words and "-0" not in said.words
 
 
 def test_where_none_is_found_the_verdict_says_what_simulated_audits_of_its_kind_find():
-    said = verdict(found(), RIGHT, "5 % kept whole: 7 of 30").words
+    said = reach_verdict(found(), RIGHT, "5 % kept whole: 7 of 30").words
     assert "in four audits of five; 5 % kept whole: 7 of 30" in said
     assert (
         "7 of 30"
-        not in verdict(found(share(4, 2, 6), share=1e-3), RIGHT, "5 % kept whole: 7 of 30").words
+        not in reach_verdict(
+            found(share(4, 2, 6), share=1e-3), RIGHT, "5 % kept whole: 7 of 30"
+        ).words
     )
 
 
 def test_of_an_attack_that_could_not_have_found_anything_the_verdict_says_so():
-    assert "could not find" not in verdict(found(), RIGHT).words
+    assert "could not find" not in reach_verdict(found(), RIGHT).words
     without = Findings(
         share(), ATTACKS, {name: Significance(0.5, 0.01) for name in TESTS if "u-lira" not in name}
     )
-    said = verdict(without, RIGHT).words
+    said = reach_verdict(without, RIGHT).words
     assert said.endswith("; U-LiRA's AUROC, U-LiRA at 1 % false alarms could not find anything")
-    assert verdict(found(least=0.06), RIGHT).words.count("the share") == 1
+    assert reach_verdict(found(least=0.06), RIGHT).words.count("the share") == 1
     assert found(least=0.06).powerless_tests == list(TESTS)
 
 
 def test_of_what_is_left_nowhere_to_the_bit_nothing_else_is_said():
     exact = Share(0, (0.0, 0.0), Estimate(0, 0, 0), Estimate(0, 0, 0), 0, 1, 1)
-    said = verdict(found(exact), RIGHT)
+    said = reach_verdict(found(exact), RIGHT)
     assert (said.kind, said.words) == (
         "none found",
         "deleted and never seen samples are answered alike, to the bit",
@@ -142,16 +144,16 @@ def test_where_partners_answer_alike_to_the_bit_no_cut_of_the_pool_can_flag_them
         pairs = population(4, 0.0, np.random.default_rng(seed))
         exact = replace(pairs, margins=np.repeat(pairs.margins[::2], 2, axis=0))
         found = module.collect_findings(exact, np.random.default_rng(0))
-        assert (found.tests, found.flagged_tests, found.p) == ({}, [], 1) and control(
+        assert (found.tests, found.flagged_tests, found.p) == ({}, [], 1) and judge_control(
             "oracle", found
         ).is_right
-        assert verdict(found, RIGHT).words.endswith("answered alike, to the bit")
+        assert reach_verdict(found, RIGHT).words.endswith("answered alike, to the bit")
 
 
 def test_the_limit_is_what_a_test_of_the_share_finds_in_four_audits_of_five_after_the_correction():
     """Two-sided at 5 % over 11 tests: 2.84 sd; one-sided 80 %: 0.84."""
     assert found(share(chance=2.0)).limit == pytest.approx(2 * (2.838 + 0.842), abs=0.01)
-    assert Findings(Refused("there is 1 pair"), {}, {}).limit == np.inf
+    assert Findings(NoFinding("there is 1 pair"), {}, {}).limit == np.inf
 
 
 def test_what_flags_a_row_are_the_tests_below_the_level_in_their_order():
@@ -161,7 +163,7 @@ def test_what_flags_a_row_are_the_tests_below_the_level_in_their_order():
 
 @cache
 def of_a_residue(pairs, left=1.0):
-    return joint_tests(
+    return run_joint_tests(
         population(pairs, left, np.random.default_rng(0)), np.random.default_rng(0), 199
     )
 
@@ -178,13 +180,13 @@ def test_each_control_that_comes_out_wrong_takes_the_audits_power(name):
     wrong = [
         replace(each, flagged=not each.flagged) if each.name == name else each for each in RIGHT
     ]
-    said = verdict(found(share=1e-3), wrong)
+    said = reach_verdict(found(share=1e-3), wrong)
     assert (
         said.kind == "no power"
         and "this audit has no power here" in said.words
         and name in said.words
     )
-    assert verdict(found(share=1e-3), RIGHT).kind == "residue"
+    assert reach_verdict(found(share=1e-3), RIGHT).kind == "residue"
 
 
 @pytest.mark.parametrize(
@@ -198,12 +200,12 @@ def test_each_control_that_comes_out_wrong_takes_the_audits_power(name):
 )
 def test_of_the_controls_only_that_with_another_model_may_be_left_out(name, kind):
     rest = [each for each in RIGHT if each.name != name]
-    assert verdict(found(), rest).kind == kind
-    assert verdict(found(), [*rest, control(name, None)]).kind == kind
+    assert reach_verdict(found(), rest).kind == kind
+    assert reach_verdict(found(), [*rest, judge_control(name, None)]).kind == kind
 
 
 def test_controls_say_how_they_came_out_also_those_that_were_not_run():
-    words = verdict(found(), [Control("oracle", True), Control("original", True)]).words
+    words = reach_verdict(found(), [Control("oracle", True), Control("original", True)]).words
     assert words.endswith("oracle was flagged, but must not; sham was not run")
     assert Control("original", True).words == "original was flagged, as it must"
     assert Control("trained to remember", False).words == "trained to remember passed, but must not"
@@ -211,27 +213,27 @@ def test_controls_say_how_they_came_out_also_those_that_were_not_run():
 
 
 def test_to_over_forget_is_not_to_be_flagged_as_doing_nothing_must_be():
-    assert not control("original", found(share(-50), share=1e-3)).is_right
+    assert not judge_control("original", found(share(-50), share=1e-3)).is_right
     # an oracle passes in neither direction
-    assert control("oracle", found(share(-50), share=1e-3)).flagged
+    assert judge_control("oracle", found(share(-50), share=1e-3)).flagged
 
 
 @pytest.mark.parametrize("test", ["u_lira_tpr_1", "rmia_auroc", "square", "few", "scatter"])
 def test_a_control_is_held_against_every_test(test):
-    assert not control("oracle", found(**{test: 1e-3})).is_right
+    assert not judge_control("oracle", found(**{test: 1e-3})).is_right
 
 
 def test_a_control_that_must_pass_is_held_against_1_percent():
-    assert not control("oracle", found(share(4), share=0.02)).flagged
-    assert control("oracle", found(share(4), share=0.005)).flagged
-    assert control("original", found(share(4), share=0.02)).flagged
+    assert not judge_control("oracle", found(share(4), share=0.02)).flagged
+    assert judge_control("oracle", found(share(4), share=0.005)).flagged
+    assert judge_control("original", found(share(4), share=0.02)).flagged
 
 
 def test_a_leak_that_one_test_alone_sees_reaches_every_level():
     """Another test's luck is as rare in one redraw each, so the smallest corrected p is tests / (redraws + 1)."""
     assert len(TESTS) / (module.REDRAWS + 1) <= module.STRICT
     assert len(TESTS) / (module.SHAM_REDRAWS + 1) <= module.ALPHA
-    assert control("oracle", found(share(4), few=module.STRICT)).flagged
+    assert judge_control("oracle", found(share(4), few=module.STRICT)).flagged
     assert (
         found(few=module.ALPHA).flagged_tests == ["few"]
         and not found(least=module.ALPHA).powerless_tests
@@ -242,7 +244,7 @@ def test_a_leak_that_one_test_alone_sees_reaches_every_level():
 def test_the_sham_passes(seed, monkeypatch):
     monkeypatch.setattr(module, "SHAM_REDRAWS", 99)
     pairs = population(4, 1.0, np.random.default_rng(seed))
-    assert sham_control(pairs, np.random.default_rng(seed)).is_right
+    assert judge_sham_pools(pairs, np.random.default_rng(seed)).is_right
 
 
 @pytest.mark.parametrize("test", ["share", "few"])
@@ -250,9 +252,11 @@ def test_the_sham_is_flagged_where_any_test_finds_something_in_samples_that_nobo
     test, monkeypatch
 ):
     monkeypatch.setattr(
-        module, "joint_tests", lambda pairs, generator, redraws: {test: Significance(0.01, 0.001)}
+        module,
+        "run_joint_tests",
+        lambda pairs, generator, redraws: {test: Significance(0.01, 0.001)},
     )
-    assert not sham_control(
+    assert not judge_sham_pools(
         population(4, 1.0, np.random.default_rng(0)), np.random.default_rng(0)
     ).is_right
 

@@ -6,7 +6,7 @@ import torch
 
 from munkey.data.image_set import (
     ImageSet,
-    Joined,
+    JoinedSet,
     TensorSet,
     move_to_gpu_if_it_fits,
     to_unit_range,
@@ -91,7 +91,7 @@ def test_images_stay_on_a_gpu_only_within_their_share_of_its_free_memory(
 def test_positions_in_joined_sets_run_through_one_set_after_the_other():
     first, second = image_set(3, seed=1), image_set(4, seed=2)
     computed = TensorSet(torch.rand(2, 3, 8, 8, generator=generator()), torch.tensor([7, 8]))
-    joined = Joined((first, computed, second))
+    joined = JoinedSet((first, computed, second))
     assert len(joined) == 9
     images, labels = joined.batch(torch.tensor([8, 0, 4, 5, 2]), "cpu")
     expected = [second.batch(torch.tensor([3]), "cpu"), first.batch(torch.tensor([0]), "cpu")]

@@ -25,7 +25,7 @@ from munkey.deploy.model.prediction import softmax
 from munkey.deploy.predictor import Predictor
 from munkey.encoders import embedded
 from munkey.encoders.keys import Keys, normalize_rows
-from munkey.memory.neighbors import nearest
+from munkey.memory.neighbors import find_nearest
 from munkey.models.family import FAMILIES, FittedArchitecture, Retrieval, added_head
 from tests.estimators.inputs import EXACT
 
@@ -207,14 +207,14 @@ class Uses:
         keys = normalize_rows(np.array([self.samples[one].x for one in ids.tolist()]))
         labels = np.array([manifest.classes.index(self.samples[one].label) for one in ids.tolist()])
         kind = FAMILIES[self.family]
-        settings = kind.section({self.family: manifest.settings})
-        system = kind.fitted(Keys(ids, keys), labels, len(manifest.classes), settings)
+        settings = kind.read_section({self.family: manifest.settings})
+        system = kind.fit(Keys(ids, keys), labels, len(manifest.classes), settings)
         asked = normalize_rows(self.queries)
-        depth = max(kind.neighbors_read(settings).values(), default=1)
-        near = nearest(
+        depth = max(kind.count_neighbors(settings).values(), default=1)
+        near = find_nearest(
             Keys(np.full(len(asked), -1), asked), Keys(ids, system.memory.keys.numpy()), depth
         )
-        return kind.logits(system, None, None, "cpu", Retrieval(near, keys=asked))
+        return kind.predict_logits(system, None, None, "cpu", Retrieval(near, keys=asked))
 
     def body(self) -> dict[str, object]:
         """The queries as /predict takes them."""
@@ -487,7 +487,9 @@ class PictureUses(Uses):
             self.stacked([self.samples[one] for one in ids.tolist()])
         )
         family, settings = added_head(model.manifest.head)
-        fitted = family.fitted(Keys(ids, keys), labels, len(self.names), family.checked(settings))
+        fitted = family.fit(
+            Keys(ids, keys), labels, len(self.names), family.validate_section(settings)
+        )
         head = model._model.head.solve_head()
         for buffer, expected in zip(head.buffers(), fitted.model.buffers(), strict=True):
             assert buffer.numpy().tobytes() == expected.numpy().tobytes()

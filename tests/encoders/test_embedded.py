@@ -15,7 +15,7 @@ from munkey.data.image_set import to_unit_range
 from munkey.encoders import embedded
 from munkey.encoders.keys import Keys, extract
 from munkey.encoders.registry import ENCODERS, find
-from munkey.memory.neighbors import nearest
+from munkey.memory.neighbors import find_nearest
 from tests.encoders.inputs import settings
 
 SHARED = Path(__file__).parents[3] / "shared/data/cifar10-images.tar.xz"
@@ -48,7 +48,7 @@ def knn_accuracy(encode, train, train_labels, test, test_labels):
 
 def accuracy_of_keys(train, train_labels, test, test_labels):
     ids = np.arange(len(train) + len(test))
-    near, cosines = nearest(Keys(ids[len(train) :], test), Keys(ids[: len(train)], train), 4)
+    near, cosines = find_nearest(Keys(ids[len(train) :], test), Keys(ids[: len(train)], train), 4)
     weights = np.exp(cosines / 0.07)
     votes = np.zeros((len(test), train_labels.max() + 1))
     for place in range(4):

@@ -320,7 +320,7 @@ def test_a_directory_that_exists_is_refused_before_the_fit(kind, tmp_path, monke
     (tmp_path / "model" / "mine.txt").touch()
     monkeypatch.setattr(
         classifier.ForgettingClassifier,
-        "_checked_rows",
+        "_validate_rows",
         lambda *_, **__: pytest.fail("rows were read"),
     )
     with pytest.raises(FileExistsError, match="name a folder that is not there yet"):

@@ -13,15 +13,15 @@ from munkey.data import forget_sets
 from munkey.evaluation import metrics
 from munkey.evaluation.metrics import (
     accuracy,
-    attack_features,
     auroc,
-    measure,
+    compute_attack_features,
+    compute_metrics,
+    fit_probe,
     membership_inference,
+    membership_inference_by_class,
     pathway_sensitivity,
-    probe,
     rf_jsd,
     switch_off_classes,
-    within_classes,
 )
 from munkey.evaluation.records import Evaluation
 
@@ -55,7 +55,7 @@ def test_accuracy_of_nothing_or_of_a_diverged_model_is_refused():
 
 def test_attack_features_are_loss_entropy_confidence_and_margin():
     p = np.array([0.7, 0.2, 0.1])
-    features = attack_features(np.log(p)[None] + 5, np.array([1]))
+    features = compute_attack_features(np.log(p)[None] + 5, np.array([1]))
     np.testing.assert_allclose(
         features, [[-np.log(0.2), -(p * np.log(p)).sum(), 0.7, 0.5]], rtol=1e-12
     )
@@ -63,7 +63,7 @@ def test_attack_features_are_loss_entropy_confidence_and_margin():
 
 @pytest.mark.parametrize("top", [200.0, 1e4, 3e38])
 def test_attack_features_stay_finite_where_logits_are_saturated(top):
-    features = attack_features(
+    features = compute_attack_features(
         np.array([[top, 0, -top], [top, 0, -top]], dtype=np.float32), np.array([0, 1])
     )
     np.testing.assert_allclose(features[:, 1:], [[0, 1, 1], [0, 1, 1]], atol=1e-12)
@@ -73,7 +73,7 @@ def test_attack_features_stay_finite_where_logits_are_saturated(top):
 def test_attack_features_tell_saturated_losses_apart():
     """In float32 both losses would be 0."""
     confident = np.array([[20.0, 0.0], [30.0, 0.0]], dtype=np.float32)
-    first, second = attack_features(confident, np.array([0, 0]))[:, 0]
+    first, second = compute_attack_features(confident, np.array([0, 0]))[:, 0]
     assert first > second > 0
 
 
@@ -198,7 +198,7 @@ def predictions():
 
 
 def test_every_accuracy_is_measured_on_its_own_samples(predictions):
-    measured = measure(predictions, 100 + np.arange(10), np.random.default_rng(0))
+    measured = compute_metrics(predictions, 100 + np.arange(10), np.random.default_rng(0))
     assert {name: measured[name] for name in ("TA", "RA", "FA", "VA")} == {
         "TA": 70,
         "RA": 90,
@@ -217,8 +217,8 @@ def test_the_attack_gets_the_features_of_the_retain_the_forget_and_the_test_set(
     predictions["labels"] = np.random.default_rng(1).permutation(predictions["labels"])
     labels, generator, calls = predictions["labels"], np.random.default_rng(0), []
     monkeypatch.setattr(metrics, "membership_inference", lambda *sets: calls.append(sets) or 61.5)
-    measured = measure(predictions, 100 + np.arange(10), generator)
-    features = attack_features(predictions["logits"], labels)
+    measured = compute_metrics(predictions, 100 + np.arange(10), generator)
+    features = compute_attack_features(predictions["logits"], labels)
     (sets,) = calls
     for part, expected in zip(
         sets, (features[10:30], features[:10], features[60:], labels[60:]), strict=False
@@ -233,7 +233,7 @@ def test_pathways_are_measured_on_the_memorys_members_by_their_own_labels(predic
     cut = {"image": 12, "token": 4, "both": 16}
     answers = predictions | {"memory_ids": 1000 + np.arange(20), "memory_labels": labels}
     answers |= {f"{name}_logits": logits_right(labels, right) for name, right in cut.items()}
-    measured = measure(answers, 100 + np.arange(10), np.random.default_rng(0))
+    measured = compute_metrics(answers, 100 + np.arange(10), np.random.default_rng(0))
     assert (measured["A_image"], measured["A_token"], measured["A_both"]) == (60, 20, 80)
     assert measured["P_s"] == pytest.approx(0.5)
 
@@ -241,13 +241,13 @@ def test_pathways_are_measured_on_the_memorys_members_by_their_own_labels(predic
 @pytest.mark.parametrize("stranger", [130, 170, 5])
 def test_a_forget_set_outside_the_training_split_is_refused(predictions, stranger):
     with pytest.raises(KeyError, match="not in the training split"):
-        measure(predictions, np.array([100, stranger]), np.random.default_rng(0))
+        compute_metrics(predictions, np.array([100, stranger]), np.random.default_rng(0))
 
 
 def test_a_diverged_model_is_not_measured(predictions):
     predictions["logits"][70] = np.nan
     with pytest.raises(ValueError, match="not finite"):
-        measure(predictions, np.array([100, 101]), np.random.default_rng(0))
+        compute_metrics(predictions, np.array([100, 101]), np.random.default_rng(0))
 
 
 @pytest.fixture
@@ -279,10 +279,10 @@ def test_a_system_is_measured_from_its_files(run, predictions):
     assert all({name: line[name] for name in run.key} == run.key for line in lines)
     values = {line["metric"]: line["value"] for line in lines}
     generator = Stage(3, "digits", "attack", "0.1").numpy_generator()
-    expected = measure(predictions, 100 + np.arange(10), generator)
+    expected = compute_metrics(predictions, 100 + np.arange(10), generator)
     assert (
         expected["MIA"]
-        != measure(predictions, 100 + np.arange(10), np.random.default_rng(0))["MIA"]
+        != compute_metrics(predictions, 100 + np.arange(10), np.random.default_rng(0))["MIA"]
     )
     # Seconds of unlearning, of the search and of the CPU are the system's own; those of epochs are its training's.
     seconds = {
@@ -389,7 +389,7 @@ def test_the_attack_says_the_same_of_logits_that_another_machine_rounds_differen
         parts = []
         for noise in (0.0, 1e-6):
             moved = answers + random.uniform(-noise, noise, answers.shape)
-            features = attack_features(moved, labels)
+            features = compute_attack_features(moved, labels)
             parts.append(
                 attacked(features[:500], features[500:600], features[600:], labels=labels[600:])
             )
@@ -407,7 +407,9 @@ def test_within_classes_a_class_gives_no_answer_away():
     forget = normal(0, 200, 3)
     forget[:, 0] += 3.0
     naive = membership_inference(retain, forget, test, labels, generator)
-    within = within_classes(retain, forget, test, np.ones(200, int), labels, generator)
+    within = membership_inference_by_class(
+        retain, forget, test, np.ones(200, int), labels, generator
+    )
     assert abs(within - 50) < 6 and abs(naive - 50) > 15
 
 
@@ -415,9 +417,11 @@ def test_within_classes_by_hand_classes_count_as_in_the_forget_set(monkeypatch):
     """Class 0: 3 forgotten, all above test; class 1: 1 forgotten, below. (3 * 1 + 1 * 0) / 4."""
     forget, test = np.array([5.0, 6, 7, 1]), np.array([2.0, 2, 4, 4])
     fits = [(lambda values: values, np.arange(4))]
-    monkeypatch.setattr(metrics, "cross_fits", lambda *_: fits)
+    monkeypatch.setattr(metrics, "cross_fit_attacks", lambda *_: fits)
     labels = (np.array([0, 0, 0, 1]), np.array([0, 0, 1, 1]))
-    assert within_classes(forget, forget, test, *labels, np.random.default_rng(0)) == 75
+    assert (
+        membership_inference_by_class(forget, forget, test, *labels, np.random.default_rng(0)) == 75
+    )
 
 
 def test_of_a_class_that_is_forgotten_whole_its_test_samples_are_measured_apart_and_its_output_can_be_off():
@@ -427,20 +431,22 @@ def test_of_a_class_that_is_forgotten_whole_its_test_samples_are_measured_apart_
     logits = 4 * np.eye(3, dtype=np.float32)[labels]
     predictions = {"ids": ids, "labels": labels, "splits": splits, "logits": logits}
     forgotten = ids[(labels == 1) & (splits == "train")]
-    found = measure(predictions, forgotten, np.random.default_rng(0), "class")
+    found = compute_metrics(predictions, forgotten, np.random.default_rng(0), "class")
     assert (found["FTA"], found["RTA"], found["FA"], found["forgotten"]) == (100, 100, 100, 4)
-    off = measure(
+    off = compute_metrics(
         switch_off_classes(predictions, forgotten), forgotten, np.random.default_rng(0), "class"
     )
     assert (off["FTA"], off["RTA"], off["FA"], off["RA"]) == (0, 100, 0, 100)
     assert switch_off_classes(predictions, forgotten[:-1]) is None
-    assert "FTA" not in measure(predictions, forgotten[:-1], np.random.default_rng(0), "class")
+    assert "FTA" not in compute_metrics(
+        predictions, forgotten[:-1], np.random.default_rng(0), "class"
+    )
     assert (found["probe"], found["FM"]) == (100, 50)  # all losses are equal
 
 
 @pytest.mark.parametrize("sampling", ["stratified", "uniform", "cluster", "class"])
 def test_of_other_requests_than_random_ones_the_attack_is_within_classes(sampling, monkeypatch):
-    monkeypatch.setattr(metrics, "within_classes", lambda *_: -1.0)
+    monkeypatch.setattr(metrics, "membership_inference_by_class", lambda *_: -1.0)
     labels, splits = np.arange(24) % 3, np.repeat(["train", "test", "val"], [12, 6, 6])
     predictions = {
         "ids": np.arange(24),
@@ -448,7 +454,7 @@ def test_of_other_requests_than_random_ones_the_attack_is_within_classes(samplin
         "splits": splits,
         "logits": 4.0 * np.eye(3)[labels],
     }
-    found = measure(predictions, np.arange(4), np.random.default_rng(0), sampling)["MIA"]
+    found = compute_metrics(predictions, np.arange(4), np.random.default_rng(0), sampling)["MIA"]
     assert (found == -1) == (sampling in ("cluster", "class"))
 
 
@@ -457,7 +463,10 @@ def test_a_probe_tells_a_class_that_the_logits_tell_and_guesses_one_that_they_do
     gone = np.arange(200) % 4 == 0
     noise = generator.standard_normal((200, 3))
     telling = noise + 9 * np.stack([gone, ~gone, gone], axis=1)
-    assert probe(telling, gone, generator) > 99 and abs(probe(noise, gone, generator) - 50) < 12
+    assert (
+        fit_probe(telling, gone, generator) > 99
+        and abs(fit_probe(noise, gone, generator) - 50) < 12
+    )
 
 
 def test_of_units_their_test_samples_are_measured_apart_and_losses_say_if_the_forgotten_look_like_members():
@@ -470,7 +479,7 @@ def test_of_units_their_test_samples_are_measured_apart_and_losses_say_if_the_fo
     logits[8] = logits[8, ::-1]  # a test sample of `one` is wrong
     logits[0] *= 5  # the forgotten sample has a lower loss than all of test
     predictions = {"ids": ids, "labels": labels, "splits": splits, "logits": logits, "units": units}
-    found = measure(predictions, ids[:1], np.random.default_rng(0), "unit")
+    found = compute_metrics(predictions, ids[:1], np.random.default_rng(0), "unit")
     assert (found["FTA"], found["RTA"], found["FM"]) == (50, 100, 100)
-    assert not {"FTA", "FM"} & set(measure(predictions, ids[:1], np.random.default_rng(0)))
-    assert "FTA" not in measure(predictions, ids[:1], np.random.default_rng(0), "hard")
+    assert not {"FTA", "FM"} & set(compute_metrics(predictions, ids[:1], np.random.default_rng(0)))
+    assert "FTA" not in compute_metrics(predictions, ids[:1], np.random.default_rng(0), "hard")

@@ -8,7 +8,7 @@ import pytest
 from munkey.data.image_set import image_set as of_dataset
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
-from munkey.evaluation.predict import Asked, predictions
+from munkey.evaluation.predict import Queries, predict_samples
 from munkey.models.family import FAMILIES, System
 from tests.conftest import VIT, generator, image_set, lively
 from tests.models.inputs import DATA, QUERIES, fitted, retrieval
@@ -24,25 +24,27 @@ def dataset():
 
 def test_a_system_without_a_memory_answers_every_sample(dataset):
     system = System("vit", VIT, lively(FAMILIES["vit"].build(VIT, generator())))
-    arrays = predictions(system, dataset, Asked(dataset.ids), DATA, "cpu")
+    arrays = predict_samples(system, dataset, Queries(dataset.ids), DATA, "cpu")
     assert list(arrays) == ["ids", "labels", "splits", "logits"]
     for name in ("ids", "labels", "splits"):
         np.testing.assert_array_equal(arrays[name], getattr(dataset, name))
-    expected = FAMILIES["vit"].logits(system, of_dataset(dataset, dataset.ids), DATA, "cpu", None)
+    expected = FAMILIES["vit"].predict_logits(
+        system, of_dataset(dataset, dataset.ids), DATA, "cpu", None
+    )
     np.testing.assert_array_equal(arrays["logits"], expected)
 
 
 def test_units_stand_beside_their_samples_and_none_is_empty(dataset):
     system = System("vit", VIT, lively(FAMILIES["vit"].build(VIT, generator())))
     grouped = replace(dataset, units=("Ann", None, *["Bo"] * 4, "Cy"))
-    units = predictions(system, grouped, Asked(dataset.ids[[0, 1, 6]]), DATA, "cpu")["units"]
+    units = predict_samples(system, grouped, Queries(dataset.ids[[0, 1, 6]]), DATA, "cpu")["units"]
     assert units.tolist() == ["Ann", "", "Cy"]
 
 
 def test_a_memory_without_pathways_has_nothing_to_cut(dataset):
     system = fitted("knn", Keys(QUERIES.ids[:6], QUERIES.keys[:6]), dataset.labels[:6])
-    arrays = predictions(
-        system, dataset, Asked(dataset.ids, retrieval(system.memory, None)), DATA, "cpu"
+    arrays = predict_samples(
+        system, dataset, Queries(dataset.ids, retrieval(system.memory, None)), DATA, "cpu"
     )
     assert list(arrays) == ["ids", "labels", "splits", "logits"]
 
@@ -53,7 +55,7 @@ def test_the_members_of_a_memory_answer_with_either_pathway_cut_too(
     """After a deletion these are the members that are left, and their images go by id."""
     left = replace(munkey_system, memory=munkey_system.memory.forget(np.array([10, 16])))
     asked = retrieval(left.memory, inference())
-    arrays = predictions(left, dataset, Asked(dataset.ids, asked), DATA, "cpu")
+    arrays = predict_samples(left, dataset, Queries(dataset.ids, asked), DATA, "cpu")
     cut = {"image_logits", "token_logits", "both_logits"}
     assert (
         arrays.keys() == {"ids", "labels", "splits", "logits", "memory_ids", "memory_labels"} | cut
@@ -61,9 +63,9 @@ def test_the_members_of_a_memory_answer_with_either_pathway_cut_too(
     family, members = FAMILIES["munkey"], of_dataset(dataset, np.array([12, 14, 18, 20]))
     assert arrays["memory_ids"].tolist() == members.ids.tolist()
     assert arrays["memory_labels"].tolist() == members.labels.tolist()
-    for name, logits in family.cut_logits(left, members, DATA, "cpu").items():
+    for name, logits in family.predict_cut_logits(left, members, DATA, "cpu").items():
         np.testing.assert_array_equal(arrays[f"{name}_logits"], logits)
-    expected = family.logits(left, of_dataset(dataset, dataset.ids), DATA, "cpu", asked)
+    expected = family.predict_logits(left, of_dataset(dataset, dataset.ids), DATA, "cpu", asked)
     np.testing.assert_array_equal(arrays["logits"], expected)
 
 
@@ -71,9 +73,9 @@ def test_of_some_samples_the_answers_are_those_of_all_and_every_member_is_cut(
     dataset, munkey_system, inference
 ):
     some, asked = dataset.ids[[1, 4, 6]], retrieval(munkey_system.memory, inference())
-    near = replace(asked, neighbors=asked.neighbors.of(np.array([1, 4, 6])))
-    every = predictions(munkey_system, dataset, Asked(dataset.ids, asked, asked), DATA, "cpu")
-    few = predictions(munkey_system, dataset, Asked(some, near, near), DATA, "cpu")
+    near = replace(asked, neighbors=asked.neighbors.select(np.array([1, 4, 6])))
+    every = predict_samples(munkey_system, dataset, Queries(dataset.ids, asked, asked), DATA, "cpu")
+    few = predict_samples(munkey_system, dataset, Queries(some, near, near), DATA, "cpu")
     assert few["ids"].tolist() == some.tolist() and every.keys() == few.keys()
     for name in ("labels", "splits"):
         np.testing.assert_array_equal(few[name], every[name][[1, 4, 6]])
@@ -88,4 +90,4 @@ def test_a_system_whose_neighbors_were_deleted_gives_no_predictions(
     stale = retrieval(munkey_system.memory, inference(k=6))
     left = replace(munkey_system, memory=munkey_system.memory.forget(np.array([14])))
     with pytest.raises(KeyError, match="14"):
-        predictions(left, dataset, Asked(dataset.ids, stale), DATA, "cpu")
+        predict_samples(left, dataset, Queries(dataset.ids, stale), DATA, "cpu")

@@ -8,11 +8,11 @@ from munkey.data import forget_sets
 from munkey.data.prepared import Dataset
 from munkey.evaluation.search import (
     Candidate,
-    choose,
+    choose_candidate,
+    describe_searches,
+    make_scorer,
+    make_search_result,
     rank_candidates,
-    report,
-    scorer,
-    search_result,
 )
 from munkey.models import system
 from munkey.models.family import FAMILIES, System
@@ -29,13 +29,13 @@ def test_a_candidate_is_scored_by_its_answers_to_the_validation_and_the_forget_s
     """Four samples each: rows 8, 9, 10, 11 have three right answers, rows 0, 2, 4, 6 have one."""
     samples = image_set(12)
     answering = System("vit", VIT, lively(FAMILIES["vit"].build(VIT, generator())))
-    answers = FAMILIES["vit"].logits(answering, samples, DATA, "cpu", None).argmax(axis=1)
+    answers = FAMILIES["vit"].predict_logits(answering, samples, DATA, "cpu", None).argmax(axis=1)
     labels = np.where(np.isin(np.arange(12), [8, 9, 10, 4]), answers, (answers + 1) % 3)
     splits = np.where(np.isin(np.arange(12), val), "val", "train")
     dataset = Dataset(samples.images, samples.ids, labels, splits, ["a", "b", "c"])
     forget_sets.write(tmp_path / "forget.csv", samples.ids[list(forget)])
     system.save(tmp_path / "system.safetensors", answering)
-    score = scorer(dataset, tmp_path / "forget.csv", DATA, "cpu")
+    score = make_scorer(dataset, tmp_path / "forget.csv", DATA, "cpu")
     expected = {8: 75.0, 0: 25.0}  # by the first row of a set
     assert score(tmp_path / "system.safetensors") == Candidate(
         expected[val[0]], expected[forget[0]]
@@ -45,25 +45,27 @@ def test_a_candidate_is_scored_by_its_answers_to_the_validation_and_the_forget_s
 def test_the_smallest_validation_gap_wins_and_of_equal_ones_the_first():
     candidates = [Candidate(90, 95), Candidate(89, 88), Candidate(91, 90), Candidate(88, 92)]
     assert [candidate.gap for candidate in candidates] == [5, 1, 1, 4]
-    assert choose(candidates, 92, drop=None) == 1
+    assert choose_candidate(candidates, 92, drop=None) == 1
 
 
 def test_a_collapsed_model_wins_only_where_there_is_no_limit():
     candidates = [Candidate(90, 95), Candidate(10, 10)]
-    assert choose(candidates, 92, drop=5.0) == 0
-    assert choose(candidates, 92, drop=None) == 1
-    assert choose(candidates, 95, drop=5.0) == 0  # a loss of exactly the limit still counts
+    assert choose_candidate(candidates, 92, drop=5.0) == 0
+    assert choose_candidate(candidates, 92, drop=None) == 1
+    assert (
+        choose_candidate(candidates, 95, drop=5.0) == 0
+    )  # a loss of exactly the limit still counts
 
 
 def test_where_all_lose_too_much_the_one_that_loses_least_is_taken():
-    assert choose([Candidate(50, 50), Candidate(60, 70)], 92, drop=5.0) == 1
+    assert choose_candidate([Candidate(50, 50), Candidate(60, 70)], 92, drop=5.0) == 1
 
 
 def test_a_search_is_written_with_all_candidates_and_the_seconds_of_all_of_it(capsys):
     records = [
         {"settings": {"method": {"lr_factor": each}}, "unlearn_s": 2 * each} for each in (0.5, 1.5)
     ]
-    found = search_result([Candidate(90, 95), Candidate(89, 88)], records, 1, 92.0, 0.25)
+    found = make_search_result([Candidate(90, 95), Candidate(89, 88)], records, 1, 92.0, 0.25)
     tried = [
         {
             "settings": {"lr_factor": 0.5},
@@ -120,16 +122,16 @@ def test_searches_that_tried_different_settings_are_not_mixed(tmp_path):
     write_json(tmp_path / "seed0/rate0.1/cf/search.json", search((89, 86), (88, 88)))
     write_json(tmp_path / "seed1/rate0.1/cf/search.json", search((89, 86)))
     with pytest.raises(ValueError, match="cf: these searches tried different settings"):
-        list(report(tmp_path, drop=5))
+        list(describe_searches(tmp_path, drop=5))
 
 
 def test_the_report_reads_the_searches_of_a_run(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no search\.json of a method here"):
-        list(report(tmp_path, drop=5))
+        list(describe_searches(tmp_path, drop=5))
     for seed in (0, 1):
         folder = tmp_path / f"seed{seed}/rate0.1/cf"
         write_json(folder / "search.json", search((89, 86), (88, 88)))
-    assert list(report(tmp_path, drop=5)) == [
+    assert list(describe_searches(tmp_path, drop=5)) == [
         "cf (n = 2 seeds x rates)",
         "  lr_factor 1: gap 0.00, drop 2.0",
         "  lr_factor 0: gap 3.00, drop 1.0",
@@ -144,7 +146,7 @@ def test_a_candidate_that_diverged_is_said_and_comes_last_and_where_all_did_the_
         "diverged": "the loss is nan; log: logs/9.log",
     }
     kept = {"settings": {"method": {"lr_factor": 1}}, "unlearn_s": 2.0}
-    found = search_result([None, Candidate(90, 95)], [gone, kept], 1, 92.0, 0.0)
+    found = make_search_result([None, Candidate(90, 95)], [gone, kept], 1, 92.0, 0.0)
     assert found["candidates"][0] == {"settings": {"lr_factor": 9}, "diverged": gone["diverged"]}
     assert (
         found["search_s"] == 2.0 and f"chosen: {found['candidates'][1]}" in capsys.readouterr().out
@@ -153,7 +155,7 @@ def test_a_candidate_that_diverged_is_said_and_comes_last_and_where_all_did_the_
         "lr_factor 1: gap 5.00, drop 2.0",
         "lr_factor 9: diverged",
     ]
-    none = search_result([None, None], [gone, gone], 0, None, 0.0)
+    none = make_search_result([None, None], [gone, gone], 0, None, 0.0)
     assert none["original_val_accuracy"] is None and {
         str(each) for each in rank_candidates([none], 5.0)
     } == {"lr_factor 9: diverged"}

@@ -9,10 +9,10 @@ from munkey.evaluation.selection import (
     NothingPassesError,
     Pair,
     Systems,
-    chosen_pair,
-    measured_pairs,
-    select,
-    table,
+    collect_pairs,
+    decide_pairs,
+    get_chosen_pair,
+    make_table,
 )
 from munkey.settings import SelectionSettings
 
@@ -24,8 +24,8 @@ def settings(threshold=0.3, comparable=0.5):
 
 
 def reasons(pairs, **changes):
-    verdicts = select(pairs, settings(**changes))
-    best = chosen_pair(verdicts)
+    verdicts = decide_pairs(pairs, settings(**changes))
+    best = get_chosen_pair(verdicts)
     assert [verdict.pair for verdict in verdicts] == pairs
     assert [verdict.chosen for verdict in verdicts] == [pair is best for pair in pairs]
     return best, [verdict.reason for verdict in verdicts]
@@ -71,9 +71,9 @@ def test_where_nothing_passes_the_whole_grid_is_listed():
         NothingPassesError,
         match=r"(?s)P_s < 0\.3.*p_image 0\.1, p_token 0\.3: P_s 0\.400, gap 1\.00",
     ):
-        select([Pair(0, 0, 0.1, 0.0, reference=True), Pair(0.1, 0.3, 0.4, 1.0)], settings())
+        decide_pairs([Pair(0, 0, 0.1, 0.0, reference=True), Pair(0.1, 0.3, 0.4, 1.0)], settings())
     with pytest.raises(NothingPassesError, match=r"- p_image 0, p_token 0: P_s 0\.100, gap 0\.00"):
-        select([Pair(0, 0, 0.1, 0.0, reference=True), Pair(0.1, 0.3, 0.4, 1.0)], settings())
+        decide_pairs([Pair(0, 0, 0.1, 0.0, reference=True), Pair(0.1, 0.3, 0.4, 1.0)], settings())
 
 
 GRID = {
@@ -116,7 +116,7 @@ def measured():
 
 
 def test_pairs_take_sensitivity_from_before_and_the_gap_of_each_seed_from_after_deletion():
-    corner, pair = measured_pairs(measured(), GRID, SYSTEMS)
+    corner, pair = collect_pairs(measured(), GRID, SYSTEMS)
     assert (corner.p_image, corner.p_token, corner.reference) == (0.0, 0.0, True)
     assert (pair.p_image, pair.p_token, pair.reference) == (0.1, 0.3, False)
     assert corner.P_s == pair.P_s == pytest.approx(0.2)
@@ -125,12 +125,12 @@ def test_pairs_take_sensitivity_from_before_and_the_gap_of_each_seed_from_after_
 
 def test_a_pair_that_was_not_measured_is_an_error():
     with pytest.raises(KeyError, match=r"'lost' in the case p_drop/0\.0_0\.0"):
-        measured_pairs(measured(), GRID, Systems("whole", "lost"))
+        collect_pairs(measured(), GRID, Systems("whole", "lost"))
 
 
 def test_the_table_tells_every_pair_with_its_reason_and_its_means():
-    pairs = measured_pairs(measured(), GRID, SYSTEMS)
-    lines = table("digits", select(pairs, settings()), measured(), GRID, SYSTEMS)
+    pairs = collect_pairs(measured(), GRID, SYSTEMS)
+    lines = make_table("digits", decide_pairs(pairs, settings()), measured(), GRID, SYSTEMS)
     assert list(lines[0]) == [
         *("dataset", "p_image", "p_token", "P_s", "gap", "reference", "chosen", "reason"),
         *("TA", "RA", "FA", "VA", "MIA", "n"),
@@ -155,8 +155,8 @@ def test_the_table_tells_every_pair_with_its_reason_and_its_means():
 
 def test_where_none_is_required_the_table_says_that_nothing_passes():
     pairs = [Pair(0, 0, 0.1, 0.0, reference=True), Pair(0.1, 0.3, 0.4, 1.0)]
-    verdicts = select(pairs, settings(), required=False)
-    assert chosen_pair(verdicts) is None
+    verdicts = decide_pairs(pairs, settings(), required=False)
+    assert get_chosen_pair(verdicts) is None
     assert [verdict.chosen for verdict in verdicts] == [False, False]
     assert verdicts[1].reason == "dropped: P_s is not below 0.3; no pair passes"
 
@@ -182,15 +182,17 @@ def test_a_pair_whose_training_diverged_is_not_chosen_and_has_no_numbers():
                 for name, v in measured.items()
             ]
     tidy = pd.DataFrame(lines)
-    verdicts = select(measured_pairs(tidy, grid, SYSTEMS), settings())
+    verdicts = decide_pairs(collect_pairs(tidy, grid, SYSTEMS), settings())
     assert [(verdict.chosen, verdict.reason) for verdict in verdicts] == [
         (False, "diverged"),
         (True, "chosen: smallest gap"),
     ]
-    first, second = table("digits", verdicts, tidy, grid, SYSTEMS)
+    first, second = make_table("digits", verdicts, tidy, grid, SYSTEMS)
     assert math.isnan(first["TA"]) and math.isnan(first["P_s"]) and second["TA"] == 50.0
     everything = tidy.assign(metric="diverged")
     assert (
-        chosen_pair(select(measured_pairs(everything, grid, SYSTEMS), settings(), required=False))
+        get_chosen_pair(
+            decide_pairs(collect_pairs(everything, grid, SYSTEMS), settings(), required=False)
+        )
         is None
     )

@@ -8,8 +8,8 @@ from munkey.core.randomness import Stage
 from munkey.data.forget_sets import ForgetSplit
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
-from munkey.evaluation.streams import Asker, Stream, answer_stream, draw_stream
-from munkey.memory.neighbors import nearest
+from munkey.evaluation.streams import Stream, StreamEvaluator, answer_stream, draw_stream
+from munkey.memory.neighbors import find_nearest
 from munkey.models.family import FAMILIES, Retrieval, System
 from munkey.settings import InferenceSettings
 from tests.conftest import VIT, generator, lively, unit_rows
@@ -60,7 +60,7 @@ def test_more_requests_than_samples_are_refused():
 def test_a_method_goes_on_from_its_own_result_and_is_asked_after_each_request():
     asked: list[tuple[str, int]] = []
 
-    class Recorder(Asker):
+    class Recorder(StreamEvaluator):
         def answers(self, system: System, added: np.ndarray) -> np.ndarray:
             asked.append((system.family, len(added)))
             return np.zeros((1, 2))
@@ -86,37 +86,46 @@ def test_a_method_goes_on_from_its_own_result_and_is_asked_after_each_request():
     ]
 
 
-def asker(**inference: object) -> Asker:
+def make_evaluator(**inference: object) -> StreamEvaluator:
     samples = seven_samples()
     dataset = Dataset(
         samples.images, samples.ids, samples.labels, np.array(["train"] * 7), ["a", "b", "c"]
     )
-    return Asker(dataset, QUERIES, {"data": DATA.model_dump(), "inference": inference}, 4, "cpu")
+    return StreamEvaluator(
+        dataset, QUERIES, {"data": DATA.model_dump(), "inference": inference}, 4, "cpu"
+    )
 
 
 @pytest.mark.parametrize("name", EXACT)
 def test_a_system_is_asked_about_every_sample_with_what_was_added_in_its_memory(name: str):
-    ask, samples = asker(), seven_samples()
+    evaluator, samples = make_evaluator(), seven_samples()
     part, whole = (
-        fitted(name, ask.of(samples.ids[:count]), samples.labels[:count]) for count in (5, 7)
+        fitted(name, evaluator.select_keys(samples.ids[:count]), samples.labels[:count])
+        for count in (5, 7)
     )
     for system, near, added in ((part, QUERIES.ids[:5], []), (whole, QUERIES.ids, [5, 6])):
         expected = answered(
-            system, samples, Retrieval(nearest(QUERIES, ask.of(near), 4), None, QUERIES.keys)
+            system,
+            samples,
+            Retrieval(find_nearest(QUERIES, evaluator.select_keys(near), 4), None, QUERIES.keys),
         )
-        np.testing.assert_array_equal(ask.answers(part, samples.ids[added]), expected)
+        np.testing.assert_array_equal(evaluator.predict_logits(part, samples.ids[added]), expected)
 
 
 def test_a_memory_is_asked_as_the_parameters_say_and_a_system_without_one_about_its_images(
     munkey_system: System,
 ):
     knobs = {"k": 2, "fusion": "softmax", "temperature": 0.5}
-    ask, samples = asker(**knobs), seven_samples()
-    near = nearest(QUERIES, ask.of(munkey_system.memory.ids.numpy()), 4)
+    evaluator, samples = make_evaluator(**knobs), seven_samples()
+    near = find_nearest(QUERIES, evaluator.select_keys(munkey_system.memory.ids.numpy()), 4)
     expected = answered(munkey_system, samples, Retrieval(near, InferenceSettings(**knobs)))
-    np.testing.assert_array_equal(ask.answers(munkey_system, samples.ids[:0]), expected)
+    np.testing.assert_array_equal(
+        evaluator.predict_logits(munkey_system, samples.ids[:0]), expected
+    )
     plain = System("vit", VIT, lively(FAMILIES["vit"].build(VIT, generator())))
-    np.testing.assert_array_equal(ask.answers(plain, samples.ids[:3]), answered(plain, samples))
+    np.testing.assert_array_equal(
+        evaluator.predict_logits(plain, samples.ids[:3]), answered(plain, samples)
+    )
 
 
 @pytest.mark.parametrize("name", EXACT)
@@ -124,7 +133,7 @@ def test_what_is_fitted_answers_as_if_additions_had_always_been_there(name: str)
     ids, labels = np.arange(40), np.arange(40) % 3
     keys, added = unit_rows(40, 8), np.isin(ids, [3, 7, 39])
     part = fitted(name, Keys(ids[~added], keys[~added]), labels[~added])
-    both = FAMILIES[name].extended(part, Keys(ids[added], keys[added]), labels[added], None)
+    both = FAMILIES[name].add_samples(part, Keys(ids[added], keys[added]), labels[added], None)
     assert same(tensors(both), tensors(fitted(name, Keys(ids, keys), labels)))
 
 
@@ -133,7 +142,7 @@ def test_what_is_added_to_munkey_has_the_tokens_of_its_neighbors_averaged():
     memory = system.memory
     assert memory is not None
     new = Keys(np.array([1, 999]), memory.keys[[5, 9]].numpy())
-    held = FAMILIES["munkey"].extended(system, new, np.array([0, 1]), asked).memory
+    held = FAMILIES["munkey"].add_samples(system, new, np.array([0, 1]), asked).memory
     assert (
         held is not None and len(held) == len(memory) + 2 and held.ids[[0, -1]].tolist() == [1, 999]
     )
@@ -149,6 +158,8 @@ def test_what_is_added_to_munkey_has_the_tokens_of_its_neighbors_averaged():
 def test_a_family_without_a_memory_takes_nothing_in():
     system = original("cf")
     assert (
-        FAMILIES["vit"].extended(system, Keys(np.array([1]), unit_rows(1, 4)), np.array([0]), None)
+        FAMILIES["vit"].add_samples(
+            system, Keys(np.array([1]), unit_rows(1, 4)), np.array([0]), None
+        )
         is system
     )

@@ -16,8 +16,8 @@ def test_each_epoch_has_its_accuracies_and_p_s_and_three_epochs_have_their_vecto
     trace = Trace(samples, Recipe(DATA, MODEL, train, MUNKEY, Stage("traced")), "cpu")
     for epoch in range(5):
         trace.watch(epoch, system)
-    arrays = trace.arrays()
-    cut = FAMILIES["munkey"].cut_logits(system, samples, DATA, "cpu")
+    arrays = trace.to_arrays()
+    cut = FAMILIES["munkey"].predict_cut_logits(system, samples, DATA, "cpu")
     right = {
         name: 100 * float((logits.argmax(axis=1) == samples.labels).mean())
         for name, logits in cut.items()

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from munkey.explore.contents import Contents, NearRows, PageSamples, SystemAnswers
-from munkey.explore.page import page
-from munkey.explore.pictures import thumbnails
+from munkey.explore.page import render_page
+from munkey.explore.pictures import make_thumbnails
 from tests.explore.browser import launched
 
 MARKUP = (
@@ -74,7 +74,7 @@ def made_contents(count: int, forgotten: int) -> Contents:
         samples=PageSamples(ids, labels, splits, points[0].astype("f4"), points[1].astype("f4")),
         projection="Two random directions.",
         is_experiment=True,
-        pictures=thumbnails(images),
+        pictures=make_thumbnails(images),
         requests=[{"key": REQUEST, "words": "10 %", "case": "", "rate": 0.1}],
         seeds=[0],
         systems=systems,
@@ -121,7 +121,7 @@ def design(system: dict[str, Any], place: int) -> dict[str, Any]:
 def write_made_page(count: int, forgotten: int) -> Path:
     """A page of a file of its own."""
     path = Path(tempfile.mkdtemp()) / "made.html"
-    path.write_text(page(made_contents(count, forgotten)), encoding="utf-8")
+    path.write_text(render_page(made_contents(count, forgotten)), encoding="utf-8")
     return path
 
 

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from munkey.explore.contents import VIEWS, Contents, NearRows
-from munkey.explore.page import page
+from munkey.explore.page import render_page
 from tests.explore.browser import opened
 from tests.explore.conftest import made_contents, write_made_page
 
@@ -142,7 +142,7 @@ def test_each_design_has_its_name_and_no_name_lies_on_another(
         line = dict(made.designs[1])
         crowd.append(line | {"title": f"design {place}", "TA": 98 + place % 4 / 4, "share": place})
     path = tmp_path / "crowd.html"
-    path.write_text(page(replace(made, designs=crowd)), encoding="utf-8")
+    path.write_text(render_page(replace(made, designs=crowd)), encoding="utf-8")
     with opened(browser, path, viewport=viewport) as tab:
         names = tab.locator("#designs .names text")
         assert sorted(names.all_text_contents()) == sorted(line["title"] for line in crowd)
@@ -179,7 +179,7 @@ def test_choices_and_tables_are_not_cut_off_on_a_laptop(browser: Any, tmp_path: 
         systems.append(each | {"title": each["name"]})
     path = tmp_path / "wide.html"
     plain = replace(made, requests=requests, designs=designs, systems=systems)
-    path.write_text(page(plain), encoding="utf-8")
+    path.write_text(render_page(plain), encoding="utf-8")
     with opened(browser, path, viewport=LAPTOP) as tab:
         shown = tab.evaluate(
             "(() => { const select = document.querySelector('select[name=request]');"
@@ -211,7 +211,7 @@ def test_an_audit_without_power_is_not_said_to_be_missing(browser: Any, tmp_path
         designs = []
         for line in made.designs:
             designs.append(line | unknown | {"audited": audited})
-        path.write_text(page(replace(made, designs=designs)), encoding="utf-8")
+        path.write_text(render_page(replace(made, designs=designs)), encoding="utf-8")
         with opened(browser, path) as tab:
             assert words in tab.locator("#designs").inner_text()
 
@@ -228,7 +228,7 @@ def test_a_stream_shows_means_and_whole_requests(browser: Any, made_page: Path) 
 def write_page(contents: Contents, folder: Path) -> Path:
     """A page of these contents."""
     path = folder / "page.html"
-    path.write_text(page(contents), encoding="utf-8")
+    path.write_text(render_page(contents), encoding="utf-8")
     return path
 
 

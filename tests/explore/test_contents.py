@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from munkey.explore.contents import VIEWS, Contents, as_json
-from munkey.explore.experiment import SUBTITLE, requests_of, true_class_probability, words_of
-from munkey.explore.page import ASSETS, contents_json, page
-from munkey.explore.pictures import page_ids, thumbnails
-from munkey.explore.projection import narrow_gaps, plane
-from munkey.explore.saved_model import MemoryRows, contents
+from munkey.explore.contents import VIEWS, Contents, encode_json
+from munkey.explore.experiment import SUBTITLE, explain_words, list_requests, true_class_probability
+from munkey.explore.page import ASSETS, contents_json, render_page
+from munkey.explore.pictures import choose_page_ids, make_thumbnails
+from munkey.explore.projection import narrow_gaps, project_keys
+from munkey.explore.saved_model import MemoryRows, gather_contents
 from tests.explore.conftest import MARKUP, made_contents
 
 
@@ -26,40 +26,42 @@ def test_no_name_ends_the_script_or_starts_an_element() -> None:
     text = contents_json(made)
     assert not set("<>&\u2028\u2029") & set(text)
     assert json.loads(text)["classes"][2] == MARKUP
-    assert MARKUP not in page(made)
+    assert MARKUP not in render_page(made)
 
 
 def test_arrays_come_back_bit_by_bit() -> None:
     values = np.array([0.1, -1, 3e38], dtype=np.float32)
-    stored = as_json(values)
+    stored = encode_json(values)
     assert stored["type"] == "float32"
     again = np.frombuffer(base64.b64decode(stored["base64"]), dtype="<f4")
     assert np.array_equal(again, values)
-    assert as_json(np.array(["a"])) == ["a"]
+    assert encode_json(np.array(["a"])) == ["a"]
     with pytest.raises(TypeError, match="set cannot stand on a page"):
-        as_json({1})
+        encode_json({1})
 
 
 def test_few_samples_are_all_shown_and_many_are_sampled_by_group() -> None:
     every = np.arange(1000)
-    assert np.array_equal(page_ids(every, [], [], 1000), every)
-    shown = page_ids(every, [np.arange(300)], [np.arange(500, 510)], 100)
+    assert np.array_equal(choose_page_ids(every, [], [], 1000), every)
+    shown = choose_page_ids(every, [np.arange(300)], [np.arange(500, 510)], 100)
     assert len(shown) == 100
     assert (shown < 300).sum() >= 50
     assert np.isin(np.arange(500, 510), shown).all()
-    assert np.array_equal(shown, page_ids(every, [np.arange(300)], [np.arange(500, 510)], 100))
+    assert np.array_equal(
+        shown, choose_page_ids(every, [np.arange(300)], [np.arange(500, 510)], 100)
+    )
 
 
 def test_thumbnails_are_small_and_in_order() -> None:
     images = np.stack([np.full((8, 8, 3), shade, dtype=np.uint8) for shade in range(70)])
-    sheet = thumbnails(images)
+    sheet = make_thumbnails(images)
     assert (sheet.side, sheet.columns) == (8, 64)
     pixels = np.asarray(
         Image.open(io.BytesIO(base64.b64decode(sheet.uri.partition(",")[2]))).convert("RGB")
     )
     assert pixels.shape == (16, 512, 3)
     assert pixels[12, 5 * 8 + 4, 0] == 69  # the second row has the 65th to the 70th
-    assert thumbnails(np.zeros((3, 100, 80, 3), dtype=np.uint8)).side == 32
+    assert make_thumbnails(np.zeros((3, 100, 80, 3), dtype=np.uint8)).side == 32
 
 
 def test_probabilities_of_the_true_class() -> None:
@@ -77,7 +79,7 @@ def _no_umap(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_no_umap")
 def test_without_umap_keys_lie_along_their_principal_components() -> None:
     keys = np.outer(np.arange(6.0), [3.0, 4.0, 0.0])
-    points = plane(keys)
+    points = project_keys(keys)
     assert "principal" in points.words
     assert np.allclose(np.abs(np.diff(points.x)), 5)
     assert np.allclose(points.y, 0, atol=1e-6)
@@ -97,7 +99,7 @@ def model_contents(**options: object) -> Contents:
         np.array([3, 5, 8, 9, 12]), generator.normal(size=(5, 4)), ["b", "a", "b", "a", MARKUP],
         [f"#{number}" for number in range(5)],
     )  # fmt: skip
-    return contents("model", rows, 100, 3, **options)
+    return gather_contents("model", rows, 100, 3, **options)
 
 
 @pytest.mark.usefixtures("_no_umap")
@@ -107,7 +109,7 @@ def test_a_saved_model_is_its_own_nearest_neighbor_and_has_no_oracle() -> None:
     assert near.ids.reshape(5, near.depth)[:, 0].tolist() == [3, 5, 8, 9, 12]
     assert [view.name for view in made.views] == ["map", "neighbors"]
     assert made.pictures is None
-    text = page(made)
+    text = render_page(made)
     assert "no pictures" in text
     assert 'id="samples"' not in text
 
@@ -130,7 +132,7 @@ def test_a_request_reads_as_a_person_would_say_it() -> None:
     for case, rate in (("", "0.1"), ("scenario/hard", "0.1"), ("scenario/seven", "0.2")):
         runs.append(SimpleNamespace(case=case, rate=rate, seed=0, sampling="stratified"))
     asked = {"scenario/hard": "hard", "scenario/seven": "class 7"}
-    requests = requests_of(SimpleNamespace(runs=runs, requests=asked))
+    requests = list_requests(SimpleNamespace(runs=runs, requests=asked))
     assert [each["words"] for each in requests] == [
         "10 % of the training set, at random",
         "the hardest pictures (10 %)",
@@ -139,7 +141,7 @@ def test_a_request_reads_as_a_person_would_say_it() -> None:
 
 
 def test_each_letter_on_the_page_has_the_name_of_its_family_and_no_other_has() -> None:
-    words = words_of(["Original (T)", "Original (K)", "Retrain (M)", "KNN"])
+    words = explain_words(["Original (T)", "Original (K)", "Retrain (M)", "KNN"])
     assert words["Original (T)"].startswith("ViT trained on everything")
     assert words["Original (K)"].startswith("KNN trained on everything")
     assert words["Retrain (M)"].startswith("the oracle of MUNKEY:")
@@ -149,4 +151,4 @@ def test_each_letter_on_the_page_has_the_name_of_its_family_and_no_other_has() -
 
 def test_the_name_of_a_run_is_code_and_never_markup() -> None:
     made = replace(made_contents(12, 3), subtitle=SUBTITLE.format(run="<b>mine</b>"))
-    assert "<code>&lt;b&gt;mine&lt;/b&gt;</code>." in page(made)
+    assert "<code>&lt;b&gt;mine&lt;/b&gt;</code>." in render_page(made)

@@ -17,7 +17,7 @@ from munkey.unlearn.contract import Request, method
 
 @method("nanify", title="NaNify", description="its own loop writes NaN", family="vit")
 def nanify(system: System, request: Request, settings: Section) -> System:
-    model = system.copy_of_model()
+    model = system.copy_model()
     next(iter(model.parameters())).data.mul_(float("nan"))
     return replace(system, model=model)
 """

@@ -44,7 +44,7 @@ def mean_color(settings: EncoderSettings, device: str) -> Encoder:
 FAMILY = '''
 """A prototype per class: the mean image."""
 
-from munkey.models.family import Architecture, Family, System, Trained, family
+from munkey.models.family import Architecture, Family, System, TrainingResult, family
 from munkey.settings import Positive, Section
 
 
@@ -59,10 +59,10 @@ class Prototypes(Family):
     letter = "y"
     settings = PrototypeSettings
 
-    def architecture(self, recipe, classes, key_dim=None):
+    def make_architecture(self, recipe, classes, key_dim=None):
         return Architecture(classes)
 
-    def stored_architecture(self, stored):
+    def restore_architecture(self, stored):
         return Architecture(**stored)
 
     def build(self, architecture, generator):
@@ -82,9 +82,9 @@ class Prototypes(Family):
             model.weight.copy_(2 * sharpness * means[:, None])
             model.bias.copy_(-sharpness * means**2)
         history = [{"epoch": 1, "loss": 0.0, "accuracy": 100.0, "lr": 0.0, "seconds": 0.1}]
-        return Trained(System(self.name, Architecture(training.classes), model), history)
+        return TrainingResult(System(self.name, Architecture(training.classes), model), history)
 
-    def logits(self, system, samples, data, device, retrieval):
+    def predict_logits(self, system, samples, data, device, retrieval):
         import torch
 
         images, _ = samples.batch(torch.arange(len(samples)), device)
@@ -101,7 +101,7 @@ from munkey.unlearn.contract import Request, method
 def keep(system: System, request: Request, settings: Section) -> System:
     from dataclasses import replace
 
-    return replace(system, model=system.copy_of_model())
+    return replace(system, model=system.copy_model())
 """
 PLUGINS = {
     "munkey.unlearn.methods": {"broken": "my_unlearning.broken"},

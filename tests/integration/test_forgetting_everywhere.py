@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from munkey.audits.attacks.storage import list_files, search, traces
+from munkey.audits.attacks.storage import extract_traces, list_files, search_file
 from munkey.deploy.store.store import Store
 from tests.deploy.store.inputs import create, raw
 from tests.pages import blocks
@@ -15,7 +15,8 @@ from tests.pages import blocks
 pytestmark = pytest.mark.ci
 IDS, KEYS, TOKENS = raw(12)
 GONE, KEPT = [
-    {traces(row)[0] for row in rows} for rows in ([KEYS[3], TOKENS[3]], [KEYS[4], TOKENS[4]])
+    {extract_traces(row)[0] for row in rows}
+    for rows in ([KEYS[3], TOKENS[3]], [KEYS[4], TOKENS[4]])
 ]
 WORD = b"a name that only this row has"
 
@@ -48,7 +49,7 @@ def run(folder: Path, commands: str, **variables: str) -> str:
 
 def places(folder: Path, traces: set[bytes]) -> set[str]:
     """The top folders in which any of the traces is found."""
-    found = [path for path in list_files((folder,)) if search(path, traces)]
+    found = [path for path in list_files((folder,)) if search_file(path, traces)]
     return {"/".join(path.relative_to(folder).parts[:3]) for path in found}
 
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from mlflow.tracking import MlflowClient
 
-from munkey.audits.attacks.storage import list_files, search, traces
+from munkey.audits.attacks.storage import extract_traces, list_files, search_file
 from munkey.experiment.tracking.mlflow_log import comparisons
 from munkey.models import system
 from munkey.report.tables.terminal import render_plain
@@ -83,9 +83,9 @@ def test_no_byte_of_a_key_or_token_is_in_mlflow(finished: Project) -> None:
         finished.path / "results/default/models/digits/seed0/full/original-m/system.safetensors"
     ).memory
     rows = [part.numpy() for part in (memory.keys, memory.tokens)]
-    wanted = {traces(row)[0] for part in rows for row in part}
+    wanted = {extract_traces(row)[0] for part in rows for row in part}
     files = list_files((finished.path / "mlflow.db", finished.path / "mlartifacts"))
-    assert len(files) > 9 and not any(search(file, wanted) for file in files)
+    assert len(files) > 9 and not any(search_file(file, wanted) for file in files)
 
 
 @pytest.mark.soak

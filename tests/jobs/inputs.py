@@ -31,6 +31,6 @@ def keyed(folder: Path, dataset: Dataset, depth: int) -> tuple[Path, Path]:
     )
     keys.write(folder / "keys.npz", dataset.ids, vectors)
     members = keys.read(folder / "keys.npz", dataset.ids_of("train"))
-    found = neighbors.nearest(keys.Keys(dataset.ids, vectors), members, depth)
+    found = neighbors.find_nearest(keys.Keys(dataset.ids, vectors), members, depth)
     neighbors.write(folder / "neighbors.npz", dataset.ids, found)
     return folder / "keys.npz", folder / "neighbors.npz"

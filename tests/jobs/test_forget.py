@@ -116,7 +116,7 @@ def grouped(ids):
 
 
 def test_hard_medium_and_easy_follow_the_votes_of_all_neighbors_but_the_deepest(drawn, made):
-    near = neighbors.read_others(made[3], TRAIN, DEPTH - 1).ids
+    near = neighbors.read_other_neighbors(made[3], TRAIN, DEPTH - 1).ids
     votes = forget_draws.vote_shares(forget_draws.Members(TRAIN, LABELS[:180]), near)
     means = [
         votes[drawn(sampling, rate="0.3")[0]].mean() for sampling in ("hard", "medium", "easy")
@@ -184,7 +184,7 @@ def test_the_hardest_halves_have_the_fewest_votes(made, tmp_path, capsys):
     for seed in (0, 1):
         hardest_half(images, near, tmp_path / f"hard{seed}.csv", "digits", seed, 0.4, DEPTH)
     pool = np.concatenate([forget_sets.read(tmp_path / f"hard{seed}.csv") for seed in (0, 1)])
-    others = neighbors.read_others(near, TRAIN, DEPTH - 1).ids
+    others = neighbors.read_other_neighbors(near, TRAIN, DEPTH - 1).ids
     votes = forget_draws.vote_shares(forget_draws.Members(TRAIN, LABELS[:180]), others)
     assert len(set(pool)) == 72 and votes[pool].mean() < votes.mean()
     assert (

@@ -9,7 +9,7 @@ import yaml
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
 from munkey.encoders import keys
-from munkey.evaluation.streams import Answered, Asker, draw_stream
+from munkey.evaluation.streams import StreamAnswers, StreamEvaluator, draw_stream
 from munkey.jobs import relearn
 from munkey.models.family import FAMILIES, Family, Training
 from tests.conftest import ROOT
@@ -29,13 +29,15 @@ def test_an_oracle_of_a_stream_has_the_keys_of_what_is_left_where_its_family_has
         return SimpleNamespace(system=None)
 
     monkeypatch.setattr(type(family), "train", train)
-    monkeypatch.setattr(Asker, "answers", lambda *_: np.zeros((1, 3)))
+    monkeypatch.setattr(StreamEvaluator, "predict_logits", lambda *_: np.zeros((1, 3)))
     dataset = prepared(tmp_path / "data")
     held = keys.read(keyed(tmp_path, dataset, 6)[0], dataset.ids) if family.has_memory else None
-    ask = Asker(dataset, held, yaml.safe_load((ROOT / "params.yaml").read_text()), 6, "cpu")
+    evaluator = StreamEvaluator(
+        dataset, held, yaml.safe_load((ROOT / "params.yaml").read_text()), 6, "cpu"
+    )
     train = dataset.ids_of("train")
     order = draw_stream(forget_sets.ForgetSplit(train[20:], train[:20]), train[:0], 4, [], Stage(0))
-    moments = list(relearn._retrain_stream(order, ask, family.oracle, "digits", 0))
+    moments = list(relearn._retrain_stream(order, evaluator, family.oracle, "digits", 0))
     assert [each.done for each in moments] == [1, 2, 4]
     for moment, training in zip(moments, trainings, strict=True):
         left = order.members(moment.done)
@@ -50,7 +52,7 @@ def test_a_moments_accuracies_are_of_what_is_left_and_of_the_test_split(tmp_path
     train, test = dataset.ids_of("train"), dataset.ids_of("test")
     order = draw_stream(forget_sets.ForgetSplit(train[20:], train[:20]), train[:0], 4, [], Stage(0))
     right = np.isin(dataset.ids, [*order.members(2)[:3], test[0]])
-    moment = Answered(
+    moment = StreamAnswers(
         2, 0.5, np.eye(10)[np.where(right, dataset.labels, (dataset.labels + 1) % 10)]
     )
     assert relearn._numbers(dataset, order, moment) == {

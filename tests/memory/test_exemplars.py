@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from munkey.core.ids import NOBODY
 from munkey.memory.exemplars import (
     ExemplarMemory,
-    drawn_weights,
+    count_passes,
+    draw_weights,
     fuse,
-    passes,
     rank_weights,
     similarity_weights,
 )
@@ -36,9 +36,9 @@ def test_labels_are_kept_where_the_memory_has_some():
     labeled = ExemplarMemory(memory.ids, memory.keys, memory.tokens, torch.tensor([0, 1, 2, 0, 1]))
     left = labeled.forget(np.array([5, 13]))
     assert left.labels.tolist() == [0, 2, 1] and memory.forget(np.array([5])).labels is None
-    added = left.extended(np.array([4]), memory.keys[:1], memory.tokens[:1], torch.tensor([9]))
+    added = left.add(np.array([4]), memory.keys[:1], memory.tokens[:1], torch.tensor([9]))
     assert added.labels.tolist() == [0, 9, 2, 1]
-    assert left.extended(np.array([4]), memory.keys[:1], memory.tokens[:1]).labels is None
+    assert left.add(np.array([4]), memory.keys[:1], memory.tokens[:1]).labels is None
 
 
 def test_forgetting_leaves_the_memory_itself_untouched():
@@ -67,17 +67,17 @@ def test_an_id_that_is_not_held_cannot_be_forgotten(ids):
 
 def test_the_row_of_an_id_holds_that_id():
     memory = memory_of(IDS)
-    rows = memory.rows(np.array([[21, 3], [NOBODY, 8]]))
+    rows = memory.find_rows(np.array([[21, 3], [NOBODY, 8]]))
     assert rows.tolist() == [[4, 0], [NOBODY, 2]]
     with pytest.raises(KeyError, match="4"):
-        memory.rows(np.array([3, 4]))
+        memory.find_rows(np.array([3, 4]))
 
 
 def test_tokens_are_read_by_id_and_not_by_position():
     memory = memory_of(IDS)
-    assert torch.equal(memory.tokens_of(np.array([21, 5])), memory.tokens[[4, 1]])
+    assert torch.equal(memory.find_tokens(np.array([21, 5])), memory.tokens[[4, 1]])
     with pytest.raises(KeyError, match="4"):
-        memory.tokens_of(np.array([4]))
+        memory.find_tokens(np.array([4]))
 
 
 @pytest.mark.parametrize("ids", [[1, 1], [2, 1]])
@@ -123,7 +123,7 @@ def test_with_nobody_there_all_weights_are_zero():
     nobody = torch.zeros(1, 4, dtype=torch.bool)
     assert not similarity_weights(torch.zeros(1, 4), nobody, 0.07).any()
     assert not rank_weights(nobody).any()
-    assert not drawn_weights(torch.zeros(1, 4), torch.zeros(1)).any()
+    assert not draw_weights(torch.zeros(1, 4), torch.zeros(1)).any()
 
 
 def test_a_neighbor_is_drawn_from_its_share_of_the_quantiles():
@@ -132,7 +132,7 @@ def test_a_neighbor_is_drawn_from_its_share_of_the_quantiles():
     quantiles = torch.tensor([0.0, 0.2499, 0.25, 0.7499, 0.75, 1 - 2**-24])
     expected = torch.nn.functional.one_hot(torch.tensor([0, 0, 2, 2, 3, 3]), 5).float()
     for scale in (1, 3):
-        assert torch.equal(drawn_weights(scale * weights, quantiles), expected)
+        assert torch.equal(draw_weights(scale * weights, quantiles), expected)
 
 
 # of one query with two neighbors present
@@ -159,5 +159,5 @@ def test_the_other_fusions_read_one_average_token(inference, fusion, average):
 
 def test_an_ensemble_takes_a_pass_for_each_neighbor_and_the_others_one(inference):
     assert [
-        passes(inference(fusion=fusion, k=6)) for fusion in ("ensemble", "softmax", "rank")
+        count_passes(inference(fusion=fusion, k=6)) for fusion in ("ensemble", "softmax", "rank")
     ] == [6, 1, 1]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from munkey.core.ids import NOBODY
 from munkey.memory import neighbors
-from munkey.memory.neighbors import SearchedRows, longest, nearest_rows
+from munkey.memory.neighbors import SearchedRows, bound_length, find_nearest_rows
 from tests.conftest import unit_rows
 
 
@@ -19,7 +19,7 @@ def searched_rows(
 ) -> SearchedRows:
     ids = np.arange(len(keys)) if ids is None else ids
     live = np.ones(len(keys), dtype=bool) if live is None else live
-    return SearchedRows(keys, ids, live, longest(keys))
+    return SearchedRows(keys, ids, live, bound_length(keys))
 
 
 def brute_force(
@@ -39,7 +39,7 @@ def brute_force(
 
 def check(queries: np.ndarray, searched: SearchedRows, depth: int) -> None:
     rows, cosines = brute_force(queries, searched, depth)
-    result = nearest_rows(queries, searched, depth)
+    result = find_nearest_rows(queries, searched, depth)
     np.testing.assert_array_equal(result.rows, rows)
     ids = np.append(searched.ids, NOBODY)  # the last one where there is no row
     np.testing.assert_array_equal(result.ids, ids[rows])
@@ -62,13 +62,13 @@ def close_directions(count: int, width: int, seed: int) -> np.ndarray:
 def looks_at_all(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of queries that were compared with all rows."""
     counts: list[int] = []
-    look_at_all = neighbors._Search.look_at_all
+    look_at_all = neighbors._Search.search_all_rows
 
     def counting(search: neighbors._Search, places: np.ndarray) -> None:
         counts.append(len(places))
         look_at_all(search, places)
 
-    monkeypatch.setattr(neighbors._Search, "look_at_all", counting)
+    monkeypatch.setattr(neighbors._Search, "search_all_rows", counting)
     return counts
 
 
@@ -148,7 +148,7 @@ def test_rows_that_float32_cannot_order_are_looked_at_again(looks_at_all):
 
 def test_without_the_margin_they_would_be_missed(monkeypatch):
     monkeypatch.setattr(
-        neighbors._Search, "margins", lambda search, places: np.full(len(places), -1.0)
+        neighbors._Search, "bound_errors", lambda search, places: np.full(len(places), -1.0)
     )
     queries, keys = near_ties()
     with pytest.raises(AssertionError):
@@ -164,7 +164,7 @@ def test_a_product_is_never_further_off_than_the_margin(width, exponent, seed):
     keys = random.standard_t(2, size=(30, width)).astype(np.float32)
     wide = queries.astype(np.float64) @ keys.astype(np.float64).T
     search = neighbors._Search(queries, np.full(20, NOBODY), searched_rows(keys), 3, None)
-    margins = search.margins(np.arange(20))[:, None]
+    margins = search.bound_errors(np.arange(20))[:, None]
     assert (np.abs(queries @ keys.T - wide) <= margins).all()
     products, rows = faiss.knn(queries, keys, 30, faiss.METRIC_INNER_PRODUCT)
     assert (np.abs(products - np.take_along_axis(wide, rows, axis=1)) <= margins).all()
@@ -183,8 +183,13 @@ def test_keys_and_queries_of_any_length_are_put_in_order(size, scale):
 def test_a_memory_of_fewer_rows_than_wanted_gives_all_it_has(count):
     live = np.arange(90) < count
     check(unit_rows(12, 8, seed=1), searched_rows(unit_rows(90, 8), None, live), 5)
-    assert nearest_rows(unit_rows(0, 8), searched_rows(unit_rows(90, 8)), 5).rows.shape == (0, 5)
-    assert (nearest_rows(unit_rows(12, 8), searched_rows(unit_rows(0, 8)), 5).rows == NOBODY).all()
+    assert find_nearest_rows(unit_rows(0, 8), searched_rows(unit_rows(90, 8)), 5).rows.shape == (
+        0,
+        5,
+    )
+    assert (
+        find_nearest_rows(unit_rows(12, 8), searched_rows(unit_rows(0, 8)), 5).rows == NOBODY
+    ).all()
 
 
 def test_a_read_only_map_of_a_file_is_searched_as_it_is(tmp_path: Path):
@@ -206,7 +211,7 @@ def test_what_is_deleted_during_a_search_does_not_answer(ties, monkeypatch):
     """The best rows of each query die again and again, after their keys were read and before `live` is looked at."""
     queries, keys = near_ties()
     searched = searched_rows(keys if ties else unit_rows(300, 3))
-    cosines = neighbors._Search.cosines
+    cosines = neighbors._Search.compute_cosines
     deaths = [40]
 
     def deleting(search: neighbors._Search, places: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -218,8 +223,8 @@ def test_what_is_deleted_during_a_search_does_not_answer(ties, monkeypatch):
                 searched.live[best_first[searched.live[best_first]][:3]] = False
         return result
 
-    monkeypatch.setattr(neighbors._Search, "cosines", deleting)
-    result = nearest_rows(queries, searched, 4)
+    monkeypatch.setattr(neighbors._Search, "compute_cosines", deleting)
+    result = find_nearest_rows(queries, searched, 4)
     assert np.count_nonzero(~searched.live) > 20
     rows, _ = brute_force(queries[-1:], searched, 4)
     np.testing.assert_array_equal(result.rows[-1], rows[0])

@@ -9,7 +9,7 @@ from munkey.core.files import DamagedFileError, write_npz
 from munkey.core.ids import NOBODY
 from munkey.encoders.keys import Keys
 from munkey.memory import neighbors
-from munkey.memory.neighbors import Neighbors, nearest, without_self
+from munkey.memory.neighbors import Neighbors, drop_self, find_nearest
 from tests.conftest import unit_rows
 
 
@@ -30,7 +30,7 @@ def searched_slowly(queries, members, depth):
 
 def check(queries, members, depth):
     ids, cosines = searched_slowly(queries, members, depth)
-    result = nearest(queries, members, depth)
+    result = find_nearest(queries, members, depth)
     np.testing.assert_array_equal(result.ids, ids)
     np.testing.assert_allclose(result.cosines, cosines, atol=1e-6)
     assert (result.ids.dtype, result.cosines.dtype) == (np.int64, np.float32)
@@ -60,15 +60,15 @@ def test_a_deeper_search_finds_the_same_first_ones_to_the_bit(depth, more, seed)
     keys = unit_rows(60, 12)[generator.integers(0, 60, size=80)]  # some are equal
     members = Keys(np.arange(80), keys)
     queries = Keys(np.arange(60, 90), np.concatenate([keys[60:], unit_rows(10, 12)]))
-    shallow = nearest(queries, members, depth)
-    deep = nearest(queries, members, depth + more).first(depth)
+    shallow = find_nearest(queries, members, depth)
+    deep = find_nearest(queries, members, depth + more).truncate(depth)
     np.testing.assert_array_equal(shallow.ids, deep.ids)
     np.testing.assert_array_equal(shallow.cosines, deep.cosines)
 
 
 def test_a_member_finds_itself_first_among_more_equals_than_are_looked_at():
     equals = Keys(np.arange(400), np.repeat(unit_rows(1, 8), 400, axis=0))
-    ids, _ = nearest(equals, equals, 3)
+    ids, _ = find_nearest(equals, equals, 3)
     assert ids[0].tolist() == [0, 1, 2]
     assert ids[399].tolist() == [399, 0, 1]
 
@@ -77,7 +77,7 @@ def test_of_many_tied_neighbors_those_with_the_lowest_ids_are_found():
     one, other = unit_rows(2, 8)
     members = Keys(np.arange(600), np.repeat([one, other], 300, axis=0))
     query = (one + 0.1 * other) / np.linalg.norm(one + 0.1 * other)
-    ids, _ = nearest(Keys(np.array([-5]), query[None].astype(np.float32)), members, 4)
+    ids, _ = find_nearest(Keys(np.array([-5]), query[None].astype(np.float32)), members, 4)
     assert ids[0].tolist() == [0, 1, 2, 3]
 
 
@@ -85,7 +85,7 @@ def test_two_crowds_at_different_distances_are_both_looked_at_in_one_block():
     """The first query's crowd is nearer than the second one's: its radius would find the second nobody."""
     members = Keys(np.arange(80), np.repeat(np.eye(2, dtype=np.float32), 40, axis=0))
     queries = Keys(np.array([-5, -4]), np.array([[1, 0], [0.6, 0.8]], dtype=np.float32))
-    ids, cosines = nearest(queries, members, 4)
+    ids, cosines = find_nearest(queries, members, 4)
     assert ids.tolist() == [[0, 1, 2, 3], [40, 41, 42, 43]]
     np.testing.assert_allclose(cosines, [[1] * 4, [0.8] * 4], rtol=1e-6)
 
@@ -95,7 +95,7 @@ TINY = 2.0**-13  # its square is lost beside 1 in float32, and not in float64
 
 def test_cosines_are_compared_in_float64():
     members = Keys(np.arange(2), np.array([[1, 0], [1, TINY]], dtype=np.float32))
-    ids, _ = nearest(Keys(np.array([-5]), np.array([[1, TINY]], dtype=np.float32)), members, 2)
+    ids, _ = find_nearest(Keys(np.array([-5]), np.array([[1, TINY]], dtype=np.float32)), members, 2)
     assert ids.tolist() == [[1, 0]]
 
 
@@ -106,17 +106,17 @@ def test_a_crowd_that_float32_cannot_order_is_looked_at_behind_the_sample_itself
     query = np.array([[1, TINY, 0]], dtype=np.float32)
     members = Keys(np.arange(301), np.vstack([crowd, query]))
     assert len(set((members.keys[:300] @ query[0]).tolist())) == 1
-    ids, _ = nearest(Keys(np.array([300]), query), members, 4)
+    ids, _ = find_nearest(Keys(np.array([300]), query), members, 4)
     assert ids.tolist() == [[300, 290, 291, 292]]
 
 
 def test_neighbors_are_cut_by_query_and_by_number():
     table = Neighbors(np.arange(6).reshape(3, 2), np.arange(6).reshape(3, 2) / 10)
-    assert [part.tolist() for part in table.of(np.array([2, 0]))] == [
+    assert [part.tolist() for part in table.select(np.array([2, 0]))] == [
         [[4, 5], [0, 1]],
         [[0.4, 0.5], [0.0, 0.1]],
     ]
-    assert [part.tolist() for part in table.first(1)] == [[[0], [2], [4]], [[0.0], [0.2], [0.4]]]
+    assert [part.tolist() for part in table.truncate(1)] == [[[0], [2], [4]], [[0.0], [0.2], [0.4]]]
 
 
 def test_a_sample_is_left_out_wherever_it_stands():
@@ -126,13 +126,13 @@ def test_a_sample_is_left_out_wherever_it_stands():
     cosines = np.array(
         [[1, 0.9, 0.8, 0.7], [0.9, 0.9, 0.8, 0.7], [0.9, 0.8, 0, 0], [1, 0, 0, 0]], dtype=np.float32
     )
-    others = without_self(Neighbors(ids, cosines), np.array([1, 1, 3, 4]), 3)
+    others = drop_self(Neighbors(ids, cosines), np.array([1, 1, 3, 4]), 3)
     assert others.ids.tolist() == [[7, 8, 9], [2, 7, 9], [7, 8, NOBODY], absent]
     np.testing.assert_allclose(
         others.cosines, [[0.9, 0.8, 0.7], [0.9, 0.8, 0.7], [0.9, 0.8, 0], [0, 0, 0]], rtol=1e-6
     )
     assert others.cosines.dtype == np.float32
-    whole = without_self(Neighbors(ids, cosines), np.array([1, 1, 3, 4]), 4)
+    whole = drop_self(Neighbors(ids, cosines), np.array([1, 1, 3, 4]), 4)
     assert whole.ids[:, -1].tolist() == [*absent, NOBODY] and not whole.cosines[:, -1].any()
 
 
@@ -140,7 +140,7 @@ def test_the_order_of_the_others_stays_in_long_rows_too():
     """Rows longer than those that numpy sorts by insertion, which would keep the order by itself."""
     ids = np.tile(np.arange(100), (100, 1))
     cosines = np.tile(np.linspace(1, 0, 100, dtype=np.float32), (100, 1))
-    others = without_self(Neighbors(ids, cosines), np.arange(100), 99)
+    others = drop_self(Neighbors(ids, cosines), np.arange(100), 99)
     for member in range(100):
         np.testing.assert_array_equal(others.ids[member], np.delete(ids[member], member))
         np.testing.assert_array_equal(others.cosines[member], np.delete(cosines[member], member))
@@ -148,8 +148,8 @@ def test_the_order_of_the_others_stays_in_long_rows_too():
 
 def test_neighbors_for_training_never_hold_the_sample_itself(tmp_path):
     samples = Keys(np.arange(30), unit_rows(30, 4))
-    neighbors.write(tmp_path / "n.npz", samples.ids, nearest(samples, samples, 6))
-    others = neighbors.read_others(tmp_path / "n.npz", samples.ids, 5)
+    neighbors.write(tmp_path / "n.npz", samples.ids, find_nearest(samples, samples, 6))
+    others = neighbors.read_other_neighbors(tmp_path / "n.npz", samples.ids, 5)
     assert others.ids.shape == others.cosines.shape == (30, 5)
     assert not (others.ids == samples.ids[:, None]).any()
     np.testing.assert_array_equal(others.ids, searched_slowly(samples, samples, 6)[0][:, 1:])

@@ -7,7 +7,7 @@ from munkey.core.randomness import Stage
 from munkey.data.resample import resize
 from munkey.encoders.keys import Keys
 from munkey.memory.exemplars import ExemplarMemory
-from munkey.memory.neighbors import Neighbors, nearest, without_self
+from munkey.memory.neighbors import Neighbors, drop_self, find_nearest
 from munkey.models.family import (
     FAMILIES,
     FittedFamily,
@@ -15,8 +15,8 @@ from munkey.models.family import (
     Recipe,
     Retrieval,
     System,
-    Trained,
     Training,
+    TrainingResult,
 )
 from munkey.settings import DataSettings
 from tests.conftest import image_set, unit_rows
@@ -58,19 +58,25 @@ def normalized(samples):
 
 def retrieval(memory: ExemplarMemory, settings) -> Retrieval:
     """The neighbors of the seven samples, six each."""
-    return Retrieval(nearest(QUERIES, Keys(memory.ids.numpy(), memory.keys.numpy()), 6), settings)
+    return Retrieval(
+        find_nearest(QUERIES, Keys(memory.ids.numpy(), memory.keys.numpy()), 6), settings
+    )
 
 
 def answered(system: System, samples, asked: Retrieval | None = None) -> np.ndarray:
     """The logits of a system on the CPU."""
-    return FAMILIES[system.family].logits(system, samples, DATA, "cpu", asked)
+    return FAMILIES[system.family].predict_logits(system, samples, DATA, "cpu", asked)
 
 
 def fitted(family: str, keys: Keys, labels, classes: int = 3, **settings) -> System:
     """A system of keys and labels. settings: changes of the family's section of params.yaml."""
     kind = FAMILIES[family]
-    return kind.fitted(
-        keys, np.array(labels), classes, kind.section({family: SECTIONS[family] | settings}), STAGE
+    return kind.fit(
+        keys,
+        np.array(labels),
+        classes,
+        kind.read_section({family: SECTIONS[family] | settings}),
+        STAGE,
     )
 
 
@@ -82,7 +88,7 @@ def member_keys(ids: np.ndarray, count: int = 4) -> MemberKeys:
 
 def others(keys: Keys, count: int) -> Neighbors:
     """The nearest others of each sample."""
-    return without_self(nearest(keys, keys, count + 1), keys.ids, count)
+    return drop_self(find_nearest(keys, keys, count + 1), keys.ids, count)
 
 
 def recipe(params, family: str, stage: Stage = STAGE, train=None, **of_family) -> Recipe:
@@ -92,10 +98,10 @@ def recipe(params, family: str, stage: Stage = STAGE, train=None, **of_family) -
     ) | {"data": DATA.model_dump()}
     sections["train"] |= train or {}
     sections.get(family, {}).update(of_family)
-    return FAMILIES[family].recipe(sections, stage)
+    return FAMILIES[family].make_recipe(sections, stage)
 
 
-def trained(chosen: Recipe, family: str, samples=None, **more) -> Trained:
+def trained(chosen: Recipe, family: str, samples=None, **more) -> TrainingResult:
     """Train on a dozen random images, or on `samples`. more: further fields of the training."""
     samples = samples or image_set(12)
     members = member_keys(samples.ids) if family == "munkey" else None

@@ -45,7 +45,7 @@ def recipe(name: str, own: Any, seed: int = 0) -> Recipe:
         "train": TRAIN.model_dump() | {"epochs": 2},
         name: own.model_dump(),
     }
-    return FAMILIES[name].recipe(sections, Stage("backbones", seed))
+    return FAMILIES[name].make_recipe(sections, Stage("backbones", seed))
 
 
 def trained(name: str, own: Any, seed: int = 0) -> System:
@@ -87,7 +87,7 @@ def test_a_resnet_18_is_that_of_torchvision(size: int) -> None:
     one = Recipe(
         DATA.model_copy(update={"image_size": size}), None, one.train, one.family, one.stage
     )
-    ours = family.build(family.architecture(one, 10), torch.Generator().manual_seed(0)).eval()
+    ours = family.build(family.make_architecture(one, 10), torch.Generator().manual_seed(0)).eval()
     other: Any = resnet18(num_classes=10).eval()
     if size == 16:
         other.conv1, other.maxpool = nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.Identity()
@@ -115,15 +115,15 @@ def test_a_saved_one_answers_the_same_with_its_batch_statistics(tmp_path: Path) 
     system = trained("resnet18", own)
     systems.save(tmp_path / "r.safetensors", system)
     again = systems.load(
-        tmp_path / "r.safetensors", family.architecture(recipe("resnet18", own), 10)
+        tmp_path / "r.safetensors", family.make_architecture(recipe("resnet18", own), 10)
     )
     assert backbone(again).body.bn1.num_batches_tracked == 8 and not backbone(again).training
-    answers = [family.logits(each, digits(), DATA, "cpu", None) for each in (system, again)]
+    answers = [family.predict_logits(each, digits(), DATA, "cpu", None) for each in (system, again)]
     np.testing.assert_array_equal(*answers)
     with pytest.raises(ValueError, match="arguments is"):
         systems.load(
             tmp_path / "r.safetensors",
-            family.architecture(recipe("resnet18", ResNet18Settings(width=8)), 10),
+            family.make_architecture(recipe("resnet18", ResNet18Settings(width=8)), 10),
         )
 
 
@@ -133,9 +133,9 @@ def test_it_starts_from_the_saved_weights_of_any_model_of_timm(name: str, tmp_pa
     model, family = saved(tmp_path, name), FAMILIES["pretrained"]
     size = 32 if name.startswith("swin") else None
     one = recipe("pretrained", pretrained(tmp_path, image_size=size))
-    architecture = family.architecture(one, 10)
+    architecture = family.make_architecture(one, 10)
     network: Any = family.build(architecture, torch.Generator().manual_seed(0)).eval()
-    family.start(network, architecture, one)  # type: ignore[attr-defined]  # of a family of networks
+    family.prepare_weights(network, architecture, one)  # type: ignore[attr-defined]  # of a family of networks
     pixels = torch.rand(2, 3, 16, 16)
     config = timm.data.resolve_data_config({}, model=model)
     mean, std = (torch.tensor(config[key]).view(3, 1, 1) for key in ("mean", "std"))
@@ -152,7 +152,7 @@ def test_it_starts_from_the_saved_weights_of_any_model_of_timm(name: str, tmp_pa
 
 def test_a_model_of_timms_own_gets_pictures_as_it_was_trained_on_them(tmp_path: Path) -> None:
     own = pretrained(tmp_path, model="timm:resnet18.a1_in1k")
-    made: Any = FAMILIES["pretrained"].architecture(recipe("pretrained", own), 10)
+    made: Any = FAMILIES["pretrained"].make_architecture(recipe("pretrained", own), 10)
     assert (made.name, made.arguments, made.image_size, made.classes) == (
         "resnet18.a1_in1k",
         {},
@@ -247,8 +247,11 @@ def test_what_cannot_be_used_is_refused_with_what_to_do(
 def test_with_other_saved_weights_the_training_has_other_settings(tmp_path: Path) -> None:
     saved(tmp_path)
     kind, own = FAMILIES["pretrained"], pretrained(tmp_path)
-    before = kind.weights(own)
+    before = kind.identify_weights(own)
     (tmp_path / "model.safetensors").write_bytes(b"others")
-    assert before and kind.weights(own) != before
-    assert kind.weights(pretrained(tmp_path, model="timm:resnet18")) == f"timm {timm.__version__}"
-    assert FAMILIES["resnet18"].weights(ResNet18Settings(width=4)) is None
+    assert before and kind.identify_weights(own) != before
+    assert (
+        kind.identify_weights(pretrained(tmp_path, model="timm:resnet18"))
+        == f"timm {timm.__version__}"
+    )
+    assert FAMILIES["resnet18"].identify_weights(ResNet18Settings(width=4)) is None

@@ -6,8 +6,8 @@ from scipy.special import log_softmax
 
 from munkey.memory.sums import Sums
 from munkey.models.networks import calibration
-from munkey.models.networks.calibration import calibrated_temperature, nearest_mean_left_out_logits
-from munkey.models.networks.closed_form import NO_ROWS, nearest_mean
+from munkey.models.networks.calibration import calibrate_temperature, predict_left_out_nearest_mean
+from munkey.models.networks.closed_form import NO_ROWS, fit_nearest_mean
 from tests.conftest import unit_rows
 
 CLASSES = 4
@@ -22,10 +22,10 @@ def sums_of(keys=KEYS, labels=LABELS):
 
 
 def test_a_mean_without_the_row_is_that_of_the_other_rows():
-    logits = nearest_mean_left_out_logits(sums_of(), KEYS, LABELS)
+    logits = predict_left_out_nearest_mean(sums_of(), KEYS, LABELS)
     for row in range(60):
         others = np.delete(np.arange(60), row)
-        head = nearest_mean(sums_of(KEYS[others], LABELS[others]), 1.0)
+        head = fit_nearest_mean(sums_of(KEYS[others], LABELS[others]), 1.0)
         rounded = np.rint(KEYS[row] * 2**15) / 2**15
         expected = rounded @ head.weight.numpy().T + head.bias.numpy()
         np.testing.assert_allclose(logits[row, [0, 1, 3]], expected[[0, 1, 3]], rtol=1e-9)
@@ -39,8 +39,8 @@ def loss(logits, labels, temperature):
 def test_it_is_the_one_with_the_least_loss():
     keys = KEYS + 0.3 * np.eye(CLASSES, 5)[LABELS]
     sums = sums_of(keys / 2)
-    logits = nearest_mean_left_out_logits(sums, keys / 2, LABELS)
-    chosen = calibrated_temperature(sums, keys / 2, LABELS, nearest_mean_left_out_logits)
+    logits = predict_left_out_nearest_mean(sums, keys / 2, LABELS)
+    chosen = calibrate_temperature(sums, keys / 2, LABELS, predict_left_out_nearest_mean)
     least = loss(logits, LABELS, chosen)
     for factor in (0.8, 1.25):
         assert least < loss(logits, LABELS, factor * chosen)
@@ -53,7 +53,7 @@ def test_where_every_row_is_answered_right_it_is_about_the_nearest_margin_and_no
     labels = np.zeros(21, dtype=int)
     sums = Sums.empty(2, 5, seconds=False)
     sums.counts[:] = 21, 2
-    chosen = calibrated_temperature(sums, KEYS[:21], labels, lambda *_: logits)
+    chosen = calibrate_temperature(sums, KEYS[:21], labels, lambda *_: logits)
     assert 0.5 < chosen < 2
     assert 1 / 200 < 1 / (1 + np.exp(3 / chosen)) < 1 / 10
 
@@ -63,14 +63,14 @@ def test_of_many_rows_every_nth_is_answered(monkeypatch):
 
     def left_out(sums, keys, labels):
         asked.append(labels)
-        return nearest_mean_left_out_logits(sums, keys, labels)
+        return predict_left_out_nearest_mean(sums, keys, labels)
 
     monkeypatch.setattr(calibration, "LEFT_OUT", 25)
-    calibrated_temperature(sums_of(), KEYS, LABELS, left_out)
+    calibrate_temperature(sums_of(), KEYS, LABELS, left_out)
     monkeypatch.setattr(calibration, "LEFT_OUT", 4096)
     monkeypatch.setattr(calibration, "FEWEST", 10)
     monkeypatch.setattr(calibration, "LOGITS", 30 * CLASSES)
-    calibrated_temperature(sums_of(), KEYS, LABELS, left_out)
+    calibrate_temperature(sums_of(), KEYS, LABELS, left_out)
     assert [one.tolist() for one in asked] == [LABELS[::3].tolist(), LABELS[::2].tolist()]
 
 
@@ -78,6 +78,6 @@ def test_of_many_rows_every_nth_is_answered(monkeypatch):
 def test_without_two_classes_or_two_rows_of_one_nothing_is_known(labels):
     rows = KEYS[:3], np.array(labels)
     assert (
-        calibrated_temperature(sums_of(*rows), *rows, nearest_mean_left_out_logits)
+        calibrate_temperature(sums_of(*rows), *rows, predict_left_out_nearest_mean)
         == calibration.NOT_KNOWN
     )

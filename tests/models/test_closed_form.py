@@ -11,18 +11,18 @@ from sklearn.linear_model import Ridge
 
 from munkey.encoders.keys import Keys
 from munkey.memory import sums
-from munkey.memory.sums import RandomFeatures, Sums, rounded
+from munkey.memory.sums import RandomFeatures, Sums, round_keys
 from munkey.models.families.lda import ALPHAS
 from munkey.models.families.ranpac import PENALTIES
 from munkey.models.family import FAMILIES, Retrieval, forget_samples
 from munkey.models.networks import calibration, kernel_ridge
-from munkey.models.networks.calibration import loss_and_temperature
+from munkey.models.networks.calibration import measure_loss
 from munkey.models.networks.closed_form import (
     NO_ROWS,
-    best_penalty,
-    leave_one_out,
-    left_out_logits,
-    ridge_left_out_logits,
+    find_best_penalty,
+    predict_leave_one_out,
+    predict_left_out,
+    predict_left_out_ridge,
 )
 from munkey.models.networks.kernel_ridge import Kernel
 from tests.conftest import unit_rows
@@ -132,8 +132,8 @@ def test_an_alpha_that_follows_the_rows_has_the_least_loss_of_rows_left_out():
         members = Keys(np.arange(400), unit(keys).astype(np.float32))
         losses = []
         for alpha in ALPHAS:
-            logits = leave_one_out(members.keys, labels, CLASSES, alpha)
-            losses.append(loss_and_temperature(logits, labels)[0])
+            logits = predict_leave_one_out(members.keys, labels, CLASSES, alpha)
+            losses.append(measure_loss(logits, labels)[0])
         made = fitted("lda", members, labels, CLASSES, alpha="auto", temperature="auto").model
         assert made.constant == ALPHAS[int(np.argmin(losses))]
         alphas.append(made.constant)
@@ -169,7 +169,7 @@ def test_a_head_from_a_file_has_no_sums_and_forgets_alike(family):
 def test_sums_that_rows_left_again_are_those_of_the_rest(order, gone):
     """In another order, and one by one; nothing is rounded on the way."""
     keys, whole, rest = (
-        rounded(MEMBERS.keys),
+        round_keys(MEMBERS.keys),
         *(Sums.empty(CLASSES, WIDTH, seconds=True) for _ in range(2)),
     )
     whole.add(keys, LABELS)
@@ -182,8 +182,8 @@ def test_sums_that_rows_left_again_are_those_of_the_rest(order, gone):
 
 def test_keys_are_rounded_to_whole_multiples_that_float32_holds():
     keys = np.array([[1, -1, 0.3, 1e-6, 0.25]], dtype=np.float32)
-    assert (rounded(keys) * 2**15).tolist() == [[32767, -32767, 9830, 0, 8192]]
-    assert rounded(rounded(keys)).tobytes() == rounded(keys).tobytes()
+    assert (round_keys(keys) * 2**15).tolist() == [[32767, -32767, 9830, 0, 8192]]
+    assert round_keys(round_keys(keys)).tobytes() == round_keys(keys).tobytes()
 
 
 def test_the_largest_numbers_at_the_bound_are_still_exact():
@@ -208,7 +208,7 @@ def test_blocks_of_rows_are_no_matter(monkeypatch):
 
 
 def test_lda_gives_the_posteriors_of_normal_classes_with_the_shrunk_covariance():
-    keys = rounded(MEMBERS.keys).astype(np.float64)
+    keys = round_keys(MEMBERS.keys).astype(np.float64)
     means = np.array([keys[c == LABELS].mean(axis=0) for c in range(CLASSES)])
     within = (keys - means[LABELS]).T @ (keys - means[LABELS]) / (40 - CLASSES)
     covariance = 0.7 * within + 0.3 * np.trace(within) / WIDTH * np.eye(WIDTH)
@@ -221,7 +221,7 @@ def test_lda_gives_the_posteriors_of_normal_classes_with_the_shrunk_covariance()
 
 
 def test_ncm_answers_with_the_nearest_mean():
-    means = np.array([rounded(MEMBERS.keys)[c == LABELS].mean(axis=0) for c in range(CLASSES)])
+    means = np.array([round_keys(MEMBERS.keys)[c == LABELS].mean(axis=0) for c in range(CLASSES)])
     distances = ((QUERIES[:, None] - means) ** 2).sum(axis=2)
     logits = answers(system("ncm", temperature=0.5))
     np.testing.assert_allclose(logits - logits[:, :1], distances[:, :1] - distances, atol=1e-5)
@@ -229,32 +229,34 @@ def test_ncm_answers_with_the_nearest_mean():
 
 def test_random_features_are_the_same_in_any_batch_and_no_data_is_in_them():
     features = RandomFeatures(50, seed=3)
-    keys = rounded(MEMBERS.keys)
-    together = features.of(keys)
-    alone = np.concatenate([features.of(keys[row : row + 1]) for row in range(40)])
+    keys = round_keys(MEMBERS.keys)
+    together = features.transform(keys)
+    alone = np.concatenate([features.transform(keys[row : row + 1]) for row in range(40)])
     assert together.tobytes() == alone.tobytes()
-    assert together.tobytes() == rounded(together).tobytes() and 0 <= together.max() < 1
+    assert together.tobytes() == round_keys(together).tobytes() and 0 <= together.max() < 1
     assert 0.3 < (together == 0).mean() < 0.7  # ReLU
-    assert not np.array_equal(RandomFeatures(50, seed=4).of(keys), together)
+    assert not np.array_equal(RandomFeatures(50, seed=4).transform(keys), together)
     # known bytes: another machine or version of NumPy must not draw others
-    assert (RandomFeatures(3, 0).of(np.eye(2)) * 2**15).astype(int).tolist() == KNOWN_FEATURES
+    assert (RandomFeatures(3, 0).transform(np.eye(2)) * 2**15).astype(
+        int
+    ).tolist() == KNOWN_FEATURES
 
 
 def test_ranpac_is_ridge_regression_on_its_features():
     settings = SECTIONS["ranpac"]
     features = RandomFeatures(settings["features"], settings["seed"])
-    vectors = features.of(MEMBERS.keys).astype(np.float64)
+    vectors = features.transform(MEMBERS.keys).astype(np.float64)
     centered = vectors - vectors.mean(axis=0)
     penalty = 0.1 * (centered**2).sum() / vectors.shape[1]
     truth = Ridge(alpha=penalty).fit(vectors, np.eye(CLASSES)[LABELS])
-    expected = truth.predict(features.of(QUERIES)) / settings["temperature"]
+    expected = truth.predict(features.transform(QUERIES)) / settings["temperature"]
     np.testing.assert_allclose(answers(system("ranpac")), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_rows_left_out_of_a_ridge_are_answered_as_by_a_fit_without_them():
     sums = Sums.empty(CLASSES, WIDTH, seconds=True)
     sums.add(MEMBERS.keys, LABELS)
-    vectors = rounded(MEMBERS.keys).astype(np.float64)
+    vectors = round_keys(MEMBERS.keys).astype(np.float64)
     penalty = 0.2 * ((vectors - vectors.mean(axis=0)) ** 2).sum() / WIDTH
     targets = np.eye(CLASSES)[LABELS]
     expected = []
@@ -262,14 +264,14 @@ def test_rows_left_out_of_a_ridge_are_answered_as_by_a_fit_without_them():
         others = np.arange(40) != row
         truth = Ridge(alpha=penalty).fit(vectors[others], targets[others])
         expected.append(truth.predict(vectors[[row]])[0])
-    left_out = ridge_left_out_logits(sums, MEMBERS.keys, LABELS, 0.2)
+    left_out = predict_left_out_ridge(sums, MEMBERS.keys, LABELS, 0.2)
     np.testing.assert_allclose(left_out, expected, rtol=1e-6, atol=1e-9)
 
 
 def test_the_penalty_with_the_least_error_of_generalized_cross_validation_is_taken():
     sums = Sums.empty(CLASSES, WIDTH, seconds=True)
     sums.add(MEMBERS.keys, LABELS)
-    vectors = rounded(MEMBERS.keys).astype(np.float64)
+    vectors = round_keys(MEMBERS.keys).astype(np.float64)
     centered = vectors - vectors.mean(axis=0)
     targets = np.eye(CLASSES)[LABELS] - np.bincount(LABELS) / 40
     errors = []
@@ -278,12 +280,12 @@ def test_the_penalty_with_the_least_error_of_generalized_cross_validation_is_tak
         hat = np.full((40, 40), 1 / 40) + centered @ np.linalg.solve(ridged, centered.T)
         residual = targets - (hat - 1 / 40) @ targets
         errors.append(40 * (residual**2).sum() / (40 - np.trace(hat)) ** 2)
-    assert best_penalty(sums, PENALTIES) == PENALTIES[int(np.argmin(errors))]
+    assert find_best_penalty(sums, PENALTIES) == PENALTIES[int(np.argmin(errors))]
 
 
 def test_krr_solves_for_the_arc_cosine_kernel():
-    keys = rounded(MEMBERS.keys).astype(np.float64)
-    queries = rounded(QUERIES).astype(np.float64)
+    keys = round_keys(MEMBERS.keys).astype(np.float64)
+    queries = round_keys(QUERIES).astype(np.float64)
 
     def kernel(first, second):
         lengths = np.outer(np.linalg.norm(first, axis=1), np.linalg.norm(second, axis=1))
@@ -299,14 +301,14 @@ def test_krr_solves_for_the_arc_cosine_kernel():
 
 
 def test_pixels_at_the_end_of_a_key_have_a_gaussian_kernel():
-    rows = rounded(MEMBERS.keys).astype(np.float64) * 2**15
+    rows = round_keys(MEMBERS.keys).astype(np.float64) * 2**15
     pixels = unit(rows[:, 4:])
     distances = ((pixels[:, None] - pixels) ** 2).sum(axis=2)
     gaussian = np.exp(-distances / (2 * 0.3**2))
-    arc_cosine = Kernel(share=1.0, pixels=0, sigma=1.0).between(rows[:, :4], rows[:, :4])
-    mixed = Kernel(share=0.7, pixels=2, sigma=0.3).between(rows, rows)
+    arc_cosine = Kernel(share=1.0, pixels=0, sigma=1.0).compute(rows[:, :4], rows[:, :4])
+    mixed = Kernel(share=0.7, pixels=2, sigma=0.3).compute(rows, rows)
     np.testing.assert_allclose(mixed, 0.7 * arc_cosine + 0.3 * gaussian, atol=1e-8)
-    alone = Kernel(share=0.7, pixels=2, sigma=0.3).between(rows[:, 4:], rows[:, 4:])
+    alone = Kernel(share=0.7, pixels=2, sigma=0.3).compute(rows[:, 4:], rows[:, 4:])
     np.testing.assert_allclose(alone, gaussian, atol=1e-8)
 
 
@@ -326,11 +328,11 @@ def test_more_pixels_than_a_key_has_entries_are_refused():
 
 
 def test_its_kernel_is_that_of_infinitely_many_random_features():
-    features = RandomFeatures(20_000, seed=0).of(MEMBERS.keys).astype(np.float64)
+    features = RandomFeatures(20_000, seed=0).transform(MEMBERS.keys).astype(np.float64)
     lengths = np.linalg.norm(features, axis=1)
     products = features @ features.T / np.outer(lengths, lengths)
-    keys = rounded(MEMBERS.keys).astype(np.float64) * 2**15
-    kernel = Kernel(share=1.0, pixels=0, sigma=1.0).between(keys, keys)
+    keys = round_keys(MEMBERS.keys).astype(np.float64) * 2**15
+    kernel = Kernel(share=1.0, pixels=0, sigma=1.0).compute(keys, keys)
     np.testing.assert_allclose(products, kernel, atol=0.03)
 
 
@@ -346,12 +348,12 @@ def test_rows_left_out_of_krr_are_answered_as_by_a_fit_without_them(monkeypatch)
 
     def noted(logits, classes, temperature):
         answered.append(logits)
-        return loss_and_temperature(logits, classes, temperature)
+        return measure_loss(logits, classes, temperature)
 
-    monkeypatch.setattr(kernel_ridge, "loss_and_temperature", noted)
+    monkeypatch.setattr(kernel_ridge, "measure_loss", noted)
     system("krr", temperature="auto")
-    multiples = rounded(MEMBERS.keys).astype(np.float64) * 2**15
-    gram = Kernel(share=1.0, pixels=0, sigma=1.0).between(multiples, multiples)
+    multiples = round_keys(MEMBERS.keys).astype(np.float64) * 2**15
+    gram = Kernel(share=1.0, pixels=0, sigma=1.0).compute(multiples, multiples)
     targets = np.eye(CLASSES)[LABELS] - np.bincount(LABELS) / 40
     for row in range(40):
         others = np.arange(40) != row
@@ -367,9 +369,9 @@ def test_all_rows_left_out_of_krr_are_answered_as_by_a_fit_without_them(monkeypa
     labels = np.r_[4, np.delete(LABELS, 0) % 2]  # none of 2 and 3
     kernel = Kernel(share=0.5, pixels=2, sigma=0.4)
     keys = MEMBERS.keys
-    logits = kernel_ridge.leave_one_out(kernel, keys, labels, 5, 0.1)
-    multiples = rounded(keys).astype(np.float64) * 2**15
-    gram = kernel.between(multiples, multiples)
+    logits = kernel_ridge.predict_leave_one_out(kernel, keys, labels, 5, 0.1)
+    multiples = round_keys(keys).astype(np.float64) * 2**15
+    gram = kernel.compute(multiples, multiples)
     shares = np.bincount(labels) / 40
     targets = np.eye(5)[labels] - shares
     for row in range(40):
@@ -385,9 +387,9 @@ def test_lda_with_both_constants_auto_leaves_rows_out_once_for_each_alpha(monkey
 
     def counted(sums, keys, labels, alpha):
         calls.append(alpha)
-        return left_out_logits(sums, keys, labels, alpha)
+        return predict_left_out(sums, keys, labels, alpha)
 
-    monkeypatch.setattr("munkey.models.networks.closed_form.left_out_logits", counted)
+    monkeypatch.setattr("munkey.models.networks.closed_form.predict_left_out", counted)
     made = system("lda", alpha="auto", temperature="auto")
     assert calls == list(ALPHAS)
     chosen = made.model
@@ -402,7 +404,7 @@ def test_krr_refuses_more_rows_than_it_can_be_fitted_to(monkeypatch):
         ValueError, match="at most 39 samples, and these are 40: take lda or ranpac"
     ):
         system("krr")
-    assert len(system("krr", slice(1, None)).rows()) == 39
+    assert len(system("krr", slice(1, None)).require_memory()) == 39
 
 
 @exact

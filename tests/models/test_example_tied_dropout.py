@@ -25,8 +25,8 @@ def deep() -> ExampleTied:
 def written_out(model: ExampleTied, images: torch.Tensor, gates: torch.Tensor) -> torch.Tensor:
     """The logits of images, block by block; gates: (B, 1, width)."""
     first, second, third, fourth, last = model.blocks
-    x = third(second(first(model.sequence(model.patch_embed(images))))) * gates
-    return model.answer(last(fourth(x) * gates, 1))
+    x = third(second(first(model.embed_positions(model.patch_embed(images))))) * gates
+    return model.forward_head(last(fourth(x) * gates, 1))
 
 
 # Who holds what
@@ -34,15 +34,15 @@ def written_out(model: ExampleTied, images: torch.Tensor, gates: torch.Tensor) -
 
 @given(st.lists(st.integers(0, 2**40), min_size=1, max_size=20, unique=True), st.randoms())
 def test_what_a_sample_holds_depends_on_its_id_alone(ids, random):
-    rows = dict(zip(ids, DEEP.held(np.array(ids)), strict=True))
+    rows = dict(zip(ids, DEEP.draw_channels(np.array(ids)), strict=True))
     random.shuffle(ids)
-    for id, row in zip(ids, DEEP.held(np.array(ids)), strict=True):
+    for id, row in zip(ids, DEEP.draw_channels(np.array(ids)), strict=True):
         np.testing.assert_array_equal(row, rows[id])
-        np.testing.assert_array_equal(DEEP.held(np.array([id]))[0], row)
+        np.testing.assert_array_equal(DEEP.draw_channels(np.array([id]))[0], row)
 
 
 def test_each_channel_is_held_by_its_share_of_samples_and_none_are_held_alike():
-    held = DEEP.held(np.arange(3000))
+    held = DEEP.draw_channels(np.arange(3000))
     assert held.shape == (3000, 12)
     assert np.abs(held.mean(axis=0) - 0.2).max() < 0.04  # standard deviation 0.007
     assert np.abs(np.corrcoef(held.T) - np.eye(12)).max() < 0.08
@@ -58,11 +58,11 @@ def test_in_training_each_sample_is_read_with_its_own_channels_in_every_epoch_an
     training = Training(samples, 3, recipe(params, NAME), "cpu", quiet)
     system = System(NAME, DEEP, model)
     fresh, further = (
-        FAMILIES[NAME].learner(system, model, training),
-        FAMILIES[NAME].resumed(system, training),
+        FAMILIES[NAME].make_learner(system, model, training),
+        FAMILIES[NAME].resume(system, training),
     )
     assert further.system.model is not model
-    held = torch.from_numpy(DEEP.held(samples.ids)).float()
+    held = torch.from_numpy(DEEP.draw_channels(samples.ids)).float()
     expected = written_out(model, images, torch.cat([torch.ones(7, 4), held], dim=1)[:, None])
     for index in (torch.arange(7), torch.tensor([5, 0, 3]), torch.arange(7).flip(0)):
         for learner in (fresh, further):
@@ -77,7 +77,7 @@ def test_every_batch_of_a_training_hands_over_what_its_samples_hold(params, monk
         lambda self, images, held=None: seen.append(held) or forward(self, images, held),
     )
     system, history = trained(recipe(params, NAME, p_mem=0.5), NAME, samples)
-    rows = np.sort(system.architecture.held(samples.ids), axis=0)
+    rows = np.sort(system.architecture.draw_channels(samples.ids), axis=0)
     per_epoch = torch.cat(seen).view(len(history), 12, -1).numpy()
     assert len(history) == 2
     for epoch in per_epoch:
@@ -110,13 +110,13 @@ def test_it_answers_in_the_originals_modes_test_and_drop_and_in_proportion_betwe
 def test_no_channel_that_a_deleted_sample_holds_has_a_part_in_any_answer():
     system, samples = original(NAME), seven_samples()
     gone = world().forget_ids[:2]
-    theirs = system.architecture.held(gone).any(axis=0)
+    theirs = system.architecture.draw_channels(gone).any(axis=0)
     assert 0 < theirs.sum() < len(theirs)
 
     def answers(of: System, noise: float) -> np.ndarray:
         def disturbed(_, __, x):
             return x + noise * torch.nn.functional.pad(
-                torch.from_numpy(theirs), (system.architecture.fixed, 0)
+                torch.from_numpy(theirs), (system.architecture.fixed_channels, 0)
             )
 
         hooks = [

@@ -155,7 +155,7 @@ def test_blocks_hold_all_samples_in_order_normalized_with_mean_and_deviation(
     monkeypatch, passes, sizes
 ):
     monkeypatch.setattr(forward, "PASSES", 3)
-    blocks = list(forward.blocks(seven_samples(), DATA, "cpu", passes))
+    blocks = list(forward.iterate_blocks(seven_samples(), DATA, "cpu", passes))
     assert [len(block.images) for block in blocks] == sizes
     assert [i for block in blocks for i in range(7)[block.where]] == list(range(7))
     torch.testing.assert_close(
@@ -165,6 +165,8 @@ def test_blocks_hold_all_samples_in_order_normalized_with_mean_and_deviation(
 
 def test_answers_are_float32_without_a_gradient():
     weight = torch.ones(3, dtype=torch.float64, requires_grad=True)
-    blocks = forward.blocks(seven_samples(), DATA, "cpu")
-    logits = forward.answers(blocks, lambda block: block.images.mean(dim=(2, 3)).double() * weight)
+    blocks = forward.iterate_blocks(seven_samples(), DATA, "cpu")
+    logits = forward.predict_blocks(
+        blocks, lambda block: block.images.mean(dim=(2, 3)).double() * weight
+    )
     assert (logits.shape, logits.dtype) == ((7, 3), np.float32)

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from munkey.core.ids import NOBODY
 from munkey.encoders.keys import Keys
-from munkey.memory.neighbors import Neighbors, nearest
+from munkey.memory.neighbors import Neighbors, find_nearest
 from munkey.models.families.knn import FLOOR
 from munkey.models.family import FAMILIES, Retrieval, forget_samples
 from tests.conftest import unit_rows
@@ -84,7 +84,7 @@ def test_settings_that_make_no_sense_are_refused(wrong):
 def test_an_emptied_index_gives_every_class_the_same_tiny_probability(vote):
     whole = index(vote=vote)
     empty = replace(whole, memory=whole.memory.forget(np.arange(5)))
-    near = nearest(QUERIES, Keys(np.arange(0), unit_rows(0, 4)), 6)
+    near = find_nearest(QUERIES, Keys(np.arange(0), unit_rows(0, 4)), 6)
     logits = answered(empty, None, Retrieval(near))
     assert logits.shape == (7, 3)
     np.testing.assert_allclose(np.exp(logits), FLOOR, atol=1.1 * FLOOR)
@@ -101,6 +101,6 @@ def test_it_has_no_weights_and_no_training():
     with pytest.raises(TypeError, match="not trained"):
         FAMILIES["knn"].train(None)
     with pytest.raises(TypeError, match="no recipe"):
-        FAMILIES["knn"].architecture(None, 3)
+        FAMILIES["knn"].make_architecture(None, 3)
     with pytest.raises(ValueError, match="no weights"):
-        index().copy_of_model()
+        index().copy_model()

@@ -96,7 +96,7 @@ def test_a_retained_sample_answers_from_its_own_token_and_a_forgotten_one_does_n
     memory = replace(munkey_system.memory, keys=torch.from_numpy(QUERIES.keys[:6]))
     whole = replace(munkey_system, memory=memory)
     left, one = without(whole, 14), inference(k=1)
-    own = FAMILIES["munkey"].cut_logits(whole, image_set(6, side=10), DATA, "cpu")["both"]
+    own = FAMILIES["munkey"].predict_cut_logits(whole, image_set(6, side=10), DATA, "cpu")["both"]
     before = answered(whole, seven_samples(), retrieval(whole.memory, one))[:6]
     np.testing.assert_allclose(before, own, **CLOSE)
     after = answered(left, seven_samples(), retrieval(left.memory, one))[:6]
@@ -113,11 +113,13 @@ def test_a_neighbor_that_was_deleted_cannot_answer(munkey_system, inference):
 @torch.no_grad()
 def test_the_paths_of_an_audit_cut_what_their_names_say(munkey_system, inference):
     asked = retrieval(munkey_system.memory, inference(fusion="softmax", k=4))
-    near, model, memory = asked.neighbors.first(4), munkey_system.model, munkey_system.memory
+    near, model, memory = asked.neighbors.truncate(4), munkey_system.model, munkey_system.memory
     weights = torch.tensor(near.cosines / asked.settings.temperature).softmax(1)
-    tokens = (weights[:, :, None] * memory.tokens[memory.rows(near.ids)]).sum(1)
+    tokens = (weights[:, :, None] * memory.tokens[memory.find_rows(near.ids)]).sum(1)
     cut, whole = torch.ones(7, dtype=torch.bool), torch.zeros(7, dtype=torch.bool)
-    found = FAMILIES["munkey"].path_logits(munkey_system, seven_samples(), DATA, "cpu", asked)
+    found = FAMILIES["munkey"].predict_path_logits(
+        munkey_system, seven_samples(), DATA, "cpu", asked
+    )
     images = normalized(seven_samples())
     for name, dropped in {
         "softmax": (whole, whole),
@@ -151,7 +153,7 @@ def test_pathways_are_cut_as_their_names_say(munkey_system):
         normalized(some_members()),
     )
     yes, no = torch.ones(4, dtype=torch.bool), torch.zeros(4, dtype=torch.bool)
-    cut = FAMILIES["munkey"].cut_logits(munkey_system, some_members(), DATA, "cpu")
+    cut = FAMILIES["munkey"].predict_cut_logits(munkey_system, some_members(), DATA, "cpu")
     assert list(cut) == ["image", "token", "both"]
     for name, expected in {
         "image": model(images, tokens, no, yes),
@@ -167,20 +169,20 @@ def test_features_are_what_the_head_reads_from_own_image_and_own_token(munkey_sy
     model, images = munkey_system.model, normalized(some_members())
     sequence = torch.cat(
         [
-            model.sequence(model.patch_embed(images)),
+            model.embed_positions(model.patch_embed(images)),
             model.adapter(tokens_of_some(munkey_system))[:, None],
         ],
         dim=1,
     )
     for block in model.blocks:
         sequence = block(sequence)
-    features = FAMILIES["munkey"].features(munkey_system, some_members(), DATA, "cpu")
+    features = FAMILIES["munkey"].extract_features(munkey_system, some_members(), DATA, "cpu")
     assert features.dtype == np.float32
     np.testing.assert_allclose(features, model.norm(sequence)[:, 0], **CLOSE)
     assert not model.head._forward_pre_hooks  # reading leaves nothing behind
 
 
-@pytest.mark.parametrize("read", ["cut_logits", "features"])
+@pytest.mark.parametrize("read", ["predict_cut_logits", "extract_features"])
 def test_pathways_and_features_are_those_of_members_alone(munkey_system, read):
     with pytest.raises(KeyError, match="18"):
         getattr(FAMILIES["munkey"], read)(without(munkey_system, 18), some_members(), DATA, "cpu")

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from munkey.encoders.keys import Keys
 from munkey.memory.exemplars import ExemplarMemory
-from munkey.memory.sums import rounded
+from munkey.memory.sums import round_keys
 from munkey.models.families.munkey import Exemplars
 from munkey.models.family import FAMILIES, MemberKeys, System, Training, added_head
-from munkey.models.networks.calibration import loss_and_temperature
-from munkey.models.networks.closed_form import NO_ROWS, best_temperature, leave_one_out
+from munkey.models.networks.calibration import measure_loss
+from munkey.models.networks.closed_form import NO_ROWS, find_best_temperature, predict_leave_one_out
 from munkey.models.networks.kernel_ridge import Kernel
-from munkey.models.networks.kernel_ridge import leave_one_out as krr_leave_one_out
+from munkey.models.networks.kernel_ridge import predict_leave_one_out as krr_leave_one_out
 from munkey.models.system import load, save
 from munkey.settings import InferenceSettings
 from tests.conftest import MUNKEY as ARCHITECTURE
@@ -48,7 +48,7 @@ ASKED = InferenceSettings(k=4, fusion="ensemble", temperature=0.07)
 
 def refitted(keys, labels, classes, alpha, left_out, held):
     """LDA without one row, as its definition says. held: whether priors, average eigenvalue and N - C are kept."""
-    z, kept = rounded(keys).astype(np.float64), np.arange(len(keys)) != left_out
+    z, kept = round_keys(keys).astype(np.float64), np.arange(len(keys)) != left_out
     counts = np.bincount(labels[kept], minlength=classes)
     present, width = counts > 0, z.shape[1]
     means = np.array([z[kept & (labels == c)].mean(axis=0) for c in np.flatnonzero(present)])
@@ -80,20 +80,20 @@ def test_leaving_one_out_in_closed_form_is_a_refit_with_the_same_priors_and_trac
     # every second class has no rows
     labels = np.random.default_rng(seed).permutation(np.arange(rows) % classes) * 2
     keys = unit_rows(rows, 6, seed=seed)
-    logits = leave_one_out(keys, labels, 2 * classes, alpha)
+    logits = predict_leave_one_out(keys, labels, 2 * classes, alpha)
     by_hand = [refitted(keys, labels, 2 * classes, alpha, one, held=True) for one in range(rows)]
     np.testing.assert_allclose(logits, by_hand, rtol=1e-8, atol=1e-8)
 
 
 def test_blocks_of_rows_are_no_matter(monkeypatch):
-    whole = leave_one_out(KEYS, LABELS, 3, 0.2)
+    whole = predict_leave_one_out(KEYS, LABELS, 3, 0.2)
     monkeypatch.setattr("munkey.models.networks.closed_form.BLOCK", 5)
-    np.testing.assert_allclose(leave_one_out(KEYS, LABELS, 3, 0.2), whole, rtol=1e-12)
+    np.testing.assert_allclose(predict_leave_one_out(KEYS, LABELS, 3, 0.2), whole, rtol=1e-12)
 
 
 def test_a_class_with_one_row_is_refused():
     with pytest.raises(ValueError, match=r"two rows of each class; number \[2\] has one"):
-        leave_one_out(KEYS, np.array([0, 1] * 5 + [0, 2]), 3, 0.2)
+        predict_leave_one_out(KEYS, np.array([0, 1] * 5 + [0, 2]), 3, 0.2)
 
 
 @pytest.mark.parametrize(("head", "shrinkage"), [("lda", "alpha"), ("krr", "lam")])
@@ -127,7 +127,7 @@ def test_the_temperature_is_that_of_the_labels(temperature):
     random = np.random.default_rng(0)
     logits = 3 * random.normal(size=(20_000, 4))
     labels = (logits / temperature + random.gumbel(size=logits.shape)).argmax(axis=1)
-    assert best_temperature(logits, labels) == pytest.approx(temperature, rel=0.05)
+    assert find_best_temperature(logits, labels) == pytest.approx(temperature, rel=0.05)
 
 
 @pytest.fixture(params=["lda", "krr"])
@@ -142,7 +142,7 @@ def training(params, head):
     sections["munkey"]["head"] = head
     sections[head] = SECTIONS[head]
     members = MemberKeys(KEYS, others(Keys(SAMPLES.ids, KEYS), 4))
-    return Training(SAMPLES, 3, MUNKEY.recipe(sections, STAGE), "cpu", quiet, members)
+    return Training(SAMPLES, 3, MUNKEY.make_recipe(sections, STAGE), "cpu", quiet, members)
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def head_of(system, kept=slice(None)):
 def left_out(system):
     """Logits of all samples by the others, at the system's temperature."""
     family, settings = added_head(system.architecture.head)
-    logits, _ = family.leave_one_out(KEYS, LABELS, 3, family.checked(settings))
+    logits, _ = family.predict_leave_one_out(KEYS, LABELS, 3, family.validate_section(settings))
     return logits / settings["temperature"]
 
 
@@ -178,13 +178,13 @@ def test_constants_are_the_familys_own_and_the_temperature_the_best_for_rows_lef
     expected = {name: value for name, value in SECTIONS[head].items() if name != "temperature"}
     if head == "lda":
         assert constants == expected == {"alpha": 0.2}
-        logits = leave_one_out(KEYS, LABELS, 3, 0.2)
-        assert temperature == best_temperature(logits, LABELS)
+        logits = predict_leave_one_out(KEYS, LABELS, 3, 0.2)
+        assert temperature == find_best_temperature(logits, LABELS)
     else:
         assert constants == {"family": "krr"} | expected
         kernel = Kernel(expected["share"], expected["pixels"], expected["sigma"])
         logits = krr_leave_one_out(kernel, KEYS, LABELS, 3, expected["lam"])
-        assert temperature == loss_and_temperature(logits, LABELS)[1]
+        assert temperature == measure_loss(logits, LABELS)[1]
     assert (left_out(system) == logits / temperature).all()
 
 
@@ -193,7 +193,7 @@ def test_every_pass_of_training_adds_what_the_others_say_of_a_sample(training, s
     settings = training.recipe.family.model_copy(
         update={"p_image": float(dropped == "image"), "p_token": float(dropped == "token")}
     )
-    learning = MUNKEY.resumed(
+    learning = MUNKEY.resume(
         system, replace(training, recipe=replace(training.recipe, family=settings))
     )
     images, index = torch.zeros(3, 3, 8, 8), torch.tensor([4, 0, 7])
@@ -212,13 +212,14 @@ def test_every_answer_adds_what_the_head_says_of_the_key(system):
         answered(system, samples, queries) == answered(bare(system), samples, queries) + by_head
     ).all()
     with_head, without = (
-        MUNKEY.path_logits(one, samples, DATA, "cpu", queries) for one in (system, bare(system))
+        MUNKEY.predict_path_logits(one, samples, DATA, "cpu", queries)
+        for one in (system, bare(system))
     )
     for path in ("softmax", "image", "token"):
         assert (with_head[path] == without[path] + by_head).all()
     own = answered(head_of(system), SAMPLES, replace(queries, keys=KEYS))
     with_head, without = (
-        MUNKEY.cut_logits(one, SAMPLES, DATA, "cpu") for one in (system, bare(system))
+        MUNKEY.predict_cut_logits(one, SAMPLES, DATA, "cpu") for one in (system, bare(system))
     )
     for cut in ("image", "token", "both"):
         assert (with_head[cut] == without[cut] + own).all()

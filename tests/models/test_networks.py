@@ -87,16 +87,16 @@ def test_a_pathway_is_dropped_for_the_marked_samples_only(munkey):
 
 def test_the_null_image_stands_for_every_patch_before_its_position_is_added(munkey):
     with torch.no_grad():
-        patches, exemplar = munkey.pathways(images(1), tokens(1), torch.tensor([True]), None)
+        patches, exemplar = munkey.drop_pathways(images(1), tokens(1), torch.tensor([True]), None)
         assert torch.equal(patches, munkey.null_image.expand(1, 4, -1))
         logits = munkey(images(1), tokens(1), image_dropped=torch.tensor([True]))
         assert torch.equal(logits, munkey.classify(patches, exemplar))
 
 
 def test_the_null_token_stands_for_the_adapted_token(munkey):
-    dropped = munkey.pathways(images(1), tokens(1), None, torch.tensor([True]))
+    dropped = munkey.drop_pathways(images(1), tokens(1), None, torch.tensor([True]))
     assert torch.equal(dropped.exemplar[0, 0], munkey.null_token)
-    kept = munkey.pathways(images(1), tokens(1), None, torch.tensor([False]))
+    kept = munkey.drop_pathways(images(1), tokens(1), None, torch.tensor([False]))
     assert torch.equal(kept.exemplar[0], munkey.adapter(tokens(1)))
 
 
@@ -112,7 +112,7 @@ def test_patches_have_a_position_and_exemplar_tokens_have_none(munkey):
 
 def test_the_sequence_is_cls_then_patches_then_the_exemplar_token(munkey):
     with torch.no_grad():
-        patches, exemplar = munkey.pathways(images(2), tokens(2), None, None)
+        patches, exemplar = munkey.drop_pathways(images(2), tokens(2), None, None)
         positions = munkey.pos_embed[0]
         sequence = torch.stack(
             [torch.stack([munkey.cls_token[0, 0] + positions[0], *(p + positions[1:]), e[0]]) for p, e in
@@ -169,4 +169,4 @@ def test_fresh_null_embeddings_are_small():
 
 @BOTH
 def test_an_architecture_is_read_from_the_parameters(params, family, architecture):
-    assert FAMILIES[family].architecture(recipe(params, family), 3) == architecture
+    assert FAMILIES[family].make_architecture(recipe(params, family), 3) == architecture

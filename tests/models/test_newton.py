@@ -34,7 +34,7 @@ def test_without_its_noise_it_is_at_the_optimum_of_its_objective():
     (gradient,) = torch.autograd.grad(loss(system, weight), weight)
     assert gradient.norm() < 2 * TOLERANCE and system.model.noise.norm() > 0.1
     other = weight.detach() + 0.1 * torch.from_numpy(unit_rows(3, 4, seed=1))
-    objective = Objective.of(system.memory, 0.01)
+    objective = Objective.from_memory(system.memory, 0.01)
     (expected,) = torch.autograd.grad(loss(system, other.requires_grad_()), other)
     torch.testing.assert_close(objective.gradient(other.detach()), expected)
 
@@ -45,19 +45,19 @@ def test_the_noise_is_that_of_the_stage_with_the_given_sd():
         Keys(np.arange(60), unit_rows(60, 50)),
         np.arange(60) % 3,
     )
-    section = kind.section({"newton": SECTIONS["newton"]})
-    noises = [kind.fitted(keys, labels, 40, section, Stage(seed)).model.noise for seed in (0, 0, 1)]
+    section = kind.read_section({"newton": SECTIONS["newton"]})
+    noises = [kind.fit(keys, labels, 40, section, Stage(seed)).model.noise for seed in (0, 0, 1)]
     assert torch.equal(noises[0], noises[1]) and noises[0].shape == (40, 50)
     assert abs(np.corrcoef(noises[0].flatten(), noises[2].flatten())[0, 1]) < 0.1
     assert noises[0].std().item() == pytest.approx(0.1, rel=0.05) and noises[0].mean().abs() < 0.01
     with pytest.raises(ValueError, match="needs a stage"):
-        kind.fitted(keys, labels, 40, section)
+        kind.fit(keys, labels, 40, section)
 
 
 def test_it_answers_by_its_noisy_weights_and_comes_back_from_a_file(tmp_path):
     system, asked = fitted("newton", KEYS, LABELS), Retrieval(None, keys=unit_rows(7, 4, seed=9))
     systems.save(tmp_path / "system", system)
-    answers = FAMILIES["newton"].logits(
+    answers = FAMILIES["newton"].predict_logits(
         systems.load(tmp_path / "system"), image_set(7), DATA, "cpu", asked
     )
     published = system.model.weight.numpy() + system.model.noise.numpy()
@@ -67,7 +67,7 @@ def test_it_answers_by_its_noisy_weights_and_comes_back_from_a_file(tmp_path):
 
 def test_added_rows_are_fitted_with_the_same_noise_and_none_are_dropped_without_removal():
     kind, first = FAMILIES["newton"], Keys(KEYS.ids[:30], KEYS.keys[:30])
-    added = kind.extended(
+    added = kind.add_samples(
         fitted("newton", first, LABELS[:30]), Keys(KEYS.ids[30:], KEYS.keys[30:]), LABELS[30:], None
     )
     torch.testing.assert_close(
@@ -76,14 +76,14 @@ def test_added_rows_are_fitted_with_the_same_noise_and_none_are_dropped_without_
     assert torch.equal(added.model.noise, fitted("newton", first, LABELS[:30]).model.noise)
     with pytest.raises(TypeError, match="the method `newton`"):
         kind.forget(added, KEYS.ids[:1])
-    assert kind.retrieval(Neighbors(None, None), {}).settings is None and not kind.exact
+    assert kind.make_retrieval(Neighbors(None, None), {}).settings is None and not kind.exact
 
 
 def test_far_from_the_optimum_steps_are_shortened_until_they_help(monkeypatch):
     """Full Newton steps from there diverge."""
     far, objective = (
         torch.full((3, 4), 40.0).double(),
-        Objective.of(fitted("newton", KEYS, LABELS).memory, 1e-4),
+        Objective.from_memory(fitted("newton", KEYS, LABELS).memory, 1e-4),
     )
     assert objective.gradient(objective.newton_step(far)).norm() < objective.gradient(far).norm()
     torch.testing.assert_close(

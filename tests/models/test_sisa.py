@@ -45,7 +45,7 @@ def oracle(retain):
 
 
 def cells_of(ids):
-    return sisa.cells(np.asarray(ids), 5, 2, SISA_STAGE)
+    return sisa.assign_cells(np.asarray(ids), 5, 2, SISA_STAGE)
 
 
 def samples_of(ids):
@@ -74,7 +74,7 @@ def test_deletion_gives_exactly_the_weights_of_the_oracle():
     deleted, asked = unlearn("sisa")
     assert not same(tensors(deleted), tensors(original("sisa")))
     assert same(tensors(deleted), tensors(oracle(world().parts["retain"])))
-    first = sisa.first_affected_slices(asked.forget_ids, 5, 2, SISA_STAGE)
+    first = sisa.find_first_affected_slices(asked.forget_ids, 5, 2, SISA_STAGE)
     assert asked.facts == {
         "retrained_slices": sum(2 - part for part in first.values()),
         "slices": 10,
@@ -145,11 +145,11 @@ def test_a_cell_does_not_depend_on_who_else_is_there_and_cells_are_about_equal()
 
 def test_the_first_slice_that_a_deletion_touches_is_found_for_each_shard_that_it_touches():
     ids = np.arange(100)
-    shards, slices = sisa.cells(ids, 4, 3, STAGE)
+    shards, slices = sisa.assign_cells(ids, 4, 3, STAGE)
     gone = ids[(shards == 2) & (slices > 0)][::-1]
     assert set(slices[gone]) == {1, 2}
-    assert sisa.first_affected_slices(gone, 4, 3, STAGE) == {2: 1}
-    assert list(sisa.first_affected_slices(ids[::-1], 4, 3, STAGE).items()) == [
+    assert sisa.find_first_affected_slices(gone, 4, 3, STAGE) == {2: 1}
+    assert list(sisa.find_first_affected_slices(ids[::-1], 4, 3, STAGE).items()) == [
         (0, 0),
         (1, 0),
         (2, 0),
@@ -162,7 +162,7 @@ def test_each_model_sees_its_own_shard_alone_and_slices_grow():
     _, asked = unlearn("sisa", data=data)
     retain = data["retain"].ids
     cells = cells_of(retain)
-    for shard, first in sisa.first_affected_slices(asked.forget_ids, 5, 2, SISA_STAGE).items():
+    for shard, first in sisa.find_first_affected_slices(asked.forget_ids, 5, 2, SISA_STAGE).items():
         in_shard = retain[cells.shards == shard]
         drawn = [batch for batch in logs["retain"] if np.isin(batch, in_shard).any()]
         assert all(np.isin(batch, in_shard).all() for batch in drawn)
@@ -175,10 +175,10 @@ def test_each_model_sees_its_own_shard_alone_and_slices_grow():
 
 
 def test_epochs_are_shared_out_so_that_the_work_stays():
-    assert sisa.epochs_per_slice(40, 1) == 40
-    assert sisa.epochs_per_slice(40, 2) == 27  # 27 over half + 27 over all, about 40 over all
-    assert sisa.epochs_per_slice(2, 8) == 1  # never untrained
-    assert sisa.epochs_per_slice(40, 3) == 20  # over one, two and three thirds: 40 over all
+    assert sisa.count_epochs_per_slice(40, 1) == 40
+    assert sisa.count_epochs_per_slice(40, 2) == 27  # 27 over half + 27 over all, about 40 over all
+    assert sisa.count_epochs_per_slice(2, 8) == 1  # never untrained
+    assert sisa.count_epochs_per_slice(40, 3) == 20  # over one, two and three thirds: 40 over all
 
 
 def test_an_empty_cell_is_no_fault():
@@ -270,7 +270,7 @@ def test_the_answer_is_the_mean_probability_of_the_last_slices():
 
 def test_its_architecture_is_read_from_the_parameters(params):
     chosen = recipe(params, "sisa", shards=4, slices=3)
-    assert FAMILIES["sisa"].architecture(chosen, 3) == SisaArchitecture(
+    assert FAMILIES["sisa"].make_architecture(chosen, 3) == SisaArchitecture(
         **vars(VIT), shards=4, slices=3
     )
 

@@ -102,7 +102,7 @@ def test_a_file_of_another_family_is_refused(munkey_system, tmp_path):
 
 @pytest.mark.parametrize("family", ["vit", "munkey", *EXACT])
 def test_all_that_a_system_computes_with_goes_to_a_device(munkey_system, family):
-    moved = systems(munkey_system)[family].on("meta")
+    moved = systems(munkey_system)[family].to("meta")
     tensors = list(moved.model.state_dict().values()) if moved.model else []
     tensors += [moved.memory.keys, moved.memory.tokens] if moved.memory else []
     assert tensors and {tensor.device.type for tensor in tensors} == {"meta"}

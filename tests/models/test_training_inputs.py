@@ -17,8 +17,8 @@ def test_keys_and_neighbors_of_the_training_samples_are_read(params, tmp_path):
     some = keys.Keys(samples.ids[3:15], samples.keys[3:15])
     files = tmp_path / "keys.npz", tmp_path / "neighbors.npz"
     keys.write(files[0], *samples)
-    neighbors.write(files[1], some.ids, neighbors.nearest(some, some, 9))
-    members = training_inputs.member_keys(
+    neighbors.write(files[1], some.ids, neighbors.find_nearest(some, some, 9))
+    members = training_inputs.read_member_keys(
         FAMILIES["munkey"], recipe(params, "munkey"), some.ids, *files
     )
     expected = others(some, 4)
@@ -30,7 +30,7 @@ def test_keys_and_neighbors_of_the_training_samples_are_read(params, tmp_path):
 def test_a_family_without_a_memory_reads_no_files(params):
     for name in ("vit", "sisa"):
         assert (
-            training_inputs.member_keys(
+            training_inputs.read_member_keys(
                 FAMILIES[name], recipe(params, name), np.arange(3), None, None
             )
             is None
@@ -41,8 +41,8 @@ def test_what_the_selection_chose_is_told_as_it_stands(tmp_path):
     write_json(
         tmp_path / "selected.json", {"chosen": {"p_image": 0.4, "p_token": 0.3}, "pairs": []}
     )
-    assert training_inputs.selected_knobs(tmp_path / "selected.json") == {
+    assert training_inputs.read_selected_knobs(tmp_path / "selected.json") == {
         "p_image": 0.4,
         "p_token": 0.3,
     }
-    assert training_inputs.selected_knobs(None) == {}
+    assert training_inputs.read_selected_knobs(None) == {}

@@ -11,7 +11,7 @@ from munkey.memory.exemplars import ExemplarMemory
 from munkey.memory.neighbors import Neighbors
 from munkey.models.families.munkey import Exemplars, MunkeySettings
 from munkey.models.family import FAMILIES, MemberKeys, System
-from munkey.models.networks.munkey import NETWORKS, CrossAttention, Nearest, ask
+from munkey.models.networks.munkey import NETWORKS, CrossAttention, Nearest, predict_queries
 from munkey.models.system import load, save
 from munkey.settings import Section
 from munkey.unlearn.contract import METHODS, Request
@@ -117,10 +117,10 @@ def test_every_query_that_finds_nobody_is_answered_with_the_null_token(name, fus
     nobody = Nearest(torch.full((3, 2), -1), torch.zeros(3, 2))
     with torch.no_grad():
         alone = model(images, torch.zeros(3, M), *masks(False, True, batch=3))
-        logits = ask(model, images, memory, Nearest(rows, cosines), settings)
+        logits = predict_queries(model, images, memory, Nearest(rows, cosines), settings)
         torch.testing.assert_close(logits[1], alone[1], rtol=1e-5, atol=1e-5)
         assert not torch.allclose(logits[[0, 2]], alone[[0, 2]], atol=1e-2)
-        emptied = ask(model, images, memory.forget(np.arange(8)), nobody, settings)
+        emptied = predict_queries(model, images, memory.forget(np.arange(8)), nobody, settings)
         torch.testing.assert_close(emptied, alone, rtol=1e-5, atol=1e-5)
 
 
@@ -163,7 +163,7 @@ def test_cross_attention_equals_attention_written_out():
 def test_the_length_of_a_token_is_that_of_a_key_or_stands_in_the_parameters(params):
     def length(name, key_dim=None):
         chosen = recipe(params, "munkey", architecture=name, token_dim=128)
-        return FAMILIES["munkey"].architecture(chosen, 3, key_dim).token_dim
+        return FAMILIES["munkey"].make_architecture(chosen, 3, key_dim).token_dim
 
     assert length("direct-key", 1280) == 1280
     assert length("direct-key") is None  # unknown before keys are read
@@ -174,8 +174,8 @@ def test_the_length_of_a_token_is_that_of_a_key_or_stands_in_the_parameters(para
 def test_only_the_class_token_leaving_the_last_block_changes_nothing(name):
     """Against the slow way, in which every token goes through every block to its end."""
     model, (images, tokens) = built(name), inputs(batch=3)
-    patches, exemplar = model.pathways(images, tokens, None, None)
-    sequence = model.sequence(patches)
+    patches, exemplar = model.drop_pathways(images, tokens, None, None)
+    sequence = model.embed_positions(patches)
     if name == "input-level":
         sequence = torch.cat([sequence, exemplar], dim=1)
     for place, block in enumerate(model.blocks):
@@ -187,4 +187,6 @@ def test_only_the_class_token_leaving_the_last_block_changes_nothing(name):
         sequence = sequence + block.mlp(block.norm2(sequence))
         if name == "deep-prompt":
             sequence = sequence[:, :-1]
-    torch.testing.assert_close(model(images, tokens), model.answer(sequence), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        model(images, tokens), model.forward_head(sequence), rtol=1e-5, atol=1e-5
+    )

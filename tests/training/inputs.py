@@ -10,7 +10,7 @@ from munkey.data.image_set import ImageSet
 from munkey.memory.neighbors import Neighbors
 from munkey.models.families.munkey import MunkeySettings
 from munkey.models.families.resnet18 import ResNet18Settings
-from munkey.models.family import FAMILIES, MemberKeys, Recipe, Trained, Training
+from munkey.models.family import FAMILIES, MemberKeys, Recipe, Training, TrainingResult
 from munkey.settings import DataSettings, ModelSettings, TrainSettings
 from munkey.training.checkpoint import CheckpointFile
 
@@ -65,7 +65,7 @@ def member_keys(ids: np.ndarray) -> MemberKeys:
 
 def trained(
     family: str, checkpoint: CheckpointFile | None = None, depth: int = 2, **train: object
-) -> Trained:
+) -> TrainingResult:
     """Train a family on the digits. train: changes of the section `train`."""
     model = MODEL.model_copy(update={"depth": depth})
     settings = TrainSettings.model_validate(TRAIN.model_dump() | train)

@@ -9,20 +9,22 @@ import numpy as np
 import pytest
 import torch
 
-from munkey.data.image_set import Joined, TensorSet
+from munkey.data.image_set import JoinedSet, TensorSet
 from munkey.models.family import System
-from munkey.unlearn.adversarial import Attacked
+from munkey.unlearn.adversarial import AttackResult
 from munkey.unlearn.contract import METHODS, Images
 from tests.conftest import ROOT
 from tests.unlearn.world import answer, forget, original, settings, tuning, unlearn, weights, world
 
 
 @pytest.fixture
-def trained_on(monkeypatch: pytest.MonkeyPatch) -> list[Joined]:
+def trained_on(monkeypatch: pytest.MonkeyPatch) -> list[JoinedSet]:
     """What AMUN hands to the fine-tuning."""
-    seen: list[Joined] = []
+    seen: list[JoinedSet] = []
 
-    def look(system: System, asked: object, factor: float, samples: Joined, **_: object) -> System:
+    def look(
+        system: System, asked: object, factor: float, samples: JoinedSet, **_: object
+    ) -> System:
         seen.append(samples)
         return system
 
@@ -32,7 +34,7 @@ def trained_on(monkeypatch: pytest.MonkeyPatch) -> list[Joined]:
 
 @pytest.mark.parametrize("keep_forget", [False, True])
 def test_it_trains_on_the_retain_set_and_the_adversarial_images(
-    trained_on: list[Joined], keep_forget: bool
+    trained_on: list[JoinedSet], keep_forget: bool
 ) -> None:
     _, asked = unlearn("amun", changed={"keep_forget": keep_forget})
     *kept, adversarial = trained_on[0].parts
@@ -45,7 +47,7 @@ def test_it_trains_on_the_retain_set_and_the_adversarial_images(
     assert sum(asked.facts["epsilon"].values()) == 13
 
 
-def test_failed_images_are_left_out_and_reported(trained_on: list[Joined]) -> None:
+def test_failed_images_are_left_out_and_reported(trained_on: list[JoinedSet]) -> None:
     _, asked = unlearn("amun", changed={"epsilon_cap": 0.04})
     assert asked.facts["failed"] >= 5
     assert asked.facts["failed"] + sum(asked.facts["epsilon"].values()) == 13
@@ -68,7 +70,7 @@ def test_it_trains_even_where_every_attack_failed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_attack_gets_its_settings_and_what_it_took_is_reported(
-    trained_on: list[Joined], monkeypatch: pytest.MonkeyPatch
+    trained_on: list[JoinedSet], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[tuple[list[float], int, float]] = []
     took = torch.tensor([8, 1, torch.inf, 2, 8] + 8 * [1], dtype=torch.float64) * 0.05
@@ -80,11 +82,11 @@ def test_the_attack_gets_its_settings_and_what_it_took_is_reported(
         radii: Sequence[float],
         steps: int,
         stride: float,
-    ) -> Attacked:
+    ) -> AttackResult:
         start = sum(len(radius) for radius in reached)
         calls.append((list(radii), steps, stride))
         reached.append(took[start : start + len(clean)])
-        return Attacked(clean, labels + 1, reached[-1])
+        return AttackResult(clean, labels + 1, reached[-1])
 
     reached: list[torch.Tensor] = []
     monkeypatch.setattr("munkey.unlearn.adversarial.untargeted_l2", attack)
@@ -126,7 +128,7 @@ from tests.unlearn.world import ARCHITECTURE, quiet, settings, tuning
 count, side = 512, 192
 floats = count * 3 * side**2 * 4
 forget = image_set(count, side)
-adversarial.untargeted_l2 = lambda answer, clean, labels, *_: adversarial.Attacked(
+adversarial.untargeted_l2 = lambda answer, clean, labels, *_: adversarial.AttackResult(
     clean.clone(), labels + 1, torch.ones(len(clean), dtype=torch.float64)
 )
 finetune.finetune = lambda system, request, factor, samples: (print(len(samples.parts[1]), end=" "), system)[1]

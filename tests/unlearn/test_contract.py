@@ -17,7 +17,7 @@ from munkey.models.family import System
 from munkey.report.tables.markup import latex_text
 from munkey.settings import DataSettings, FinetuneSettings, Section
 from munkey.unlearn import prepare
-from munkey.unlearn.contract import METHODS, Images, Tuned, Tuning, method
+from munkey.unlearn.contract import METHODS, Images, Tuning, TuningSettings, method
 from tests.pages import block
 from tests.unlearn.world import (
     CROPS,
@@ -349,7 +349,7 @@ def test_the_result_is_ready_for_use(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in WITH_DATA if name != "sisa"])
 def test_a_frozen_parameter_stays_frozen_and_bit_identical(name: str) -> None:
     trained = original(name)
-    frozen = replace(trained, model=trained.copy_of_model())
+    frozen = replace(trained, model=trained.copy_model())
     frozen.model.pos_embed.requires_grad_(False)
     changed = METHODS[name].run(frozen, request(name), settings(name)).model
     assert torch.equal(changed.pos_embed, trained.model.pos_embed)
@@ -484,7 +484,7 @@ def test_the_loop_on_the_page_moves_what_is_forgotten_to_its_second_class_and_le
     try:
         before = {name: value.clone() for name, value in tensors(original("my-loop")).items()}
         after = METHODS["my-loop"].run(
-            original("my-loop"), request("my-loop"), Tuned(lr_factor=1.0)
+            original("my-loop"), request("my-loop"), TuningSettings(lr_factor=1.0)
         )
         assert same(tensors(original("my-loop")), before)
     finally:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from munkey.data.image_set import Joined
+from munkey.data.image_set import JoinedSet
 from munkey.models.family import FAMILIES, System
 from munkey.models.networks.vit import ViT
 from munkey.unlearn.contract import Tuning
@@ -44,7 +44,7 @@ def one_step(epochs: int = 1) -> Tuning:
 
 
 def fresh_copy() -> torch.nn.Module:
-    return original("cf").copy_of_model()
+    return original("cf").copy_model()
 
 
 def gradients(model: torch.nn.Module, loss: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -217,9 +217,11 @@ def test_forget_labels_are_wrong_and_drawn_once(name: str, monkeypatch: pytest.M
     """What the training is given: both sets; the labels of the forget set wrong, and the same in every epoch."""
     drawn: dict[int, set[int]] = {}
     truth = world().parts["forget"]
-    seen: list[Joined] = []
+    seen: list[JoinedSet] = []
 
-    def look(system: System, asked: object, factor: float, samples: Joined, *_: object) -> System:
+    def look(
+        system: System, asked: object, factor: float, samples: JoinedSet, *_: object
+    ) -> System:
         seen.append(samples)
         return system
 

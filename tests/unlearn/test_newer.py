@@ -58,7 +58,7 @@ def test_delete_follows_the_originals_answers_without_the_true_class(
     plain_descent(monkeypatch, "munkey.unlearn.finetune")
     (images, labels), teacher, student = (
         whole("forget"),
-        *(original("cf").copy_of_model() for _ in range(2)),
+        *(original("cf").copy_model() for _ in range(2)),
     )
     for _ in range(3):
         taught = teacher(images).detach()
@@ -77,7 +77,7 @@ def test_delete_follows_the_originals_answers_without_the_true_class(
 
 def test_jit_adds_up_the_slopes_of_its_batches() -> None:
     """As src/lipschitz.py of its authors: gradients are cleared once, before the loop over batches."""
-    (images, _), start, model = whole("forget"), *(original("cf").copy_of_model() for _ in range(2))
+    (images, _), start, model = whole("forget"), *(original("cf").copy_model() for _ in range(2))
     generator, optimizer = request("jit").generator, torch.optim.SGD(model.parameters(), lr=0.01)
     for batch in images.split(5):
         answers, loss = model(batch), torch.zeros(())
@@ -105,7 +105,7 @@ def test_lotus_blurs_by_the_excess_of_forget_over_validation_accuracy(
     monkeypatch.setattr("munkey.unlearn.finetune.accuracy", lambda *_: next(measured))
     generator, teacher, student = (
         request("lotus").generator,
-        *(original("cf").copy_of_model() for _ in range(2)),
+        *(original("cf").copy_model() for _ in range(2)),
     )
     retain, gone = (pixels(part) for part in ("retain", "forget"))
     kept = retain[torch.randperm(60, generator=generator)]
@@ -143,7 +143,7 @@ def test_sfron_ascends_with_a_mask_before_a_retain_step(
     """As sfron.py of its authors: forget steps, masked and clipped, among retain steps; a cosine of both."""
     plain_descent(monkeypatch, "munkey.unlearn.finetune")
     (kept, labels), (dropped, gone) = whole("retain"), whole("forget")
-    start, model = (original("cf").copy_of_model() for _ in range(2))
+    start, model = (original("cf").copy_model() for _ in range(2))
 
     def squared(images: torch.Tensor, targets: torch.Tensor) -> list[torch.Tensor]:
         return [

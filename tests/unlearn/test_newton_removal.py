@@ -159,7 +159,7 @@ def assert_certified(keys: Keys, labels: np.ndarray, gone: np.ndarray, sigma: fl
     weights = []
     for seed in range(DRAWS):
         original_noise = torch.full_like(original_weight, seed)
-        start = replace(before, model=head_of(before).at(original_weight, original_noise))
+        start = replace(before, model=head_of(before).with_weight(original_weight, original_noise))
         left, asked = removed(start, gone, seed)
         published.append(head_of(left).published_weight())
         weights.append(head_of(left).weight)

@@ -51,7 +51,7 @@ def mean_size(
     samples: LabeledImages, batch: int, loss: Loss, power: int
 ) -> dict[str, torch.Tensor]:
     """By name, the mean over batches of |gradient of a batch's loss|^power, the long way."""
-    model = original("cf").copy_of_model()
+    model = original("cf").copy_model()
     total = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
     batches = list(zip(*(tensor.split(batch) for tensor in samples), strict=True))
     for images, labels in batches:
@@ -119,7 +119,7 @@ def test_boundary_shrink_takes_labels_from_across_the_boundary(
     plain_descent(monkeypatch, "munkey.unlearn.finetune")
     (images, labels), teacher, student = (
         whole("forget"),
-        *(original("cf").copy_of_model() for _ in range(2)),
+        *(original("cf").copy_model() for _ in range(2)),
     )
     leaf = images.clone().requires_grad_()
     F.cross_entropy(teacher(leaf), labels).backward()
@@ -138,7 +138,7 @@ def test_fcs_spreads_then_contrasts_and_repairs_in_turns(monkeypatch: pytest.Mon
     """As kgltop1.py of deepunlearn: a pass to uniform answers, then rounds of contrast and of fine-tuning."""
     plain_descent(monkeypatch, "munkey.unlearn.finetune")
     (kept, labels), (gone, _) = whole("retain"), whole("forget")
-    start, model = (original("cf").copy_of_model() for _ in range(2))
+    start, model = (original("cf").copy_model() for _ in range(2))
     uniform = torch.full((len(gone), 10), 0.1)
     descend(
         model,
@@ -183,7 +183,7 @@ def test_msg_renews_small_gradients_and_holds_the_rest(
         whole("forget"),
         request(name).generator,
     )
-    start, model = (original("cf").copy_of_model() for _ in range(2))
+    start, model = (original("cf").copy_model() for _ in range(2))
     drawn = torch.randperm(60, generator=generator)[:13]
     one, other = (
         drawn[torch.randperm(13, generator=generator)],
@@ -234,7 +234,7 @@ def test_ct_transposes_each_kernel_and_fine_tunes_by_a_cosine(
     """As kgltop5.py of deepunlearn. Two batches an epoch: the rate falls between epochs alone."""
     plain_descent(monkeypatch, "munkey.unlearn.finetune")
     generator, samples = request("ct").generator, world().parts["retain"]
-    start, model = (original("cf").copy_of_model() for _ in range(2))
+    start, model = (original("cf").copy_model() for _ in range(2))
     kernels = model.patch_embed.proj.weight
     kernels.data = kernels.data.swapaxes(2, 3).contiguous()
     for rate in (RATE, 0.75 * RATE, 0.25 * RATE):
@@ -254,7 +254,7 @@ def test_unsir_learns_noise_as_the_forgotten_classes_then_repairs(
     """As the notebook of its authors, but each class's noise has its own label."""
     plain_descent(monkeypatch, "munkey.unlearn.finetune")
     generator, retain = request("unsir").generator, world().parts["retain"]
-    start, model = (original("cf").copy_of_model() for _ in range(2))
+    start, model = (original("cf").copy_model() for _ in range(2))
     rows = [
         row for row, label in enumerate(retain.labels) if (retain.labels[:row] == label).sum() < 3
     ]
@@ -293,7 +293,7 @@ def test_rum_takes_its_thirds_by_the_originals_confidence(monkeypatch: pytest.Mo
     """Of 13 samples 5, 4 and 4. The first step needs no forget set, the second is none, the last ascends on its own."""
     plain_descent(monkeypatch, "munkey.unlearn.finetune")
     (kept, labels), (gone, targets) = whole("retain"), whole("forget")
-    start, model = (original("cf").copy_of_model() for _ in range(2))
+    start, model = (original("cf").copy_model() for _ in range(2))
     sure = start(gone).softmax(dim=1)[torch.arange(13), targets]
     least = sure.argsort()[:4]
     descend(model, F.cross_entropy(model(kept), labels), RATE / 2)

@@ -57,7 +57,7 @@ def test_max_and_min_steps_equal_a_direct_loop(
     measured = iter([abs(epoch - chosen) * part for epoch in (1, 2, 3) for part in (1.0, 0.0)])
     monkeypatch.setattr("munkey.unlearn.finetune.accuracy", lambda *_: next(measured))
     (kept, labels), (dropped, _) = whole("retain"), whole("forget")
-    teacher = original("scrub").copy_of_model()
+    teacher = original("scrub").copy_model()
     student, away = copy.deepcopy(teacher), torch.zeros(())
     for epoch in range(1, chosen + 1):
         if epoch == 2:

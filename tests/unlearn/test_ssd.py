@@ -3,20 +3,20 @@
 import torch
 from torch.nn import functional as F
 
-from munkey.data.image_set import Joined
+from munkey.data.image_set import JoinedSet
 from munkey.unlearn.saliency import dampening_factors, importances
 from tests.unlearn.world import BATCH, original, recorded, request, same, unlearn, weights, world
 
 KEYS = [f"blocks.{block}.attn.qkv.bias" for block in (0, 1)]
 
 
-def everything() -> Joined:
-    return Joined((world().parts["retain"], world().parts["forget"]))
+def everything() -> JoinedSet:
+    return JoinedSet((world().parts["retain"], world().parts["forget"]))
 
 
-def direct_importances(samples: Joined) -> dict[str, torch.Tensor]:
+def direct_importances(samples: JoinedSet) -> dict[str, torch.Tensor]:
     """(1/n) sum over batches, in the order of the samples, of (d mean cross-entropy / d w)^2, the long way."""
-    model = original("ssd").copy_of_model()
+    model = original("ssd").copy_model()
     order = list(range(len(samples)))
     total = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
     starts = range(0, len(order), BATCH)
@@ -33,7 +33,7 @@ def direct_importances(samples: Joined) -> dict[str, torch.Tensor]:
 
 def test_importances_equal_a_direct_loop() -> None:
     asked = request("ssd")
-    computed = importances(original("ssd").copy_of_model(), everything(), asked)
+    computed = importances(original("ssd").copy_model(), everything(), asked)
     expected = direct_importances(everything())
     assert computed.keys() == expected.keys()
     for name, value in expected.items():
@@ -42,7 +42,7 @@ def test_importances_equal_a_direct_loop() -> None:
 
 def test_new_weights_equal_a_direct_loop() -> None:
     before = weights(original("ssd"))
-    forgotten = direct_importances(Joined((world().parts["forget"],)))
+    forgotten = direct_importances(JoinedSet((world().parts["forget"],)))
     everywhere = direct_importances(everything())
     system, asked = unlearn("ssd", changed={"alpha": 1.5, "lam": 0.5})
     dampened = 0
@@ -65,7 +65,7 @@ def test_the_key_third_of_each_qkv_bias_has_no_importance_and_stays() -> None:
         weights(original("ssd")),
         weights(unlearn("ssd", changed={"alpha": 0.01, "lam": 0.001})[0]),
     )
-    computed = importances(original("ssd").copy_of_model(), everything(), request("ssd"))
+    computed = importances(original("ssd").copy_model(), everything(), request("ssd"))
     for name in KEYS:
         assert not computed[name][16:32].any()
         assert torch.equal(before[name][16:32], after[name][16:32])
@@ -99,7 +99,7 @@ def test_the_forget_set_lies_in_batches_of_its_own_at_the_end() -> None:
     """60 retain samples in batches of 16 and 13 to forget: the fourth batch holds 12 and 4 of them, the fifth 9."""
     data, logs = recorded()
     asked = request("ssd", data=data)
-    importances(original("ssd").copy_of_model(), Joined((data["retain"], data["forget"])), asked)
+    importances(original("ssd").copy_model(), JoinedSet((data["retain"], data["forget"])), asked)
     assert [len(batch) for batch in logs["retain"]] == [16, 16, 16, 12]
     assert [len(batch) for batch in logs["forget"]] == [4, 9]
     assert logs["forget"][0].tolist() == world().forget_ids[:4].tolist()

@@ -16,7 +16,7 @@ from munkey.data.augment import Augmentation
 from munkey.data.image_set import ImageSet, LabeledImages, image_set
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
-from munkey.memory.neighbors import nearest, without_self
+from munkey.memory.neighbors import drop_self, find_nearest
 from munkey.models.families.example_tied_dropout import ExampleTiedSettings
 from munkey.models.families.sisa import SisaSettings
 from munkey.models.family import FAMILIES, MemberKeys, Recipe, System, Training
@@ -85,7 +85,7 @@ def world() -> World:
     samples, forget = image_set(dataset, members), members[::6]
     vectors = images[:73, :, :, 0].reshape(73, 64).astype(np.float32)
     keys = Keys(members, vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
-    near = MemberKeys(keys.keys, without_self(nearest(keys, keys, 6), members, 5))
+    near = MemberKeys(keys.keys, drop_self(find_nearest(keys, keys, 6), members, 5))
 
     def trained(family: str, members: MemberKeys | None = None) -> System:
         return (
@@ -117,10 +117,10 @@ def world() -> World:
 def fitted(family: str, keys: Keys, labels: np.ndarray) -> System:
     """A system of keys and labels, with the family's section of params.yaml."""
     kind: Any = FAMILIES[family]
-    section = kind.section(PARAMS)
+    section = kind.read_section(PARAMS)
     if family == "ranpac":
         section = section.model_copy(update={"features": 100})  # quick to solve for
-    return kind.fitted(keys, labels, 10, section, STAGE / family)
+    return kind.fit(keys, labels, 10, section, STAGE / family)
 
 
 def recipe(family: str) -> Recipe:

@@ -51,7 +51,7 @@ use rule job as select with:
     log:
         LAYOUT.log("selection/{dataset}/select"),
     params:
-        settings=dumped(PARAMS.selection),
+        settings=dump_settings(PARAMS.selection),
         pairs=EXHIBITS.pairs,
         required=lambda w: bool(PLAN.selection_input(w.dataset)),
         systems={"before": memory_family().original, "after": PLAN.ablated_method.name},

@@ -158,7 +158,7 @@ use rule gpu_job as differencing_table with:
         LAYOUT.log("audit/{dataset}/differencing"),
     params:
         settings=lambda w: {
-            name: dumped({**PLAN.unlearn_settings(w.dataset, name), **PLAN.evaluate_settings(w.dataset, name)})
+            name: dump_settings({**PLAN.unlearn_settings(w.dataset, name), **PLAN.evaluate_settings(w.dataset, name)})
             for name in AUDITS.deleting()
         },
         code=code("audit.differencing", lambda _: sum(map(PLAN.method_code, AUDITS.deleting()), [])),

@@ -12,7 +12,7 @@ from munkey.core.files import CONFIGFILES
 from munkey.core.paths import configuration_name
 from munkey.experiment.params.load import ParamsError, from_command_line, load, read_file, refusals
 from munkey.experiment.plan import audits, exhibits, explore, plan, relearning, streams
-from munkey.experiment.run.dispatch import dumped
+from munkey.experiment.run.dispatch import dump_settings
 
 # Snakemake hands Python's path to a shell, without quotes: relative, a space in the project's own path does not matter.
 if sys.executable != shlex.quote(sys.executable):

@@ -9,7 +9,7 @@ use rule job as data with:
     log:
         LAYOUT.log("data/{dataset}"),
     params:
-        source=lambda w: dumped(PARAMS.for_case(w.dataset).source),
+        source=lambda w: dump_settings(PARAMS.for_case(w.dataset).source),
         state=lambda w: PLAN.disk_state(w.dataset),
         code=code("data.data", lambda w: [PARAMS.reader(w.dataset).load]),
     message:

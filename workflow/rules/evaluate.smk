@@ -11,7 +11,7 @@ use rule gpu_job as evaluate with:
     log:
         LAYOUT.log("evaluate/{case}/seed{seed}/{subset}/{system}"),
     params:
-        settings=lambda w: dumped(PLAN.evaluate_settings(w.case, w.system)),
+        settings=lambda w: dump_settings(PLAN.evaluate_settings(w.case, w.system)),
         code=code("evaluate.evaluate", lambda w: [PLAN.family_of(w.system)]),
     message:
         "evaluate {wildcards.system}: {wildcards.case}, seed {wildcards.seed}, {wildcards.subset}"

@@ -25,7 +25,7 @@ use rule job as explore_page with:
         designs=EXHIBITS.designs,
         rests_on=lambda w: EXPLORE.rests_on(w.dataset),
         requests=lambda w: EXHIBITS.requests(w.dataset) if w.dataset in PLAN.scenario_datasets else {},
-        settings=dumped(PARAMS.explore),
+        settings=dump_settings(PARAMS.explore),
         code=code("report.explore"),
     message:
         "make the page on which single samples of {wildcards.dataset} are looked at"

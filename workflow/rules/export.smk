@@ -7,7 +7,7 @@ use rule job as settings with:
     log:
         LAYOUT.log("settings"),
     params:
-        cases={case: dumped(PLAN.export_settings(case)) for cases in PLAN.cases.values() for case in cases},
+        cases={case: dump_settings(PLAN.export_settings(case)) for cases in PLAN.cases.values() for case in cases},
         code=code("export.settings"),
     message:
         "write down the settings, for `munkey export`"
@@ -26,7 +26,7 @@ use rule cpu_job as export with:
     log:
         LAYOUT.log("exports/{dataset}/seed{seed}"),
     params:
-        sections=lambda w: dumped(PLAN.export_settings(w.dataset)),
+        sections=lambda w: dump_settings(PLAN.export_settings(w.dataset)),
         weights=lambda w: PLAN.encoder_weights(w.dataset, PLAN.encoder_of(w.dataset)),
         code=code(
             "export.export",

@@ -13,7 +13,7 @@ use rule gpu_job as trace with:
     params:
         family=memory_family().name,
         dataset=lambda w: plan.dataset_of(w.case),
-        settings=lambda w: dumped(PLAN.sections(w.case, *memory_family().sections)),
+        settings=lambda w: dump_settings(PLAN.sections(w.case, *memory_family().sections)),
         code=code("relearn.trace", lambda _: [memory_family()]),
     message:
         "train {params.family} on {wildcards.case} once more and watch its pathways, seed {wildcards.seed}"
@@ -49,7 +49,7 @@ use rule job as retrieval with:
     log:
         LAYOUT.log("figures/retrieval-{dataset}-rate{rate}"),
     params:
-        inference=lambda w: dumped(PARAMS.for_case(w.dataset).inference),
+        inference=lambda w: dump_settings(PARAMS.for_case(w.dataset).inference),
         caption=lambda w: caption(f"retrieval-{w.dataset}-rate{w.rate}"),
         code=code("report.retrieval"),
     message:

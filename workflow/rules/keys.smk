@@ -11,7 +11,7 @@ use rule gpu_job as keys with:
         LAYOUT.log("keys/{dataset}/{encoder}"),
     priority: 1  # before any training: an encoder that cannot be built is noticed at once
     params:
-        settings=lambda w: dumped(PLAN.encoder_settings(w.dataset, w.encoder)),
+        settings=lambda w: dump_settings(PLAN.encoder_settings(w.dataset, w.encoder)),
         weights=lambda w: PLAN.encoder_weights(w.dataset, w.encoder),
         code=code("keys.keys", lambda w: PLAN.encoder_builders(w.dataset, w.encoder)),
     message:

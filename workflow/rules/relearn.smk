@@ -10,7 +10,7 @@ use rule gpu_job as relearn with:
     log:
         LAYOUT.log("audit/{dataset}/relearned/seed{seed}/{system}"),
     params:
-        settings=lambda w: dumped(RELEARNING.settings(w.dataset, w.system)),
+        settings=lambda w: dump_settings(RELEARNING.settings(w.dataset, w.system)),
         code=code("relearn.relearn", lambda w: [PLAN.family_of(w.system)]),
     message:
         "train {wildcards.system} further on the retain set: {wildcards.dataset}, seed {wildcards.seed}"

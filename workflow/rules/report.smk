@@ -78,7 +78,7 @@ use rule job as track with:
         attempt=mlflow_log.next_attempt(LAYOUT.tracking),
         runs=[asdict(run) for run in PLAN.main],
         titles=EXHIBITS.titles,
-        inference={dataset: dumped(PLAN.query_settings(dataset)) for dataset in PARAMS.datasets},
+        inference={dataset: dump_settings(PLAN.query_settings(dataset)) for dataset in PARAMS.datasets},
         code=code("track.track"),
     message:
         "log every run in MLflow"

@@ -13,7 +13,7 @@ use rule gpu_job as stream with:
     params:
         method=lambda w: w.system,
         dataset=lambda w: w.dataset,
-        settings=lambda w: dumped(STREAMS.settings(w.dataset, w.system)),
+        settings=lambda w: dump_settings(STREAMS.settings(w.dataset, w.system)),
         requests=PARAMS.stream.requests,
         additions=PARAMS.stream.additions,
         depth=lambda w: PARAMS.for_case(w.dataset).keys.depth,

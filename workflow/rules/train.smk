@@ -13,7 +13,7 @@ use rule gpu_job as train with:
     params:
         family=lambda w: PLAN.family_of_letter(w.letter).name,
         dataset=lambda w: plan.dataset_of(w.case),
-        settings=lambda w: dumped(PLAN.train_settings(w.case, w.letter)),
+        settings=lambda w: dump_settings(PLAN.train_settings(w.case, w.letter)),
         code=code("train.train", lambda w: [PLAN.family_of_letter(w.letter)]),
     message:
         "train {params.family}, {wildcards.run}: {wildcards.case}, seed {wildcards.seed}, {wildcards.subset}"

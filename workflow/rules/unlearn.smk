@@ -16,7 +16,7 @@ use rule gpu_job as unlearn with:
         gpu=lambda w: GPUS if METHODS[w.method].needs else 0,
     params:
         dataset=lambda w: plan.dataset_of(w.case),
-        settings=lambda w: dumped(PLAN.unlearn_settings(w.case, w.method)),
+        settings=lambda w: dump_settings(PLAN.unlearn_settings(w.case, w.method)),
         needs=lambda w: sorted(METHODS[w.method].needs),  # wherever the method is registered
         code=code("unlearn.unlearn", lambda w: PLAN.method_code(w.method)),
     message:
@@ -35,7 +35,7 @@ use rule unlearn as unlearn_audited with:
         case=r"[\w-]+/audit/[\w.-]+",
         method=plan.wildcard_pattern(name for name in METHODS if name not in PLAN.searched),
     params:
-        settings=lambda w: dumped(
+        settings=lambda w: dump_settings(
             {**PLAN.unlearn_settings(w.case, w.method), **PLAN.evaluate_settings(w.case, w.method)}
         ),
         code=code("evaluate.unlearn_audited", lambda w: PLAN.method_code(w.method)),
@@ -53,7 +53,7 @@ use rule unlearn as unlearn_candidate with:
     wildcard_constraints:
         method=plan.wildcard_pattern(PLAN.searched),
     params:
-        settings=lambda w: dumped(PLAN.unlearn_settings(w.case, w.method, int(w.candidate))),
+        settings=lambda w: dump_settings(PLAN.unlearn_settings(w.case, w.method, int(w.candidate))),
     message:
         "try {wildcards.method}, candidate {wildcards.candidate}: {wildcards.case}, seed {wildcards.seed}, rate {wildcards.rate}"
 
@@ -71,7 +71,7 @@ use rule gpu_job as search with:
     wildcard_constraints:
         method=plan.wildcard_pattern(PLAN.searched),
     params:
-        data=lambda w: dumped(PARAMS.for_case(w.case).data),
+        data=lambda w: dump_settings(PARAMS.for_case(w.case).data),
         drop=PARAMS.search_drop,
         code=code("search.search", lambda w: [PLAN.family_of(w.method)]),
     message:

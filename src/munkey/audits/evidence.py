@@ -179,7 +179,7 @@ def other_fold_means(values: np.ndarray) -> np.ndarray:
     )
 
 
-def random_halves(
+def draw_halves(
     members: np.ndarray, test: np.ndarray, pairs: int, generator: np.random.Generator
 ) -> Halves:
     """Random halves of `members` for each pair, as if its models had deleted them.
@@ -197,7 +197,7 @@ def random_halves(
     return Halves(deleted, absent, test)
 
 
-def sham_pairs(pairs: Pairs, generator: np.random.Generator) -> Pairs:
+def draw_sham_pairs(pairs: Pairs, generator: np.random.Generator) -> Pairs:
     """The same models with a sham pool: random halves of test samples, which no model saw.
 
     It is as large as the pool, but at most half of the test samples; the others stay test samples.
@@ -206,12 +206,12 @@ def sham_pairs(pairs: Pairs, generator: np.random.Generator) -> Pairs:
     size = min(int(pairs.halves.pool.sum()), len(test) // 2)
     members = np.zeros_like(pairs.halves.test)
     members[generator.choice(test, size=size, replace=False)] = True
-    halves = random_halves(members, pairs.halves.test & ~members, pairs.count, generator)
+    halves = draw_halves(members, pairs.halves.test & ~members, pairs.count, generator)
     return Pairs(pairs.margins, halves, pairs.nothing or pairs)
 
 
 @dataclass(frozen=True)
-class Compared:
+class OracleComparison:
     """Logits on one forget set. unlearned: (M, n, C), of M models; oracles: (O, n, C)."""
 
     unlearned: np.ndarray
@@ -252,7 +252,7 @@ class Curves:
 
 
 @dataclass(frozen=True)
-class Shipped:
+class ShippedFiles:
     """The files of a system that is shipped, and what must or must not be in them.
 
     files: files or folders. deleted, remaining: float32 rows, keys or tokens, that must not be

@@ -11,19 +11,19 @@ from munkey.audits.attacks.distance import distance
 from munkey.audits.attacks.residual_share import Share
 from munkey.audits.attacks.strata import Strata
 from munkey.audits.attacks.tail import Tail
-from munkey.audits.evidence import Compared, Halves, Pairs
-from munkey.audits.power import power_words
-from munkey.audits.registry import Estimate, Finding, Refused
+from munkey.audits.evidence import Halves, OracleComparison, Pairs
+from munkey.audits.power import describe_power
+from munkey.audits.registry import Estimate, Finding, NoFinding
 from munkey.audits.roc import Attack
 from munkey.audits.verdict import (
     Control,
     ControlName,
     Findings,
     collect_findings,
-    control,
     holm,
-    sham_control,
-    verdict,
+    judge_control,
+    judge_sham_pools,
+    reach_verdict,
 )
 from munkey.core.diverged import DIVERGED
 
@@ -90,15 +90,16 @@ class FamilyAudit:
     @cached_property
     def controls(self) -> list[Control]:
         """The controls; none if doing nothing or an oracle diverged."""
-        if any(system.diverged for system in self.systems if system.role in ("nothing", "oracle")):
-            return []
+        for system in self.systems:
+            if system.diverged and system.role in ("nothing", "oracle"):
+                return []
         controls = []
         for system in self.systems:
             if system.role in CONTROLS and not self._why_unaudited(system):
                 row = self._findings(system, DEPLOYED)
-                controls.append(control(CONTROLS[system.role], row))
+                controls.append(judge_control(CONTROLS[system.role], row))
         nothing = self._pairs(self._system_in_role("nothing"), DEPLOYED)
-        controls.append(sham_control(nothing, self.generator))
+        controls.append(judge_sham_pools(nothing, self.generator))
         return controls
 
     def _system_in_role(self, role: Role) -> AuditedSystem:
@@ -134,13 +135,20 @@ class FamilyAudit:
         why = self._why_unaudited(system)
         if why:
             return [facts | {"path": DEPLOYED, "pairs": 0, "verdict": DIVERGED, "words": why}]
-        by_path = {path: self._findings(system, path) for path in system.margins}
-        over_paths = holm({path: row.p for path, row in by_path.items() if row.tests})
+        by_path = {}
+        p_values = {}
+        for path in system.margins:
+            row = self._findings(system, path)
+            by_path[path] = row
+            if row.tests:
+                p_values[path] = row.p
+        over_paths = holm(p_values)
         lines = []
         for path, row in by_path.items():
             line = facts | {"path": path, "pairs": len(system.margins[path]) // 2}
-            line |= numbers(row.share, row.attacks)
-            line |= {f"{name}_p": test.p for name, test in row.tests.items()}
+            line |= collect_numbers(row.share, row.attacks)
+            for name, test in row.tests.items():
+                line[f"{name}_p"] = test.p
             if row.tests:
                 line |= {"p": row.p, "limit": row.limit}
             line["p_paths"] = over_paths.get(path)
@@ -150,16 +158,16 @@ class FamilyAudit:
         return lines
 
     def _power(self, pairs: int) -> str:
-        """What simulated audits of this size and memorization find."""
+        """The power of simulated audits of this size and memorization, in words."""
         before = self._findings(self._system_in_role("nothing"), DEPLOYED).attacks["u-lira"]
         auroc = before.auroc.value if isinstance(before, Attack) else None
-        return power_words(self.halves.first.shape[1], pairs, auroc)
+        return describe_power(self.halves.first.shape[1], pairs, auroc)
 
     def _conclusion(self, system: AuditedSystem, row: Findings) -> Line:
         """The verdict on a method, or the outcome of a control, by its deployed path."""
         if system.role == "method":
             power = self._power(len(system.margins[DEPLOYED]) // 2)
-            decision = verdict(row, self.controls, power)
+            decision = reach_verdict(row, self.controls, power)
             line: Line = {
                 "verdict": decision.kind,
                 "words": decision.words,
@@ -172,16 +180,16 @@ class FamilyAudit:
                 if each.name == name:
                     line["words"] = f"control: {each.words}"
                     break
-        compared = Compared(system.logits, self._system_in_role("oracle").logits)
-        to_oracle = distance(compared, self.generator)
-        if not isinstance(to_oracle, Refused) and system.role != "oracle":
+        comparison = OracleComparison(system.logits, self._system_in_role("oracle").logits)
+        to_oracle = distance(comparison, self.generator)
+        if not isinstance(to_oracle, NoFinding) and system.role != "oracle":
             line["js"] = 1000 * to_oracle.value.value
             line["js_floor"] = 1000 * to_oracle.floor.value
             line["js_ratio"] = to_oracle.ratio.value
         return line
 
 
-def numbers(share: Share | Refused, attacks: Mapping[str, Finding]) -> Line:
+def collect_numbers(share: Share | NoFinding, attacks: Mapping[str, Finding]) -> Line:
     """The numbers of a row: contrasts in normal scores, all others in percent."""
     line: Line = {}
     if isinstance(share, Share):
@@ -199,7 +207,8 @@ def numbers(share: Share | Refused, attacks: Mapping[str, Finding]) -> Line:
             line["tenth_contrast"] = finding.tenth
             line |= finding.tenth_share.columns("tenth")
         if isinstance(finding, Strata):
-            line |= {f"put_{stratum}": put for stratum, put in finding.put.items()}
+            for stratum, put in finding.put.items():
+                line[f"put_{stratum}"] = put
             for stratum, stratum_share in finding.shares.items():
                 line |= stratum_share.columns(f"share_of_{stratum}")
     return line

@@ -26,7 +26,7 @@ Line = dict[str, float]
 
 
 @dataclass(frozen=True, eq=False)
-class Questions:
+class EvaluationSamples:
     """The samples to measure. forget: (S,) bool; the others are test samples."""
 
     samples: ImageSet
@@ -39,7 +39,7 @@ class Questions:
         """FA and TA in percent; margin: mean normal score of the forget set among test samples."""
         from munkey.evaluation.metrics import accuracy
 
-        logits = FAMILIES[system.family].logits(
+        logits = FAMILIES[system.family].predict_logits(
             system, self.samples, self.data, self.device, self.retrieval
         )
         labels = self.samples.labels
@@ -55,7 +55,7 @@ class Questions:
 
 
 def train_further(
-    system: System, training: Training, settings: RelearnSettings, questions: Questions
+    system: System, training: Training, settings: RelearnSettings, evaluation: EvaluationSamples
 ) -> list[Line]:
     """A record for each of `settings.steps`: step, FA, TA, margin.
 
@@ -70,7 +70,7 @@ def train_further(
 
     recipe = training.recipe
     samples = training.samples
-    learner = FAMILIES[system.family].resumed(system, training)
+    learner = FAMILIES[system.family].resume(system, training)
     model = cast("nn.Module", learner.system.model)
     train = recipe.train
     augment = Augmentation.from_settings(recipe.data, train)
@@ -95,7 +95,7 @@ def train_further(
 
     def measure(number: int) -> Line:
         model.eval()
-        record = questions.measure(deployed_system(learner.system, system.memory))
+        record = evaluation.measure(restore_memory(learner.system, system.memory))
         model.train()
         return {"step": settings.steps[number]} | record
 
@@ -110,14 +110,17 @@ def train_further(
         precision=Precision(train.precision, training.device),
         after_epoch=measure,
     ).run()
-    return [before] + [{name: record[name] for name in before} for record in history]
+    lines = [before]
+    for record in history:
+        lines.append({name: record[name] for name in before})  # without the loop's own columns
+    return lines
 
 
-def deployed_system(learning: System, memory: ExemplarMemory | None) -> System:
+def restore_memory(learning: System, memory: ExemplarMemory | None) -> System:
     """The system as deployed: its current weights and tokens, and all other rows of `memory`."""
     if memory is None or learning.memory is None:
         return learning
     tokens = memory.tokens.detach().clone()
-    rows = memory.rows(learning.memory.ids.cpu().numpy())
+    rows = memory.find_rows(learning.memory.ids.cpu().numpy())
     tokens[rows] = learning.memory.tokens.detach()
     return replace(learning, memory=replace(memory, tokens=tokens))

@@ -1,4 +1,4 @@
-"""What weights remember, and why: residual shares of a family over a grid of training settings."""
+"""Residual shares of a family over a grid of training settings: when do weights remember?"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -8,9 +8,9 @@ from typing_extensions import TypedDict
 
 from munkey.audits.attacks.residual_share import residual_share
 from munkey.audits.evidence import Pairs
-from munkey.audits.family_audit import DEPLOYED, numbers
-from munkey.audits.read_evidence import path_margins, read_halves
-from munkey.audits.registry import Refused
+from munkey.audits.family_audit import DEPLOYED, collect_numbers
+from munkey.audits.read_evidence import read_halves, read_path_margins
+from munkey.audits.registry import NoFinding
 from munkey.core.diverged import DIVERGED, why_diverged
 from munkey.core.files import read_npz
 
@@ -56,19 +56,19 @@ def grid_lines(
             yield [{**facts, "path": DEPLOYED, "pairs": pairs, DIVERGED: first_reason}]
             continue
         halves = read_halves(setting["before"][0], forgotten, units)
-        before = _models(setting["before"], paths)
-        after = _models(setting["after"], paths)
+        before = _read_models(setting["before"], paths)
+        after = _read_models(setting["after"], paths)
         head_accuracies = []
         for arrays in map(read_npz, setting["alone"]):
             if not why_diverged(arrays):
                 head_accuracies.append(_accuracy(arrays, "test"))
         nothing = Pairs(before.margins[DEPLOYED], halves)
         reference = residual_share(nothing)
-        assert not isinstance(reference, Refused)  # a grid has at least two pairs
+        assert not isinstance(reference, NoFinding)  # a grid has at least two pairs
         lines = []
         for path in paths:
             line = facts | {"path": path, "pairs": nothing.count}
-            line |= numbers(residual_share(Pairs(after.margins[path], halves, nothing)), {})
+            line |= collect_numbers(residual_share(Pairs(after.margins[path], halves, nothing)), {})
             line["nothing"] = reference.contrast
             line["nothing_p"] = reference.p_pairs
             line["P_s"] = before.means["P_s"]
@@ -80,19 +80,19 @@ def grid_lines(
         yield lines
 
 
-def _models(files: Sequence[str], paths: Sequence[str]) -> GridModels:
-    from munkey.evaluation.metrics import pathways
+def _read_models(files: Sequence[str], paths: Sequence[str]) -> GridModels:
+    from munkey.evaluation.metrics import measure_pathways
 
     phi: dict[str, list[np.ndarray]] = {path: [] for path in paths}
     measured: dict[str, list[float]] = {name: [] for name in (*SPLITS, "P_s")}
     for file in files:
         arrays = read_npz(file)
         for path, rows in phi.items():
-            rows.append(path_margins(arrays, path))
+            rows.append(read_path_margins(arrays, path))
         for split in SPLITS:
             measured[split].append(_accuracy(arrays, split))
         cut = {name: arrays[f"{name}_logits"] for name in ("image", "token", "both")}
-        measured["P_s"].append(pathways(cut, arrays["memory_labels"])["P_s"])
+        measured["P_s"].append(measure_pathways(cut, arrays["memory_labels"])["P_s"])
     means = {name: float(np.mean(values)) for name, values in measured.items()}
     return GridModels({path: np.stack(rows) for path, rows in phi.items()}, means)
 

@@ -7,8 +7,8 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from munkey.audits.attacks.storage import NUMBERS, storage
-from munkey.audits.evidence import Answers, Shipped
-from munkey.audits.registry import AUDITS, Estimate, Refused
+from munkey.audits.evidence import Answers, ShippedFiles
+from munkey.audits.registry import AUDITS, Estimate, NoFinding
 from munkey.core.diverged import DIVERGED, DivergedError, why_diverged
 from munkey.core.files import read_npz
 from munkey.core.randomness import Stage
@@ -81,15 +81,15 @@ def storage_lines(system: MemoryFiles) -> list[Line]:
 
     The original's file is the control: it must contain all. If the search proves nothing, `why`
     says so. It does not look for tokens that are labels, which do not identify a row, nor in
-    systems that diverged, which have no memory. `deletion` says how exact it is, by `exactness`.
+    systems that diverged, which have no memory. `deletion` says how exact it is, by `describe_exactness`.
     """
     forgotten = forget_sets.read(system["forget"])
     try:
-        systems = [_loaded(file) for file in system["files"]]
+        systems = [_load_system(file) for file in system["files"]]
     except DivergedError:
         none: Line = {"ids_of": len(forgotten), "rows_of": 0, "why": DIVERGED}
         return [{**system["key"], "file": kind, **none} for kind in FILES]
-    memories = [loaded.rows() for loaded in systems]
+    memories = [loaded.require_memory() for loaded in systems]
     original = memories[0]
     matrices = [original.keys.numpy()]
     if original.tokens.shape[1] >= NUMBERS:
@@ -103,10 +103,12 @@ def storage_lines(system: MemoryFiles) -> list[Line]:
 
     lines = []
     for kind, file, memory in zip(FILES, system["files"], memories, strict=True):
-        finding = storage(Shipped((Path(file),), deleted, remaining, forgotten, memory.ids.numpy()))
+        finding = storage(
+            ShippedFiles((Path(file),), deleted, remaining, forgotten, memory.ids.numpy())
+        )
         numbers: Line = {"ids_of": len(forgotten), "rows_of": len(deleted)}
-        numbers["deletion"] = exactness(systems[0])
-        if isinstance(finding, Refused):
+        numbers["deletion"] = describe_exactness(systems[0])
+        if isinstance(finding, NoFinding):
             numbers["why"] = finding.why
         else:
             numbers |= {"ids": len(finding.ids), "rows": finding.rows, "rows_of": finding.of}
@@ -114,7 +116,7 @@ def storage_lines(system: MemoryFiles) -> list[Line]:
     return lines
 
 
-def exactness(system: System) -> str | None:
+def describe_exactness(system: System) -> str | None:
     """Whether deleting rows of a system gives the oracle `exact`, or so given constants that no deletion changes.
 
     None for a system whose weights keep what they learned from the rows.
@@ -122,13 +124,13 @@ def exactness(system: System) -> str | None:
     family = FAMILIES[system.family]
     if not isinstance(family, FittedFamily) or not family.exact:
         return None
-    constants = family.constants(family.settings_of(system))
+    constants = family.list_constants(family.get_settings(system))
     if not constants:
         return "exact"
     return f"exact given {' and '.join(constants)}"
 
 
-def _loaded(path: str) -> System:
+def _load_system(path: str) -> System:
     from munkey.models import system
 
     return system.load(path)

@@ -20,7 +20,10 @@ def unpack(file: IO[bytes]) -> Iterator[IO[bytes]]:
     file.seek(0)
     yield file
     file.seek(0)
-    members = [module.open(file) for magic, module in STREAMS.items() if start.startswith(magic)]
+    members: list[IO[bytes]] = []
+    for magic, module in STREAMS.items():
+        if start.startswith(magic):
+            members.append(module.open(file))
     if start.startswith(b"PK\3\4"):
         archive = zipfile.ZipFile(file)
         members = list(map(archive.open, archive.infolist()))

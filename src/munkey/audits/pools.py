@@ -7,7 +7,14 @@ from munkey.core.randomness import Stage
 from munkey.data.forget_draws import Members, draw, drop_odd_one, vote_shares
 from munkey.data.prepared import Dataset
 
-__all__ = ["Members", "draw_half", "draw_hardest", "require_fitting", "vote_shares", "wrong_labels"]
+__all__ = [
+    "Members",
+    "draw_half",
+    "draw_hardest",
+    "draw_wrong_labels",
+    "require_fitting",
+    "vote_shares",
+]
 LEAST_POOL = 4  # each half needs two samples for a variance
 LEAST_TEST = 8  # of which a sham pool takes half
 
@@ -60,7 +67,7 @@ def draw_half(pool: np.ndarray, number: int, pair: Stage) -> np.ndarray:
     return np.sort(np.split(pair.numpy_generator().permutation(pool), 2)[number])
 
 
-def wrong_labels(
+def draw_wrong_labels(
     labels: np.ndarray, pool: np.ndarray, classes: int, generator: np.random.Generator
 ) -> np.ndarray:
     """Labels (N,) with wrong ones, uniform over the other classes, in the rows `pool` (n,)."""

@@ -32,7 +32,7 @@ class Power:
 
 
 @cache
-def simulated_audits() -> tuple[Power, ...]:
+def read_simulated_audits() -> tuple[Power, ...]:
     """All simulated kinds of audits."""
     with POWER.open(newline="") as file:
         lines = list(csv.DictReader(file))
@@ -43,13 +43,16 @@ def simulated_audits() -> tuple[Power, ...]:
     return tuple(kinds)
 
 
-def nearest_power(pool: int, pairs: int, auroc: float) -> Power | None:
+def find_nearest_power(pool: int, pairs: int, auroc: float) -> Power | None:
     """The largest kind that is at most as large as an audit, and at most as much memorized.
 
     If less was memorized than in any kind of that size, the one with the least. None if no kind is
     small enough.
     """
-    smaller = [row for row in simulated_audits() if row.pool <= pool and row.pairs <= pairs]
+    smaller = []
+    for row in read_simulated_audits():
+        if row.pool <= pool and row.pairs <= pairs:
+            smaller.append(row)
     if not smaller:
         return None
     largest = max((row.pool, row.pairs) for row in smaller)
@@ -62,15 +65,15 @@ def nearest_power(pool: int, pairs: int, auroc: float) -> Power | None:
     return nearest
 
 
-def power_words(pool: int, pairs: int, auroc: float | None) -> str:
-    """What simulated audits of this kind find, as part of a sentence.
+def describe_power(pool: int, pairs: int, auroc: float | None) -> str:
+    """The findings of simulated audits of this kind, as part of a sentence.
 
     auroc: U-LiRA's before deletion, percent; None if there are too few pairs for it.
     """
     unknown = "what it finds of a few samples that are kept whole is not known"
     if auroc is None:
         return unknown
-    row = nearest_power(pool, pairs, auroc)
+    row = find_nearest_power(pool, pairs, auroc)
     if row is None:
         return unknown
     kind = f"{row.pool} samples, {row.pairs} pairs, LiRA's AUROC {row.auroc:.0f} before deletion"

@@ -63,7 +63,7 @@ def read_halves(logits: str, forgotten: Sequence[np.ndarray], units: Mapping[int
     return Halves(deleted, absent, arrays["splits"] == "test", unit_names)
 
 
-def path_margins(arrays: Mapping[str, np.ndarray], path: str) -> np.ndarray:
+def read_path_margins(arrays: Mapping[str, np.ndarray], path: str) -> np.ndarray:
     """The margins (N,) of a model on a path. arrays: its predictions."""
     name = "logits" if path == DEPLOYED else f"path_{path}"
     return margins(arrays[name], arrays["labels"])
@@ -80,7 +80,7 @@ def _read_system(system: PlannedSystem, forgotten: np.ndarray) -> AuditedSystem:
             reasons.append(f"seed {number}: {why}")
             continue
         for path, rows in phi.items():
-            rows.append(path_margins(arrays, path))
+            rows.append(read_path_margins(arrays, path))
         if number == 0 or system["role"] == "oracle":
             logits.append(arrays["logits"][np.isin(arrays["ids"], forgotten)])
     system_margins: dict[str, np.ndarray] = {}
@@ -132,30 +132,32 @@ def describe_searches(folder: Path, drop: float) -> Iterator[str]:
     halves = root / "audit" / folder.name / "halves"
     forgotten = [forget_sets.read(halves / f"seed{seed}.csv") for seed in seeds]
     originals = [root / f"logits/{place}/seed{seed}/full" for seed in seeds]
-    for method in sorted({path.parent.name for path in paths}):
-        of_method = [path for path in paths if path.parent.name == method]
-        searches = [read_json(path) for path in of_method]
+    paths_by_method: dict[str, list[Path]] = {}
+    for path in paths:
+        paths_by_method.setdefault(path.parent.name, []).append(path)
+    for method, method_paths in sorted(paths_by_method.items()):
+        searches = [read_json(path) for path in method_paths]
         if len(searches) != len(seeds):
             yield (
                 f"{method}: searched with {len(searches)} of {len(seeds)} models;"
                 " `make audits` goes on"
             )
             continue
-        tried = []
+        candidates = []
         for number, candidate in enumerate(searches[0]["candidates"]):
             if any(DIVERGED in search["candidates"][number] for search in searches):
                 yield f"  {candidate['settings']}: {DIVERGED}"
                 continue
-            files = [path.parent / f"{number}/system.safetensors" for path in of_method]
+            files = [path.parent / f"{number}/system.safetensors" for path in method_paths]
             share = _share(dataset, files, originals, forgotten)
             drops = []
             for search in searches:
                 val_accuracy = search["candidates"][number]["val_accuracy"]
                 drops.append(search["original_val_accuracy"] - val_accuracy)
-            tried.append(AuditedCandidate(candidate["settings"], share, max(drops)))
+            candidates.append(AuditedCandidate(candidate["settings"], share, max(drops)))
         yield f"{method} (n = {len(searches)} models)"
-        tried.sort(key=lambda each: (each.drop > drop, abs(each.share.value)))
-        for each in tried:
+        candidates.sort(key=lambda each: (each.drop > drop, abs(each.share.value)))
+        for each in candidates:
             yield f"  {each}"
 
 
@@ -186,7 +188,7 @@ def _share(
         original_file = folder / f"{family.original}.npz"
         arrays = read_npz(original_file)
         samples = image_set(dataset, arrays["ids"])
-        logits = family.logits(unlearned, samples, data, "cpu", None)
+        logits = family.predict_logits(unlearned, samples, data, "cpu", None)
         after.append(margins(logits, samples.labels))
         before.append(margins(arrays["logits"], arrays["labels"]))
         halves = read_halves(str(original_file), forgotten, {})

@@ -16,7 +16,7 @@ class Significance:
     least: float
 
 
-def permutation_tests(
+def run_permutation_tests(
     statistics: Statistics, first: np.ndarray, generator: np.random.Generator, redraws: int
 ) -> dict[str, Significance]:
     """Test statistics of Halves.first together. Each must be larger, the larger the residue.

@@ -2,11 +2,11 @@
 
 `needs` names the evidence that an audit works on (munkey.audits.evidence):
 
-    pairs    Pairs     margins of models trained in pairs on swapped halves of a pool
-    oracles  Compared  logits of unlearned models and of oracles on one forget set
-    logits   Answers   logits of one model on its retain, forget and test sets
-    models   Shipped   the files of a system that is shipped
-    curves   Curves    a number of a system and of its oracle, while both are trained further
+    pairs    Pairs             margins of models trained in pairs on swapped halves of a pool
+    oracles  OracleComparison  logits of unlearned models and of oracles on one forget set
+    logits   Answers           logits of one model on its retain, forget and test sets
+    models   ShippedFiles      the files of a system that is shipped
+    curves   Curves            a number of a system and of its oracle, while both are trained further
 
 Snakemake imports the module of each audit while it plans, so audits import scipy and scikit-learn
 inside functions.
@@ -26,7 +26,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Refused(Finding):
+class NoFinding(Finding):
     """The finding of an audit that the data are too few for. why: a sentence."""
 
     why: str
@@ -68,7 +68,7 @@ def audit(
     """Register an audit: a function (evidence, generator) -> Finding.
 
     An audit that needs "logits" runs on every system of the main run and must return an `Attack`
-    (munkey.audits.roc) or `Refused`. Other evidence is gathered only for munkey's own audits.
+    (munkey.audits.roc) or `NoFinding`. Other evidence is gathered only for munkey's own audits.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def audit(
     Examples
     --------
     >>> import numpy as np
-    >>> from munkey.audits.attacks.population import population
+    >>> from munkey.audits.attacks.population import attack_population
     >>> @audit(
     ...     "confidence",
     ...     title="Confidence",
@@ -106,7 +106,7 @@ def audit(
     ... )
     ... def confidence(answers, generator):
     ...     score = answers.logits.max(axis=1)
-    ...     return population([score], [np.flatnonzero(answers.test)], answers, generator)
+    ...     return attack_population([score], [np.flatnonzero(answers.test)], answers, generator)
     >>> AUDITS["confidence"].needs
     'logits'
     >>> AUDITS.remove("confidence")

@@ -7,7 +7,7 @@ import numpy as np
 
 from munkey.audits.evidence import Pairs, Roles
 from munkey.audits.redraws import Statistics
-from munkey.audits.registry import Estimate, Finding, Refused
+from munkey.audits.registry import Estimate, Finding, NoFinding
 
 TOLERANCE = 1e-5  # scores are rounded to multiples of it: a difference by rounding alone is a tie
 DRAWS = 500  # bootstrap samples
@@ -66,8 +66,8 @@ class Attack(Finding):
     """How well an attack tells deleted samples from others; percent."""
 
     auroc: Estimate
-    tpr_1: Estimate | Refused
-    tpr_5: Estimate | Refused
+    tpr_1: Estimate | NoFinding
+    tpr_5: Estimate | NoFinding
 
 
 def bootstrap_intervals(
@@ -86,9 +86,9 @@ def bootstrap_intervals(
         low, high = np.percentile([getattr(sample, name) for sample in bootstrap], [2.5, 97.5])
         return Estimate(getattr(rates, name), float(low), float(high))
 
-    def rate(name: str, percent: int) -> Estimate | Refused:
+    def rate(name: str, percent: int) -> Estimate | NoFinding:
         if negatives * percent < 100:
-            return Refused(
+            return NoFinding(
                 f"{percent} % of {negatives} negatives is less than one:"
                 f" {100 // percent} are needed"
             )
@@ -123,9 +123,9 @@ def rate_tests(name: str, scores: Scores, pairs: Pairs) -> Statistics:
     """Test statistics of an attack: distance of its AUROC from 50, and TPR at 1 % if it has one."""
 
     def statistics(first: np.ndarray) -> dict[str, float]:
-        scored = scores(first)
-        positives = np.sort(np.round(scored.deleted.ravel() / TOLERANCE))
-        negatives = np.sort(np.round(scored.absent.ravel() / TOLERANCE))
+        sample_scores = scores(first)
+        positives = np.sort(np.round(sample_scores.deleted.ravel() / TOLERANCE))
+        negatives = np.sort(np.round(sample_scores.absent.ravel() / TOLERANCE))
         lower = np.searchsorted(negatives, positives, "left").mean()
         not_higher = np.searchsorted(negatives, positives, "right").mean()
         wins = (lower + not_higher) / 2  # ties count half

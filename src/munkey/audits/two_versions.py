@@ -16,7 +16,7 @@ from munkey.core.randomness import Stage
 from munkey.data.image_set import image_set
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
-from munkey.memory.neighbors import Neighbors, nearest
+from munkey.memory.neighbors import Neighbors, find_nearest
 from munkey.memory.sums import RandomFeatures
 from munkey.models.family import Retrieval, System
 from munkey.models.networks.closed_form import Head
@@ -27,7 +27,7 @@ DELETIONS = {1: 40, 10: 10, 100: 4}  # by size of a deletion: how many, each fro
 
 
 @dataclass(frozen=True)
-class Holder:
+class Attacker:
     """An attacker with two versions, who knows pictures, labels and keys of all training samples.
 
     near: neighbors of each sample in the memory of all; public: keys of other samples, whose labels
@@ -59,7 +59,7 @@ class Holder:
         own_settings = settings["method"]
         data = DataSettings.typed(settings["data"])
 
-        def without(system: System, deleted_ids: np.ndarray) -> System:
+        def forget_rows(system: System, deleted_ids: np.ndarray) -> System:
             stage_generator = self.stage.torch_generator()
             request = Request(deleted_ids, stage_generator, self.device, print, frozenset(), {})
             return method.forgotten(system, request, own_settings)
@@ -68,18 +68,18 @@ class Holder:
             if family.asks_keys:
                 retrieval = Retrieval(None, keys=keys[rows])
             else:
-                retrieval = family.retrieval(near, settings["inference"])
+                retrieval = family.make_retrieval(near, settings["inference"])
             samples = image_set(self.dataset, ids[rows])
-            return family.logits(system, samples, data, self.device, retrieval)
+            return family.predict_logits(system, samples, data, self.device, retrieval)
 
-        before = without(original, ids[:0])  # deletes nothing, but gives a linear head its sums
+        before = forget_rows(original, ids[:0])  # deletes nothing, but gives a linear head its sums
         logits_before = logits(before, np.arange(len(ids)), self.near)
         directions = None
         if isinstance(before.model, Head):
             directions = self._directions(before.model.features)
 
         def suspicions(deleted_ids: np.ndarray) -> dict[str, np.ndarray]:
-            after = without(before, deleted_ids)
+            after = forget_rows(before, deleted_ids)
             rows = np.arange(len(ids))
             near = self.near
             if after.memory is not None and not family.asks_keys:
@@ -87,7 +87,7 @@ class Holder:
                 rows = np.flatnonzero(np.isin(near.ids, deleted_ids).any(axis=1))
                 is_remaining = np.isin(ids, after.memory.ids)
                 remaining = Keys(ids[is_remaining], keys[is_remaining])
-                near = nearest(Keys(ids[rows], keys[rows]), remaining, near.ids.shape[1])
+                near = find_nearest(Keys(ids[rows], keys[rows]), remaining, near.ids.shape[1])
             logits_after = logits_before.copy()
             logits_after[rows] = logits(after, rows, near)
             change = log_softmax(logits_before, axis=1) - log_softmax(logits_after, axis=1)
@@ -133,8 +133,8 @@ class Holder:
         keys = self.keys.keys
         public_keys = self.public.keys
         if features is not None:
-            keys = features.of(keys)
-            public_keys = features.of(public_keys)
+            keys = features.transform(keys)
+            public_keys = features.transform(public_keys)
         classes = np.arange(len(self.dataset.classes))
         is_of_class = self._labels(self.public) == classes[:, None]  # (C, M)
         counts = is_of_class.sum(axis=1, keepdims=True)

@@ -9,9 +9,9 @@ import numpy as np
 
 from munkey.audits.attacks import residual_share, rmia, tail, u_lira
 from munkey.audits.attacks.residual_share import Share
-from munkey.audits.evidence import Pairs, sham_pairs
-from munkey.audits.redraws import Significance, permutation_tests
-from munkey.audits.registry import AUDITS, Finding, Refused
+from munkey.audits.evidence import Pairs, draw_sham_pairs
+from munkey.audits.redraws import Significance, run_permutation_tests
+from munkey.audits.registry import AUDITS, Finding, NoFinding
 from munkey.audits.roc import rate_tests
 
 ALPHA = 0.05  # level of the tests of a row, corrected together
@@ -70,7 +70,7 @@ class Control:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What an audit may say of a method. words: a sentence."""
+    """The verdict of an audit on a method. words: a sentence."""
 
     kind: Kind
     words: str
@@ -94,16 +94,16 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
     return {name: adjusted[name] for name in p_values}
 
 
-def joint_tests(
+def run_joint_tests(
     pairs: Pairs, generator: np.random.Generator, redraws: int
 ) -> dict[str, Significance]:
     """All tests of a row, corrected together: the share, the tail, and rates of attacks.
 
     Needs two pairs.
     """
-    parts = [residual_share.statistics(pairs), tail.statistics(pairs)]
-    for name, scores in (("u-lira", u_lira.scores(pairs)), ("rmia", rmia.scores(pairs))):
-        if not isinstance(scores, Refused):
+    parts = [residual_share.make_statistics(pairs), tail.make_statistics(pairs)]
+    for name, scores in (("u-lira", u_lira.make_scores(pairs)), ("rmia", rmia.make_scores(pairs))):
+        if not isinstance(scores, NoFinding):
             parts.append(rate_tests(name, scores, pairs))
 
     def statistics(first: np.ndarray) -> dict[str, float]:
@@ -112,14 +112,14 @@ def joint_tests(
             values |= part(first)
         return values
 
-    return permutation_tests(statistics, pairs.halves.first, generator, redraws)
+    return run_permutation_tests(statistics, pairs.halves.first, generator, redraws)
 
 
 @dataclass(frozen=True)
 class Findings:
     """The findings of one row. attacks: by name; tests: those of `TESTS` that could be run."""
 
-    share: Share | Refused
+    share: Share | NoFinding
     attacks: Mapping[str, Finding]
     tests: Mapping[str, Significance]
 
@@ -131,19 +131,27 @@ class Findings:
     @property
     def flagged_tests(self) -> list[str]:
         """The tests that found a residue, in the order of `TESTS`."""
-        return [name for name in TESTS if name in self.tests and self.tests[name].p <= ALPHA]
+        names = []
+        for name in TESTS:
+            if name in self.tests and self.tests[name].p <= ALPHA:
+                names.append(name)
+        return names
 
     @property
     def powerless_tests(self) -> list[str]:
         """The tests that could not have found any residue, however large."""
-        return [name for name in TESTS if name not in self.tests or self.tests[name].least > ALPHA]
+        names = []
+        for name in TESTS:
+            if name not in self.tests or self.tests[name].least > ALPHA:
+                names.append(name)
+        return names
 
     @property
     def limit(self) -> float:
         """The share, equal for all samples, that is found in four audits of five; percent."""
         from scipy.stats import norm
 
-        if isinstance(self.share, Refused):
+        if isinstance(self.share, NoFinding):
             return math.inf
         # The usual sample-size formula: quantiles of the corrected level and of a power of 80 %.
         quantiles = norm.isf(ALPHA / 2 / len(self.tests)) + norm.isf(0.2)
@@ -155,33 +163,33 @@ def collect_findings(pairs: Pairs, generator: np.random.Generator) -> Findings:
     share = residual_share.residual_share(pairs)
     attacks = {name: AUDITS[name].run(pairs, generator) for name in ATTACKS}
     tests: dict[str, Significance] = {}
-    if not isinstance(share, Refused) and not pairs.partners_agree:
-        tests = joint_tests(pairs, generator, REDRAWS)
+    if not isinstance(share, NoFinding) and not pairs.partners_agree:
+        tests = run_joint_tests(pairs, generator, REDRAWS)
     return Findings(share, attacks, tests)
 
 
-def control(name: ControlName, findings: Findings | None) -> Control:
+def judge_control(name: ControlName, findings: Findings | None) -> Control:
     """A control from its own findings; None: it was not run."""
-    if findings is None or isinstance(findings.share, Refused):
+    if findings is None or isinstance(findings.share, NoFinding):
         return Control(name, None)
     if MUST_BE_FLAGGED[name]:
         return Control(name, findings.p <= ALPHA and findings.share.contrast > 0)
     return Control(name, findings.p <= STRICT)
 
 
-def sham_control(pairs: Pairs, generator: np.random.Generator) -> Control:
+def judge_sham_pools(pairs: Pairs, generator: np.random.Generator) -> Control:
     """Whether sham pools are flagged more often than by chance (one-sided binomial test)."""
     from scipy.stats import binomtest
 
     flagged = 0
     for _ in range(SHAMS):
-        tests = joint_tests(sham_pairs(pairs, generator), generator, SHAM_REDRAWS)
+        tests = run_joint_tests(draw_sham_pairs(pairs, generator), generator, SHAM_REDRAWS)
         flagged += min(test.p for test in tests.values()) <= ALPHA
     too_often = binomtest(flagged, SHAMS, ALPHA, alternative="greater").pvalue < STRICT
     return Control("sham", bool(too_often))
 
 
-def verdict(findings: Findings, controls: Sequence[Control], power: str = "") -> Verdict:
+def reach_verdict(findings: Findings, controls: Sequence[Control], power: str = "") -> Verdict:
     """The verdict on a row.
 
     "none found" names the upper end of the interval of the share, for the mean over this pool. If
@@ -196,7 +204,7 @@ def verdict(findings: Findings, controls: Sequence[Control], power: str = "") ->
             wrong.append(each.words)
     if wrong:
         return powerless_verdict("; ".join(wrong))
-    if isinstance(findings.share, Refused):
+    if isinstance(findings.share, NoFinding):
         return powerless_verdict(findings.share.why)
     return _judge(findings, findings.share, power)
 

@@ -241,9 +241,13 @@ def search_summary(
     Shows the mean validation gap and the largest loss of validation accuracy of each setting.
     """
     from munkey.audits import read_evidence
-    from munkey.evaluation.search import report
+    from munkey.evaluation.search import describe_searches
 
-    lines = read_evidence.describe_searches(folder, drop) if by_audit else report(folder, drop)
+    lines = (
+        read_evidence.describe_searches(folder, drop)
+        if by_audit
+        else describe_searches(folder, drop)
+    )
     for line in lines:
         print(line, flush=True)
 
@@ -264,7 +268,7 @@ def search_fitted(
 
     Prints the settings with the highest log-likelihood first. params.yaml is not changed.
     """
-    from munkey.evaluation.fitted_search import lines, search
+    from munkey.evaluation.fitted_search import describe_candidates, search
     from munkey.models.family import FAMILIES, FittedFamily
 
     if keys is None:
@@ -279,7 +283,7 @@ def search_fitted(
     for family in FAMILIES.values():
         if isinstance(family, FittedFamily) and family.tried:
             print(f"{family.name}:")
-            print(*lines(search(folder, keys, family), count), sep="\n", flush=True)
+            print(*describe_candidates(search(folder, keys, family), count), sep="\n", flush=True)
 
 
 def save_backbone(

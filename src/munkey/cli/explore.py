@@ -44,8 +44,8 @@ def explore(
     import numpy as np
 
     from munkey.core.files import atomic
-    from munkey.explore.page import page
-    from munkey.explore.saved_model import MemoryRows, contents, page_rows
+    from munkey.explore.page import render_page
+    from munkey.explore.saved_model import MemoryRows, choose_page_rows, gather_contents
 
     require_explore_page(directory, html)
     with (
@@ -71,12 +71,12 @@ def explore(
         names.append(name)
     images = None
     if pictures:
-        shown_ids = page_rows(ids, samples).tolist()
+        shown_ids = choose_page_rows(ids, samples).tolist()
         images = read_source_pictures(
             {sample_id: records[sample_id].file for sample_id in shown_ids}
         )
     rows = MemoryRows(ids, keys, classes, names)
-    text = page(contents(directory.resolve().name, rows, samples, neighbors, images))
+    text = render_page(gather_contents(directory.resolve().name, rows, samples, neighbors, images))
     with atomic(html) as temporary:
         temporary.write_text(text, encoding="utf-8")
     print_result(

@@ -132,7 +132,7 @@ class TensorSet:
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedSet:
     """Several sets read as one: positions count through the first set, then the second, …"""
 
     parts: tuple[LabeledSet, ...]

@@ -66,7 +66,7 @@ class Additions:
             )
         keys = model.encoder.compute_keys(pictures.images) if rows is None else rows
         if model.fitted_model:
-            keys = model.fitted_model.family.stored(keys)
+            keys = model.fitted_model.family.prepare_keys(keys)
             tokens = class_numbers[:, None].astype(np.float32)
         elif model.tokens_are_keys:
             tokens = keys
@@ -89,7 +89,7 @@ class Additions:
         """Implement `EstimatorPredictor.add_keys`."""
         model = self._model
         assert model.fitted_model is not None
-        stored_keys = model.fitted_model.family.stored(keys)
+        stored_keys = model.fitted_model.family.prepare_keys(keys)
         with self._lock():
             manifest = model.manifest
             has_pictures = manifest.encoder is not None

@@ -726,7 +726,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         without conditions, and for MUNKEY.
         """
         fitted_model = self._model.fitted_model
-        return fitted_model.family.constants(fitted_model.section) if fitted_model else []
+        return fitted_model.family.list_constants(fitted_model.section) if fitted_model else []
 
     def verify(self, published: str | None = None) -> Report:
         """Check the directory: the chain of deletions, every row, and all static files.

@@ -1,8 +1,8 @@
 """The base of the estimators: after `forget` they equal, bit for bit, a fit on the remaining rows.
 
 For that, rows may influence each other only through the family's exact sums. So each row is scaled
-by itself, to unit norm or by a constant, and the temperature, which depends on the data, is computed
-anew from the remaining rows.
+by itself, to unit norm or by a constant, and the temperature, which depends on the data, is
+recomputed from the remaining rows.
 """
 
 import warnings
@@ -26,9 +26,9 @@ from munkey.deploy.store import disk
 from munkey.deploy.store.rows import check_texts
 from munkey.encoders.keys import normalize_rows
 from munkey.estimators.errors import InvalidRequestError, UsedIdError
-from munkey.estimators.names import ids_of_rows, plain, read_request, unit_names_of
+from munkey.estimators.names import read_request, read_unit_names, resolve_ids, to_python
 from munkey.estimators.receipts import DeletionReceipt, make_receipt, match_rows
-from munkey.estimators.rows import LabeledRows, RowsInDirectory, RowsInMemory, fitted_family
+from munkey.estimators.rows import LabeledRows, RowsInDirectory, RowsInMemory, get_fitted_family
 
 # Equal rows with at least this many columns are copies: in narrower tables, rows are equal by chance.
 COPY_COLUMNS = 16
@@ -86,10 +86,10 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """
         if save_to is not None:
             disk.require_empty_folder(Path(save_to))
-        family = fitted_family(self.family)
-        settings = family.section({self.family: self._family_settings()})
+        family = get_fitted_family(self.family)
+        settings = family.read_section({self.family: self._family_settings()})
         params = self._estimator_params()
-        rows = self._checked_rows(X, y, ids, units, first_id=0)
+        rows = self._validate_rows(X, y, ids, units, first_id=0)
         self._rows = RowsInMemory(self.family, settings, rows, params)
         if save_to is not None:
             self.save(save_to)
@@ -117,9 +117,9 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             If ids are given for a model that `munkey export` wrote, which numbers its rows itself.
         """
         check_is_fitted(self)
-        with self._rows.changing() as rows:
+        with self._rows.lock() as rows:
             next_id = rows.next_id
-            new_rows = self._checked_rows(X, y, ids, units, first_id=next_id)
+            new_rows = self._validate_rows(X, y, ids, units, first_id=next_id)
             default_ids = np.arange(next_id, next_id + len(new_rows.ids))
             has_given_ids = not np.array_equal(new_rows.ids, default_ids)
             if has_given_ids:
@@ -204,10 +204,10 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         check_is_fitted(self)
         request = read_request(ids, units, labels, files)
         # A dry run only reads, which needs no lock.
-        with nullcontext(self._rows) if dry_run else self._rows.changing() as rows:
+        with nullcontext(self._rows) if dry_run else self._rows.lock() as rows:
             matches = match_rows(
                 request,
-                rows.named_rows(),
+                rows.read_named_rows(),
                 rows.match_files(request.files),
                 ignore_missing=ignore_missing,
             )
@@ -258,10 +258,10 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _class_probabilities(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """The classes (C,) and their probabilities (N, C)."""
         check_is_fitted(self)
-        queries = self._keys_of(validate_data(self, X, dtype=np.float64, reset=False))
+        queries = self._compute_keys(validate_data(self, X, dtype=np.float64, reset=False))
         if not len(self._rows.classes):
             raise ValueError("every row was forgotten, so there is no class to predict; add rows")
-        classes, logits = self._rows.logits(queries)
+        classes, logits = self._rows.predict_logits(queries)
         logits = logits.astype(np.float64)
         exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
         return classes, exponentials / exponentials.sum(axis=1, keepdims=True)
@@ -328,7 +328,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         rows = RowsInDirectory(Path(directory))
         _ = rows.classes  # a row whose class is damaged is refused now, not at the first answer
         with translate_read_errors(rows.directory / MEMORY):
-            settings = fitted_family(cls.family).section({cls.family: manifest.settings})
+            settings = get_fitted_family(cls.family).read_section({cls.family: manifest.settings})
         estimator.set_params(**settings.model_dump())
         estimator.n_features_in_ = rows.model.key_width
         if manifest.estimator:
@@ -363,7 +363,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _family_settings(self) -> dict[str, Any]:
         """The family's section of params.yaml."""
-        return {name: plain(value) for name, value in self.get_params().items()}
+        return {name: to_python(value) for name, value in self.get_params().items()}
 
     def _estimator_params(self) -> dict[str, Any]:
         """The parameters that a directory stores in addition to the family's settings."""
@@ -372,36 +372,38 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _restore_params(self, params: dict[str, Any]) -> None:
         """Set the parameters that `_estimator_params` returned when the directory was saved."""
 
-    def _keys_of(self, X: np.ndarray) -> np.ndarray:
+    def _compute_keys(self, X: np.ndarray) -> np.ndarray:
         """Keys (N, d) float32 of rows; each depends on its own row only."""
         return normalize_rows(X)
 
-    def _keys_to_keep(self, X: np.ndarray) -> np.ndarray:
+    def _compute_checked_keys(self, X: np.ndarray) -> np.ndarray:
         """The same for rows to fit or add. Raises ValueError for a row that sums cannot hold exactly."""
-        return self._keys_of(X)
+        return self._compute_keys(X)
 
-    def _checked_rows(self, X: Any, y: Any, ids: Any, units: Any, first_id: int) -> LabeledRows:
+    def _validate_rows(self, X: Any, y: Any, ids: Any, units: Any, first_id: int) -> LabeledRows:
         """Validated rows. first_id: the first default id; 0 for a fit, which sets the columns."""
         tables = {"X": X, "y": y, "units": units}
         is_fit = first_id == 0
         X, y = validate_data(self, X, y, reset=is_fit)
         check_classification_targets(y)
-        row_ids = ids_of_rows(ids, tables, len(X), first_id, stacklevel=3)
+        row_ids = resolve_ids(ids, tables, len(X), first_id, stacklevel=3)
         if len(row_ids) != len(X) or len(np.unique(row_ids)) != len(X):
             raise ValueError(
                 f"got {len(np.unique(row_ids))} distinct ids for {len(X)} rows; each row needs its own"
             )
-        unit_names = check_texts("unit", unit_names_of(units), len(X))
+        unit_names = check_texts("unit", read_unit_names(units), len(X))
         if X.shape[1] >= COPY_COLUMNS:
             warn_of_copies(X, y, unit_names, row_ids)
         if is_fit:
             warn_of_large_units(unit_names)
-        return LabeledRows(row_ids, self._keys_to_keep(X), y, np.array(unit_names, dtype=object))
+        return LabeledRows(
+            row_ids, self._compute_checked_keys(X), y, np.array(unit_names, dtype=object)
+        )
 
 
 def _require_unused(ids: np.ndarray, rows: RowsInMemory | RowsInDirectory) -> None:
     """Raise UsedIdError for ids that are in use, or may have belonged to forgotten rows."""
-    if rows.numbers_itself:
+    if rows.assigns_ids:
         raise InvalidRequestError(
             "an exported model numbers its rows itself: leave out ids; with pandas objects, pass"
             " them after reset_index(drop=True)"

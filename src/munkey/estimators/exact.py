@@ -9,7 +9,7 @@ import numpy as np
 
 from munkey.encoders.keys import normalize_rows, scale_to_bound
 from munkey.estimators.classifier import ForgettingClassifier
-from munkey.estimators.names import plain
+from munkey.estimators.names import to_python
 from munkey.memory.sums import UNIT
 
 
@@ -46,7 +46,7 @@ class ForgettingLinear(ForgettingClassifier):
     def _estimator_params(self) -> dict[str, Any]:
         if self.norm not in ("unit", None):
             raise ValueError(f"norm must be 'unit' or None, not {self.norm!r}")
-        bound = plain(self.bound)
+        bound = to_python(self.bound)
         if not isinstance(bound, int | float) or isinstance(bound, bool) or not 0 < bound < np.inf:
             raise ValueError(f"bound must be a positive number, not {self.bound!r}")
         if self.norm == "unit":
@@ -57,15 +57,15 @@ class ForgettingLinear(ForgettingClassifier):
         if "bound" in params:
             self.set_params(norm=None, bound=params["bound"])
 
-    def _keys_of(self, X: np.ndarray) -> np.ndarray:
+    def _compute_keys(self, X: np.ndarray) -> np.ndarray:
         if self.norm == "unit":
             return normalize_rows(X)
         return scale_to_bound(X, self.bound)
 
-    def _keys_to_keep(self, X: np.ndarray) -> np.ndarray:
+    def _compute_checked_keys(self, X: np.ndarray) -> np.ndarray:
         if self.norm is None and X.size:
             self._require_within_bound(X)
-        return self._keys_of(X)
+        return self._compute_keys(X)
 
     def _require_within_bound(self, X: np.ndarray) -> None:
         """Raise ValueError if a value is beyond `bound`: sums of such values would not be exact."""
@@ -93,17 +93,16 @@ class ForgettingLDA(ForgettingLinear):
     Parameters
     ----------
     alpha : float or "auto", default=0.2
-        Share of the covariance that is taken to be alike in all directions, from 0.0001 to 1: fewer
-        rows need more. A constant: choose it without the rows that may have to go. "auto" takes the
-        one of 9 by which rows that are left out are answered with the least log loss, and does so
-        anew at each deletion, from the rows that remain.
+        Shrinkage of the covariance toward the same variance in all directions, from 0.0001 to 1;
+        fewer rows need more. A number stays fixed: choose it without rows that you may have to
+        forget. "auto" takes the one of nine values with the least leave-one-out log loss, and
+        chooses again after each deletion.
     temperature : float or "auto", default="auto"
-        Divides the logits. "auto" takes the one by which rows that are left out are answered with the
-        least log loss, and does so anew at each deletion, from the rows that remain.
+        Divides the logits. "auto" minimizes the leave-one-out log loss, again after each deletion.
     norm : "unit" or None, default="unit"
         "unit" divides each row by its length, which suits embeddings. For tables, try None as well:
-        where the length of a row tells classes apart, unit norm silently costs accuracy. On scaled
-        iris it is 0.87 with "unit", 0.95 with None, and 0.98 with None and ``alpha=0.01``
+        if the length of a row tells classes apart, unit norm costs accuracy, without a warning. On
+        scaled iris, accuracy is 0.87 with "unit", 0.95 with None, and 0.98 with None and ``alpha=0.01``
         (docs/serving.md).
     bound : float, default=64.0
         The largest absolute value of a feature, if ``norm=None``. Values are stored in steps of

@@ -34,7 +34,7 @@ class Handle:
         return self._model
 
     @contextmanager
-    def writing(self) -> Iterator[EstimatorPredictor]:
+    def lock(self) -> Iterator[EstimatorPredictor]:
         """The model, locked against changes by others.
 
         Raises LockedMemoryError if another process is changing it.

@@ -37,15 +37,15 @@ from munkey.deploy.store.rows import check_texts
 from munkey.encoders.keys import Keys, extract
 from munkey.estimators.classifier import warn_of_copies, warn_of_earlier, warn_of_large_units
 from munkey.estimators.handle import Handle
-from munkey.estimators.names import ids_of_rows, plain, read_request, unit_names_of
+from munkey.estimators.names import read_request, read_unit_names, resolve_ids, to_python
 from munkey.estimators.pictures import (
-    encoder_of,
-    largest_side,
-    pictures_in,
-    progressing,
-    read_in,
+    find_largest_side,
+    get_encoder,
+    iterate_inputs,
+    prepare_pictures,
     require_on_bad,
-    shown,
+    show_key_progress,
+    show_picture_progress,
 )
 from munkey.estimators.receipts import (
     DeletionReceipt,
@@ -53,10 +53,10 @@ from munkey.estimators.receipts import (
     make_receipt,
     match_files,
     match_rows,
-    named_rows,
+    read_named_rows,
 )
-from munkey.estimators.rows import dtype_of
-from munkey.memory.neighbors import nearest, without_self
+from munkey.estimators.rows import describe_dtype
+from munkey.memory.neighbors import drop_self, find_nearest
 from munkey.models.family import FAMILIES, FittedFamily, MemberKeys, Training
 from munkey.settings import DataSettings, EncoderSettings, OnBad
 
@@ -94,7 +94,7 @@ WATCH = "import shutil, sys; sys.stdin.read(); shutil.rmtree(sys.argv[1], ignore
 
 
 @cache
-def watched_folder(process: int) -> str:
+def make_watched_folder(process: int) -> str:
     """A private temporary folder for the models of this process, removed at its end, even if killed.
 
     A second process removes it: it waits for the end of a pipe, which the kernel closes. process: the
@@ -143,10 +143,9 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     head : {"none", "lda", "krr"}, default="none"
         "lda" adds the logits of LDA on the keys, "krr" those of `ForgettingKRR` with `lam` 0.03.
     k : int, default=4
-        Neighbors that MUNKEY asks.
+        Number of neighbors that MUNKEY retrieves.
     alpha : float or "auto", default=0.2
-        Share of LDA's covariance that is taken to be alike in all directions; "auto" as for
-        `ForgettingLDA`, where `family` is "lda".
+        Shrinkage of LDA's covariance, as for `ForgettingLDA`; "auto" only if `family` is "lda".
     seed : int, default=0
         Seed of the training.
     device : {"auto", "cpu", "cuda"}, default="auto"
@@ -154,11 +153,12 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     verbose : bool, default=True
         Whether to print a line per epoch.
     on_bad : {"raise", "skip"}, default="raise"
-        "skip" leaves out pictures that cannot be read, together with their labels, and warns of them.
+        "raise" names all pictures that cannot be read. "skip" leaves them out, together with their
+        labels, and warns of them.
     white : int or None, default=None
-        The brightest value of gray of 16 bits, 4095 where 12 are used; None: 65535.
+        Brightest value of 16-bit gray pictures: 4095 for 12 bits; None for 65535.
     mirror : bool, default=False
-        Whether a key is averaged with that of the mirrored picture. It takes twice the time.
+        Whether to average each key with that of the mirrored picture. It doubles the time.
 
     Attributes
     ----------
@@ -250,7 +250,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             raise ValueError(
                 f"family is {self.family!r}; it must be one of {', '.join(EXPORTED_FAMILIES)}"
             )
-        params = {name: plain(value) for name, value in self.get_params().items()}
+        params = {name: to_python(value) for name, value in self.get_params().items()}
         sections = deepcopy(FIXED)
         for name, place in PLACES.items():
             section, _, setting = place.partition(".")
@@ -258,25 +258,25 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         # Invalid settings are refused here, before any picture is read.
         family = FAMILIES[self.family]
         if isinstance(family, FittedFamily):
-            family_settings = family.section(sections)
+            family_settings = family.read_section(sections)
         else:
-            recipe = family.recipe(sections, family.stage(params["seed"], "own", "full"))
+            recipe = family.make_recipe(sections, family.make_stage(params["seed"], "own", "full"))
         check_classification_targets(column_or_1d(y))
         settings = EncoderSettings(
             **{name: sections["keys"][name] for name in EncoderSettings.model_fields}
         )
-        side = max(largest_side(settings), DataSettings(**sections["data"]).image_size)
+        side = max(find_largest_side(settings), DataSettings(**sections["data"]).image_size)
         device = choose_device(self.device)
         images, ids, labels, unit_names, file_names = self._read(X, y, ids, units, side)
         classes, class_numbers = np.unique(labels, return_inverse=True)
-        encoder = encoder_of(settings, device)
-        keys = Keys(ids, extract(encoder, images, settings.batch_size, device, shown))
+        encoder = get_encoder(settings, device)
+        keys = Keys(ids, extract(encoder, images, settings.batch_size, device, show_key_progress))
         if isinstance(family, FittedFamily):
-            system = family.fitted(keys, class_numbers, len(classes), family_settings)
+            system = family.fit(keys, class_numbers, len(classes), family_settings)
         else:
             depth = sections["munkey"]["neighbors"][1]
-            # Each row is its own nearest neighbor: one more is looked up, and itself left out.
-            neighbors = without_self(nearest(keys, keys, depth + 1), ids, depth)
+            # Each row is its own nearest neighbor, so look up one more and drop the row itself.
+            neighbors = drop_self(find_nearest(keys, keys, depth + 1), ids, depth)
             samples = ImageSet(images, np.arange(len(ids)), ids, class_numbers)
             report = print if self.verbose else lambda _: None
             members = MemberKeys(keys.keys, neighbors)
@@ -285,26 +285,28 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
         splits = np.full(len(ids), "train")
         dataset = Dataset(images, ids, class_numbers, splits, classes.tolist(), unit_names)
-        estimator = EstimatorReference(dtype=dtype_of(classes), params=params)
-        temporary = tempfile.TemporaryDirectory(dir=watched_folder(os.getpid()))
+        estimator = EstimatorReference(dtype=describe_dtype(classes), params=params)
+        temporary = tempfile.TemporaryDirectory(dir=make_watched_folder(os.getpid()))
         folder = Path(temporary.name)
         write_model(
             EstimatorSystem(system, dataset, file_names, sections, device, estimator), folder
         )
-        self._use(folder, temporary)
+        self._open_directory(folder, temporary)
         if save_to is not None:
             self.save(save_to)
         return self
 
     def _read(self, X: Any, y: ArrayLike, ids: Any, units: Any, side: int) -> _LabeledPictures:
         """The pictures that can be read. Warns of copies with two labels or units, and of large units."""
-        pictures = list(read_in(X))
+        pictures = list(iterate_inputs(X))
         labels = column_or_1d(y)
-        ids = ids_of_rows(ids, {"X": X, "y": y, "units": units}, len(pictures), 0, stacklevel=3)
+        ids = resolve_ids(ids, {"X": X, "y": y, "units": units}, len(pictures), 0, stacklevel=3)
         _require_aligned(len(pictures), labels, ids)
-        unit_names = check_texts("unit", unit_names_of(units), len(pictures))
+        unit_names = check_texts("unit", read_unit_names(units), len(pictures))
         stored = PictureSize(height=side, width=side, white=self.white)
-        read = read_pixels(progressing(pictures), stored, require_on_bad(self.on_bad), many=True)
+        read = read_pixels(
+            show_picture_progress(pictures), stored, require_on_bad(self.on_bad), many=True
+        )
         ids = ids[read.places]
         labels = labels[read.places]
         unit_names = [unit_names[row] for row in read.places]
@@ -344,7 +346,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             If every picture was forgotten.
         """
         check_is_fitted(self)
-        return self._handle.model.predict(pictures_in(X)).probabilities
+        return self._handle.model.predict(prepare_pictures(X)).probabilities
 
     def predict(self, X: Any) -> np.ndarray:
         """The class with the highest probability.
@@ -401,10 +403,10 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         check_is_fitted(self)
         request = read_request(ids, units, labels, files)
         # A dry run only reads, which needs no lock.
-        with nullcontext(self._handle.model) if dry_run else self._handle.writing() as model:
+        with nullcontext(self._handle.model) if dry_run else self._handle.lock() as model:
             matches = match_rows(
                 request,
-                named_rows(model),
+                read_named_rows(model),
                 match_files(model, request.files),
                 ignore_missing=ignore_missing,
             )
@@ -441,8 +443,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """
         check_is_fitted(self)
         labels = column_or_1d(y)
-        unit_names = unit_names_of(units)
-        with self._handle.writing() as model:
+        unit_names = read_unit_names(units)
+        with self._handle.lock() as model:
             class_numbers = {name: number for number, name in enumerate(self.classes_.tolist())}
             unknown = sorted(set(labels.tolist()) - set(class_numbers))
             if unknown:
@@ -450,7 +452,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                     f"{unknown} are not in `classes_`: only `fit` can learn a new class"
                 )
             numbers = [class_numbers[label] for label in labels.tolist()]
-            return model.add(pictures_in(X), numbers, units=unit_names).ids
+            return model.add(prepare_pictures(X), numbers, units=unit_names).ids
 
     def save(self, directory: str | Path) -> None:
         """Write the model to a new directory, which `forget` and `add` change from then on.
@@ -477,9 +479,9 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         check_is_fitted(self)
         earlier = self.directory_
         was_saved = self._temporary is None
-        with disk.create_folder(Path(directory)) as folder, self._handle.writing() as model:
+        with disk.create_folder(Path(directory)) as folder, self._handle.lock() as model:
             model.copy(folder)
-        self._use(Path(directory))
+        self._open_directory(Path(directory))
         if was_saved:
             warn_of_earlier(earlier, stacklevel=2)
 
@@ -512,13 +514,13 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         classifier.set_params(family=manifest.family)
         if manifest.estimator:
             classifier.set_params(**manifest.estimator.params)
-        classifier._use(Path(directory))
+        classifier._open_directory(Path(directory))
         return classifier
 
-    def _use(
+    def _open_directory(
         self, folder: Path, temporary: "tempfile.TemporaryDirectory[str] | None" = None
     ) -> None:
-        """Use the model in a folder. A temporary one of before is removed: `forget` cannot reach it."""
+        """Use the model in a folder. Removes an earlier temporary one, which `forget` cannot reach."""
         if hasattr(self, "_handle"):
             self._handle.close()
         earlier = getattr(self, "_temporary", None)

@@ -13,7 +13,7 @@ from munkey.estimators.errors import InvalidRequestError
 
 
 class RowRequest(NamedTuple):
-    """The rows to forget: all that any of these names stands for. ids: (N,) int64; labels: classes."""
+    """The names of rows to forget. ids: (N,) int64; labels: classes."""
 
     ids: np.ndarray
     units: list[str]
@@ -22,7 +22,7 @@ class RowRequest(NamedTuple):
 
 
 def read_request(ids: Any, units: Any, labels: Any, files: Any) -> RowRequest:
-    """The request that the arguments of `forget` make. Raises InvalidRequestError."""
+    """The request in the arguments of `forget`. Raises InvalidRequestError."""
     if ids is None and units is None and labels is None and files is None:
         raise InvalidRequestError("name what is to be forgotten: ids, units, labels or files")
     if units is not None and labels is not None:
@@ -32,28 +32,28 @@ def read_request(ids: Any, units: Any, labels: Any, files: Any) -> RowRequest:
         )
     return RowRequest(
         ids=read_ids(ids, "ids"),
-        units=_require_no_gaps("units", [unit_name(unit) for unit in values_of(units)]),
-        labels=values_of(labels),
-        files=[os.fspath(file) for file in values_of(files)],
+        units=_require_no_gaps("units", [unit_name(unit) for unit in list_values(units)]),
+        labels=list_values(labels),
+        files=[os.fspath(file) for file in list_values(files)],
     )
 
 
-def values_of(values: Any) -> list[Any]:
+def list_values(values: Any) -> list[Any]:
     """The values of a list, an array, a Series, an Index or a generator; a single value in a list."""
     if values is None:
         return []
     if isinstance(values, str | bytes | os.PathLike) or not isinstance(values, Iterable):
-        return [plain(values)]
+        return [to_python(values)]
     if not hasattr(values, "tolist"):
-        return [plain(value) for value in values]
+        return [to_python(value) for value in values]
     items = values.tolist()
     if isinstance(items, list):
         return items
     return [items]  # of an array without dimensions
 
 
-def plain(value: Any) -> Any:
-    """The value as a Python number if it is one of numpy."""
+def to_python(value: Any) -> Any:
+    """The value, as a Python number if it is a NumPy scalar."""
     if isinstance(value, np.generic):
         return value.item()
     return value
@@ -76,7 +76,7 @@ def read_ids(ids: Any, what: str) -> np.ndarray:
     Raises InvalidRequestError unless all are whole numbers.
     """
     numbers: list[Any] = []
-    for value in values_of(ids):
+    for value in list_values(ids):
         if isinstance(value, bool):
             raise InvalidRequestError(
                 f"{what} must be ids of rows, not a boolean mask; pass `ids_[mask]`"
@@ -91,29 +91,29 @@ def read_ids(ids: Any, what: str) -> np.ndarray:
         raise InvalidRequestError(str(error).replace("ids", what, 1)) from error
 
 
-def ids_of_rows(
+def resolve_ids(
     ids: Any, tables: dict[str, Any], count: int, start: int, stacklevel: int
 ) -> np.ndarray:
     """The ids that the user gave; else those of an index; else `start`, `start` + 1, ...
 
-    tables, stacklevel: as for `ids_of_index`.
+    tables, stacklevel: as for `read_index_ids`.
     """
     if ids is not None:
         return read_ids(ids, "ids")
-    index = ids_of_index(tables, count, stacklevel + 1)
+    index = read_index_ids(tables, count, stacklevel + 1)
     if index is not None:
         return index
     return np.arange(start, start + count)
 
 
-def unit_names_of(units: Any) -> list[str | None] | None:
+def read_unit_names(units: Any) -> list[str | None] | None:
     """The unit of each row, None for a row without one; None if the user gave no units."""
     if units is None:
         return None
-    return [unit_name(unit) for unit in values_of(units)]
+    return [unit_name(unit) for unit in list_values(units)]
 
 
-def ids_of_index(tables: dict[str, Any], count: int, stacklevel: int) -> np.ndarray | None:
+def read_index_ids(tables: dict[str, Any], count: int, stacklevel: int) -> np.ndarray | None:
     """Ids from the index of a pandas object; None if no object has one other than 0, 1, ...
 
     Warns if an index cannot serve as ids. tables: X, y and units by name; stacklevel: of the user's

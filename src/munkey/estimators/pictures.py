@@ -23,7 +23,7 @@ DEFAULT_SIDE = 224  # pixels: the input of published preprocessing, if `image_si
 MANY_BATCHES = 2  # progress is shown from this many on
 MANY_PICTURES = 100
 
-encoder_of = lru_cache(maxsize=1)(build_encoder)
+get_encoder = lru_cache(maxsize=1)(build_encoder)
 
 
 class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -110,12 +110,14 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         params = self.get_params()
         settings = EncoderSettings(**{name: params[name] for name in EncoderSettings.model_fields})
         device = choose_device("auto")
-        side = largest_side(settings)
-        pictures = list(read_in(X))
+        side = find_largest_side(settings)
+        pictures = list(iterate_inputs(X))
         stored = PictureSize(height=side, width=side, white=self.white)
-        read = read_pixels(progressing(pictures), stored, require_on_bad(self.on_bad), many=True)
-        encoder = encoder_of(settings, device)
-        keys = extract(encoder, read.images, settings.batch_size, device, shown)
+        read = read_pixels(
+            show_picture_progress(pictures), stored, require_on_bad(self.on_bad), many=True
+        )
+        encoder = get_encoder(settings, device)
+        keys = extract(encoder, read.images, settings.batch_size, device, show_key_progress)
         rows = np.full((len(pictures), keys.shape[1]), np.nan, dtype=keys.dtype)
         rows[read.places] = keys
         return rows
@@ -182,17 +184,19 @@ def readable_pictures(
     return pictures
 
 
-def largest_side(settings: EncoderSettings) -> int:
+def find_largest_side(settings: EncoderSettings) -> int:
     """The side at which pictures are read, so that no encoder gets fewer pixels than it takes."""
     return max(part.image_size or DEFAULT_SIDE for part in part_settings(settings))
 
 
-def shown(starts: Sequence[int]) -> Iterable[int]:
-    """Batches, with progress where there are several."""
-    return progress(starts, "keys", "batches") if len(starts) >= MANY_BATCHES else starts
+def show_key_progress(starts: Sequence[int]) -> Iterable[int]:
+    """The batches; iterating over several shows progress."""
+    if len(starts) < MANY_BATCHES:
+        return starts
+    return progress(starts, "keys", "batches")
 
 
-def progressing(pictures: Sequence[PictureLike]) -> Iterable[PictureLike]:
+def show_picture_progress(pictures: Sequence[PictureLike]) -> Iterable[PictureLike]:
     """Pictures, with progress while they are read where there are many."""
     return (
         progress(pictures, "pictures", "pictures") if len(pictures) >= MANY_PICTURES else pictures
@@ -206,13 +210,13 @@ def require_on_bad(on_bad: str) -> OnBad:
     return cast(OnBad, on_bad)
 
 
-def pictures_in(X: Any) -> Any:
+def prepare_pictures(X: Any) -> Any:
     """X as `pixels` takes it: an array of files becomes a list."""
     if isinstance(X, np.ndarray) and X.ndim == 1:
         return X.tolist()
     return X
 
 
-def read_in(X: Any) -> Iterable[PictureLike]:
+def iterate_inputs(X: Any) -> Iterable[PictureLike]:
     """The pictures of X, one by one."""
-    return iterate_pictures(pictures_in(X))
+    return iterate_pictures(prepare_pictures(X))

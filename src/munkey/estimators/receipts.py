@@ -114,7 +114,7 @@ class NamedRows(NamedTuple):
     units: list[str | None]
 
 
-def named_rows(model: Predictor) -> NamedRows:
+def read_named_rows(model: Predictor) -> NamedRows:
     """The rows of a deployed model."""
     manifest = model.follow()
     values = dict(zip(manifest.names, manifest.classes, strict=True))
@@ -151,8 +151,8 @@ def match_rows(
     requested_units = set(request.units)
     requested_labels = set(request.labels)
     units = [None if unit is None else unit_name(unit) for unit in rows.units]
-    held_units = set(units)
-    missing_units = [unit for unit in dict.fromkeys(request.units) if unit not in held_units]
+    present_units = set(units)
+    missing_units = [unit for unit in dict.fromkeys(request.units) if unit not in present_units]
     missing += [f"unit {unit!r}" for unit in missing_units]
     present_labels = set(rows.labels)
     for label in dict.fromkeys(request.labels):
@@ -164,13 +164,13 @@ def match_rows(
     is_match |= np.array([label in requested_labels for label in rows.labels], dtype=bool)
     if missing and not ignore_missing:
         near = suggest_near_names(
-            "unit", missing_units, [unit for unit in held_units if unit is not None]
+            "unit", missing_units, [unit for unit in present_units if unit is not None]
         )
         raise UnknownRowsError(missing, near)
     return RowMatches(rows.ids[is_match], missing)
 
 
-def answer_in_memory(
+def describe_deletion(
     rows: NamedRows, keys: np.ndarray, ids: np.ndarray, *, dry_run: bool
 ) -> dict[str, Any]:
     """The command's answer to a deletion from a model in memory. keys: (N, d), of `rows`."""

@@ -17,13 +17,13 @@ from munkey.estimators.handle import Handle
 from munkey.estimators.receipts import (
     NamedRows,
     RowMatches,
-    answer_in_memory,
     delete_rows,
+    describe_deletion,
     match_files,
-    named_rows,
+    read_named_rows,
 )
 from munkey.memory.exemplars import ExemplarMemory
-from munkey.memory.neighbors import nearest
+from munkey.memory.neighbors import find_nearest
 from munkey.models.family import FAMILIES, FittedFamily, Retrieval
 from munkey.settings import Section
 
@@ -43,14 +43,14 @@ class LabeledRows(NamedTuple):
     units: np.ndarray
 
 
-def fitted_family(name: str) -> FittedFamily:
+def get_fitted_family(name: str) -> FittedFamily:
     """A family in closed form, by its name."""
     family = FAMILIES[name]
     assert isinstance(family, FittedFamily)
     return family
 
 
-def dtype_of(labels: np.ndarray) -> str:
+def describe_dtype(labels: np.ndarray) -> str:
     """The dtype of classes as a manifest stores it.
 
     Without the length of strings, which may be that of a deleted name.
@@ -61,19 +61,19 @@ def dtype_of(labels: np.ndarray) -> str:
 
 
 class RowsInMemory:
-    """Rows, and the system that a fit to them gives.
+    """Rows, and the system that was fitted to them.
 
     ids: (N,), ascending; units: (N,), in the order of ids; classes: (C,), those that have rows.
     """
 
     directory: Path | None = None
-    numbers_itself = False  # whether the user may not give ids
+    assigns_ids = False  # whether the user may not give ids
 
     def __init__(
         self, family: str, settings: Section, rows: LabeledRows, params: dict[str, Any]
     ) -> None:
         """params: the estimator's parameters that are not settings of the family."""
-        self.family = fitted_family(family)
+        self.family = get_fitted_family(family)
         self.settings = settings
         self.next_id = 0
         self.has_forgotten = False
@@ -85,9 +85,9 @@ class RowsInMemory:
         classes, class_numbers = np.unique(rows.labels[order], return_inverse=True)
         self.ids = rows.ids[order]
         self.units = rows.units[order]
-        self.classes = np.array(classes.tolist(), dtype=dtype_of(classes))
+        self.classes = np.array(classes.tolist(), dtype=describe_dtype(classes))
         keys = Keys(self.ids, rows.keys[order])
-        self.system = self.family.fitted(keys, class_numbers, len(classes), self.settings)
+        self.system = self.family.fit(keys, class_numbers, len(classes), self.settings)
         self.next_id = max(self.next_id, int(self.ids.max(initial=-1)) + 1)
 
     @property
@@ -99,32 +99,32 @@ class RowsInMemory:
         """The position (N,) of each row's class in `classes`."""
         return self._memory.tokens.numpy()[:, 0].astype(np.int64)
 
-    def named_rows(self) -> NamedRows:
+    def read_named_rows(self) -> NamedRows:
         return NamedRows(self.ids, self.classes[self._class_numbers].tolist(), self.units.tolist())
 
     def match_files(self, files: list[str]) -> RowMatches:
         """No row: those in memory have no source files."""
         return RowMatches(self.ids[:0], files)
 
-    def _rows(self) -> LabeledRows:
+    def _get_rows(self) -> LabeledRows:
         return LabeledRows(
             self.ids, self._memory.keys.numpy(), self.classes[self._class_numbers], self.units
         )
 
     @contextmanager
-    def changing(self) -> Iterator[Self]:
+    def lock(self) -> Iterator[Self]:
         """A block in which the rows may change."""
         yield self
 
     def add(self, new_rows: LabeledRows, has_given_ids: bool) -> None:
         """Add rows. has_given_ids: whether the user gave their ids."""
-        both = zip(self._rows(), new_rows, strict=True)
+        both = zip(self._get_rows(), new_rows, strict=True)
         self._fit(LabeledRows(*(np.concatenate(parts) for parts in both)))
 
     def forget(self, ids: np.ndarray, *, dry_run: bool = False) -> dict[str, Any]:
         """Forget rows. Returns the answer of `munkey forget --json`."""
-        answer = answer_in_memory(
-            self.named_rows(), self._memory.keys.numpy(), ids, dry_run=dry_run
+        answer = describe_deletion(
+            self.read_named_rows(), self._memory.keys.numpy(), ids, dry_run=dry_run
         )
         if dry_run or not len(ids):
             return answer
@@ -134,19 +134,21 @@ class RowsInMemory:
         self.units = self.units[remaining]
         self.system = self.family.forget(self.system, ids)
         if len(np.unique(self._class_numbers)) < len(self.classes):
-            self._fit(self._rows())  # drops classes without rows
+            self._fit(self._get_rows())  # drops classes without rows
         return answer
 
-    def logits(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def predict_logits(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The classes (C,), and the logits (N, C) of keys (N, d)."""
         if self.family.asks_keys:
             retrieval = Retrieval(None, keys=keys)
         else:
-            (depth,) = self.family.neighbors_read(self.settings).values()
+            (depth,) = self.family.count_neighbors(self.settings).values()
             queries = Keys(np.full(len(keys), NOBODY), keys)  # not rows themselves
             members = Keys(self.ids, self._memory.keys.numpy())
-            retrieval = Retrieval(nearest(queries, members, depth))
-        return self.classes, self.family.logits(self.system, UNREAD, UNREAD, "cpu", retrieval)
+            retrieval = Retrieval(find_nearest(queries, members, depth))
+        return self.classes, self.family.predict_logits(
+            self.system, UNREAD, UNREAD, "cpu", retrieval
+        )
 
     @property
     def head(self) -> Any:
@@ -164,12 +166,12 @@ class RowsInMemory:
             ids=self.ids,
             keys=self._memory.keys.numpy(),
             labels=self._class_numbers,
-            # A directory needs a class. None stands for one whose rows are gone.
+            # A directory needs a class. None stands for one without rows.
             classes=self.classes.tolist() or [None],
             units=self.units.tolist(),
             next_id=self.next_id,
             estimator=EstimatorReference(
-                dtype=dtype_of(self.classes), features=features, params=self._params
+                dtype=describe_dtype(self.classes), features=features, params=self._params
             ),
         )
         write_rows(folder, rows)
@@ -190,12 +192,12 @@ class RowsInDirectory:
         return self._handle.model
 
     @contextmanager
-    def changing(self) -> Iterator[Self]:
+    def lock(self) -> Iterator[Self]:
         """A block in which only this process may change the rows.
 
         Raises LockedMemoryError if another process is changing them.
         """
-        with self._handle.writing():
+        with self._handle.lock():
             yield self
 
     @property
@@ -208,7 +210,7 @@ class RowsInDirectory:
 
     @property
     def classes(self) -> np.ndarray:
-        return self._named(self.model.find_present_classes())
+        return self._to_class_array(self.model.find_present_classes())
 
     @property
     def next_id(self) -> int:
@@ -220,12 +222,12 @@ class RowsInDirectory:
         return self.model.deletions > 0
 
     @property
-    def numbers_itself(self) -> bool:
+    def assigns_ids(self) -> bool:
         """Whether the user may not give ids: those of an export are the training samples'."""
         return self.model.manifest.encoder is not None
 
-    def named_rows(self) -> NamedRows:
-        return named_rows(self.model)
+    def read_named_rows(self) -> NamedRows:
+        return read_named_rows(self.model)
 
     def match_files(self, files: list[str]) -> RowMatches:
         return match_files(self.model, files)
@@ -238,7 +240,7 @@ class RowsInDirectory:
             return "<U"
         return estimator.dtype
 
-    def _named(self, classes: list[Any]) -> np.ndarray:
+    def _to_class_array(self, classes: list[Any]) -> np.ndarray:
         with translate_read_errors(self.directory):
             return np.array(classes, dtype=self._dtype)
 
@@ -259,10 +261,10 @@ class RowsInDirectory:
         """Forget rows. Returns the answer of `munkey forget --json`."""
         return delete_rows(self.model, ids, dry_run=dry_run)
 
-    def logits(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def predict_logits(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The classes (C,), and the logits (N, C) of keys (N, d)."""
         classes, logits = self.model.compute_logits(keys)
-        return self._named(classes), logits
+        return self._to_class_array(classes), logits
 
     @property
     def head(self) -> Any:
@@ -271,7 +273,7 @@ class RowsInDirectory:
 
     def save(self, folder: Path, features: list[str] | None) -> None:
         """Copy the present model, with its log of deletions, into an empty folder."""
-        with self._handle.writing() as model:
+        with self._handle.lock() as model:
             model.copy(folder)
 
     def close(self) -> None:

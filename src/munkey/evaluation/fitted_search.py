@@ -12,7 +12,7 @@ from munkey.data import prepared
 from munkey.data.image_set import image_set
 from munkey.encoders import keys
 from munkey.evaluation.metrics import accuracy
-from munkey.memory.neighbors import nearest
+from munkey.memory.neighbors import find_nearest
 from munkey.models.family import FittedFamily, Retrieval
 from munkey.settings import DataSettings
 
@@ -36,27 +36,29 @@ def search(folder: Path, keyfile: Path, family: FittedFamily) -> list[FittedCand
     val = keys.read(keyfile, dataset.ids_of("val"))
     train_labels = dataset.labels[dataset.rows(train.ids)]
     samples = image_set(dataset, val.ids)
-    retrieval = Retrieval(nearest(val, train, NEIGHBORS), keys=val.keys)
+    retrieval = Retrieval(find_nearest(val, train, NEIGHBORS), keys=val.keys)
     candidates: list[FittedCandidate] = []
     names, values = zip(*family.tried, strict=True)
     for combination in progress(list(product(*values)), family.name, "settings"):
         settings = dict(zip(names, combination, strict=True))
-        section = family.section({family.name: settings})
-        system = family.fitted(train, train_labels, len(dataset.classes), section)
-        logits = family.logits(system, samples, NO_PIXELS, "cpu", retrieval).astype(np.float64)
+        section = family.read_section({family.name: settings})
+        system = family.fit(train, train_labels, len(dataset.classes), section)
+        logits = family.predict_logits(system, samples, NO_PIXELS, "cpu", retrieval).astype(
+            np.float64
+        )
         true_logits = logits[np.arange(len(logits)), samples.labels]
         loss = float(np.mean(np.logaddexp.reduce(logits, axis=1) - true_logits))
         candidates.append(FittedCandidate(settings, loss, accuracy(logits, samples.labels)))
     return sorted(candidates, key=lambda candidate: candidate.loss)
 
 
-def lines(candidates: list[FittedCandidate], count: int) -> list[str]:
+def describe_candidates(candidates: list[FittedCandidate], count: int) -> list[str]:
     """The first `count` candidates, a line each."""
-    described = []
+    descriptions = []
     for candidate in candidates[:count]:
         settings = ", ".join(f"{name} {value}" for name, value in candidate.settings.items())
-        described.append(
+        descriptions.append(
             f"  {settings}: log-likelihood {-candidate.loss:.3f}, accuracy"
             f" {candidate.accuracy:.2f} %"
         )
-    return described
+    return descriptions

@@ -29,7 +29,7 @@ def accuracy(logits: np.ndarray, labels: np.ndarray) -> float:
     return 100 * float(np.mean(logits.argmax(axis=1) == labels))
 
 
-def attack_features(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def compute_attack_features(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """(N, 4): loss, entropy, confidence and margin p1 - p2 of each sample (sec. 4, MIA)."""
     log_p = logits.astype(np.float64)
     log_p = log_p - logsumexp(log_p, axis=1, keepdims=True)
@@ -57,12 +57,12 @@ def membership_inference(
     never scored on samples that it was fitted to. Below 50, forget samples look less like members
     than test samples do.
     """
-    fits = cross_fits(retain, test, test_labels, generator)
+    fits = cross_fit_attacks(retain, test, test_labels, generator)
     scores = [auroc(score(forget), score(test[rows])) for score, rows in fits]
     return 100 * float(np.mean(scores))
 
 
-def within_classes(
+def membership_inference_by_class(
     retain: np.ndarray,
     forget: np.ndarray,
     test: np.ndarray,
@@ -76,7 +76,7 @@ def within_classes(
     without test samples of a class does not score that class.
     """
     scores = []
-    for score, rows in cross_fits(retain, test, test_labels, generator):
+    for score, rows in cross_fit_attacks(retain, test, test_labels, generator):
         forget_scores = score(forget)
         test_scores = score(test[rows])
         class_scores = []
@@ -91,16 +91,16 @@ def within_classes(
     return 100 * float(np.mean(scores))
 
 
-def cross_fits(
+def cross_fit_attacks(
     retain: np.ndarray, test: np.ndarray, test_labels: np.ndarray, generator: np.random.Generator
 ) -> Iterator[tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]]:
     """Both attacks of `membership_inference`, and the rows of test that each may score."""
     halves = StratifiedKFold(n_splits=2, shuffle=True, random_state=int(generator.integers(2**32)))
-    for fitted, scored in halves.split(test, test_labels):
-        size = min(len(fitted), len(retain))
+    for fit_rows, score_rows in halves.split(test, test_labels):
+        size = min(len(fit_rows), len(retain))
         members = retain[generator.choice(len(retain), size=size, replace=False)]
-        outsiders = test[generator.choice(fitted, size=size, replace=False)]
-        yield fit_attack(members, outsiders), scored
+        outsiders = test[generator.choice(fit_rows, size=size, replace=False)]
+        yield fit_attack(members, outsiders), score_rows
 
 
 def fit_attack(members: np.ndarray, outsiders: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
@@ -139,13 +139,13 @@ def rf_jsd(
     classes = np.intersect1d(unseen_labels, forget_labels)
     if not len(classes):
         return math.nan
-    p = _mean_answers(before, unseen_labels, classes)
-    q = _mean_answers(after, forget_labels, classes)
+    p = _average_answers(before, unseen_labels, classes)
+    q = _average_answers(after, forget_labels, classes)
     mixture = (p + q) / 2
     return float((rel_entr(p, mixture) + rel_entr(q, mixture)).sum(axis=1).mean() / 2)
 
 
-def _mean_answers(logits: np.ndarray, labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+def _average_answers(logits: np.ndarray, labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """The mean probabilities of each class's samples, (number of classes, C)."""
     probabilities = softmax(logits.astype(float), axis=1)
     return np.stack([probabilities[labels == label].mean(axis=0) for label in classes])
@@ -156,17 +156,21 @@ def pathway_sensitivity(image: float, token: float, both: float) -> float:
     return abs(image - token) / 100 / (both / 100 + EPSILON)
 
 
-def pathways(cut: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, float]:
+def measure_pathways(cut: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, float]:
     """A_image, A_token and A_both in percent, and P_s.
 
     cut: logits of the memory's samples, with only the image, only the token, and both.
     """
-    accuracies = {name: accuracy(logits, labels) for name, logits in cut.items()}
-    values = {f"A_{name}": value for name, value in accuracies.items()}
-    return values | {"P_s": pathway_sensitivity(**accuracies)}
+    accuracies = {}
+    values = {}
+    for name, logits in cut.items():
+        accuracies[name] = accuracy(logits, labels)
+        values[f"A_{name}"] = accuracies[name]
+    values["P_s"] = pathway_sensitivity(**accuracies)
+    return values
 
 
-def measure(
+def compute_metrics(
     predictions: Mapping[str, np.ndarray],
     forget_ids: np.ndarray,
     generator: np.random.Generator,
@@ -194,7 +198,7 @@ def measure(
     if (forget & train).sum() != len(forget_ids):
         raise KeyError("the forget set holds samples that are not in the training split")
     is_random = sampling in RANDOM
-    features = attack_features(logits, labels)
+    features = compute_attack_features(logits, labels)
     parts = (features[retain], features[forget], features[test])
     metrics = {
         "TA": accuracy(logits[test], labels[test]),
@@ -204,7 +208,9 @@ def measure(
     if is_random:
         metrics["MIA"] = membership_inference(*parts, labels[test], generator)
     else:
-        metrics["MIA"] = within_classes(*parts, labels[forget], labels[test], generator)
+        metrics["MIA"] = membership_inference_by_class(
+            *parts, labels[forget], labels[test], generator
+        )
     metrics["VA"] = accuracy(logits[val], labels[val])
     metrics["tested"] = float(test.sum())  # the sample size of TA, for its interval
     if not is_random:
@@ -212,9 +218,9 @@ def measure(
         forget_loss = features[forget, 0]
         test_loss = features[test, 0]
         metrics["FM"] = 100 * auroc(-forget_loss, -test_loss)
-        is_forgotten = np.isin(labels, emptied_classes(labels, forget, retain))  # by class
+        is_forgotten = np.isin(labels, find_emptied_classes(labels, forget, retain))  # by class
         if (test & is_forgotten).sum() > 1:
-            metrics["probe"] = probe(logits[test], is_forgotten[test], generator)
+            metrics["probe"] = fit_probe(logits[test], is_forgotten[test], generator)
         elif sampling in OF_UNITS and "units" in predictions:
             units = predictions["units"]
             is_forgotten = np.isin(units, np.setdiff1d(units[forget], [""]))
@@ -225,16 +231,18 @@ def measure(
             metrics["RTA"] = accuracy(logits[of_others], labels[of_others])
     if "memory_ids" in predictions:
         cut = {name: predictions[f"{name}_logits"] for name in ("image", "token", "both")}
-        metrics |= pathways(cut, predictions["memory_labels"])
+        metrics |= measure_pathways(cut, predictions["memory_labels"])
     return metrics
 
 
-def probe(logits: np.ndarray, is_forgotten: np.ndarray, generator: np.random.Generator) -> float:
+def fit_probe(
+    logits: np.ndarray, is_forgotten: np.ndarray, generator: np.random.Generator
+) -> float:
     """How well a linear probe tells a forgotten class from all others, percent; 50 is chance.
 
     The balanced accuracy of a logistic regression on logits (N, C) of test samples, in two-fold
-    cross-validation: the information on the
-    class in all logits, not only in its own. is_forgotten: (N,) bool.
+    cross-validation: the information on the class in all logits, not only in its own.
+    is_forgotten: (N,) bool.
     """
     halves = StratifiedKFold(n_splits=2, shuffle=True, random_state=int(generator.integers(2**32)))
     scaled = (logits - logits.mean(axis=0)) / (logits.std(axis=0) + EPSILON)
@@ -243,7 +251,7 @@ def probe(logits: np.ndarray, is_forgotten: np.ndarray, generator: np.random.Gen
     return 100 * float(scores.mean())
 
 
-def emptied_classes(labels: np.ndarray, forget: np.ndarray, retain: np.ndarray) -> np.ndarray:
+def find_emptied_classes(labels: np.ndarray, forget: np.ndarray, retain: np.ndarray) -> np.ndarray:
     """Classes without retained samples. labels: (N,); forget, retain: (N,) bool."""
     return np.setdiff1d(labels[forget], labels[retain])
 
@@ -258,13 +266,14 @@ def switch_off_classes(
     """
     forget = np.isin(predictions["ids"], forget_ids)
     retain = (predictions["splits"] == "train") & ~forget
-    classes = emptied_classes(predictions["labels"], forget, retain)
+    classes = find_emptied_classes(predictions["labels"], forget, retain)
     if not len(classes):
         return None
     logits = predictions["logits"].copy()
     logits[:, classes] = logits.min() - 100
-    changed = {name: values for name, values in predictions.items() if name != "memory_ids"}
-    return changed | {"logits": logits}
+    changed = {**predictions, "logits": logits}
+    changed.pop("memory_ids", None)  # without it, no pathway sensitivity is computed
+    return changed
 
 
 def metric_lines(run: Evaluation, original: str | None = None) -> list[dict[str, object]]:
@@ -284,24 +293,24 @@ def metric_lines(run: Evaluation, original: str | None = None) -> list[dict[str,
             variants[f"{run.method}-off"] = switched_off
     why = why_diverged(predictions)
     if why:
-        diverged = {"metric": DIVERGED, "value": 1.0, "why": why}
-        return [run.key | {"method": name} | diverged for name in variants]
+        reason = {"metric": DIVERGED, "value": 1.0, "why": why}
+        return [run.key | {"method": name} | reason for name in variants]
     before = read_npz(original) if original else None
     lines = []
     for name, variant in variants.items():
-        for line in _lines_of_variant(run, variant, forget_ids, before):
+        for line in _list_variant_metrics(run, variant, forget_ids, before):
             lines.append(line | {"method": name})
     return lines
 
 
-def _lines_of_variant(
+def _list_variant_metrics(
     run: Evaluation,
     predictions: Mapping[str, np.ndarray],
     forget_ids: np.ndarray,
     before: Mapping[str, np.ndarray] | None,
 ) -> list[dict[str, object]]:
     generator = Stage(run.seed, run.dataset, "attack", run.rate).numpy_generator()
-    metrics = measure(predictions, forget_ids, generator, run.sampling)
+    metrics = compute_metrics(predictions, forget_ids, generator, run.sampling)
     if before is not None:
         unseen = before["splits"] == "test"
         forget = np.isin(predictions["ids"], forget_ids)
@@ -313,10 +322,13 @@ def _lines_of_variant(
         )
     record = read_json(run.record)
     training = read_json(run.training)
-    metrics |= {name: record[name] for name in ("unlearn_s", "search_s", "cpu_s") if name in record}
+    for name in ("unlearn_s", "search_s", "cpu_s"):
+        if name in record:
+            metrics[name] = record[name]
     facts = record.get("facts", {})
     if "budget" in facts:  # of a certified method
-        metrics |= {name: facts[name] for name in ("budget", "delta", "epsilon")}
+        for name in ("budget", "delta", "epsilon"):
+            metrics[name] = facts[name]
     if "train_epoch_s" in training:
         metrics["train_epoch_s"] = training["train_epoch_s"]
         # A closed-form family is fitted at once, and has no epochs.

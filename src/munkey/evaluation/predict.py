@@ -10,7 +10,7 @@ from munkey.models.family import FAMILIES, Retrieval, System
 from munkey.settings import DataSettings
 
 
-class Asked(NamedTuple):
+class Queries(NamedTuple):
     """The samples to predict. ids: sorted; retrieval: their neighbors, for a system with a memory.
 
     other: another retrieval, with which audits ask a system with pathways; adds path_NAME logits.
@@ -21,8 +21,8 @@ class Asked(NamedTuple):
     other: Retrieval | None = None
 
 
-def predictions(
-    system: System, dataset: Dataset, asked: Asked, data: DataSettings, device: str
+def predict_samples(
+    system: System, dataset: Dataset, queries: Queries, data: DataSettings, device: str
 ) -> dict[str, np.ndarray]:
     """The arrays that metrics are computed from.
 
@@ -31,21 +31,23 @@ def predictions(
     memory's samples. Raises KeyError if a neighbor is not in the memory.
     """
     family = FAMILIES[system.family]
-    samples = image_set(dataset, asked.ids)
+    samples = image_set(dataset, queries.ids)
     arrays = {
-        "ids": asked.ids,
+        "ids": queries.ids,
         "labels": samples.labels,
         "splits": dataset.splits[samples.rows],
-        "logits": family.logits(system, samples, data, device, asked.retrieval),
+        "logits": family.predict_logits(system, samples, data, device, queries.retrieval),
     }
     if dataset.units:
         arrays["units"] = np.array([dataset.units[row] or "" for row in samples.rows])
     if family.has_pathways and system.memory is not None:
         members = image_set(dataset, system.memory.ids.numpy())
-        cut = family.cut_logits(system, members, data, device)
+        cut = family.predict_cut_logits(system, members, data, device)
         arrays |= {"memory_ids": members.ids, "memory_labels": members.labels}
-        arrays |= {f"{name}_logits": values for name, values in cut.items()}
-    if asked.other is not None:
-        paths = family.path_logits(system, samples, data, device, asked.other)
-        arrays |= {f"path_{name}": values for name, values in paths.items()}
+        for name, logits in cut.items():
+            arrays[f"{name}_logits"] = logits
+    if queries.other is not None:
+        paths = family.predict_path_logits(system, samples, data, device, queries.other)
+        for name, logits in paths.items():
+            arrays[f"path_{name}"] = logits
     return arrays

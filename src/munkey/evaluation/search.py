@@ -49,7 +49,7 @@ class SearchResult(TypedDict):
     candidates: list[dict[str, Any]]
 
 
-def scorer(
+def make_scorer(
     dataset: Dataset, forget_file: Path, data: DataSettings, device: str
 ) -> Callable[[Path], Candidate]:
     """A function from the file of a system to its validation and forget accuracy."""
@@ -57,10 +57,10 @@ def scorer(
     forget = image_set(dataset, forget_sets.split(dataset, forget_file).forget)
 
     def score(path: Path) -> Candidate:
-        loaded = system.load(path, device=device)
-        family = FAMILIES[loaded.family]
-        val_logits = family.logits(loaded, val, data, device, None)
-        forget_logits = family.logits(loaded, forget, data, device, None)
+        candidate_system = system.load(path, device=device)
+        family = FAMILIES[candidate_system.family]
+        val_logits = family.predict_logits(candidate_system, val, data, device, None)
+        forget_logits = family.predict_logits(candidate_system, forget, data, device, None)
         return Candidate(
             val_accuracy=metrics.accuracy(val_logits, val.labels),
             forget_accuracy=metrics.accuracy(forget_logits, forget.labels),
@@ -69,7 +69,7 @@ def scorer(
     return score
 
 
-def choose(
+def choose_candidate(
     candidates: Sequence[Candidate], original_val_accuracy: float, drop: float | None
 ) -> int:
     """The position of the candidate with the smallest gap; of equal ones, the first.
@@ -79,17 +79,17 @@ def choose(
     that loses least is chosen.
     """
     positions = range(len(candidates))
-    eligible = list(positions)
-    if drop is not None:
-        eligible = [
-            i for i in positions if original_val_accuracy - candidates[i].val_accuracy <= drop
-        ]
+    eligible = []
+    for position, candidate in enumerate(candidates):
+        lost = original_val_accuracy - candidate.val_accuracy
+        if drop is None or lost <= drop:
+            eligible.append(position)
     if not eligible:
         return max(positions, key=lambda i: candidates[i].val_accuracy)
     return min(eligible, key=lambda i: candidates[i].gap)
 
 
-def search_result(
+def make_search_result(
     candidates: Sequence[Candidate | None],
     records: Sequence[Mapping[str, Any]],
     chosen: int,
@@ -115,7 +115,7 @@ def search_result(
 
 
 @dataclass(frozen=True)
-class Tried:
+class RankedCandidate:
     """A candidate over all runs. gap: mean; drop: the largest loss of validation accuracy."""
 
     settings: Mapping[str, object]
@@ -129,23 +129,23 @@ class Tried:
         return f"{settings}: gap {self.gap:.2f}, drop {self.drop:.1f}"
 
 
-def rank_candidates(searches: Sequence[SearchResult], drop: float) -> list[Tried]:
+def rank_candidates(searches: Sequence[SearchResult], drop: float) -> list[RankedCandidate]:
     """The candidates of a method over all runs, best first.
 
     First those that never lose more than `drop` points of the original's validation accuracy, by
     gap; then the others, by drop. One that ever diverged has an infinite drop. Raises ValueError if
     the searches tried different candidates.
     """
-    tried = []
-    settings = [
-        [candidate["settings"] for candidate in search["candidates"]] for search in searches
-    ]
-    if any(of_search != settings[0] for of_search in settings):
-        raise ValueError(
-            "these searches tried different settings, so some are of an earlier run: search all"
-            " anew"
-        )
-    for position, candidate_settings in enumerate(settings[0]):
+    tried_settings = [candidate["settings"] for candidate in searches[0]["candidates"]]
+    for search in searches:
+        if [candidate["settings"] for candidate in search["candidates"]] != tried_settings:
+            raise ValueError(
+                "these searches tried different settings, so some are of an earlier run: repeat"
+                " all searches"
+            )
+    eligible: list[RankedCandidate] = []
+    others: list[RankedCandidate] = []
+    for position, candidate_settings in enumerate(tried_settings):
         gaps: list[float] = []
         drops: list[float] = []
         for search in searches:
@@ -156,15 +156,17 @@ def rank_candidates(searches: Sequence[SearchResult], drop: float) -> list[Tried
                 drops.append(math.inf)
             else:
                 drops.append(original - candidate["val_accuracy"])
-        tried.append(Tried(candidate_settings, sum(gaps) / len(gaps), max(drops)))
-    eligible = [each for each in tried if each.drop <= drop]
-    others = [each for each in tried if each.drop > drop]
-    eligible.sort(key=lambda each: each.gap)
-    others.sort(key=lambda each: each.drop)
+        ranked = RankedCandidate(candidate_settings, sum(gaps) / len(gaps), max(drops))
+        if ranked.drop <= drop:
+            eligible.append(ranked)
+        else:
+            others.append(ranked)
+    eligible.sort(key=lambda candidate: candidate.gap)
+    others.sort(key=lambda candidate: candidate.drop)
     return eligible + others
 
 
-def report(folder: Path, drop: float) -> Iterable[str]:
+def describe_searches(folder: Path, drop: float) -> Iterable[str]:
     """A block of lines per method, from the folder of a data set's searches.
 
     Raises ValueError for searches that do not belong together, FileNotFoundError without any.

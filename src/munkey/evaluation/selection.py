@@ -55,7 +55,7 @@ class Systems(NamedTuple):
     after: str
 
 
-def measured_pairs(
+def collect_pairs(
     tidy: pd.DataFrame, grid: Mapping[str, Mapping[str, float]], systems: Systems
 ) -> list[Pair]:
     """The measured pairs of one data set.
@@ -65,8 +65,8 @@ def measured_pairs(
     """
     pairs = []
     for case, probabilities in grid.items():
-        before = _seed_table(tidy, case, systems.before)
-        after = _seed_table(tidy, case, systems.after)
+        before = _pivot_by_seed(tidy, case, systems.before)
+        after = _pivot_by_seed(tidy, case, systems.after)
         pair = Pair(
             **probabilities,
             P_s=before["P_s"].mean(skipna=False),
@@ -77,7 +77,7 @@ def measured_pairs(
     return pairs
 
 
-def select(
+def decide_pairs(
     pairs: Sequence[Pair],
     settings: SelectionSettings,
     required: bool = True,
@@ -89,8 +89,14 @@ def select(
     as equal, and of those the smallest P_s wins. Raises NothingPassesError if no pair passes and
     one is required, because models are to be trained with it.
     """
-    finite = [pair for pair in pairs if math.isfinite(pair.P_s) and math.isfinite(pair.gap)]
-    healthy = [pair for pair in finite if not pair.reference and pair.P_s < settings.threshold]
+    finite = []
+    healthy = []
+    for pair in pairs:
+        if not (math.isfinite(pair.P_s) and math.isfinite(pair.gap)):
+            continue
+        finite.append(pair)
+        if not pair.reference and pair.P_s < settings.threshold:
+            healthy.append(pair)
     if not healthy and required:
         listed = "".join(f"\n  - {pair}" for pair in pairs)
         raise NothingPassesError(
@@ -114,8 +120,7 @@ def select(
         if pair is not best:
             return (
                 f"its gap is comparable to the smallest ({smallest:.2f}), but its P_s is larger"
-                " than"
-                " the chosen one's"
+                " than the chosen one's"
             )
         if len(comparable) == 1:
             return "chosen: smallest gap"
@@ -127,12 +132,15 @@ def select(
     return [PairVerdict(pair, pair is best, reason(pair)) for pair in pairs]
 
 
-def chosen_pair(verdicts: Sequence[PairVerdict]) -> Pair | None:
+def get_chosen_pair(verdicts: Sequence[PairVerdict]) -> Pair | None:
     """The pair to use; None if none passes."""
-    return next((verdict.pair for verdict in verdicts if verdict.chosen), None)
+    for verdict in verdicts:
+        if verdict.chosen:
+            return verdict.pair
+    return None
 
 
-def table(
+def make_table(
     dataset: str,
     verdicts: Sequence[PairVerdict],
     tidy: pd.DataFrame,
@@ -141,20 +149,21 @@ def table(
 ) -> list[dict[str, object]]:
     """The lines of the selection's table: pairs, decisions, and means after deletion over n seeds.
 
-    cases: of the verdicts, in their order; tidy: as in `measured_pairs`.
+    cases: of the verdicts, in their order; tidy: as in `collect_pairs`.
     """
     lines = []
     for verdict, case in zip(verdicts, cases, strict=True):
-        after = _seed_table(tidy, case, systems.after)
+        after = _pivot_by_seed(tidy, case, systems.after)
         line = {"dataset": dataset, **asdict(verdict.pair)}
         line |= {"chosen": verdict.chosen, "reason": verdict.reason}
-        line |= {name: after[name].mean(skipna=False) for name in SHOWN}
+        for name in SHOWN:
+            line[name] = after[name].mean(skipna=False)
         line["n"] = len(after)
         lines.append(line)
     return lines
 
 
-def _seed_table(tidy: pd.DataFrame, case: str, system: str) -> pd.DataFrame:
+def _pivot_by_seed(tidy: pd.DataFrame, case: str, system: str) -> pd.DataFrame:
     """A line per seed and a column per metric, of one system; NaN for a seed that diverged."""
     lines = tidy[(tidy["case"] == case) & (tidy["method"] == system)]
     if lines.empty:

@@ -12,7 +12,7 @@ from munkey.data.forget_sets import ForgetSplit
 from munkey.data.image_set import image_set
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
-from munkey.memory.neighbors import nearest
+from munkey.memory.neighbors import find_nearest
 from munkey.models.family import FAMILIES, Retrieval, System
 from munkey.settings import DataSettings, InferenceSettings, Sections
 
@@ -72,7 +72,7 @@ def draw_stream(
     return Stream(split.retain, [np.sort(part) for part in parts], added)
 
 
-class Answered(NamedTuple):
+class StreamAnswers(NamedTuple):
     """The answers of a system after `done` requests. logits: (N, C), of all samples."""
 
     done: int
@@ -81,7 +81,7 @@ class Answered(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Asker:
+class StreamEvaluator:
     """Asks a system about every sample of a data set. keys: of all samples; depth: neighbors."""
 
     dataset: Dataset
@@ -90,7 +90,7 @@ class Asker:
     depth: int
     device: str
 
-    def answers(self, system: System, added: np.ndarray) -> np.ndarray:
+    def predict_logits(self, system: System, added: np.ndarray) -> np.ndarray:
         """Logits (N, C) of the system with added samples. Raises DivergedError if not finite."""
         family = FAMILIES[system.family]
         samples = image_set(self.dataset, self.dataset.ids)
@@ -102,19 +102,19 @@ class Asker:
                 inference = InferenceSettings.typed(self.settings["inference"])
             if len(added):
                 labels = self.dataset.labels[self.dataset.rows(added)]
-                system = family.extended(system, self.of(added), labels, inference)
+                system = family.add_samples(system, self.select_keys(added), labels, inference)
             assert system.memory is not None
             near = None
             if not family.asks_keys:
-                members = self.of(system.memory.ids.numpy())
-                near = nearest(self.keys, members, self.depth)
+                members = self.select_keys(system.memory.ids.numpy())
+                near = find_nearest(self.keys, members, self.depth)
             retrieval = Retrieval(near, inference, self.keys.keys)
-        logits = family.logits(system, samples, data, self.device, retrieval)
+        logits = family.predict_logits(system, samples, data, self.device, retrieval)
         if not np.isfinite(logits).all():
             raise DivergedError("answers are not finite")
         return logits
 
-    def of(self, ids: np.ndarray) -> Keys:
+    def select_keys(self, ids: np.ndarray) -> Keys:
         """The keys of these samples."""
         assert self.keys is not None
         return Keys(ids, self.keys.keys[self.dataset.rows(ids)])
@@ -124,15 +124,15 @@ def answer_stream(
     stream: Stream,
     system: System,
     forget: Callable[[System, ForgetSplit, int], tuple[System, float]],
-    ask: Asker,
-) -> list[Answered]:
+    evaluator: StreamEvaluator,
+) -> list[StreamAnswers]:
     """The answers of a system before the first and after each request.
 
     forget: (system, split, number of the request) -> (unlearned system, seconds).
     """
-    answered = [Answered(0, 0.0, ask.answers(system, stream.additions(0)))]
+    answers = [StreamAnswers(0, 0.0, evaluator.predict_logits(system, stream.additions(0)))]
     for number in range(1, len(stream.requests) + 1):
         system, seconds = forget(system, stream.request(number), number)
-        logits = ask.answers(system, stream.additions(number))
-        answered.append(Answered(number, seconds, logits))
-    return answered
+        logits = evaluator.predict_logits(system, stream.additions(number))
+        answers.append(StreamAnswers(number, seconds, logits))
+    return answers

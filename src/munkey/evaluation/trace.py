@@ -22,18 +22,20 @@ class Trace:
     def watch(self, epoch: int, system: System) -> None:
         """Record accuracies by pathway, and at the three moments tokens and [CLS] features."""
         family = FAMILIES[system.family]
-        cut = family.cut_logits(system, self.samples, self.recipe.data, self.device)
-        self.lines.append({"epoch": epoch, **metrics.pathways(cut, self.samples.labels)})
+        cut = family.predict_cut_logits(system, self.samples, self.recipe.data, self.device)
+        self.lines.append({"epoch": epoch, **metrics.measure_pathways(cut, self.samples.labels)})
         if epoch in self.moments:
             assert system.memory is not None
-            features = family.features(system, self.samples, self.recipe.data, self.device)
+            features = family.extract_features(system, self.samples, self.recipe.data, self.device)
             self.vectors[f"tokens_{epoch}"] = to_host(system.memory.tokens.detach()).numpy().copy()
             self.vectors[f"features_{epoch}"] = features
 
-    def arrays(self) -> dict[str, np.ndarray]:
+    def to_arrays(self) -> dict[str, np.ndarray]:
         """labels (N,); epoch, A_image, A_token, A_both, P_s, a number per epoch; vectors.
 
         Vectors: tokens_E (N, m) and features_E (N, width), at the three moments E.
         """
-        columns = {name: np.array([line[name] for line in self.lines]) for name in self.lines[0]}
+        columns = {}
+        for name in self.lines[0]:
+            columns[name] = np.array([line[name] for line in self.lines])
         return {"labels": np.asarray(self.samples.labels), **self.vectors, **columns}

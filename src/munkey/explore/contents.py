@@ -1,4 +1,4 @@
-"""What the page of one data set or one model holds, and the list of its views."""
+"""The contents of the page of a data set or a model, and the list of its views."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -11,9 +11,9 @@ import numpy as np
 class View(NamedTuple):
     """A view of the page.
 
-    name: its entry of VIEWS in page.js, which draws it; title: its heading; looks_at: the sentence above
-    it, which says what to look at; of_model: the same where it shows a saved model, of which only
-    keys are known; None if it cannot.
+    name: its entry in VIEWS of page.js, which draws it. title: its heading. looks_at: the sentence
+    above it, which says what to look for. of_model: that sentence on the page of a saved model,
+    which has only keys; None for a view that such a page does not have.
     """
 
     name: str
@@ -100,9 +100,9 @@ class NearRows:
 
 @dataclass(frozen=True)
 class SystemAnswers:
-    """Answers of one system. top: the class that it answers; p_true: of the true class, in 1/65535.
+    """Answers of a system. top: predicted classes; p_true: probability of the true class, in 1/65535.
 
-    diverged: why it has no answers, if it has none.
+    diverged: the reason why it has no answers, if it has none.
     """
 
     top: np.ndarray
@@ -112,7 +112,7 @@ class SystemAnswers:
 
 @dataclass(frozen=True)
 class Contents:
-    """All that a page holds.
+    """The contents of a page.
 
     advice: which design to deploy, in a sentence, commands between backticks. words: what the page's terms mean.
 
@@ -157,8 +157,8 @@ class Contents:
         return views
 
 
-def as_json(value: Any) -> Any:
-    """What the JSON encoder does not know: arrays as base64 of their bytes, with their type."""
+def encode_json(value: Any) -> Any:
+    """A value that json cannot encode, as one that it can: an array as its type and base64 bytes."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
         little = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
         return {"type": value.dtype.name, "base64": base64.b64encode(little.tobytes()).decode()}

@@ -1,4 +1,4 @@
-"""What a page shows of an experiment: answers, neighbors and tables, from the files of its results."""
+"""The page of an experiment: answers, neighbors and tables, from the files of its results."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,8 +16,8 @@ from munkey.data.prepared import Dataset
 from munkey.encoders import keys
 from munkey.evaluation.records import Evaluation
 from munkey.explore.contents import Contents, NearRows, PageSamples, SystemAnswers
-from munkey.explore.pictures import page_ids, thumbnails
-from munkey.explore.projection import plane
+from munkey.explore.pictures import choose_page_ids, make_thumbnails
+from munkey.explore.projection import project_keys
 from munkey.memory import neighbors
 from munkey.report.page import glossary
 from munkey.report.tables import frontier
@@ -75,9 +75,9 @@ class ResultFiles:
 
 @dataclass(frozen=True)
 class Experiment:
-    """What the experiment is, as its plan says it.
+    """The experiment, as planned.
 
-    rests_on: how many neighbors a system's answer rests on, for those that have any. requests: of
+    rests_on: number of neighbors that a system's answers rest on, if any. requests: those of
     scenarios, in words, by case.
     """
 
@@ -91,51 +91,53 @@ class Experiment:
     requests: Mapping[str, str]
 
 
-def contents(files: ResultFiles, experiment: Experiment, settings: ExploreSettings) -> Contents:
-    """Gather what the page of a data set shows."""
+def gather_contents(
+    files: ResultFiles, experiment: Experiment, settings: ExploreSettings
+) -> Contents:
+    """Gather the contents of the page of a data set."""
     dataset = prepared.load(files.images.parent)
     forgotten = {}
     for run in experiment.runs:
-        forgotten[request_key(run)] = forget_sets.read(Path(run.forget))
+        forgotten[make_request_key(run)] = forget_sets.read(Path(run.forget))
     standing_in = []
     for key, ids in forgotten.items():
         if key in experiment.near:
-            near = neighbors.read(experiment.near[key], ids).first(STANDING_IN).ids
+            near = neighbors.read(experiment.near[key], ids).truncate(STANDING_IN).ids
             standing_in.append(near[near != NOBODY])
-    ids = page_ids(dataset.ids, forgotten.values(), standing_in, settings.samples)
+    ids = choose_page_ids(dataset.ids, forgotten.values(), standing_in, settings.samples)
     rows = dataset.rows(ids)
-    points = plane(keys.read(files.keyfile, ids).keys)
-    pictures = thumbnails(dataset.images[rows]) if settings.pictures else None
+    points = project_keys(keys.read(files.keyfile, ids).keys)
+    pictures = make_thumbnails(dataset.images[rows]) if settings.pictures else None
     positions = {}
     for key, each in forgotten.items():
         positions[key] = np.flatnonzero(np.isin(ids, each)).astype(np.int32)
     near_by_memory = {}
     for key, path in experiment.near.items():
-        near_by_memory[key] = near_rows(neighbors.read(path, ids).first(settings.neighbors))
+        near_by_memory[key] = pack_neighbors(neighbors.read(path, ids).truncate(settings.neighbors))
     answers = AnswerTable(dataset, ids)
     for run in experiment.runs:
-        answers.add(run, forgotten[request_key(run)])
+        answers.add(run, forgotten[make_request_key(run)])
     return Contents(
         title=experiment.dataset,
         subtitle=SUBTITLE.format(run=experiment.name),
-        scope=scope_in_words(ids, dataset, forgotten),
+        scope=describe_scope(ids, dataset, forgotten),
         classes=dataset.classes,
         samples=PageSamples(ids, dataset.labels[rows], dataset.splits[rows], points.x, points.y),
         projection=points.words,
         is_experiment=True,
-        advice=advice_of(files, experiment),
+        advice=write_advice(files, experiment),
         pictures=pictures,
-        requests=requests_of(experiment),
+        requests=list_requests(experiment),
         seeds=sorted({run.seed for run in experiment.runs}),
-        systems=systems_of(experiment),
+        systems=list_systems(experiment),
         answers=answers.shown,
         counts=answers.counts,
         correct=answers.correct,
         forgotten=positions,
         near=near_by_memory,
-        designs=designs_of(files, experiment),
-        streams=streams_of(files),
-        words=words_of([row.title for row in experiment.rows]),
+        designs=list_designs(files, experiment),
+        streams=list_streams(files),
+        words=explain_words([row.title for row in experiment.rows]),
         commands={"audits": "make audits", "scenarios": "make scenarios", "streams": STREAMS},
     )
 
@@ -143,17 +145,17 @@ def contents(files: ResultFiles, experiment: Experiment, settings: ExploreSettin
 STREAMS = "make run TARGET=streams"
 
 
-def request_of(run: Evaluation) -> str:
-    """The request that a run is about, without its seed."""
+def name_request(run: Evaluation) -> str:
+    """The request of a run, without its seed."""
     return "/".join(filter(None, [run.case, f"rate{run.rate}"]))
 
 
-def request_key(run: Evaluation) -> str:
+def make_request_key(run: Evaluation) -> str:
     """The request of one seed: SEED/REQUEST."""
-    return f"{run.seed}/{request_of(run)}"
+    return f"{run.seed}/{name_request(run)}"
 
 
-def requests_of(experiment: Experiment) -> list[dict[str, Any]]:
+def list_requests(experiment: Experiment) -> list[dict[str, Any]]:
     """The requests to choose from, the main run's first, the largest rate first."""
     from munkey.evaluation.metrics import RANDOM  # heavy, and planning imports this file
 
@@ -168,8 +170,8 @@ def requests_of(experiment: Experiment) -> list[dict[str, Any]]:
             words = f"{words}, at random"
         else:
             words = f"{words}, {run.sampling}"
-        requests[request_of(run)] = {
-            "key": request_of(run),
+        requests[name_request(run)] = {
+            "key": name_request(run),
             "words": words,
             "case": run.case,
             "rate": float(run.rate),
@@ -177,7 +179,7 @@ def requests_of(experiment: Experiment) -> list[dict[str, Any]]:
     return sorted(requests.values(), key=lambda each: (each["case"], -each["rate"]))
 
 
-def words_of(titles: Sequence[str]) -> dict[str, str]:
+def explain_words(titles: Sequence[str]) -> dict[str, str]:
     """The meaning of columns, as the report's glossary has it, and of systems, by their titles."""
     from munkey.models.family import FAMILIES  # heavy, and planning imports this file
 
@@ -198,7 +200,7 @@ def words_of(titles: Sequence[str]) -> dict[str, str]:
     return words
 
 
-def systems_of(experiment: Experiment) -> list[dict[str, Any]]:
+def list_systems(experiment: Experiment) -> list[dict[str, Any]]:
     """Every system of the tables: its role, and the original and the oracle that it belongs to."""
     originals = {}
     for row in experiment.rows:
@@ -225,21 +227,21 @@ def systems_of(experiment: Experiment) -> list[dict[str, Any]]:
     return systems
 
 
-def scope_in_words(ids: np.ndarray, dataset: Dataset, forgotten: Mapping[str, np.ndarray]) -> str:
+def describe_scope(ids: np.ndarray, dataset: Dataset, forgotten: Mapping[str, np.ndarray]) -> str:
     """Which samples the page shows, in a sentence."""
-    every = np.unique(np.concatenate(list(forgotten.values())))
+    forgotten_ids = np.unique(np.concatenate(list(forgotten.values())))
     if len(ids) == len(dataset.ids):
         return f"All {len(ids):,} pictures of the data set are shown."
-    shown = int(np.isin(every, ids).sum())
+    shown_count = int(np.isin(forgotten_ids, ids).sum())
     return (
-        f"{len(ids):,} of {len(dataset.ids):,} pictures are shown: {shown:,} of the {len(every):,} that"
+        f"{len(ids):,} of {len(dataset.ids):,} pictures are shown: {shown_count:,} of the {len(forgotten_ids):,} that"
         " some request forgets, neighbors of these, and a random sample of the rest (fixed seed)."
         " Accuracies are of all pictures."
     )
 
 
-def near_rows(near: neighbors.Neighbors) -> NearRows:
-    """Neighbors as the page holds them."""
+def pack_neighbors(near: neighbors.Neighbors) -> NearRows:
+    """Neighbors as the page stores them."""
     fitting = np.int16 if near.ids.max(initial=0) < np.iinfo(np.int16).max else np.int32
     return NearRows(near.ids.astype(fitting).ravel(), near.cosines.ravel(), near.ids.shape[1])
 
@@ -260,7 +262,7 @@ class AnswerTable:
         arrays = read_npz(run.logits)
         if not np.array_equal(arrays["ids"], self.dataset.ids):
             raise ValueError(f"{run.logits}: holds answers on other samples than the data set has")
-        key = f"{request_key(run)}/{run.method}"
+        key = f"{make_request_key(run)}/{run.method}"
         top = arrays["logits"].argmax(axis=1)
         why = why_diverged(arrays)
         self._count(run, top, forgotten)
@@ -289,19 +291,19 @@ class AnswerTable:
             counts[part] = np.bincount(labels[among], minlength=size).tolist()
             right = among & (top == labels)
             correct[part] = np.bincount(labels[right], minlength=size).tolist()
-        self.counts[request_key(run)] = counts
-        self.correct[f"{request_key(run)}/{run.method}"] = correct
+        self.counts[make_request_key(run)] = counts
+        self.correct[f"{make_request_key(run)}/{run.method}"] = correct
 
 
 def true_class_probability(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The softmax probability of each sample's own class, in 1/65535; 0 where it is not a number."""
-    shifted = logits.astype(np.float64)
-    shifted = np.exp(shifted - shifted.max(axis=1, keepdims=True))
-    p_true = shifted[np.arange(len(labels)), labels] / shifted.sum(axis=1)
+    """The softmax probability of each sample's true class, in 1/65535; 0 for NaN."""
+    exponentials = logits.astype(np.float64)
+    exponentials = np.exp(exponentials - exponentials.max(axis=1, keepdims=True))
+    p_true = exponentials[np.arange(len(labels)), labels] / exponentials.sum(axis=1)
     return np.round(np.nan_to_num(p_true) * FINEST).astype(np.uint16)
 
 
-def designs_of(files: ResultFiles, experiment: Experiment) -> list[dict[str, Any]]:
+def list_designs(files: ResultFiles, experiment: Experiment) -> list[dict[str, Any]]:
     """A line for each design and request: the cells of the tables, and the numbers behind them."""
     main = read_main(files.main_table)
     tables = [("", main[main["dataset"] == experiment.dataset])]
@@ -321,11 +323,11 @@ def designs_of(files: ResultFiles, experiment: Experiment) -> list[dict[str, Any
             by_method = part.set_index("method")
             best = lowest(by_method[by_method.index.isin(ranked)])
             for _, point in points.iterrows():
-                lines.append(design_line(point, request) | {"bold": point["name"] == best})
+                lines.append(describe_design(point, request) | {"bold": point["name"] == best})
     return lines
 
 
-def advice_of(files: ResultFiles, experiment: Experiment) -> str:
+def write_advice(files: ResultFiles, experiment: Experiment) -> str:
     """Which design to deploy, as the report says it: at the largest rate."""
     main = read_main(files.main_table)
     audit = read_table(files.audits[0]) if files.audits else None
@@ -333,7 +335,7 @@ def advice_of(files: ResultFiles, experiment: Experiment) -> str:
     return frontier.advice(frontier.points(summary, audit, experiment.designs))
 
 
-def design_line(point: Any, request: str) -> dict[str, Any]:
+def describe_design(point: Any, request: str) -> dict[str, Any]:
     """One design after one request."""
     columns = [f"{metric}_mean" for metric in (*GAP_METRICS, "gap")]
     columns += ["TA_sd", "gap_sd", "share", "share_low", "share_high"]
@@ -359,11 +361,13 @@ def design_line(point: Any, request: str) -> dict[str, Any]:
 
 
 def number_or_none(value: Any) -> float | None:
-    """A number as JSON can hold it: None where it is none, or infinite."""
-    return float(value) if math.isfinite(value) else None
+    """The number; None if it is NaN or infinite, which JSON cannot hold."""
+    if not math.isfinite(value):
+        return None
+    return float(value)
 
 
-def streams_of(files: ResultFiles) -> Sequence[Mapping[str, Any]]:
+def list_streams(files: ResultFiles) -> Sequence[Mapping[str, Any]]:
     """The curves of streams: a line for each system, seed and number of requests."""
     lines = []
     for path in files.streams:

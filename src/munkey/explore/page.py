@@ -5,13 +5,13 @@ from importlib.resources import files
 from pathlib import Path
 
 from munkey.core.templates import render_template
-from munkey.explore.contents import Contents, as_json
+from munkey.explore.contents import Contents, encode_json
 
 ASSETS = Path(str(files("munkey.explore"))) / "assets"
 LIBRARIES = ("vendor/d3.min.js", "vendor/plot.umd.min.js")
 
 
-def page(contents: Contents) -> str:
+def render_page(contents: Contents) -> str:
     """The page as HTML. Names are text wherever they stand: in HTML, in JSON, on a chart."""
     from markupsafe import Markup
 
@@ -28,7 +28,7 @@ def page(contents: Contents) -> str:
 def contents_json(contents: Contents) -> str:
     """The contents as JSON that can stand in a <script>: no character of it can end the element."""
     text = json.dumps(
-        contents, default=as_json, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+        contents, default=encode_json, ensure_ascii=False, separators=(",", ":"), allow_nan=False
     )
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

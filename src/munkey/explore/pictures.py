@@ -15,7 +15,7 @@ COLUMNS = 64  # thumbnails in a row
 LOSSLESS_SIDE = 16  # up to this side PNG is the smaller format, too
 
 
-def page_ids(
+def choose_page_ids(
     all_ids: np.ndarray, forgotten: Iterable[np.ndarray], near: Iterable[np.ndarray], most: int
 ) -> np.ndarray:
     """The sorted ids of the samples that a page shows, at most `most`.
@@ -40,7 +40,7 @@ def _union(groups: Iterable[np.ndarray]) -> np.ndarray:
     return np.unique(np.concatenate([np.array([], dtype=np.int64), *groups]))
 
 
-def thumbnails(images: Sequence[np.ndarray] | np.ndarray) -> Thumbnails:
+def make_thumbnails(images: Sequence[np.ndarray] | np.ndarray) -> Thumbnails:
     """Pictures (H, W, 3) uint8, side by side in one image."""
     from PIL import Image
 
@@ -53,8 +53,8 @@ def thumbnails(images: Sequence[np.ndarray] | np.ndarray) -> Thumbnails:
             picture = picture.resize((side, side), Image.Resampling.LANCZOS)
         row, column = divmod(position, columns)
         sheet.paste(picture, (column * side, row * side))
-    encoded = io.BytesIO()
+    buffer = io.BytesIO()
     kind = "png" if side <= LOSSLESS_SIDE else "jpeg"
-    sheet.save(encoded, kind, optimize=True, quality=85)  # PNG has no quality, and ignores it
-    text = base64.b64encode(encoded.getvalue()).decode()
+    sheet.save(buffer, kind, optimize=True, quality=85)  # PNG has no quality, and ignores it
+    text = base64.b64encode(buffer.getvalue()).decode()
     return Thumbnails(f"data:image/{kind};base64,{text}", side, columns)

@@ -9,14 +9,14 @@ WIDEST_GAP = 0.06  # of the range of a coordinate
 
 
 class Plane(NamedTuple):
-    """Points x, y (N,) float32, and what put them there, in words."""
+    """Points x, y (N,) float32, and the projection in words."""
 
     x: np.ndarray
     y: np.ndarray
     words: str
 
 
-def plane(keys: np.ndarray) -> Plane:
+def project_keys(keys: np.ndarray) -> Plane:
     """Keys (N, d) in two dimensions: UMAP where it is installed, else their principal components.
 
     The same keys give the same points on one machine.
@@ -45,10 +45,10 @@ def narrow_gaps(values: np.ndarray) -> np.ndarray:
     """
     order = np.argsort(values)
     steps = np.diff(values[order])
-    narrowed = np.minimum(steps, WIDEST_GAP * np.ptp(values))
-    moved = np.empty(len(values))
-    moved[order] = np.concatenate([[0.0], np.cumsum(narrowed)])
-    return moved
+    steps = np.minimum(steps, WIDEST_GAP * np.ptp(values))
+    positions = np.empty(len(values))
+    positions[order] = np.concatenate([[0.0], np.cumsum(steps)])
+    return positions
 
 
 def _principal(keys: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What a page shows of a saved model: the samples that it holds, in the plane and with their neighbors."""
+"""The page of a saved model: its samples in the plane, and their neighbors."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -7,9 +7,9 @@ import numpy as np
 
 from munkey.encoders.keys import Keys
 from munkey.explore.contents import Contents, NearRows, PageSamples
-from munkey.explore.pictures import page_ids, thumbnails
-from munkey.explore.projection import plane
-from munkey.memory.neighbors import nearest
+from munkey.explore.pictures import choose_page_ids, make_thumbnails
+from munkey.explore.projection import project_keys
+from munkey.memory.neighbors import find_nearest
 
 
 class MemoryRows(NamedTuple):
@@ -21,51 +21,51 @@ class MemoryRows(NamedTuple):
     names: Sequence[str]
 
 
-def page_rows(ids: np.ndarray, most: int) -> np.ndarray:
+def choose_page_rows(ids: np.ndarray, most: int) -> np.ndarray:
     """The sorted ids of the rows that the page shows, at most `most`: all, or a sample."""
-    return page_ids(ids, [], [], most)
+    return choose_page_ids(ids, [], [], most)
 
 
-def contents(
+def gather_contents(
     title: str,
     rows: MemoryRows,
     most: int,
     depth: int,
     pictures: Mapping[int, np.ndarray] | None = None,
 ) -> Contents:
-    """What the page of a saved model holds.
+    """The contents of the page of a saved model.
 
-    most: rows to show; depth: neighbors of each, found among all rows; pictures: by id, where they
-    can be read; None shows none at all.
+    most: rows to show; depth: number of neighbors of each, found among all rows; pictures: readable
+    ones, by id; None shows no pictures.
     """
-    shown = page_rows(rows.ids, most)
-    places = np.searchsorted(rows.ids, shown)
+    shown_ids = choose_page_rows(rows.ids, most)
+    places = np.searchsorted(rows.ids, shown_ids)
     every_class, numbers = np.unique(np.array(rows.classes, dtype=object), return_inverse=True)
     labels = numbers[places].astype(np.int64)
     # Rows of a saved estimator need not have length 1; a cosine is of directions.
     lengths = np.linalg.norm(rows.keys, axis=1, keepdims=True).clip(min=1e-12)
     unit_keys = np.ascontiguousarray(rows.keys / lengths, dtype=np.float32)
     searched = min(depth + 1, len(rows.ids))  # a row is nearest to itself
-    near = nearest(Keys(shown, unit_keys[places]), Keys(rows.ids, unit_keys), searched)
-    points = plane(unit_keys[places])
-    scope = f"All {len(shown):,} samples of the memory are shown."
-    if len(shown) < len(rows.ids):
+    near = find_nearest(Keys(shown_ids, unit_keys[places]), Keys(rows.ids, unit_keys), searched)
+    points = project_keys(unit_keys[places])
+    scope = f"All {len(shown_ids):,} samples of the memory are shown."
+    if len(shown_ids) < len(rows.ids):
         scope = (
-            f"{len(shown):,} of the memory's {len(rows.ids):,} samples are shown, drawn at random"
+            f"{len(shown_ids):,} of the memory's {len(rows.ids):,} samples are shown, drawn at random"
             " (fixed seed); neighbors are searched among all."
         )
     sheet = None
     if pictures is not None:
-        sheet = thumbnails([pictures.get(int(one), NO_PICTURE) for one in shown])
+        sheet = make_thumbnails([pictures.get(int(one), NO_PICTURE) for one in shown_ids])
     return Contents(
         title=title,
-        subtitle="what the memory of a saved model holds now",
+        subtitle="the memory of a saved model",
         scope=scope,
         classes=every_class.tolist(),
         samples=PageSamples(
-            shown,
+            shown_ids,
             labels,
-            np.full(len(shown), "held"),
+            np.full(len(shown_ids), "held"),
             points.x,
             points.y,
             [rows.names[place] for place in places],

@@ -118,7 +118,7 @@ def differencing(
 
     settings: by method, of each of the originals, in this order.
     """
-    from munkey.audits.two_versions import Holder  # with torch, which no other audit here needs
+    from munkey.audits.two_versions import Attacker  # with torch, which no other audit here needs
     from munkey.models import system as systems
 
     data = prepared.load(images.parent)
@@ -126,7 +126,7 @@ def differencing(
     public = keys.read(keyfile, data.ids_of("val"))
     near = neighbor_files.read(neighbors, members.ids)
     stage = Stage(dataset, "differencing")
-    holder = Holder(data, members, near, public, stage, device)
+    holder = Attacker(data, members, near, public, stage, device)
     lines: list[dict[str, object]] = []
     for original, name in progress(
         list(zip(originals, settings, strict=True)), "system", "systems"

@@ -10,7 +10,7 @@ from munkey.core.files import read_json, write_npz
 from munkey.data import forget_sets, prepared
 from munkey.data.prepared import Dataset
 from munkey.encoders import keys
-from munkey.evaluation.predict import Asked, predictions
+from munkey.evaluation.predict import Queries, predict_samples
 from munkey.experiment.run.job import Surroundings
 from munkey.jobs.unlearn import unlearn
 from munkey.memory import neighbors as neighbor_files
@@ -85,15 +85,15 @@ def _answer(
     if system.memory is not None and files.neighbors:
         near = neighbor_files.read(files.neighbors, ids)
         family = FAMILIES[system.family]
-        retrieval = family.retrieval(near, settings["inference"], query_keys)
+        retrieval = family.make_retrieval(near, settings["inference"], query_keys)
         if "audit" in settings:
             inference = InferenceSettings.model_validate(
                 {**dict(settings["inference"]), **dict(settings["audit"])}
             )
-            audit_retrieval = family.retrieval(near, inference, query_keys)
+            audit_retrieval = family.make_retrieval(near, inference, query_keys)
     data_settings = DataSettings.typed(settings["data"])
-    queries = Asked(ids, retrieval, audit_retrieval)
-    arrays = predictions(system, dataset, queries, data_settings, around.device)
+    queries = Queries(ids, retrieval, audit_retrieval)
+    arrays = predict_samples(system, dataset, queries, data_settings, around.device)
     if not np.isfinite(arrays["logits"]).all():
         why = DivergedError("answers are not finite, though the weights are").reason(around.log)
         warn(f"diverged: {why}")

@@ -12,7 +12,7 @@ from munkey.data import forget_draws, forget_sets
 from munkey.data.forget_draws import Groups, Members, vote_shares
 from munkey.data.prepared import Dataset, load
 from munkey.encoders import keys
-from munkey.memory.neighbors import read, read_others
+from munkey.memory.neighbors import read, read_other_neighbors
 
 CLUSTER = 20  # samples in a cluster, about
 
@@ -77,9 +77,9 @@ def forget(images: Path, forget: Path, dataset: str, seed: int, rate: str, draw:
         forget_draws.check_group_names(test_units, names)
         queries = test_units.ids[np.isin(test_units.names, list(names))]
         near = read(draw.neighbors, queries)
-        forget_ids = np.unique(near.first(draw.k).ids)
+        forget_ids = np.unique(near.truncate(draw.k).ids)
     elif draw.neighbors:
-        voters = read_others(draw.neighbors, members, draw.depth - 1).ids
+        voters = read_other_neighbors(draw.neighbors, members, draw.depth - 1).ids
         votes = vote_shares(Members(members, labels), voters)
         forget_ids = forget_draws.draw_by_difficulty(
             members, votes, float(rate), sampling, generator

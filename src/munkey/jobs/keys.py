@@ -18,7 +18,7 @@ from munkey.data import forget_sets, prepared
 from munkey.data.source import SourceError
 from munkey.encoders.keys import Keys, extract, read, write
 from munkey.encoders.parts import build, join_keys
-from munkey.memory.neighbors import nearest
+from munkey.memory.neighbors import find_nearest
 from munkey.memory.neighbors import write as write_neighbors
 from munkey.settings import EncoderSettings
 
@@ -116,5 +116,5 @@ def neighbors(
         )
     queries = read(keyfile)
     memory = Keys(members, queries.keys[rows_of(queries.ids, members)])
-    write_neighbors(neighbors, queries.ids, nearest(queries, memory, depth))
+    write_neighbors(neighbors, queries.ids, find_nearest(queries, memory, depth))
     print(f"{depth} nearest of {len(members)} members for {len(queries.ids)} samples")

@@ -10,7 +10,7 @@ from munkey.core.randomness import Stage
 from munkey.data import forget_draws, forget_sets
 from munkey.data.prepared import load
 from munkey.jobs.forget import groups_of
-from munkey.memory.neighbors import read_others
+from munkey.memory.neighbors import read_other_neighbors
 
 
 def half(
@@ -66,7 +66,7 @@ def hardest_half(
     pair, number = divmod(seed, 2)
     ids = prepared.ids_of("train")
     members = pools.Members(ids, prepared.labels[prepared.rows(ids)])
-    votes = pools.vote_shares(members, read_others(neighbors, ids, depth - 1).ids)
+    votes = pools.vote_shares(members, read_other_neighbors(neighbors, ids, depth - 1).ids)
     hardest = pools.draw_hardest(members, votes, pool, stage / "hardest")
     pools.require_fitting(len(hardest), prepared, depth)
     forget_sets.write(half, pools.draw_half(hardest, number, stage / "hardest pair" / pair))
@@ -86,7 +86,7 @@ def mislabel(
     stage = Stage(dataset, "audit", "wrong labels")
     pool_rows = prepared.rows(np.concatenate([forget_sets.read(half) for half in pool]))
     rows = np.concatenate([np.sort(pool_rows), np.flatnonzero(prepared.splits == "test")])
-    labels = pools.wrong_labels(
+    labels = pools.draw_wrong_labels(
         prepared.labels, rows, len(prepared.classes), stage.numpy_generator()
     )
     write_npy(images, prepared.images)

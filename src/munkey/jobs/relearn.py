@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from munkey.audits.further_training import Questions, train_further
+from munkey.audits.further_training import EvaluationSamples, train_further
 from munkey.core.console import warn
 from munkey.core.device import Stopwatch
 from munkey.core.diverged import DIVERGED, DivergedError
@@ -16,12 +16,18 @@ from munkey.data import forget_sets, prepared
 from munkey.data.image_set import image_set, move_to_gpu_if_it_fits
 from munkey.encoders import keys
 from munkey.evaluation.metrics import accuracy
-from munkey.evaluation.streams import Answered, Asker, Stream, answer_stream, draw_stream
+from munkey.evaluation.streams import (
+    Stream,
+    StreamAnswers,
+    StreamEvaluator,
+    answer_stream,
+    draw_stream,
+)
 from munkey.evaluation.trace import Trace
 from munkey.experiment.run.job import Surroundings, now
 from munkey.experiment.run.record import write_record
 from munkey.memory import neighbors as neighbor_files
-from munkey.memory.neighbors import nearest
+from munkey.memory.neighbors import find_nearest
 from munkey.models import system as systems
 from munkey.models import training_inputs
 from munkey.models.family import FAMILIES, Family, FittedFamily, MemberKeys, System, Training
@@ -57,9 +63,11 @@ def relearn(
     family = FAMILIES[loaded.family]
     split = forget_sets.split(data, files.forget)
     stage = Stage(seed, dataset, "relearn", family.name)
-    recipe = family.recipe(settings, stage, training_inputs.selected_knobs(files.selected))
+    recipe = family.make_recipe(
+        settings, stage, training_inputs.read_selected_knobs(files.selected)
+    )
     samples = move_to_gpu_if_it_fits(image_set(data, split.retain), device, around.resident_share)
-    members = training_inputs.member_keys(
+    members = training_inputs.read_member_keys(
         family, recipe, samples.ids, files.keyfile, files.neighbors
     )
     queries = image_set(data, np.union1d(split.forget, data.ids_of("test")))
@@ -69,13 +77,13 @@ def relearn(
         if files.keyfile:
             query_keys = keys.read(files.keyfile, queries.ids).keys
         near = neighbor_files.read(retrieved, queries.ids)
-        retrieval = family.retrieval(near, settings["inference"], query_keys)
+        retrieval = family.make_retrieval(near, settings["inference"], query_keys)
     is_forgotten = np.isin(queries.ids, split.forget)
-    questions = Questions(queries, is_forgotten, recipe.data, device, retrieval)
+    evaluation = EvaluationSamples(queries, is_forgotten, recipe.data, device, retrieval)
     training = Training(samples, len(data.classes), recipe, device, members=members)
     try:
         lines = train_further(
-            loaded, training, RelearnSettings.typed(settings["relearn"]), questions
+            loaded, training, RelearnSettings.typed(settings["relearn"]), evaluation
         )
     except DivergedError as error:
         why = error.reason(around.log)
@@ -101,15 +109,17 @@ def trace(
     samples = move_to_gpu_if_it_fits(
         image_set(data, data.ids_of("train")), device, around.resident_share
     )
-    stage = model_family.stage(seed, dataset, "full")  # the original's: the same to the bit
-    recipe = model_family.recipe(settings, stage, training_inputs.selected_knobs(files.selected))
-    members = training_inputs.member_keys(
+    stage = model_family.make_stage(seed, dataset, "full")  # the original's: the same to the bit
+    recipe = model_family.make_recipe(
+        settings, stage, training_inputs.read_selected_knobs(files.selected)
+    )
+    members = training_inputs.read_member_keys(
         model_family, recipe, samples.ids, files.keyfile, files.neighbors
     )
-    watched = Trace(samples, recipe, device)
+    training_trace = Trace(samples, recipe, device)
     try:
         training = Training(
-            samples, len(data.classes), recipe, device, members=members, watch=watched.watch
+            samples, len(data.classes), recipe, device, members=members, watch=training_trace.watch
         )
         model_family.train(training)
     except DivergedError as error:
@@ -117,7 +127,7 @@ def trace(
         warn(f"diverged: {why}")
         write_npz(trace, {DIVERGED: np.array(why)})
     else:
-        write_npz(trace, watched.arrays())
+        write_npz(trace, training_trace.to_arrays())
 
 
 @dataclass(frozen=True)
@@ -164,16 +174,16 @@ def stream(
     all_keys = None
     if files.keyfile:
         all_keys = keys.read(files.keyfile, data.ids)
-    ask = Asker(data, all_keys, settings, series.depth, device)
+    evaluator = StreamEvaluator(data, all_keys, settings, series.depth, device)
     try:
         if method in METHODS:
             assert original
             applied = prepare.find_method(method, settings)
             answers = _unlearn_stream(
-                order, ask, applied, original, dataset, seed, around.resident_share
+                order, evaluator, applied, original, dataset, seed, around.resident_share
             )
         else:
-            answers = list(_retrain_stream(order, ask, method, dataset, seed))
+            answers = list(_retrain_stream(order, evaluator, method, dataset, seed))
     except DivergedError as error:
         why = error.reason(around.log)
         warn(f"diverged: {why}")
@@ -196,20 +206,20 @@ def stream(
 
 def _unlearn_stream(
     order: Stream,
-    ask: Asker,
+    evaluator: StreamEvaluator,
     applied: Method,
     original: Path,
     dataset: str,
     seed: int,
     resident_share: float,
-) -> list[Answered]:
-    settings = ask.settings
-    device = ask.device
+) -> list[StreamAnswers]:
+    settings = evaluator.settings
+    device = evaluator.device
     recipe = prepare.recipe(applied, settings, seed, dataset)
     tuning = prepare.tuning(recipe, settings)
 
     def forget(system: System, split: forget_sets.ForgetSplit, number: int) -> tuple[System, float]:
-        parts = prepare.parts(applied, ask.dataset, split, device, resident_share)
+        parts = prepare.parts(applied, evaluator.dataset, split, device, resident_share)
         generator = Stage(
             seed, dataset, "unlearn", f"request {number}", applied.name
         ).torch_generator()
@@ -224,47 +234,54 @@ def _unlearn_stream(
         return unlearned, watch.seconds
 
     return answer_stream(
-        order, prepare.original(applied, recipe, ask.dataset, original, device), forget, ask
+        order,
+        prepare.original(applied, recipe, evaluator.dataset, original, device),
+        forget,
+        evaluator,
     )
 
 
 def _retrain_stream(
-    order: Stream, ask: Asker, oracle: str, dataset: str, seed: int
-) -> Iterator[Answered]:
+    order: Stream, evaluator: StreamEvaluator, oracle: str, dataset: str, seed: int
+) -> Iterator[StreamAnswers]:
     """Yield the oracle, retrained on the remaining samples, after the first, the middle and the last request."""
     family = next(each for each in FAMILIES.values() if each.oracle == oracle)
     last = len(order.requests)
     for done in sorted({1, (last + 1) // 2, last}):
         ids = np.union1d(order.members(done), order.additions(done))
-        with Stopwatch(ask.device) as watch:
-            trained = _train(family, ids, ask, family.stage(seed, dataset, f"stream{done}"))
-        yield Answered(done, watch.seconds, ask.answers(trained, ids[:0]))
+        with Stopwatch(evaluator.device) as watch:
+            trained = _train(
+                family, ids, evaluator, family.make_stage(seed, dataset, f"stream{done}")
+            )
+        yield StreamAnswers(done, watch.seconds, evaluator.predict_logits(trained, ids[:0]))
 
 
-def _train(family: Family, ids: np.ndarray, ask: Asker, stage: Stage) -> System:
-    samples = image_set(ask.dataset, ids)
+def _train(family: Family, ids: np.ndarray, evaluator: StreamEvaluator, stage: Stage) -> System:
+    samples = image_set(evaluator.dataset, ids)
     if isinstance(family, FittedFamily):
-        head = family.fitted(
-            ask.of(ids),
+        head = family.fit(
+            evaluator.select_keys(ids),
             samples.labels,
-            len(ask.dataset.classes),
-            family.section(ask.settings),
+            len(evaluator.dataset.classes),
+            family.read_section(evaluator.settings),
             stage,
         )
-        return head.on(ask.device)
-    recipe = family.recipe(ask.settings, stage)
+        return head.to(evaluator.device)
+    recipe = family.make_recipe(evaluator.settings, stage)
     members = None
     if family.has_memory and recipe.family:
-        memory = ask.of(ids)
-        count = max(family.neighbors_read(recipe.family).values())
+        memory = evaluator.select_keys(ids)
+        count = max(family.count_neighbors(recipe.family).values())
         # Every sample is its own nearest neighbor: look up one more, then drop itself.
-        near = nearest(memory, memory, count + 1)
-        members = MemberKeys(memory.keys, neighbor_files.without_self(near, ids, count))
-    training = Training(samples, len(ask.dataset.classes), recipe, ask.device, members=members)
+        near = find_nearest(memory, memory, count + 1)
+        members = MemberKeys(memory.keys, neighbor_files.drop_self(near, ids, count))
+    training = Training(
+        samples, len(evaluator.dataset.classes), recipe, evaluator.device, members=members
+    )
     return family.train(training).system
 
 
-def _numbers(data: prepared.Dataset, order: Stream, moment: Answered) -> dict[str, float]:
+def _numbers(data: prepared.Dataset, order: Stream, moment: StreamAnswers) -> dict[str, float]:
     """RA is the accuracy on the training samples that remain at this moment."""
     is_retained = np.isin(data.ids, order.members(moment.done))
     is_test = data.splits == "test"

@@ -26,7 +26,7 @@ from munkey.report.tables.ablations import read
 from munkey.report.tables.audits import residue_of
 from munkey.report.tables.comparisons import DIFFERENCES
 from munkey.report.tables.frontier import Design
-from munkey.report.tables.markup import Titled, render
+from munkey.report.tables.markup import TitledTable, render
 from munkey.report.tables.scenarios import scenario_tables
 from munkey.report.tables.summary import Row, read_main, read_metrics
 from munkey.settings import ExploreSettings, InferenceSettings
@@ -110,7 +110,7 @@ class PageFiles:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ReportFacts:
     """The experiment as the report describes it, and the rows of its tables.
 
     grid: seeds, rates and methods in words; requests: of scenarios, by data set; settings: those
@@ -129,12 +129,12 @@ class Shown:
     config: Mapping[str, Any]
 
 
-def page(page: Path, template: Path, files: PageFiles, shown: Shown) -> None:
+def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> None:
     """Make the report: tables, figures and their origin, on one page."""
     main = read_main(files.main_table)
     tidy = read_metrics([files.metrics])
     audits = {path.parent: read_table(path) for path in files.audits}
-    scenarios: list[Titled] = []
+    scenarios: list[TitledTable] = []
     for path in files.scenarios:
         requests = shown.requests[path.parent.name]
         scenarios += scenario_tables(read_table(path), shown.scenario_rows, requests, "html")
@@ -192,6 +192,6 @@ def explore(
     settings: ExploreSettings,
 ) -> None:
     """Make the page of one data set on which single samples are looked at."""
-    text = explore_page.page(experiment.contents(files, explored, settings))
+    text = explore_page.render_page(experiment.gather_contents(files, explored, settings))
     write_text(page, text)
     print(f"{page}: {len(text.encode()) / 1e6:.1f} MB")

@@ -17,7 +17,7 @@ from munkey.core.files import (
 )
 from munkey.data import prepared
 from munkey.evaluation import selection
-from munkey.evaluation.search import choose, scorer, search_result
+from munkey.evaluation.search import choose_candidate, make_scorer, make_search_result
 from munkey.settings import DataSettings, SelectionSettings
 
 
@@ -51,7 +51,7 @@ def search(
     for number, candidate_record in enumerate(candidate_records):
         if DIVERGED not in candidate_record:
             finite.append(number)
-    score = scorer(prepared.load(images.parent), forget, data, device)
+    score = make_scorer(prepared.load(images.parent), forget, data, device)
     finite_scores = []
     with Stopwatch(device) as watch:
         for number in progress(finite, "candidate", "candidates"):
@@ -60,10 +60,10 @@ def search(
     best = 0
     if finite:
         before = score(original).val_accuracy
-        best = finite[choose(finite_scores, before, drop)]
+        best = finite[choose_candidate(finite_scores, before, drop)]
     score_of = dict(zip(finite, finite_scores, strict=True))
     scores = list(map(score_of.get, range(len(candidate_records))))
-    outcome = search_result(scores, candidate_records, best, before, watch.seconds)
+    outcome = make_search_result(scores, candidate_records, best, before, watch.seconds)
     write_json(found, outcome)
     with atomic_with_checksum(system) as temporary:
         temporary.write_bytes(read_bytes(candidates.systems[best]))
@@ -86,9 +86,11 @@ def select(
     be one.
     """
     tidy = read_table(metrics)
-    verdicts = selection.select(selection.measured_pairs(tidy, pairs, systems), settings, required)
-    best = selection.chosen_pair(verdicts)
+    verdicts = selection.decide_pairs(
+        selection.collect_pairs(tidy, pairs, systems), settings, required
+    )
+    best = selection.get_chosen_pair(verdicts)
     print(f"chosen: {best or 'none, no pair passes'}")
-    lines = selection.table(dataset, verdicts, tidy, pairs, systems)
+    lines = selection.make_table(dataset, verdicts, tidy, pairs, systems)
     write_csv(table, lines)
     write_json(chosen, {"chosen": best and {"p_image": best.p_image, "p_token": best.p_token}})

@@ -91,7 +91,7 @@ def stream_tables(
 
 
 def selection_tables(table: Path, dataset: str, markdown: Path) -> None:
-    """Make the table of why each (p_image, p_token) was chosen or not. table: as `select` wrote it."""
+    """Make the table of why each (p_image, p_token) was chosen or not. table: as `decide_pairs` wrote it."""
     grid = read_table(table)
     title = f"{dataset}: means over {seeds_in_words(int(grid['n'].iloc[0]))}"
     write_text(markdown, render([main.selection_table(grid, title)], "markdown"))

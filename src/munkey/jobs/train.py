@@ -48,24 +48,26 @@ def train(
     if isinstance(model_family, FittedFamily):
         assert files.keyfile
         retain_keys = keys.read(files.keyfile, retain)
-        family_settings = model_family.section(settings)
+        family_settings = model_family.read_section(settings)
         with Stopwatch(device) as watch:
             labels = data.labels[data.rows(retain)]
-            stage = model_family.stage(seed, dataset, subset)
-            fitted = model_family.fitted(
+            stage = model_family.make_stage(seed, dataset, subset)
+            fitted = model_family.fit(
                 retain_keys, labels, len(data.classes), family_settings, stage
             )
         systems.save(system, fitted)
         write_record(record, settings, device, start_time, [], {"train_epoch_s": watch.seconds})
         return
-    selected = training_inputs.selected_knobs(files.selected)
-    recipe = model_family.recipe(settings, model_family.stage(seed, dataset, subset), selected)
+    selected = training_inputs.read_selected_knobs(files.selected)
+    recipe = model_family.make_recipe(
+        settings, model_family.make_stage(seed, dataset, subset), selected
+    )
     samples = move_to_gpu_if_it_fits(image_set(data, retain), device, around.resident_share)
-    members = training_inputs.member_keys(
+    members = training_inputs.read_member_keys(
         model_family, recipe, samples.ids, files.keyfile, files.neighbors
     )
     checkpoint = CheckpointFile.of(
-        [code, settings, recipe.stage, device, system], files.there(), around.checkpoint_s
+        [code, settings, recipe.stage, device, system], files.list_files(), around.checkpoint_s
     )
     training = Training(
         samples, len(data.classes), recipe, device, members=members, checkpoint=checkpoint
@@ -83,6 +85,6 @@ def train(
         write_record(record, settings, device, start_time, [], facts | {DIVERGED: why})
     else:
         systems.save(system, trained.system)
-        facts |= {"train_epoch_s": model_family.epoch_seconds(trained.history, recipe)}
+        facts |= {"train_epoch_s": model_family.estimate_epoch_seconds(trained.history, recipe)}
         write_record(record, settings, device, start_time, trained.history, facts)
     checkpoint.remove()

@@ -72,10 +72,13 @@ class ExemplarMemory:
             None if self.labels is None else self.labels[rows],
         )
 
-    def extended(
+    def add(
         self, ids: np.ndarray, keys: Tensor, tokens: Tensor, labels: Tensor | None = None
     ) -> "ExemplarMemory":
-        """This memory with new rows, sorted by id. Raises ValueError for an id that it has."""
+        """This memory with new rows, sorted by id. This memory stays as it is.
+
+        Raises ValueError for an id that it already has.
+        """
         device = self.tokens.device.type
         all_ids = torch.cat([self.ids, torch.from_numpy(ids)])
         order = all_ids.argsort()
@@ -92,19 +95,19 @@ class ExemplarMemory:
             all_labels,
         )
 
-    def rows(self, ids: np.ndarray) -> Tensor:
+    def find_rows(self, ids: np.ndarray) -> Tensor:
         """Row numbers of neighbor ids (any shape); NOBODY stays NOBODY. Raises KeyError."""
         rows = np.full(ids.shape, NOBODY, dtype=np.int64)
         rows[ids != NOBODY] = rows_of(self.ids.numpy(), ids[ids != NOBODY])
         return to_device(torch.from_numpy(rows), self.tokens.device.type)
 
-    def tokens_of(self, ids: np.ndarray) -> Tensor:
+    def find_tokens(self, ids: np.ndarray) -> Tensor:
         """The tokens (B, m) of samples. Raises KeyError for an id that is not in the memory."""
-        return self.tokens[self.rows(ids)]
+        return self.tokens[self.find_rows(ids)]
 
 
-class Fused(NamedTuple):
-    """The model's input for each query. tokens: (B, P, m), one per pass; weights: (B, P)."""
+class FusedTokens(NamedTuple):
+    """The tokens (B, P, m) that a model reads, one per forward pass, and their weights (B, P)."""
 
     tokens: Tensor
     weights: Tensor
@@ -123,10 +126,10 @@ def rank_weights(present: Tensor) -> Tensor:
     return weights / total.clamp(min=1e-12)  # 0 / 0: a query without any neighbor
 
 
-def drawn_weights(weights: Tensor, quantile: Tensor) -> Tensor:
-    """All weight (B, K) on one neighbor, which is drawn with probabilities `weights` (B, K).
+def draw_weights(weights: Tensor, quantile: Tensor) -> Tensor:
+    """Weight 1 on one neighbor, drawn with probabilities `weights`; others 0: (B, K).
 
-    quantile: (B,) uniform in [0, 1). Zero where all weights are zero.
+    quantile: (B,) uniform in [0, 1). All are 0 for a query whose weights are all 0.
     """
     # Inverse transform sampling: the first neighbor whose cumulative weight exceeds the quantile.
     cumulative = weights.cumsum(dim=1)
@@ -142,7 +145,9 @@ def fusion_weights(cosines: Tensor, present: Tensor, fusion: Fusion, temperature
     return similarity_weights(cosines, present, temperature)
 
 
-def fuse(tokens: Tensor, cosines: Tensor, present: Tensor, settings: InferenceSettings) -> Fused:
+def fuse(
+    tokens: Tensor, cosines: Tensor, present: Tensor, settings: InferenceSettings
+) -> FusedTokens:
     """The tokens (B, K, m) of the nearest neighbors, fused for the model. cosines, present: (B, K).
 
     `ensemble`: K passes, one for each token, whose logits are averaged by weight (sec. 3.2,
@@ -150,11 +155,11 @@ def fuse(tokens: Tensor, cosines: Tensor, present: Tensor, settings: InferenceSe
     """
     weights = fusion_weights(cosines, present, settings.fusion, settings.temperature)
     if settings.fusion == "ensemble":
-        return Fused(tokens, weights)
+        return FusedTokens(tokens, weights)
     average_token = (weights[:, :, None] * tokens).sum(dim=1, keepdim=True)  # (B, 1, m)
-    return Fused(average_token, torch.ones_like(weights[:, :1]))
+    return FusedTokens(average_token, torch.ones_like(weights[:, :1]))
 
 
-def passes(settings: InferenceSettings) -> int:
+def count_passes(settings: InferenceSettings) -> int:
     """Number of forward passes that one query takes."""
     return settings.k if settings.fusion == "ensemble" else 1

@@ -33,11 +33,11 @@ class Neighbors(NamedTuple):
     ids: np.ndarray
     cosines: np.ndarray
 
-    def of(self, rows: np.ndarray) -> "Neighbors":
-        """The neighbors of some queries, by position."""
+    def select(self, rows: np.ndarray) -> "Neighbors":
+        """The neighbors of the queries at these positions."""
         return Neighbors(self.ids[rows], self.cosines[rows])
 
-    def first(self, count: int) -> "Neighbors":
+    def truncate(self, count: int) -> "Neighbors":
         """The `count` nearest of each query."""
         return Neighbors(self.ids[:, :count], self.cosines[:, :count])
 
@@ -46,14 +46,14 @@ class SearchedRows(NamedTuple):
     """The rows to search, in arrays or memory maps.
 
     keys: (N, d) float32; ids: (N,) int64; live: (N,) bool, false for deleted rows. Another thread
-    or process may clear it during the search, before it overwrites the key. longest: no key is
+    or process may clear it during the search, before it overwrites the key. max_length: no key is
     longer.
     """
 
     keys: np.ndarray
     ids: np.ndarray
     live: np.ndarray
-    longest: float
+    max_length: float
 
 
 class NearestRows(NamedTuple):
@@ -68,7 +68,7 @@ class NearestRows(NamedTuple):
     cosines: np.ndarray
 
 
-def nearest(queries: Keys, members: Keys, depth: int) -> Neighbors:
+def find_nearest(queries: Keys, members: Keys, depth: int) -> Neighbors:
     """The `depth` nearest rows of a memory to each query, by descending cosine, then ascending id.
 
     A query that is itself in the memory comes first. Cosines are compared in float64, so that
@@ -76,12 +76,12 @@ def nearest(queries: Keys, members: Keys, depth: int) -> Neighbors:
     """
     keys = np.ascontiguousarray(members.keys)
     live = np.ones(len(keys), dtype=bool)
-    searched = SearchedRows(keys, members.ids, live, longest(keys))
-    result = nearest_rows(queries.keys, searched, depth, queries.ids)
+    searched = SearchedRows(keys, members.ids, live, bound_length(keys))
+    result = find_nearest_rows(queries.keys, searched, depth, queries.ids)
     return Neighbors(result.ids, result.cosines.astype(np.float32))
 
 
-def nearest_rows(
+def find_nearest_rows(
     queries: np.ndarray,
     searched: SearchedRows,
     depth: int,
@@ -104,9 +104,9 @@ def nearest_rows(
         places = np.arange(start, min(start + QUERIES, len(queries)))
         # faiss is slower for few queries, and of no use if all rows are candidates.
         if len(places) > FEW and search.candidates < len(searched.keys):
-            places = search.look_first(places)
+            places = search.search_candidates(places)
         for few in range(0, len(places), FEW):
-            search.look_at_all(places[few : few + FEW])
+            search.search_all_rows(places[few : few + FEW])
     return result
 
 
@@ -125,8 +125,8 @@ class _Search:
         """Number of candidates per query: more than `depth`, so that few ties need all rows."""
         return 2 * self.depth + 16
 
-    def look_first(self, places: np.ndarray) -> np.ndarray:
-        """Keep the best of faiss's candidates. Returns queries that must be compared with all rows.
+    def search_candidates(self, places: np.ndarray) -> np.ndarray:
+        """Keep the best of faiss's candidates. Returns queries that need `search_all_rows`.
 
         Deleted rows take up candidates, too: faiss does not know which they are.
         """
@@ -144,13 +144,13 @@ class _Search:
             self.candidates,
             faiss.METRIC_INNER_PRODUCT,
         )
-        last_cosines = self.keep(places, rows)
+        last_cosines = self.keep_nearest(places, rows)
         # No other row has a larger product than the last candidate, nor a cosine above this limit.
-        limits = products[:, -1].astype(np.float64) + self.margins(places)
-        is_decided = limits < last_cosines  # false for what is not a number
+        limits = products[:, -1].astype(np.float64) + self.bound_errors(places)
+        is_decided = limits < last_cosines  # False for NaN, so these queries are searched again
         return places[~is_decided]
 
-    def look_at_all(self, places: np.ndarray) -> None:
+    def search_all_rows(self, places: np.ndarray) -> None:
         """Keep the nearest of all rows. Repeats queries for which one was deleted meanwhile."""
         keys = np.asarray(self.searched.keys)
         while len(places):
@@ -163,16 +163,16 @@ class _Search:
             live = np.array(self.searched.live)
             products[:, ~live] = -np.inf
             deleted_meanwhile = np.zeros(len(places), dtype=bool)
-            margins = self.margins(places)
+            margins = self.bound_errors(places)
             for number, place in enumerate(places):
                 own_id = self.query_ids[place]
-                rows = self.near_rows(products[number], float(margins[number]), own_id)
+                rows = self.find_near_rows(products[number], float(margins[number]), own_id)
                 rows = rows[live[rows]]
-                self.keep(places[number : number + 1], rows[None])
+                self.keep_nearest(places[number : number + 1], rows[None])
                 deleted_meanwhile[number] = not self.searched.live[rows].all()
             places = places[deleted_meanwhile]
 
-    def near_rows(self, products: np.ndarray, margin: float, own_id: int) -> np.ndarray:
+    def find_near_rows(self, products: np.ndarray, margin: float, own_id: int) -> np.ndarray:
         """The rows, ascending, that may be among the nearest, by products (N,) with a query."""
         depth = min(self.depth, len(products))
         # With p the depth-th largest product, `depth` rows have cosines of at least p - margin,
@@ -184,12 +184,12 @@ class _Search:
             may_be_near |= self.searched.ids == own_id
         return np.flatnonzero(may_be_near)
 
-    def keep(self, places: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def keep_nearest(self, places: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Fill in the best of the candidates `rows` (Q, C).
 
         Returns the cosine of the last one (Q,), -inf for a query with too few.
         """
-        cosines = self.cosines(places, rows)
+        cosines = self.compute_cosines(places, rows)
         ids = self.searched.ids[rows]
         # Read after the keys: the key of a row that is live now had not been overwritten then.
         is_live = self.searched.live[rows] & (rows != NOBODY)
@@ -210,7 +210,7 @@ class _Search:
         is_full = self.result.rows[places, -1] != NOBODY
         return np.where(is_full, self.result.cosines[places, -1], -np.inf)
 
-    def cosines(self, places: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def compute_cosines(self, places: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Cosines (Q, C) of candidates, in float64."""
         queries = self.queries[places].astype(np.float64)
         step = max(1, ROWS_IN_FLOAT64 // len(places))
@@ -220,16 +220,16 @@ class _Search:
             parts.append(np.einsum("qd,qcd->qc", queries, keys))
         return np.concatenate(parts, axis=1)
 
-    def margins(self, places: np.ndarray) -> np.ndarray:
+    def bound_errors(self, places: np.ndarray) -> np.ndarray:
         """Bounds (Q,) on the error of a query's float32 products; inf if they may overflow."""
         lengths = np.linalg.norm(self.queries[places].astype(np.float64), axis=1)
-        largest_product = lengths * self.searched.longest
+        largest_product = lengths * self.searched.max_length
         margin = self.queries.shape[1] * 2.0**-23 * largest_product + TINY  # Higham, see above
         return np.where(largest_product < np.finfo(np.float32).max / 2, margin, np.inf)
 
 
-def longest(keys: np.ndarray) -> float:
-    """A length that no key exceeds: the longest in float32, and a margin for its rounding."""
+def bound_length(keys: np.ndarray) -> float:
+    """A length that no key exceeds: that of the longest, computed in float32, plus its rounding."""
     if not len(keys):
         return 0.0
     with np.errstate(over="ignore"):
@@ -237,7 +237,7 @@ def longest(keys: np.ndarray) -> float:
     return 1.01 * float(np.sqrt(squares.max())) + 1e-17
 
 
-def without_self(neighbors: Neighbors, member_ids: np.ndarray, count: int) -> Neighbors:
+def drop_self(neighbors: Neighbors, member_ids: np.ndarray, count: int) -> Neighbors:
     """The `count` nearest others of each member of the memory, (M, count)."""
     is_other = neighbors.ids != member_ids[:, None]
     order = np.argsort(~is_other, axis=1, kind="stable")[:, :count]  # the member itself goes last
@@ -256,12 +256,12 @@ def read(path: str | Path, ids: np.ndarray) -> Neighbors:
 
     Raises DamagedFileError, or KeyError for an unknown id.
     """
-    stored = read_npz(path, "ids", "neighbor_ids", "cosines")
-    if not len(stored["ids"]) == len(stored["neighbor_ids"]) == len(stored["cosines"]):
+    arrays = read_npz(path, "ids", "neighbor_ids", "cosines")
+    if not len(arrays["ids"]) == len(arrays["neighbor_ids"]) == len(arrays["cosines"]):
         raise DamagedFileError(path, "its arrays differ in length")
-    return Neighbors(stored["neighbor_ids"], stored["cosines"]).of(rows_of(stored["ids"], ids))
+    return Neighbors(arrays["neighbor_ids"], arrays["cosines"]).select(rows_of(arrays["ids"], ids))
 
 
-def read_others(path: str | Path, ids: np.ndarray, count: int) -> Neighbors:
+def read_other_neighbors(path: str | Path, ids: np.ndarray, count: int) -> Neighbors:
     """The `count` nearest others of each member of the memory, for training."""
-    return without_self(read(path, ids), ids, count)
+    return drop_self(read(path, ids), ids, count)

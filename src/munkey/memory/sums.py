@@ -15,17 +15,18 @@ MOST = 2**23  # rows: 8.4 million
 BLOCK = 4096  # rows at once: bounds the memory of the float64 copies
 
 
-def rounded(keys: np.ndarray) -> np.ndarray:
+def round_keys(keys: np.ndarray) -> np.ndarray:
     """Keys (N, d) of unit norm, rounded to whole multiples of UNIT. Exact in float32."""
+    # Clipped to less than 1 / UNIT = 2^15 multiples, so that a product of two is below 2^30.
     return (UNIT * np.clip(np.rint(keys / UNIT), 1 - 1 / UNIT, 1 / UNIT - 1)).astype(np.float32)
 
 
 @dataclass(frozen=True)
 class RandomFeatures:
-    """ReLU of random projections of a key (RanPAC), whole multiples of UNIT below 1.
+    """ReLU(R k) of a key k, R random (RanPAC; McDonnell et al. 2023): multiples of UNIT below 1.
 
-    They are the same for a key in any batch and on any machine: keys and projections are whole
-    numbers, whose products float64 sums exactly. Nothing in them depends on data.
+    A key's features are the same in any batch and on any machine: keys and projections are whole
+    numbers, whose products float64 sums exactly. They do not depend on data.
 
     count: how many, M; seed: of the projections.
     """
@@ -33,12 +34,12 @@ class RandomFeatures:
     count: int
     seed: int
 
-    def of(self, keys: np.ndarray) -> np.ndarray:
+    def transform(self, keys: np.ndarray) -> np.ndarray:
         """The features (N, M) float32 of keys (N, d)."""
-        multiples = rounded(keys).astype(np.float64) / UNIT
-        projected = multiples @ _projection(keys.shape[1], self.count, self.seed)
-        # A key at unit norm has projections with an sd of about 1 / 10, so none is cut off at 1.
-        return rounded(np.maximum(projected, 0) * (UNIT / PROJECTION_SCALE))
+        multiples = round_keys(keys).astype(np.float64) / UNIT
+        projections = multiples @ _draw_projection(keys.shape[1], self.count, self.seed)
+        # Projections of a key at unit norm have an sd of about 209 / 2^11 = 0.1: none reaches 1.
+        return round_keys(np.maximum(projections, 0) * (UNIT / PROJECTION_SCALE))
 
 
 # of a projection's entries, which have an sd of 209, so that a unit key's features lie below 1
@@ -46,7 +47,7 @@ PROJECTION_SCALE = 2.0**11
 
 
 @lru_cache(maxsize=2)
-def _projection(key_dim: int, count: int, seed: int) -> np.ndarray:
+def _draw_projection(key_dim: int, count: int, seed: int) -> np.ndarray:
     """Random whole numbers (d, M), as float64, near to normally distributed.
 
     Each is a sum of eight bytes, which is the same with any version of NumPy; a normal deviate of a
@@ -80,13 +81,13 @@ class Sums:
         outer_products = np.zeros((width, width)) if seconds else None
         return cls(np.zeros(classes), np.zeros((classes, width)), outer_products, features)
 
-    def of(self, classes: np.ndarray) -> "Sums":
+    def select(self, classes: np.ndarray) -> "Sums":
         """The sums of these classes, in this order. All others must be empty."""
         return replace(self, counts=self.counts[classes], firsts=self.firsts[classes])
 
-    def vectors(self, keys: np.ndarray) -> np.ndarray:
-        """What is summed of keys (N, d): float64 (N, w), whole multiples of UNIT."""
-        vectors = rounded(keys) if self.features is None else self.features.of(keys)
+    def compute_vectors(self, keys: np.ndarray) -> np.ndarray:
+        """The vectors (N, w) to sum for keys (N, d): float64, whole multiples of UNIT."""
+        vectors = round_keys(keys) if self.features is None else self.features.transform(keys)
         return vectors.astype(np.float64)
 
     def add(self, keys: np.ndarray, labels: np.ndarray, sign: int = 1) -> None:
@@ -104,7 +105,7 @@ class Sums:
             raise ValueError("rows were taken out of sums that they are not in")
         self.counts = counts
         for start in range(0, len(labels), BLOCK):
-            multiples = self.vectors(keys[start : start + BLOCK]) / UNIT
+            multiples = self.compute_vectors(keys[start : start + BLOCK]) / UNIT
             classes = labels[start : start + BLOCK]
             one_hot = (classes[:, None] == np.arange(len(self.counts))).astype(np.float64)
             self.firsts += sign * (one_hot.T @ multiples)

@@ -1,1 +1,1 @@
-"""Families of models, as the ViT, MUNKEY, KNN. Each is one file in `families`; `networks` holds their layers."""
+"""Families of models, such as the ViT, MUNKEY and KNN: a file each in `families`, layers in `networks`."""

@@ -42,8 +42,8 @@ class Architecture:
 
     classes: int
 
-    def differing(self, other: Architecture) -> list[str]:
-        """How `other` differs, field by field. A field that is None here is not known and agrees with everything."""
+    def list_differences(self, other: Architecture) -> list[str]:
+        """The fields in which `other` differs. A field that is None here matches any value."""
         expected = {field.name: getattr(self, field.name) for field in fields(self)}
         return [
             f"{name} is {getattr(other, name, None)}, expected {value}"
@@ -54,7 +54,7 @@ class Architecture:
 
 @dataclass(frozen=True)
 class FittedArchitecture(Architecture):
-    """Architecture of a fitted family: the length of a key, and the family's own section of params.yaml."""
+    """key_dim: length of a key; settings: the family's section of params.yaml."""
 
     key_dim: int
     settings: Mapping[str, float | int | str]
@@ -62,31 +62,31 @@ class FittedArchitecture(Architecture):
 
 @dataclass(frozen=True)
 class System:
-    """What answers queries: the weights, the exemplar memory, or both, of a model of a family."""
+    """A trained model of a family: its weights, its exemplar memory, or both."""
 
     family: str
     architecture: Architecture
     model: nn.Module | None
     memory: ExemplarMemory | None = None
 
-    def weights(self) -> nn.Module:
-        """The model. Raises ValueError where there is none."""
+    def require_model(self) -> nn.Module:
+        """The model. Raises ValueError if there is none."""
         if self.model is None:
             raise ValueError(f"a system of the family {self.family} has no weights")
         return self.model
 
-    def copy_of_model(self) -> nn.Module:
+    def copy_model(self) -> nn.Module:
         """A deep copy of the weights, for methods that change them: this system stays as it is."""
-        return copy.deepcopy(self.weights())
+        return copy.deepcopy(self.require_model())
 
-    def rows(self) -> ExemplarMemory:
-        """The memory. Raises ValueError where there is none."""
+    def require_memory(self) -> ExemplarMemory:
+        """The memory. Raises ValueError if there is none."""
         if self.memory is None:
             raise ValueError(f"a system of the family {self.family} has no memory")
         return self.memory
 
-    def on(self, device: str) -> System:
-        """The same on a device."""
+    def to(self, device: str) -> System:
+        """This system on a device."""
         memory = self.memory
         if memory is not None:
             memory = replace(
@@ -97,8 +97,7 @@ class System:
 
 @dataclass(frozen=True)
 class Recipe(Generic[Settings]):
-    """How a model is trained. model: of a ViT of ours; family: the family's own section, if it has one; stage: the root
-    of all randomness.
+    """How a model is trained.
 
     head: of a model whose logits are added, as `added_head` reads it, without a temperature; None for no such head.
     """
@@ -113,7 +112,7 @@ class Recipe(Generic[Settings]):
 
 @dataclass(frozen=True)
 class MemberKeys:
-    """What a family with a memory needs of its training samples. keys: (N, d); neighbors: of each, without itself."""
+    """Keys (N, d) of the training samples, and the neighbors of each sample, without itself."""
 
     keys: np.ndarray
     neighbors: Neighbors
@@ -126,9 +125,10 @@ Watch = Callable[[int, System], None]
 class Training(Generic[Settings]):
     """A training to run. samples: sorted by id; members: for a family with a memory.
 
-    watch: called with 0 before the first epoch and with the number of each epoch after it; it must change nothing. Not
-    called for epochs before a checkpoint from which the training resumes.
-    checkpoint: where a killed training resumes from; the caller removes it once the result is safe.
+    watch: called before the first epoch, with 0, and after each epoch, with its number. It must
+    change nothing, and is not called again for epochs before a checkpoint.
+    checkpoint: file from which a killed training resumes; the caller removes it once the result is
+    safe.
     """
 
     samples: ImageSet
@@ -141,7 +141,7 @@ class Training(Generic[Settings]):
     watch: Watch | None = None
 
 
-class Trained(NamedTuple):
+class TrainingResult(NamedTuple):
     """The result of a training: the system, and its curves by epoch."""
 
     system: System
@@ -150,10 +150,10 @@ class Trained(NamedTuple):
 
 @dataclass(frozen=True)
 class Learner:
-    """A system that learns: its weights, and the tokens of its memory, change in place.
+    """A system in training, whose weights and tokens change in place.
 
-    answer(images, index): logits of a batch of crops (B, 3, S, S) at these positions of the samples; generators: those
-    that it draws from.
+    answer(images, index): logits of a batch of crops (B, 3, S, S) of the samples at positions
+    `index` (B,); generators: its sources of random numbers.
     """
 
     system: System
@@ -163,15 +163,15 @@ class Learner:
     def parameters(self) -> list[nn.Parameter]:
         """The weights, then the tokens."""
         tokens = [cast("nn.Parameter", self.system.memory.tokens)] if self.system.memory else []
-        return [*self.system.weights().parameters(), *tokens]
+        return [*self.system.require_model().parameters(), *tokens]
 
 
 @dataclass(frozen=True)
 class Retrieval:
-    """What a memory is asked with. neighbors: of each sample that is to be answered, (S, >= K).
+    """The input of a memory for S queries.
 
-    settings: for a family that reads the section `inference`; keys: of these samples, (S, d), for a family or a head
-    that answers from them.
+    neighbors: of each query, (S, >= K). settings: the section `inference`, for a family that reads
+    it. keys: of the queries, (S, d), for a family or a head that reads them.
     """
 
     neighbors: Neighbors | None
@@ -229,8 +229,8 @@ class Family(ABC, Generic[Settings]):
     Notes
     -----
     ``train`` must draw all random numbers from ``training.recipe.stage``, so that the same settings
-    give the same weights. ``logits`` returns float32 of shape (S, C), for S samples and C classes;
-    images arrive as float32 of shape (B, 3, H, W) in [0, 1]. ``epoch_seconds`` is in seconds.
+    give the same weights. ``predict_logits`` returns float32 of shape (S, C), for S samples and C classes;
+    images arrive as float32 of shape (B, 3, H, W) in [0, 1]. ``estimate_epoch_seconds`` is in seconds.
     Planning imports the module of each family, so methods import torch inside.
 
     MUNKEY's family, ``munkey.models.families.munkey``, implements sec. 3.2 of the paper; the plain
@@ -246,10 +246,10 @@ class Family(ABC, Generic[Settings]):
     ...     title = "Majority"
     ...     letter = "z"
     ...
-    ...     def architecture(self, recipe, classes, key_dim=None):
+    ...     def make_architecture(self, recipe, classes, key_dim=None):
     ...         return Architecture(classes)
     ...
-    ...     def stored_architecture(self, stored):
+    ...     def restore_architecture(self, stored):
     ...         return Architecture(**stored)
     ...
     ...     def build(self, architecture, generator):
@@ -264,10 +264,10 @@ class Family(ABC, Generic[Settings]):
     ...         model = self.build(architecture, None)
     ...         counts = np.bincount(training.samples.labels, minlength=training.classes)
     ...         model.bias.data = torch.from_numpy(counts).float()
-    ...         return Trained(System(self.name, architecture, model), history=[])
+    ...         return TrainingResult(System(self.name, architecture, model), history=[])
     ...
-    ...     def logits(self, system, samples, data, device, retrieval):
-    ...         bias = system.weights().bias.detach().numpy()
+    ...     def predict_logits(self, system, samples, data, device, retrieval):
+    ...         bias = system.require_model().bias.detach().numpy()
     ...         return np.tile(bias, (len(samples), 1))
     >>> majority = Majority()
     >>> majority.original, majority.oracle
@@ -280,7 +280,7 @@ class Family(ABC, Generic[Settings]):
     >>> samples = ImageSet(pixels, np.arange(3), ids=np.arange(3), labels=np.array([1, 0, 1]))
     >>> training = Training(samples, classes=2, recipe=None, device="cpu")
     >>> trained = majority.train(training)
-    >>> majority.logits(trained.system, samples, None, "cpu", None).argmax(axis=1)
+    >>> majority.predict_logits(trained.system, samples, None, "cpu", None).argmax(axis=1)
     array([1, 1, 1])
     """
 
@@ -311,85 +311,89 @@ class Family(ABC, Generic[Settings]):
 
     @property
     def original_title(self) -> str:
-        """What every table and figure calls the original."""
+        """The original's name in tables and figures."""
         return f"Original ({self.letter.upper()})"
 
     @property
     def oracle_title(self) -> str:
-        """What every table and figure calls the oracle."""
+        """The oracle's name in tables and figures."""
         return f"Retrain ({self.letter.upper()})"
 
     @property
     def sections(self) -> list[str]:
         """The sections of params.yaml that its training depends on."""
-        return [
-            *(["data", "model", "train"] if self.learns else []),
-            *([self.name] if self.settings else []),
-        ]
+        sections = []
+        if self.learns:
+            sections += ["data", "model", "train"]
+        if self.settings:
+            sections.append(self.name)
+        return sections
 
-    def section(self, sections: Mapping[str, object]) -> Settings:
-        """The family's own section of params.yaml; None for a family without one."""
-        return self.checked(sections[self.name]) if self.settings else cast("Settings", None)
+    def read_section(self, sections: Mapping[str, object]) -> Settings:
+        """The family's section of params.yaml; None for a family without one."""
+        if self.settings is None:
+            return cast("Settings", None)
+        return self.validate_section(sections[self.name])
 
-    def checked(self, section: object) -> Settings:
-        """A section of this family, as `Section.typed` makes it."""
+    def validate_section(self, section: object) -> Settings:
+        """The section as an instance of `settings`."""
         assert self.settings is not None
         return self.settings.typed(section)
 
-    def recipe(
+    def make_recipe(
         self,
         sections: Mapping[str, object],
         stage: Stage,
         selected: Mapping[str, float] | None = None,
     ) -> Recipe[Settings]:
-        """A recipe from the sections of params.yaml named by `sections`.
+        """A recipe from sections of params.yaml, by name.
 
-        selected: knobs of the family's own section that the selection chose; they replace those of params.yaml.
+        selected: settings that the selection chose; they replace those of the family's section.
         """
-        family_section = self.section(sections)
+        family_section = self.read_section(sections)
         if selected:
-            family_section = self.checked({**dict(family_section), **selected})
+            family_section = self.validate_section({**dict(family_section), **selected})
         return Recipe(
             DataSettings.typed(sections["data"]),
             ModelSettings.typed(sections["model"]) if "model" in self.sections else None,
-            self.training(TrainSettings.typed(sections["train"]), family_section),
+            self.adapt_train_settings(TrainSettings.typed(sections["train"]), family_section),
             family_section,
             stage,
         )
 
-    def training(self, train: TrainSettings, own: Settings) -> TrainSettings:
-        """The section `train` as it holds for this family. own: its own section."""
+    def adapt_train_settings(self, train: TrainSettings, section: Settings) -> TrainSettings:
+        """The section `train` as this family uses it. section: the family's."""
         return train
 
-    def weights(self, own: Settings) -> str | None:
-        """What tells the weights that its training starts from, and that no setting describes, from others."""
+    def identify_weights(self, section: Settings) -> str | None:
+        """An identifier of the pretrained weights that training starts from; None if there are none."""
         return None
 
-    def stage(self, seed: object, dataset: str, subset: str) -> Stage:
-        """The root of the randomness of a training. subset: `full`, or the rate that is left out, e.g. `rate0.1`."""
+    def make_stage(self, seed: object, dataset: str, subset: str) -> Stage:
+        """The root of a training's random numbers. subset: `full`, or the rate left out: `rate0.1`."""
         return Stage(seed, dataset, subset, self.name)
 
-    def neighbors_read(self, settings: Settings) -> dict[str, int]:
-        """How many neighbors of a sample its training reads, by the key of params.yaml that says so."""
+    def count_neighbors(self, settings: Settings) -> dict[str, int]:
+        """Number of neighbors that training reads for each sample, by the setting that sets it."""
         return {}
 
-    def borrows(self, settings: Settings) -> Sequence[str]:
-        """Sections of other families that a training with these settings depends on. Its answers then need keys."""
+    def list_borrowed_sections(self, settings: Settings) -> Sequence[str]:
+        """Sections of other families that its training depends on. If any, its answers need keys."""
         return ()
 
-    def retrieval(
+    def make_retrieval(
         self, neighbors: Neighbors, inference: object, keys: np.ndarray | None = None
     ) -> Retrieval:
-        """How its memory is asked. inference: the section, of which only some families read anything."""
+        """The input of its memory. inference: the section, which only some families read."""
         settings = InferenceSettings.typed(inference) if self.reads_inference else None
         return Retrieval(neighbors, settings, keys)
 
-    def epoch_seconds(self, history: History, recipe: Recipe[Settings]) -> float:
+    def estimate_epoch_seconds(self, history: History, recipe: Recipe[Settings]) -> float:
         """The wall time of a typical epoch."""
         return median(epoch["seconds"] for epoch in history)
 
     @abstractmethod
-    def architecture(
+    def make_architecture(
         self, recipe: Recipe[Settings], classes: int, key_dim: int | None = None
     ) -> Architecture:
         """Describe the model that a recipe trains.
@@ -410,7 +414,7 @@ class Family(ABC, Generic[Settings]):
         """
 
     @abstractmethod
-    def stored_architecture(self, stored: Mapping[str, object]) -> Architecture:
+    def restore_architecture(self, stored: Mapping[str, object]) -> Architecture:
         """Restore an architecture from the fields in a stored model's file.
 
         Parameters
@@ -430,7 +434,7 @@ class Family(ABC, Generic[Settings]):
         Parameters
         ----------
         architecture : Architecture
-            As ``architecture`` or ``stored_architecture`` returned it.
+            As ``make_architecture`` or ``restore_architecture`` returned it.
         generator : torch.Generator or None
             Source of the fresh weights. None if stored weights will replace them.
 
@@ -440,7 +444,7 @@ class Family(ABC, Generic[Settings]):
         """
 
     @abstractmethod
-    def train(self, training: Training[Settings]) -> Trained:
+    def train(self, training: Training[Settings]) -> TrainingResult:
         """Train a model from fresh weights.
 
         Parameters
@@ -450,26 +454,31 @@ class Family(ABC, Generic[Settings]):
 
         Returns
         -------
-        Trained
+        TrainingResult
             The system, and one record for each epoch.
         """
 
-    def resumed(self, system: System, training: Training[Settings]) -> Learner:
-        """A copy of a system, to be trained further on `training.samples`; of its memory, the rows of these alone."""
-        model = system.copy_of_model()
+    def resume(self, system: System, training: Training[Settings]) -> Learner:
+        """A copy of a system, to train it further. Its memory has only the rows of `training.samples`."""
+        model = system.copy_model()
         return Learner(replace(system, model=model), lambda images, _: model(images))
 
-    def extended(
-        self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None
+    def add_samples(
+        self,
+        system: System,
+        new_keys: Keys,
+        labels: np.ndarray,
+        inference: InferenceSettings | None,
     ) -> System:
-        """The system with new samples in its memory, without training; as it is, for a family without a memory.
+        """The system with new samples in its memory, without training.
 
-        added: their keys; labels: (n,); inference: how a memory is asked.
+        A family without a memory returns the system as it is. new_keys: of the samples; labels:
+        (n,); inference: the section.
         """
         return system
 
     @abstractmethod
-    def logits(
+    def predict_logits(
         self,
         system: System,
         samples: ImageSet,
@@ -498,13 +507,13 @@ class Family(ABC, Generic[Settings]):
             Logits, in the order of the samples.
         """
 
-    def cut_logits(
+    def predict_cut_logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> dict[str, np.ndarray]:
-        """For a family with pathways, logits (N, C) of the memory's members: `image`, `token` or `both` at work."""
+        """For a family with pathways, logits (N, C) of the memory's samples from image, token or both."""
         return {}
 
-    def path_logits(
+    def predict_path_logits(
         self,
         system: System,
         samples: ImageSet,
@@ -512,13 +521,13 @@ class Family(ABC, Generic[Settings]):
         device: str,
         retrieval: Retrieval,
     ) -> dict[str, np.ndarray]:
-        """For a family with pathways, logits (S, C) of any samples asked in other ways than it is deployed, by name."""
+        """For a family with pathways, logits (S, C) on paths that are not deployed, by path."""
         return {}
 
-    def features(
+    def extract_features(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> np.ndarray:
-        """For a family with pathways, [CLS] before the head (N, width) of the memory's members."""
+        """For a family with pathways, [CLS] before the head (N, width) of the memory's samples."""
         raise TypeError(
             f"a model of the family {self.name} has no memory whose members could be read"
         )
@@ -533,11 +542,12 @@ class FittedRows(NamedTuple):
 
 
 class FittedFamily(Family[Settings]):
-    """A family that is a function of keys, labels and its section of params.yaml: no epochs, no seed if it is exact.
+    """A family whose model is a function of keys, labels and settings: it has no epochs.
 
-    Its memory holds the keys, and the labels as tokens (N, 1). tried: the values of its section that `munkey
-    search-fitted` combines; most_rows: that it can be fitted to, if time or memory bound them; most_rows_instead: the
-    families for more; tuned: the constants of its section that are chosen on data.
+    If it is exact, it has no seed either. Its memory holds the keys, and the labels as tokens
+    (N, 1). tried: values of its settings that `munkey search-fitted` combines. most_rows: the most
+    rows that it can be fitted to; most_rows_instead: families to use for more. tuned: settings that
+    are chosen on data.
     """
 
     learns = False
@@ -549,7 +559,7 @@ class FittedFamily(Family[Settings]):
     most_rows_instead = ""
     tuned: Sequence[str] = ()
 
-    def fitted(
+    def fit(
         self,
         members: Keys,
         labels: np.ndarray,
@@ -557,7 +567,7 @@ class FittedFamily(Family[Settings]):
         settings: Settings,
         stage: Stage | None = None,
     ) -> System:
-        """A system of the training samples' keys and labels (N,). stage: for a family that draws."""
+        """Fit a system to keys and labels (N,). stage: for a family that draws random numbers."""
         import torch
 
         from munkey.memory.exemplars import ExemplarMemory
@@ -565,33 +575,39 @@ class FittedFamily(Family[Settings]):
         architecture = FittedArchitecture(classes, members.keys.shape[1], settings.model_dump())
         tokens = torch.from_numpy(labels).float()[:, None]
         memory = ExemplarMemory(
-            torch.from_numpy(members.ids), torch.from_numpy(self.stored(members.keys)), tokens
+            torch.from_numpy(members.ids), torch.from_numpy(self.prepare_keys(members.keys)), tokens
         )
         return System(self.name, architecture, self.head(architecture, memory), memory)
 
     def forget(self, system: System, ids: np.ndarray) -> System:
-        """The system without these samples. Raises KeyError for an id that it does not hold."""
-        remaining = system.rows().forget(ids)
-        return replace(system, memory=remaining, model=self.head_without(system, ids, remaining))
+        """The system without these samples. Raises KeyError for an unknown id."""
+        remaining = system.require_memory().forget(ids)
+        return replace(system, memory=remaining, model=self.refit_head(system, ids, remaining))
 
-    def head_without(
+    def refit_head(
         self, system: System, ids: np.ndarray, remaining: ExemplarMemory
     ) -> nn.Module | None:
-        """The weights that follow from the rows that remain when those of `ids` have left a system."""
-        return self.head(self.shape(system), remaining)
+        """The weights of a fit to the remaining rows. ids: of the deleted rows."""
+        return self.head(self.get_architecture(system), remaining)
 
-    def extended(
-        self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None
+    def add_samples(
+        self,
+        system: System,
+        new_keys: Keys,
+        labels: np.ndarray,
+        inference: InferenceSettings | None,
     ) -> System:
-        """The system of a fit to all rows."""
+        """The system of a fit to all rows, old and new."""
         import torch
 
-        keys = torch.from_numpy(self.stored(added.keys))
+        keys = torch.from_numpy(self.prepare_keys(new_keys.keys))
         tokens = torch.from_numpy(labels).float()[:, None]
-        memory = system.rows().extended(added.ids, keys, tokens)
-        return replace(system, memory=memory, model=self.head(self.shape(system), memory))
+        memory = system.require_memory().add(new_keys.ids, keys, tokens)
+        return replace(
+            system, memory=memory, model=self.head(self.get_architecture(system), memory)
+        )
 
-    def logits(
+    def predict_logits(
         self,
         system: System,
         samples: ImageSet,
@@ -599,39 +615,42 @@ class FittedFamily(Family[Settings]):
         device: str,
         retrieval: Retrieval | None,
     ) -> np.ndarray:
-        """Answers of its weights to keys, for a family that asks for these; others answer by their rows."""
+        """Logits from keys; a family that reads neighbors overrides this."""
         import torch
 
         assert retrieval is not None and retrieval.keys is not None
         return to_host(
-            system.weights()(to_device(torch.from_numpy(retrieval.keys), device))
+            system.require_model()(to_device(torch.from_numpy(retrieval.keys), device))
         ).numpy()
 
-    def stored(self, keys: np.ndarray) -> np.ndarray:
-        """Keys (N, d) float32 as its memory holds them."""
+    def prepare_keys(self, keys: np.ndarray) -> np.ndarray:
+        """Keys (N, d) float32 as its memory stores them."""
         return keys
 
     def head(self, architecture: FittedArchitecture, memory: ExemplarMemory) -> nn.Module | None:
-        """The weights that follow from a memory; None for a family without weights."""
+        """The weights of a fit to a memory; None for a family without weights."""
         return None
 
-    def empty_sums(self, architecture: FittedArchitecture) -> Sums | None:
-        """Sums of no rows, from which its weights follow; None for a family without weights."""
+    def make_sums(self, architecture: FittedArchitecture) -> Sums | None:
+        """Empty sums, for a head that is fitted to sums; None for other families."""
         return None
 
-    def constants(self, settings: Settings) -> list[str]:
-        """The constants that no deletion changes: it is exact given these, and where there are none, exact."""
+    def list_constants(self, settings: Settings) -> list[str]:
+        """The settings in `tuned` that are not "auto", which no deletion changes.
+
+        Without any, deletion is exact; otherwise, it is exact given these constants.
+        """
         return [name for name in self.tuned if getattr(settings, name) != "auto"]
 
     def reads_rows(self, settings: Settings) -> bool:
-        """Whether its weights, or one of its constants, follow from the rows themselves, not from their sums alone."""
+        """Whether a fit reads the rows themselves, and not only their sums."""
         return False
 
     def solve(self, sums: Sums, settings: Settings, rows: FittedRows | None) -> nn.Module:
-        """The weights that follow from these sums and, where it `reads_rows`, from these rows."""
+        """The weights of a fit to sums and, if it `reads_rows`, to these rows."""
         raise TypeError(f"{self.title} has no weights")
 
-    def require_few(self, rows: int) -> None:
+    def require_few_rows(self, rows: int) -> None:
         """Raise ValueError for more rows than it can be fitted to."""
         if self.most_rows is not None and rows > self.most_rows:
             raise ValueError(
@@ -639,24 +658,24 @@ class FittedFamily(Family[Settings]):
                 f" {self.most_rows_instead} for more"
             )
 
-    def vote_weights(
+    def weigh_votes(
         self, settings: Settings, present: torch.Tensor, cosines: torch.Tensor
     ) -> torch.Tensor:
-        """How much each neighbor counts (B, K), for a family that asks its neighbors. Ones where all count alike."""
+        """The weight of each neighbor (B, K); by default, all present ones count the same."""
         return present.float()
 
-    def settings_of(self, system: System) -> Settings:
-        """The family's own section of params.yaml, with which a system was fitted."""
-        return self.checked(self.shape(system).settings)
+    def get_settings(self, system: System) -> Settings:
+        """The settings with which a system was fitted."""
+        return self.validate_section(self.get_architecture(system).settings)
 
-    def shape(self, system: System) -> FittedArchitecture:
-        """A system's architecture, which is always of this kind."""
+    def get_architecture(self, system: System) -> FittedArchitecture:
+        """A system's architecture, with its type."""
         return cast(FittedArchitecture, system.architecture)
 
-    def stored_architecture(self, stored: Mapping[str, object]) -> Architecture:
+    def restore_architecture(self, stored: Mapping[str, object]) -> Architecture:
         return FittedArchitecture(**stored)  # type: ignore[arg-type]  # checked when it was made
 
-    def architecture(
+    def make_architecture(
         self, recipe: Recipe[Settings], classes: int, key_dim: int | None = None
     ) -> NoReturn:
         raise TypeError(f"{self.title} has no recipe: it is fitted")
@@ -664,7 +683,7 @@ class FittedFamily(Family[Settings]):
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
         raise TypeError(f"{self.title} has no weights to build")
 
-    def train(self, training: Training[Settings]) -> Trained:
+    def train(self, training: Training[Settings]) -> TrainingResult:
         raise TypeError(f"{self.title} is not trained: it is fitted to keys")
 
 
@@ -687,7 +706,7 @@ SomeFamily = TypeVar("SomeFamily", bound=Family)
 
 
 def family(kind: type[SomeFamily]) -> type[SomeFamily]:
-    """Register a family under its name. Raises ValueError where another family has its letter."""
+    """Register a family under its name. Raises ValueError if another family has its letter."""
     for other in FAMILIES.loaded_entries():
         if kind.letter == other.letter and kind.name != other.name:
             raise ValueError(
@@ -698,7 +717,7 @@ def family(kind: type[SomeFamily]) -> type[SomeFamily]:
 
 
 def forget_samples(system: System, ids: np.ndarray) -> System:
-    """A system of a family that is fitted, without these samples. Raises KeyError for an id that it does not hold."""
+    """A system of a fitted family without these samples. Raises KeyError for an unknown id."""
     kind = FAMILIES[system.family]
     assert isinstance(kind, FittedFamily)
     return kind.forget(system, ids)

@@ -13,7 +13,7 @@ from munkey.data.augment import Augmentation
 from munkey.data.image_set import ImageSet
 from munkey.data.loader import Batch, Loader
 from munkey.data.resample import normalize, resize
-from munkey.models.family import Learner, System, Trained, Training
+from munkey.models.family import Learner, System, Training, TrainingResult
 from munkey.settings import DataSettings, TrainSettings
 from munkey.training.checkpoint import Checkpoint
 from munkey.training.loop import (
@@ -29,7 +29,7 @@ from munkey.training.precision import Precision
 PASSES = 256  # forward passes at once; not a setting, so that results do not depend on it
 
 
-def supervise(learner: Learner, training: Training) -> Trained:
+def supervise(learner: Learner, training: Training) -> TrainingResult:
     """Minimize the cross-entropy of random crops (sec. 3.2, eq. 2; app. B.3).
 
     All random numbers derive from the recipe's stage.
@@ -40,7 +40,7 @@ def supervise(learner: Learner, training: Training) -> Trained:
     order = (recipe.stage / "order").torch_generator()
     crops = (recipe.stage / "crops").torch_generator()
     augment = Augmentation.from_settings(recipe.data, settings)
-    model = learner.system.weights()
+    model = learner.system.require_model()
 
     def batches(_: int) -> Loader:
         positions = shuffled_batches(len(samples), settings.batch_size, order)
@@ -80,7 +80,7 @@ def supervise(learner: Learner, training: Training) -> Trained:
             contexts.enter_context(fresh_cache())
         history = fit.run()
     model.eval()
-    return Trained(learner.system, history)
+    return TrainingResult(learner.system, history)
 
 
 def compile_forward(model: nn.Module, settings: TrainSettings) -> Callable[..., Tensor]:
@@ -96,7 +96,7 @@ class ImageBlock(NamedTuple):
     images: Tensor
 
 
-def blocks(
+def iterate_blocks(
     samples: ImageSet, data: DataSettings, device: str, passes: int = 1
 ) -> Iterator[ImageBlock]:
     """All samples in order, resized and normalized. passes: forward passes for each of them."""
@@ -109,13 +109,17 @@ def blocks(
         start += len(batch)
 
 
-def answers(blocks: Iterator[ImageBlock], answer: Callable[[ImageBlock], Tensor]) -> np.ndarray:
+def predict_blocks(
+    blocks: Iterator[ImageBlock], answer: Callable[[ImageBlock], Tensor]
+) -> np.ndarray:
     """The answers to all blocks as one float32 array on the host."""
     with torch.inference_mode():
         return to_host(torch.cat([answer(block).float() for block in blocks])).numpy()
 
 
-def image_logits(system: System, samples: ImageSet, data: DataSettings, device: str) -> np.ndarray:
+def predict_from_images(
+    system: System, samples: ImageSet, data: DataSettings, device: str
+) -> np.ndarray:
     """Logits (S, C) float32 of a system whose only input is the image."""
-    model = system.weights()
-    return answers(blocks(samples, data, device), lambda block: model(block.images))
+    model = system.require_model()
+    return predict_blocks(iterate_blocks(samples, data, device), lambda block: model(block.images))

@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import torch
 from safetensors.torch import load as tensors_in
@@ -14,9 +14,6 @@ from munkey.core.diverged import DIVERGED, DivergedError
 from munkey.core.files import atomic_with_checksum, read_bytes
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.models.family import FAMILIES, Architecture, System
-
-if TYPE_CHECKING:
-    from munkey.models.networks.vit import ViTArchitecture
 
 
 def save(path: str | Path, system: System) -> None:
@@ -33,8 +30,8 @@ def save(path: str | Path, system: System) -> None:
             tensors["memory.labels"] = memory.labels
     tensors = {name: to_host(tensor).contiguous() for name, tensor in tensors.items()}
     # A single entry of metadata, since safetensors writes several in any order.
-    described = {"family": system.family, "architecture": asdict(system.architecture)}
-    metadata = {"system": json.dumps(described, sort_keys=True)}
+    description = {"family": system.family, "architecture": asdict(system.architecture)}
+    metadata = {"system": json.dumps(description, sort_keys=True)}
     with atomic_with_checksum(path) as temporary:
         temporary.write_bytes(serialized(tensors, metadata))
 
@@ -68,11 +65,14 @@ def save_for_timm(system: System, folder: Path, mean: float, std: float) -> None
     """
     import timm
 
+    from munkey.models.networks.vit import ViTArchitecture
+
     if system.family != "vit" or system.model is None:
         raise ValueError(
             f"holds a system of the family {system.family}; only a plain ViT can be saved for timm",
         )
-    a = cast("ViTArchitecture", system.architecture)
+    a = system.architecture
+    assert isinstance(a, ViTArchitecture)
     arguments: dict[str, Any] = {
         "img_size": a.image_size,
         "patch_size": a.patch_size,
@@ -111,15 +111,15 @@ def load(path: str | Path, expected: Architecture | None = None, device: str = "
     metadata = json.loads(content[8 : 8 + header_length])["__metadata__"]
     if DIVERGED in metadata:
         raise DivergedError(metadata[DIVERGED])
-    described = json.loads(metadata["system"])
-    family = FAMILIES[described["family"]]
-    architecture = family.stored_architecture(described["architecture"])
+    description = json.loads(metadata["system"])
+    family = FAMILIES[description["family"]]
+    architecture = family.restore_architecture(description["architecture"])
     if expected is not None:
         if type(expected) is not type(architecture):
             raise ValueError(
                 f"{path} holds a model of the family {family.name}, not the one expected",
             )
-        differing = expected.differing(architecture)
+        differing = expected.list_differences(architecture)
         if differing:
             raise ValueError(f"{path} holds another architecture: {', '.join(differing)}")
     weights = {}

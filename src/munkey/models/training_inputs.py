@@ -1,4 +1,4 @@
-"""The files that jobs read about samples: pictures, forget sets, keys, and the choice of the selection."""
+"""The files that jobs read about samples: images, forget sets, keys, neighbors, selected settings."""
 
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 
 from munkey.core.files import read_json
 from munkey.encoders import keys
-from munkey.memory.neighbors import read_others
+from munkey.memory.neighbors import read_other_neighbors
 from munkey.models.family import Family, MemberKeys, Recipe
 
 
@@ -15,8 +15,9 @@ from munkey.models.family import Family, MemberKeys, Recipe
 class SampleFiles:
     """The files that a job reads about the samples of a data set.
 
-    images: the pictures; the other files of the data set lie beside them. forget: the forget set;
-    absent: samples that an audit's models never see. keyfile, neighbors: of a family with a memory.
+    images: the stored images; the data set's other files are in the same folder. forget: the forget
+    set. absent: samples that an audit's models never see. keyfile, neighbors: for a family with a
+    memory.
     selected: the p_image and p_token that the selection chose.
     """
 
@@ -27,23 +28,25 @@ class SampleFiles:
     neighbors: Path | None = None
     selected: Path | None = None
 
-    def there(self) -> list[Path]:
-        """The files that have a name."""
+    def list_files(self) -> list[Path]:
+        """The files that are given."""
         return [file for file in astuple(self) if file]
 
 
-def member_keys(
+def read_member_keys(
     family: Family, recipe: Recipe, ids: np.ndarray, keyfile: Path | None, neighbors: Path | None
 ) -> MemberKeys | None:
-    """Keys and neighbors of the training samples `ids`; None for a family without a memory, which needs no files."""
+    """Keys and neighbors of the training samples `ids`; None for a family without a memory."""
     if not family.has_memory or recipe.family is None:
         return None
     assert keyfile and neighbors, f"{family.name} has a memory: it needs keys and neighbors"
-    count = max(family.neighbors_read(recipe.family).values())
-    near = read_others(neighbors, ids, count)
+    count = max(family.count_neighbors(recipe.family).values())
+    near = read_other_neighbors(neighbors, ids, count)
     return MemberKeys(keys.read(keyfile, ids).keys, near)
 
 
-def selected_knobs(file: str | Path | None) -> dict[str, float]:
-    """The p_image and p_token that the selection chose; empty where it has no say."""
-    return read_json(file)["chosen"] if file else {}
+def read_selected_knobs(file: str | Path | None) -> dict[str, float]:
+    """The p_image and p_token that the selection chose; empty without a selection."""
+    if not file:
+        return {}
+    return read_json(file)["chosen"]

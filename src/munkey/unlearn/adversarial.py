@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
-class Attacked(NamedTuple):
+class AttackResult(NamedTuple):
     """The result of an attack.
 
     images: (B, 3, H, W); predicted: (B,) classes; radius: (B,) float64, of the ball in which the
@@ -35,7 +35,7 @@ def untargeted_l2(
     radii: Sequence[float],
     steps: int,
     stride: float,
-) -> Attacked:
+) -> AttackResult:
     """Move each image until `answer` (pixels -> logits) misclassifies it.
 
     clean: (B, 3, H, W) in [0, 1]; labels: (B,). In a ball of each radius in turn, an image makes
@@ -63,7 +63,7 @@ def untargeted_l2(
             break
         shift = images[active] + stride * next_ball * directions[~is_wrong] - clean[active]
         images[active] = (clean[active] + _project(shift, next_ball)).clamp(0, 1)
-    return Attacked(images, predicted, radius)
+    return AttackResult(images, predicted, radius)
 
 
 def _steepest_ascent(

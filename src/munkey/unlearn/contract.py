@@ -34,7 +34,7 @@ Need = Literal[
 ]
 
 
-class Tuned(Section):
+class TuningSettings(Section):
     """Settings of a method that fine-tunes.
 
     Parameters
@@ -164,7 +164,7 @@ class Request:
         withheld = {}
         for kind in ("images", "labels"):
             if f"{part} {kind}" not in declared:
-                withheld[kind] = Withheld(part, kind)
+                withheld[kind] = WithheldData(part, kind)
         if len(withheld) == 2:
             raise PermissionError(
                 f"this method uses the {part} set, but does not declare it:"
@@ -173,7 +173,7 @@ class Request:
         return replace(self.data[part], **withheld)  # type: ignore[arg-type]  # refuses any use
 
 
-class Withheld:
+class WithheldData:
     """Stands in for undeclared images or labels. Any use raises PermissionError."""
 
     def __init__(self, part: str, kind: str) -> None:
@@ -300,7 +300,7 @@ def method(  # noqa: PLR0913  # each fact of a method by name, which reads bette
         The family whose original it starts from, and whose oracle it is compared with. A post-hoc
         method names any network, such as "vit"; `network` in params.yaml decides.
     settings : type, default Section
-        A subclass of `Section` with its settings, or of `Tuned` if it fine-tunes.
+        A subclass of `Section` with its settings, or of `TuningSettings` if it fine-tunes.
     needs : set of str, optional
         Data that must still be stored to forget: "forget", "retain" or "val", with " images" or
         " labels". Using other data raises PermissionError.
@@ -346,7 +346,7 @@ def method(  # noqa: PLR0913  # each fact of a method by name, which reads bette
     ...     settings=ShrinkSettings,
     ... )
     ... def shrink(system, request, settings):
-    ...     model = system.copy_of_model()
+    ...     model = system.copy_model()
     ...     for parameter in model.parameters():
     ...         parameter.data.mul_(settings.factor)
     ...     return replace(system, model=model)

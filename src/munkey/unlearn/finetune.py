@@ -91,7 +91,7 @@ def subset(samples: ImageSet, rows: np.ndarray) -> ImageSet:
 
 def split_by_loss(system: System, request: Request, parts: int) -> list[ImageSet]:
     """The forget set in equal parts, lowest loss of the system first. Each part is sorted by id."""
-    model = system.copy_of_model().eval()
+    model = system.copy_model().eval()
     forget = request.forget
     losses = []
     with torch.no_grad():
@@ -184,7 +184,7 @@ def finetune(  # noqa: PLR0913  # where methods differ; the last three by name
         The method's request.
     lr_factor : float
         The learning rate as a multiple of `train.lr`, constant by default (app. B.2).
-    samples : ImageSet, TensorSet or Joined
+    samples : ImageSet, TensorSet or JoinedSet
         Training samples. Their images are cropped anew in each epoch.
     objective : callable, default cross_entropy
         (model, images, labels) -> Outcome: the loss and the number of correct predictions.
@@ -198,7 +198,7 @@ def finetune(  # noqa: PLR0913  # where methods differ; the last three by name
     System
         The trained copy, in eval mode.
     """
-    model = system.copy_of_model().train()
+    model = system.copy_model().train()
     for name, parameter in model.named_parameters():
         # Frozen ones stay out of the optimizer: weight decay moves what has no gradient, too.
         parameter.requires_grad_(parameter.requires_grad and name.startswith(only))

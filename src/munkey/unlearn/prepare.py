@@ -26,7 +26,7 @@ def recipe(method: Method, sections: Sections, seed: object, dataset: str) -> Re
     family = method.original
     if not family.learns:
         return None
-    return family.recipe(sections, family.stage(seed, dataset, "full"))
+    return family.make_recipe(sections, family.make_stage(seed, dataset, "full"))
 
 
 def original(
@@ -35,7 +35,7 @@ def original(
     """The original in `file`. Raises ValueError if its architecture is not the recipe's."""
     expected = None
     if recipe:
-        expected = method.original.architecture(recipe, len(dataset.classes))
+        expected = method.original.make_architecture(recipe, len(dataset.classes))
     return system.load(file, expected, device)
 
 

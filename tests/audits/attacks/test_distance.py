@@ -5,8 +5,8 @@ import pytest
 from scipy.spatial.distance import jensenshannon
 
 from munkey.audits.attacks.distance import distance, jensen_shannon
-from munkey.audits.evidence import Compared
-from munkey.audits.registry import Refused
+from munkey.audits.evidence import OracleComparison
+from munkey.audits.registry import NoFinding
 
 P = np.array([[0.5, 0.5], [0.9, 0.1]])
 Q = np.array([[1.0 - 1e-12, 1e-12], [0.9, 0.1]])
@@ -31,7 +31,7 @@ def test_divergences_are_scipys_squared_and_at_most_log_2():
 
 def test_the_distance_is_a_mean_over_models_and_oracles_and_the_floor_over_pairs_of_oracles():
     logits = np.random.default_rng(0).normal(size=(5, 40, 3)).astype(np.float32)
-    found = distance(Compared(logits[:2], logits[2:]), np.random.default_rng(0))
+    found = distance(OracleComparison(logits[:2], logits[2:]), np.random.default_rng(0))
     p = np.exp(logits.astype(float)) / np.exp(logits.astype(float)).sum(axis=2, keepdims=True)
 
     def mean(couples):
@@ -47,17 +47,21 @@ def test_the_distance_is_a_mean_over_models_and_oracles_and_the_floor_over_pairs
 def test_value_and_floor_are_measured_on_the_same_drawn_samples():
     """Two oracles against themselves: in every sample, the mean over four couples is half of the floor."""
     oracles = np.random.default_rng(2).normal(size=(2, 40, 3))
-    ratio = distance(Compared(oracles, oracles), np.random.default_rng(0)).ratio
+    ratio = distance(OracleComparison(oracles, oracles), np.random.default_rng(0)).ratio
     assert (ratio.low, ratio.value, ratio.high) == pytest.approx((0.5, 0.5, 0.5))
 
 
 def test_one_oracle_has_no_floor():
-    refused = distance(Compared(np.zeros((1, 2, 2)), np.zeros((1, 2, 2))), np.random.default_rng(0))
-    assert isinstance(refused, Refused) and "2 oracles" in refused.why
+    refused = distance(
+        OracleComparison(np.zeros((1, 2, 2)), np.zeros((1, 2, 2))), np.random.default_rng(0)
+    )
+    assert isinstance(refused, NoFinding) and "2 oracles" in refused.why
 
 
 def test_oracles_that_answer_alike_have_no_floor():
     logits = np.random.default_rng(0).normal(size=(40, 3))
     alike = np.stack([logits, logits + 1e-9])
-    found = distance(Compared(logits[None] + 0.1 * np.arange(3), alike), np.random.default_rng(0))
-    assert isinstance(found, Refused) and "alike" in found.why
+    found = distance(
+        OracleComparison(logits[None] + 0.1 * np.arange(3), alike), np.random.default_rng(0)
+    )
+    assert isinstance(found, NoFinding) and "alike" in found.why

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from munkey.audits.attacks.population import logistic, loss, margin, population
+from munkey.audits.attacks.population import attack_population, logistic, loss, margin
 from munkey.audits.evidence import Answers
 from munkey.audits.margins import margins
-from munkey.audits.registry import Estimate, Refused
-from munkey.evaluation.metrics import attack_features, auroc, membership_inference
+from munkey.audits.registry import Estimate, NoFinding
+from munkey.evaluation.metrics import auroc, compute_attack_features, membership_inference
 
 
 def answers(forget_shift=0.0, retain_shift=2.0, test=240, seed=0):
@@ -61,7 +61,7 @@ def test_forget_is_held_against_all_test_samples_and_no_others():
 def test_the_logistic_attack_is_the_metric_with_an_interval():
     """The same split and the same draws: the metric's own number."""
     made = answers(forget_shift=1.0)
-    features = attack_features(made.logits, made.labels)
+    features = compute_attack_features(made.logits, made.labels)
     parts = [features[part] for part in (made.retain, made.forget, made.test)]
     expected = membership_inference(*parts, made.labels[made.test], np.random.default_rng(3))
     found = logistic(made, np.random.default_rng(3))
@@ -72,7 +72,7 @@ def test_the_logistic_attack_is_the_metric_with_an_interval():
 def test_the_logistic_attack_scores_no_sample_that_it_was_fitted_to(monkeypatch):
     made, fed = answers(), []
     monkeypatch.setattr(
-        "munkey.evaluation.metrics.attack_features",
+        "munkey.evaluation.metrics.compute_attack_features",
         lambda logits, _: np.arange(len(logits), dtype=float)[:, None],
     )
     monkeypatch.setattr(
@@ -97,7 +97,7 @@ def test_the_logistic_attack_scores_no_sample_that_it_was_fitted_to(monkeypatch)
 )
 def test_a_rate_at_1_percent_is_refused_where_test_is_too_small(attack, test, refused):
     found = attack(answers(test=test), np.random.default_rng(0))
-    assert isinstance(found.tpr_1, Refused if refused else Estimate)
+    assert isinstance(found.tpr_1, NoFinding if refused else Estimate)
     assert isinstance(found.tpr_5, Estimate)
     if refused:
         assert found.tpr_1.why.endswith("100 are needed")
@@ -108,5 +108,5 @@ def test_parts_of_a_cross_fit_are_averaged():
     forget, test = np.flatnonzero(made.forget), np.flatnonzero(made.test)
     high, low = np.zeros((2, len(made.labels)))
     high[forget], low[test] = 1, 1
-    found = population([high, low], [test[:1], test[1:]], made, np.random.default_rng(0))
+    found = attack_population([high, low], [test[:1], test[1:]], made, np.random.default_rng(0))
     assert found.auroc.value == 50

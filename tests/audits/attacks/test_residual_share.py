@@ -9,14 +9,14 @@ from scipy.stats import t as student
 
 from munkey.audits.attacks.residual_share import (
     chance_sd,
+    compute_differences,
     contrasts,
-    differences_of,
-    ratio,
+    estimate_ratio,
+    make_statistics,
     residual_share,
-    statistics,
 )
-from munkey.audits.evidence import Halves, random_halves, sham_pairs
-from munkey.audits.registry import Refused
+from munkey.audits.evidence import Halves, draw_halves, draw_sham_pairs
+from munkey.audits.registry import NoFinding
 from tests.audits.inputs import population
 
 SIMULATIONS = 200
@@ -38,12 +38,12 @@ def by_hand(gain):
 
 
 def own(pairs):
-    return contrasts(differences_of(pairs.scores, pairs.halves.first), pairs.halves.first)
+    return contrasts(compute_differences(pairs.scores, pairs.halves.first), pairs.halves.first)
 
 
 def test_a_contrast_is_deleted_less_never_seen_and_neither_difficulty_nor_level_is_in_it():
     np.testing.assert_allclose(
-        contrasts(differences_of(by_hand([2.0, 3.0]), FIRST), FIRST), [2, 3], rtol=1e-12
+        contrasts(compute_differences(by_hand([2.0, 3.0]), FIRST), FIRST), [2, 3], rtol=1e-12
     )
 
 
@@ -74,7 +74,7 @@ def test_halves_of_unequal_size_count_alike():
 
 def test_no_bound_holds_where_doing_nothing_cannot_be_told_from_zero():
     # t = 5 with 1 df: p is over 5 %
-    share = ratio(np.array([2.0, 3.0]), np.array([2.0, 3.0]), paired=True)
+    share = estimate_ratio(np.array([2.0, 3.0]), np.array([2.0, 3.0]), paired=True)
     assert (share.value, share.low, share.high) == (pytest.approx(100), -np.inf, np.inf)
 
 
@@ -91,22 +91,22 @@ def test_fiellers_interval_by_hand():
     """Independent means 1 and 4 with variances 1/4 each; t(1) at 97.5 % is 12.706: the quadratic's roots."""
     own, nothing = np.array([0.5, 1.5]), np.array([3.5, 4.5])
     t = 12.706204736
-    assert ratio(own, nothing, paired=False).low == -np.inf  # 16 < t² / 4
+    assert estimate_ratio(own, nothing, paired=False).low == -np.inf  # 16 < t² / 4
     own, nothing = own / 10 + 0.9, nothing / 10 + 3.6  # variances 1/400: means 1 and 4 again
     a, b, c = 16 - t**2 / 400, 4.0, 1 - t**2 / 400
     roots = [100 * (b + sign * np.sqrt(b**2 - a * c)) / a for sign in (-1, 1)]
-    estimate = ratio(own, nothing, paired=False)
+    estimate = estimate_ratio(own, nothing, paired=False)
     assert (estimate.value, estimate.low, estimate.high) == pytest.approx((25, *roots))
     b = 4 - t**2 / 400  # paired, they rise together
     roots = [100 * (b + sign * np.sqrt(b**2 - a * c)) / a for sign in (-1, 1)]
-    estimate = ratio(own, nothing, paired=True)
+    estimate = estimate_ratio(own, nothing, paired=True)
     assert (estimate.value, estimate.low, estimate.high) == pytest.approx((25, *roots))
 
 
 def test_of_unequal_numbers_of_pairs_the_fewer_give_the_degrees_of_freedom():
     own, nothing, t = np.array([0.95, 1.05]), np.array([3.95, 4.0, 4.05]), student.ppf(0.975, 1)
     a, b, c = 16 - t**2 * 0.0025 / 3, 4.0, 1 - t**2 * 0.0025
-    estimate = ratio(own, nothing, paired=False)
+    estimate = estimate_ratio(own, nothing, paired=False)
     roots = [100 * (b + sign * np.sqrt(b**2 - a * c)) / a for sign in (-1, 1)]
     assert (estimate.value, estimate.low, estimate.high) == pytest.approx((25, *roots))
 
@@ -124,7 +124,9 @@ def test_a_spread_over_samples_adds_to_that_over_pairs_as_a_normal_one():
         4 - t**2 * 0.0025 - z**2 * 0.02,
         1 - t**2 * 0.0025 - z**2 * 0.03,
     )
-    estimate = ratio(own, nothing, paired=True, over_samples=np.array([[0.03, 0.02], [0.02, 0.04]]))
+    estimate = estimate_ratio(
+        own, nothing, paired=True, over_samples=np.array([[0.03, 0.02], [0.02, 0.04]])
+    )
     roots = [100 * (b + sign * np.sqrt(b**2 - a * c)) / a for sign in (-1, 1)]
     assert (estimate.value, estimate.low, estimate.high) == pytest.approx((25, *roots))
 
@@ -132,7 +134,7 @@ def test_a_spread_over_samples_adds_to_that_over_pairs_as_a_normal_one():
 def test_the_interval_ends_where_a_t_test_of_the_difference_rejects():
     random = np.random.default_rng(0)
     own, nothing = random.normal(0.1, 0.1, 6), random.normal(1, 0.1, 6)
-    estimate = ratio(own, nothing, paired=True)
+    estimate = estimate_ratio(own, nothing, paired=True)
     for end in (estimate.low, estimate.high):
         assert ttest_1samp(own - end / 100 * nothing, 0).pvalue == pytest.approx(0.05)
 
@@ -143,11 +145,11 @@ def test_other_pairs_than_those_of_doing_nothing_count_as_independent():
     apart = residual_share(replace(pairs, nothing=other)).share
     assert (
         apart
-        == ratio(own(pairs), own(other), paired=False)
-        != ratio(own(pairs), own(other), paired=True)
+        == estimate_ratio(own(pairs), own(other), paired=False)
+        != estimate_ratio(own(pairs), own(other), paired=True)
     )
     fewer = population(3, 0.5, np.random.default_rng(1)).nothing
-    assert residual_share(replace(pairs, nothing=fewer)).share == ratio(
+    assert residual_share(replace(pairs, nothing=fewer)).share == estimate_ratio(
         own(pairs), own(fewer), paired=False
     )
 
@@ -178,8 +180,10 @@ def test_the_sd_by_chance_is_that_of_contrasts_with_other_halves_of_the_same_poo
     random = np.random.default_rng(1)
     drawn = []
     for _ in range(2000):
-        halves = random_halves(pairs.halves.pool, pairs.halves.test, 3, random)
-        drawn.append(contrasts(differences_of(pairs.scores, halves.first), halves.first).mean())
+        halves = draw_halves(pairs.halves.pool, pairs.halves.test, 3, random)
+        drawn.append(
+            contrasts(compute_differences(pairs.scores, halves.first), halves.first).mean()
+        )
     assert np.std(drawn) == pytest.approx(chance_sd(pairs), rel=0.06)
     assert np.mean(drawn) == pytest.approx(0, abs=4 * np.std(drawn) / np.sqrt(2000))
 
@@ -196,14 +200,14 @@ def test_what_is_left_does_not_count_as_luck():
 def test_what_is_tested_is_the_contrast_whatever_its_sign():
     for left in (0.5, -0.5):
         pairs = population(4, left, np.random.default_rng(0))
-        assert statistics(pairs)(pairs.halves.first)["share"] == pytest.approx(
+        assert make_statistics(pairs)(pairs.halves.first)["share"] == pytest.approx(
             abs(own(pairs).mean())
         )
 
 
 def test_one_pair_is_refused():
     refused = residual_share(population(1, 0.5, np.random.default_rng(0)))
-    assert isinstance(refused, Refused) and "2 pairs" in refused.why
+    assert isinstance(refused, NoFinding) and "2 pairs" in refused.why
 
 
 def test_where_nothing_is_left_the_share_is_rejected_at_its_level():
@@ -219,7 +223,8 @@ def test_where_nothing_is_left_the_share_is_rejected_at_its_level():
 def test_a_sham_is_rejected_at_its_level_though_all_was_left():
     random = np.random.default_rng(0)
     shares = [
-        residual_share(sham_pairs(population(4, 1.0, random), random)) for _ in range(SIMULATIONS)
+        residual_share(draw_sham_pairs(population(4, 1.0, random), random))
+        for _ in range(SIMULATIONS)
     ]
     assert ALLOWED[0] <= sum(share.p_pairs < 0.05 for share in shares) <= ALLOWED[1]
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from munkey.audits.attacks.rmia import ratios, rmia, scores
+from munkey.audits.attacks.rmia import make_scores, ratios, rmia
 from munkey.audits.evidence import Halves, Pairs
-from munkey.audits.registry import Refused
+from munkey.audits.registry import NoFinding
 from tests.audits.inputs import population
 
 
@@ -62,7 +62,7 @@ def test_a_ratio_by_hand():
 @pytest.mark.parametrize(("gamma", "slope"), [(1.0, 0.3), (2.0, 1.0), (1.23, 0.6)])
 def test_scores_are_shares_of_test_samples_that_are_beaten(gamma, slope):
     pairs = small()
-    seen = scores(pairs, gamma, slope)(pairs.halves.first)
+    seen = make_scores(pairs, gamma, slope)(pairs.halves.first)
     deleted, absent = by_loops(pairs, gamma, slope)
     assert len(np.unique(deleted + absent)) > 2
     np.testing.assert_allclose(sorted(seen.deleted.ravel()), sorted(deleted))
@@ -73,8 +73,8 @@ def test_a_tie_with_a_test_sample_counts_as_beaten():
     # 4 of 5 test samples are as sure as the pool
     margins = np.tile([0.7] * 5 + [0.7, 0.7, 0.7, 0.7, 0.9], (6, 1))
     pairs = replace(small(), margins=margins)
-    np.testing.assert_allclose(scores(pairs)(pairs.halves.first).deleted, 0.8)
-    assert (scores(pairs, gamma=2)(pairs.halves.first).deleted == 0).all()
+    np.testing.assert_allclose(make_scores(pairs)(pairs.halves.first).deleted, 0.8)
+    assert (make_scores(pairs, gamma=2)(pairs.halves.first).deleted == 0).all()
 
 
 def test_what_is_left_is_found_and_over_forgetting_is_under_50():
@@ -88,4 +88,4 @@ def test_what_is_left_is_found_and_over_forgetting_is_under_50():
 
 def test_one_pair_is_refused():
     refused = rmia(population(1, 1.0, np.random.default_rng(0)), np.random.default_rng(0))
-    assert isinstance(refused, Refused) and "2 pairs" in refused.why
+    assert isinstance(refused, NoFinding) and "2 pairs" in refused.why

@@ -14,9 +14,9 @@ import torch
 from safetensors.numpy import save_file
 
 from munkey.audits.attacks import storage as module
-from munkey.audits.attacks.storage import search, storage, traces
-from munkey.audits.evidence import Shipped
-from munkey.audits.registry import Refused
+from munkey.audits.attacks.storage import extract_traces, search_file, storage
+from munkey.audits.evidence import ShippedFiles
+from munkey.audits.registry import NoFinding
 
 ROWS = np.random.default_rng(0).normal(size=(40, 12)).astype(np.float32)
 NONE = np.zeros(0, int)
@@ -29,7 +29,7 @@ def shipped(tmp_path):
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "notes.txt").write_text("nothing")
     (tmp_path / "empty").touch()
-    return Shipped((tmp_path,), ROWS[:10], ROWS[10:], np.arange(10), np.arange(10, 40))
+    return ShippedFiles((tmp_path,), ROWS[:10], ROWS[10:], np.arange(10), np.arange(10, 40))
 
 
 def test_a_memory_without_the_deleted_rows_is_clean(shipped):
@@ -107,7 +107,7 @@ def test_what_cannot_be_unpacked_is_named_and_what_only_looks_packed_is_searched
     assert storage(shipped).rows == 1
     (tmp_path / "leak").write_bytes(gzip.compress(ROWS[3].tobytes())[:-9])
     refused = storage(shipped)
-    assert isinstance(refused, Refused) and f"{tmp_path / 'leak'}: cannot be read" in refused.why
+    assert isinstance(refused, NoFinding) and f"{tmp_path / 'leak'}: cannot be read" in refused.why
 
 
 def test_rows_that_are_alike_in_half_precision_are_told_apart_in_full(shipped, tmp_path):
@@ -131,11 +131,11 @@ def test_the_first_eight_numbers_are_enough_and_seven_are_not(shipped, tmp_path)
 @pytest.mark.parametrize("start", range(60, 101, 5))
 def test_a_row_across_chunks_is_found(start, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "CHUNK", 50)
-    wanted = {traces(ROWS[3])[0]}
+    wanted = {extract_traces(ROWS[3])[0]}
     for matrix, columns in ((ROWS[3], ()), (ROWS[:4].T, (2, 4))):
         (tmp_path / "leak").write_bytes(b"\0" * start + matrix.tobytes() + b"\0" * 99)
-        assert search(tmp_path / "leak", wanted, columns) == wanted
-    assert not search(tmp_path / "leak", wanted, (2, 3))
+        assert search_file(tmp_path / "leak", wanted, columns) == wanted
+    assert not search_file(tmp_path / "leak", wanted, (2, 3))
 
 
 def test_a_deleted_row_that_equals_a_kept_one_is_left_out(shipped):
@@ -145,7 +145,7 @@ def test_a_deleted_row_that_equals_a_kept_one_is_left_out(shipped):
 
 def test_rows_too_short_to_be_recognized_are_said_to_be_so(shipped):
     refused = storage(replace(shipped, deleted=ROWS[:10, :4], remaining=ROWS[10:, :4]))
-    assert isinstance(refused, Refused) and "a row of 4 numbers" in refused.why
+    assert isinstance(refused, NoFinding) and "a row of 4 numbers" in refused.why
 
 
 def test_ids_that_the_memory_still_lists_are_named(shipped):
@@ -164,8 +164,8 @@ def test_single_files_are_searched_too(shipped, tmp_path):
 def test_where_kept_rows_are_not_found_nothing_is_said(shipped, tmp_path):
     save_file({"keys": 2 * ROWS[10:]}, tmp_path / "memory.safetensors")
     refused = storage(shipped)
-    assert isinstance(refused, Refused) and "30 of 30" in refused.why
-    assert isinstance(storage(replace(shipped, remaining=ROWS[:0])), Refused)
+    assert isinstance(refused, NoFinding) and "30 of 30" in refused.why
+    assert isinstance(storage(replace(shipped, remaining=ROWS[:0])), NoFinding)
 
 
 def test_files_that_are_not_there_are_named(shipped, tmp_path):
@@ -176,32 +176,32 @@ def test_files_that_are_not_there_are_named(shipped, tmp_path):
 def test_a_trace_could_not_stand_anywhere():
     row = np.array([0, 0, 1, 1, 1, 1, 1, 1, 1, 2, 3, 4, 5], dtype=np.float32)
     told = row[5:]  # 1, 1, 1, 1, 2, 3, 4, 5: five differ
-    assert traces(row)[:3] == [
+    assert extract_traces(row)[:3] == [
         each.tobytes() for each in (told, told.astype(float), told.astype(np.float16))
     ]
     row[-1] = 4
     # four: too few in half precision
-    assert traces(row) == [row[4:12].tobytes(), row[4:12].astype(float).tobytes()]
+    assert extract_traces(row) == [row[4:12].tobytes(), row[4:12].astype(float).tobytes()]
     for hopeless in (np.zeros(20), np.ones(20), np.arange(7.0)):
         with pytest.raises(ValueError, match="recognized"):
-            traces(hopeless)
+            extract_traces(hopeless)
 
 
 def test_in_half_precision_what_lies_between_two_numbers_is_rounded_to_the_even_one():
     ties = (np.arange(0x3F800000, 0x3F880000, 0x10000, "<u4") + 0x8000).view("<f4")
-    assert bfloat16(ties).tobytes() in traces(ties)
-    assert bfloat16(-ties).tobytes() in traces(-ties)
+    assert bfloat16(ties).tobytes() in extract_traces(ties)
+    assert bfloat16(-ties).tobytes() in extract_traces(-ties)
 
 
 def test_a_sparse_row_is_told_by_two_numbers_that_are_not_0():
     row = np.zeros(40, dtype=np.float32)
     row[[9, 20, 23]] = 0.5, 0.25, 0.75
-    assert traces(row)[0] == row[20:28].tobytes()
+    assert extract_traces(row)[0] == row[20:28].tobytes()
     with pytest.raises(ValueError, match="recognized"):
-        traces(np.where(row == 0.5, row, 0))
+        extract_traces(np.where(row == 0.5, row, 0))
 
 
 def test_what_is_shorter_than_a_trace_holds_none(tmp_path):
     for size in range(6):
         (tmp_path / "short").write_bytes(ROWS[0].tobytes()[:size])
-        assert search(tmp_path / "short", {*traces(ROWS[0])}) == set()
+        assert search_file(tmp_path / "short", {*extract_traces(ROWS[0])}) == set()

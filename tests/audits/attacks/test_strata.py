@@ -7,7 +7,7 @@ import pytest
 
 from munkey.audits.attacks.strata import Strata, ranks, strata
 from munkey.audits.evidence import Pairs, other_fold_means
-from munkey.audits.registry import Refused
+from munkey.audits.registry import NoFinding
 from tests.audits.inputs import halves, population
 
 
@@ -72,10 +72,10 @@ def test_a_control_with_fewer_pairs_is_sorted_by_all_pairs_of_doing_nothing():
 
 def test_what_cannot_be_sorted_is_refused():
     one = strata(population(1, 1.0, np.random.default_rng(0)))
-    assert isinstance(one, Refused) and "2 pairs" in one.why
+    assert isinstance(one, NoFinding) and "2 pairs" in one.why
     pairs = population(4, 0.0, np.random.default_rng(0))
     other = strata(replace(pairs, nothing=population(4, 0.0, np.random.default_rng(1))))
-    assert isinstance(other, Refused) and "same halves" in other.why
+    assert isinstance(other, NoFinding) and "same halves" in other.why
     four = halves(4, np.random.default_rng(0), pool=4)  # of which none is in the top tenth
     small = strata(Pairs(np.random.default_rng(1).normal(size=four.deleted.shape), four))
-    assert isinstance(small, Refused) and "too small" in small.why
+    assert isinstance(small, NoFinding) and "too small" in small.why

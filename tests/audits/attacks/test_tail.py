@@ -9,16 +9,16 @@ import pytest
 from munkey.audits.attacks import residual_share
 from munkey.audits.attacks.tail import (
     distances,
-    largest_tenth,
-    memory_statistic,
+    find_largest_tenth,
+    make_memory_statistic,
+    make_statistics,
     scatter,
     signs,
-    statistics,
     tail,
 )
-from munkey.audits.evidence import Halves, Pairs, sham_pairs
-from munkey.audits.redraws import permutation_tests
-from munkey.audits.registry import Refused
+from munkey.audits.evidence import Halves, Pairs, draw_sham_pairs
+from munkey.audits.redraws import run_permutation_tests
+from munkey.audits.registry import NoFinding
 from tests.audits.inputs import halves, population
 
 
@@ -49,27 +49,27 @@ def test_a_tenth_is_chosen_by_the_other_fold():
     """Sample 3 is largest in the second fold, the last pair; sample 0 in the first, which is the first two pairs."""
     signed = np.zeros((3, 10))
     signed[0, 0], signed[1, 3], signed[2, 3] = 9, 5, 1
-    assert largest_tenth(signed).ravel().tolist() == [3, 3, 0]
-    assert largest_tenth(np.zeros((2, 25))).shape == (2, 2)
+    assert find_largest_tenth(signed).ravel().tolist() == [3, 3, 0]
+    assert find_largest_tenth(np.zeros((2, 25))).shape == (2, 2)
 
 
 def test_statistics_by_hand():
     pairs = population(2, 0.0, np.random.default_rng(0))
     first = pairs.halves.first
     means = (signs(first) * pairs.differences).mean(axis=0)
-    found = statistics(pairs)(first)
+    found = make_statistics(pairs)(first)
     assert found["square"] == pytest.approx(np.mean(means**2)) and found["few"] == pytest.approx(
         np.mean(means**3)
     )
-    turned = statistics(pairs)(~first)  # all roles exchanged: squares stay, cubes turn
+    turned = make_statistics(pairs)(~first)  # all roles exchanged: squares stay, cubes turn
     assert (turned["square"], turned["few"]) == pytest.approx((found["square"], -found["few"]))
 
 
 def test_a_mark_of_each_model_that_cancels_between_partners_is_in_the_level():
     honest = population(4, 0.0, np.random.default_rng(0))
     mark = np.resize([0.5, -0.5], 8)[:, None] * honest.halves.deleted
-    marked = statistics(replace(honest, margins=honest.margins + mark))(honest.halves.first)
-    plain = statistics(honest)(honest.halves.first)
+    marked = make_statistics(replace(honest, margins=honest.margins + mark))(honest.halves.first)
+    plain = make_statistics(honest)(honest.halves.first)
     assert marked["level"] > 3 * plain["level"] and marked["square"] == pytest.approx(
         plain["square"], rel=0.3
     )
@@ -96,7 +96,7 @@ def test_level_and_shape_by_hand():
     """Two pairs, two samples. Usual scores are the other pair's never-seen ones; distances by hand below."""
     pairs = by_hand(FIRST, [[5.0, 1.0], [2.0, 7.0], [0.0, 3.0], [4.0, 6.0]])
     # never seen: [2, 1] and [0, 6]; deleted: [5, 7] and [4, 3]; so distances are [2, -5], [-2, 5] and [5, 1], [2, 2]
-    found = statistics(pairs)(FIRST)
+    found = make_statistics(pairs)(FIRST)
     assert found["level"] == pytest.approx(
         (5 + 5) ** 2 + (1 - 2) ** 2 + (2 + 2) ** 2 + (2 - 5) ** 2
     )
@@ -110,7 +110,7 @@ def test_memory_by_hand():
     """
     nothing = by_hand(FIRST, [[7.0, 1.0], [2.0, 9.0], [0.0, 7.0], [6.0, 6.0]])
     pairs = by_hand(FIRST, [[5.0, 1.0], [2.0, 7.0], [0.0, 3.0], [4.0, 6.0]], nothing)
-    covariance = memory_statistic(pairs)
+    covariance = make_memory_statistic(pairs)
     assert covariance(FIRST) == pytest.approx(abs((2.5 * 3 - 2.5 * 6) + (-1.5 * 4 - 1.5 * 3)) / 4)
     # put there: [2 - 3, 2 - 6] and [2 - 4, 4 + 3]; of the other, less its mean: [-4.5, 4.5] and [1.5, -1.5]
     assert covariance(~FIRST) == pytest.approx(abs((4.5 * 3 - 4.5 * 6) + (-1.5 * 4 - 1.5 * 3)) / 4)
@@ -132,7 +132,7 @@ def of_memory(pairs, left, anew, seed, size=60):
 
 def p_of(pairs, statistic, redraws=99):
     own = np.random.default_rng(1)
-    return permutation_tests(
+    return run_permutation_tests(
         lambda first: {"": statistic(first)}, pairs.halves.first, own, redraws
     )[""].p
 
@@ -141,15 +141,15 @@ def p_of(pairs, statistic, redraws=99):
 def test_where_nothing_is_left_memory_is_rejected_no_more_often_than_the_level(anew):
     """Of 120 tests at 5 %, 13 or more would be found once in 100 by chance."""
     audits = [of_memory(3, 0.0, anew, seed) for seed in range(120)]
-    assert sum(p_of(pairs, memory_statistic(pairs)) <= 0.05 for pairs in audits) < 13
+    assert sum(p_of(pairs, make_memory_statistic(pairs)) <= 0.05 for pairs in audits) < 13
 
 
 def test_a_residue_that_follows_memory_is_found_where_its_mean_was_taken_away():
     audits = [of_memory(3, 0.3, False, seed) for seed in range(10)]
-    assert sum(p_of(pairs, memory_statistic(pairs)) <= 0.05 for pairs in audits) >= 8
+    assert sum(p_of(pairs, make_memory_statistic(pairs)) <= 0.05 for pairs in audits) >= 8
     assert (
         sum(
-            p_of(pairs, lambda first, of=pairs: residual_share.statistics(of)(first)["share"])
+            p_of(pairs, lambda first, of=pairs: residual_share.make_statistics(of)(first)["share"])
             <= 0.05
             for pairs in audits
         )
@@ -159,8 +159,8 @@ def test_a_residue_that_follows_memory_is_found_where_its_mean_was_taken_away():
 
 def test_memory_needs_the_halves_of_doing_nothing():
     pairs = population(4, 0.0, np.random.default_rng(0))
-    assert memory_statistic(sham_pairs(pairs, np.random.default_rng(0))) is None
-    assert "memory" not in statistics(sham_pairs(pairs, np.random.default_rng(0)))(
+    assert make_memory_statistic(draw_sham_pairs(pairs, np.random.default_rng(0))) is None
+    assert "memory" not in make_statistics(draw_sham_pairs(pairs, np.random.default_rng(0)))(
         pairs.halves.first[:, :80]
     )
 
@@ -172,7 +172,7 @@ def test_scatter_is_about_what_other_pairs_that_never_saw_the_sample_say():
         np.log(2.5 / 4), abs=1e-4
     )
     assert (
-        statistics(population(4, 0.0, np.random.default_rng(0)))(
+        make_statistics(population(4, 0.0, np.random.default_rng(0)))(
             population(4, 0.0, np.random.default_rng(0)).halves.first
         )["scatter"]
         >= 0
@@ -182,4 +182,4 @@ def test_scatter_is_about_what_other_pairs_that_never_saw_the_sample_say():
 def test_one_pair_is_refused_and_two_are_not():
     assert math.isfinite(tail(population(2, 1.0, np.random.default_rng(0))).tenth)
     refused = tail(population(1, 1.0, np.random.default_rng(0)))
-    assert isinstance(refused, Refused) and "2 pairs" in refused.why
+    assert isinstance(refused, NoFinding) and "2 pairs" in refused.why

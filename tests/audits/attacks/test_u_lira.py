@@ -7,7 +7,7 @@ from scipy.stats import norm
 
 from munkey.audits.attacks.u_lira import log_ratios, u_lira
 from munkey.audits.evidence import Pairs
-from munkey.audits.registry import Refused
+from munkey.audits.registry import NoFinding
 from tests.audits.inputs import halves, population
 
 
@@ -84,4 +84,4 @@ def test_models_that_are_all_alike_tie():
 
 def test_two_pairs_are_refused():
     refused = u_lira(population(2, 1.0, np.random.default_rng(0)), np.random.default_rng(0))
-    assert isinstance(refused, Refused) and "3 pairs" in refused.why
+    assert isinstance(refused, NoFinding) and "3 pairs" in refused.why

@@ -192,7 +192,7 @@ def of_newton(munkey: System) -> System:
     family = FAMILIES["newton"]
     rows = Keys(munkey.memory.ids.numpy(), munkey.memory.keys.numpy())
     settings = NewtonFamilySettings(lam=0.1, sigma=0.1)
-    return family.fitted(rows, rows.ids % 3, 3, settings, family.stage(0, "toy", "full"))
+    return family.fit(rows, rows.ids % 3, 3, settings, family.make_stage(0, "toy", "full"))
 
 
 @pytest.mark.parametrize("change", [without_memory, of_newton])

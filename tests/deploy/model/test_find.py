@@ -14,7 +14,7 @@ from munkey.deploy.model.explain import render_near_page
 from munkey.deploy.model.retrieval import find_nearest
 from munkey.deploy.predictor import Predictor
 from munkey.encoders.keys import Keys, normalize_rows
-from munkey.memory.neighbors import nearest
+from munkey.memory import neighbors
 from tests.estimators.inputs import EXACT
 
 ROWS = np.random.default_rng(0).normal(size=(30, 20))
@@ -36,7 +36,9 @@ def test_the_nearest_rows_come_with_cosine_class_and_person_and_copies_are_said_
     rows_model,
 ):
     keys = normalize_rows(ROWS)
-    expected = nearest(Keys(np.array([99]), keys[[3]]), Keys(np.arange(len(ROWS)), keys), 5)
+    expected = neighbors.find_nearest(
+        Keys(np.array([99]), keys[[3]]), Keys(np.arange(len(ROWS)), keys), 5
+    )
     with Predictor.load(rows_model) as model:
         [samples] = model.find(ROWS[[3]], count=5).samples
     assert [sample.id for sample in samples] == expected.ids[0].tolist()

@@ -18,7 +18,7 @@ from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import UnknownIdsError
 from munkey.deploy.store.matrices import MemoryView
 from munkey.encoders import keys
-from munkey.memory.neighbors import nearest
+from munkey.memory.neighbors import find_nearest
 from munkey.memory.sums import Sums
 from munkey.models import system
 from munkey.models.family import FAMILIES, Retrieval, System, forget_samples
@@ -71,8 +71,10 @@ def place(run: Path, family: str) -> Path:
 def pipeline(run: Path, left: System) -> np.ndarray:
     """The logits of the first 20 samples as the pipeline has them."""
     asked = keys.Keys(np.arange(20), all_keys(run).keys[:20])
-    near = nearest(asked, keys.Keys(left.memory.ids.numpy(), left.memory.keys.numpy()), 4)
-    return FAMILIES[left.family].logits(left, None, None, "cpu", Retrieval(near, keys=asked.keys))
+    near = find_nearest(asked, keys.Keys(left.memory.ids.numpy(), left.memory.keys.numpy()), 4)
+    return FAMILIES[left.family].predict_logits(
+        left, None, None, "cpu", Retrieval(near, keys=asked.keys)
+    )
 
 
 @every

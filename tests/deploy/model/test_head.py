@@ -14,7 +14,7 @@ from munkey.deploy.errors import EmptyModelError
 from munkey.deploy.model.export import export
 from munkey.deploy.predictor import Predictor
 from munkey.encoders import keys
-from munkey.memory.neighbors import nearest
+from munkey.memory.neighbors import find_nearest
 from munkey.models import system
 from munkey.models.family import FAMILIES, added_head
 from tests.deploy.inputs import IDS, result_in, sections
@@ -58,14 +58,14 @@ def pipeline(run: Path, gone=()) -> np.ndarray:
     asked = keys.Keys(
         np.arange(COUNT), keys.read(next(run.glob("keys/toy/*/keys.npz"))).keys[:COUNT]
     )
-    near = nearest(asked, keys.Keys(left.memory.ids.numpy(), left.memory.keys.numpy()), 33)
+    near = find_nearest(asked, keys.Keys(left.memory.ids.numpy(), left.memory.keys.numpy()), 33)
     munkey, chosen = FAMILIES["munkey"], sections()
-    retrieval = munkey.retrieval(near, chosen["inference"], asked.keys)
+    retrieval = munkey.make_retrieval(near, chosen["inference"], asked.keys)
     data, samples = (
         type(DATA).model_validate(chosen["data"]),
         image_set(load(run / "data/toy"), asked.ids),
     )
-    return munkey.logits(left, samples, data, "cpu", retrieval)
+    return munkey.predict_logits(left, samples, data, "cpu", retrieval)
 
 
 def test_its_logits_are_the_pipelines_also_after_deletions_bit_by_bit(run, pictures, tmp_path):

@@ -44,12 +44,12 @@ def pipeline(result, dataset: Dataset, forgotten=()) -> np.ndarray:
     memory = loaded.memory.forget(np.array(forgotten, dtype=np.int64))
     root = result.parents[4]
     queries = keys.read(next(root.glob("keys/toy/*/keys.npz")))
-    near = neighbors.nearest(queries, keys.Keys(memory.ids.numpy(), memory.keys.numpy()), 8)
+    near = neighbors.find_nearest(queries, keys.Keys(memory.ids.numpy(), memory.keys.numpy()), 8)
     chosen = sections()
     retrieval = Retrieval(near, InferenceSettings(**chosen["inference"]))
     left = system.System(loaded.family, loaded.architecture, loaded.model, memory)
     samples, data = image_set(dataset, dataset.ids), DataSettings(**chosen["data"])
-    return FAMILIES["munkey"].logits(left, samples, data, "cpu", retrieval)
+    return FAMILIES["munkey"].predict_logits(left, samples, data, "cpu", retrieval)
 
 
 def retriever(model: Predictor) -> Retriever:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from munkey.audits.attacks.storage import traces as traces_of
+from munkey.audits.attacks.storage import extract_traces as traces_of
 from munkey.deploy.store import recovery
 from munkey.deploy.store import store as module
 from munkey.deploy.store.rows import compute_log_entry

@@ -248,7 +248,9 @@ def test_a_network_that_is_no_vit_of_ours_is_counted_as_it_is_built():
     plan, family = plan_of(network="resnet18", methods=["cf"]), FAMILIES["resnet18"]
     work = estimate.estimate(plan, "run", epyc()).work
     found = {each.what: each for each in work if each.step == "train"}["original-r"]
-    made = family.architecture(family.recipe(plan.train_settings("digits", "r"), Stage("any")), 10)
+    made = family.make_architecture(
+        family.make_recipe(plan.train_settings("digits", "r"), Stage("any")), 10
+    )
     weights = family.build(made, torch.Generator()).parameters()
     assert isinstance(found.network, NetworkCost)
     assert found.network.weights == sum(each.numel() for each in weights)

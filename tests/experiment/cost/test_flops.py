@@ -34,11 +34,11 @@ def test_a_vit_costs_what_its_matrix_products_do():
 def test_munkey_reads_a_token_beside_the_image():
     fields = {name: value for name, value in vars(MUNKEY).items() if name != "head"}
     family = FAMILIES["munkey"]
-    network = family.build(family.stored_architecture(fields), None)
+    network = family.build(family.restore_architecture(fields), None)
     cost = count(on_meta(network), MUNKEY.image_size, MUNKEY.token_dim)
     vit = FAMILIES["vit"]
     names = ("classes", "image_size", "patch_size", "width", "depth", "heads", "mlp_ratio")
-    plain = vit.build(vit.stored_architecture({name: fields[name] for name in names}), None)
+    plain = vit.build(vit.restore_architecture({name: fields[name] for name in names}), None)
     without_token = count(on_meta(plain), MUNKEY.image_size)
     adapter = (MUNKEY.token_dim + 1) * MUNKEY.width
     assert cost.weights == without_token.weights + adapter + 2 * MUNKEY.width  # and the two nulls

@@ -3,7 +3,7 @@
 import pytest
 
 from munkey.experiment.params.load import ParamsError, load
-from munkey.unlearn.contract import METHODS, Tuned, method
+from munkey.unlearn.contract import METHODS, TuningSettings, method
 
 
 def searched(config, **changes):
@@ -30,7 +30,7 @@ def test_a_method_that_stands_in_the_grid_by_name_has_its_own_values(config):
 
 
 def test_a_grid_of_too_many_combinations_is_refused_before_they_are_made(config):
-    class Many(Tuned):
+    class Many(TuningSettings):
         b: float
         c: float
         d: float
@@ -60,7 +60,7 @@ def test_a_grid_of_too_many_combinations_is_refused_before_they_are_made(config)
 
 
 def test_a_grid_of_a_method_with_a_memory_is_refused_only_while_the_search_is_on(config):
-    @method("mine", title="Mine", description="", family="munkey", settings=Tuned)
+    @method("mine", title="Mine", description="", family="munkey", settings=TuningSettings)
     def mine(system, request, settings):
         return system
 

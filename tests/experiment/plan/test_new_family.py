@@ -32,7 +32,7 @@ def frequency() -> Iterator[Family]:
         settings = FrequencySettings
         in_every_run = True
         place = 2.5
-        architecture = stored_architecture = build = train = logits = (
+        make_architecture = restore_architecture = build = train = predict_logits = (
             None  # planning calls none of them
         )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from munkey.experiment.run.dispatch import Task, call, dumped, restore
+from munkey.experiment.run.dispatch import Task, call, dump_settings, restore
 from munkey.models.families.munkey import MunkeySettings
 from munkey.settings import EncoderSettings, Section, Sections
 from tests.experiment.inputs import small_plan
@@ -101,19 +101,19 @@ def test_sections_reach_a_job_as_they_were_through_text_alone():
     for case in ("digits", "digits/munkey.token_dim/32"):
         settings = plan.train_settings(case, "m") | plan.evaluate_settings(case, "knn")
         assert settings["inference"] == Section() and type(settings["munkey"]) is MunkeySettings
-        text = repr(dumped(settings))
+        text = repr(dump_settings(settings))
         assert restore(ast.literal_eval(text)) == settings
 
 
 def test_what_is_no_section_passes_as_it_is():
     config = {"scenarios": {"class": None, "three": {"names": ["3"]}}, "seeds": [0, 1]}
-    assert restore(dumped(config)) == config
+    assert restore(dump_settings(config)) == config
 
 
 def test_a_section_that_a_rule_hands_over_itself_is_refused():
     """Snakemake notices no change of an object: such a job would never run again."""
     with pytest.raises(
-        TypeError, match=r"hands over EncoderSettings itself.*: write dumped\(…\) around it"
+        TypeError, match=r"hands over EncoderSettings itself.*: write dump_settings\(…\) around it"
     ):
         call(job_of_sections, task(params={"settings": {"keys": EncoderSettings(**SETTINGS)}}), {})
 
@@ -125,8 +125,10 @@ def job_of_sections(settings: Sections):
 def test_a_job_gets_its_sections_in_their_own_types_and_checks_them_once():
     given.clear()
     settings = small_plan().train_settings("digits", "m")
-    call(job_of_sections, task(params={"settings": dumped(settings)}), {})
+    call(job_of_sections, task(params={"settings": dump_settings(settings)}), {})
     assert given == [settings]
-    changed = dumped(settings) | {"munkey": dumped(settings["munkey"]) | {"p_token": 2.0}}
+    changed = dump_settings(settings) | {
+        "munkey": dump_settings(settings["munkey"]) | {"p_token": 2.0}
+    }
     with pytest.raises(ValidationError, match=r"p_token\n.*less than or equal to 1"):
         call(job_of_sections, task(params={"settings": changed}), {})

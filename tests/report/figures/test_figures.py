@@ -174,8 +174,8 @@ def picture():
 
 def example(status="forgotten", after="7"):
     neighbors = [
-        retrieval.Retrieved(picture(), "3", 0.75, "correct"),
-        retrieval.Retrieved(picture(), "3", 0.25, status),
+        retrieval.RetrievedNeighbor(picture(), "3", 0.75, "correct"),
+        retrieval.RetrievedNeighbor(picture(), "3", 0.25, status),
     ]
     before, later = retrieval.Answer(neighbors, "3"), retrieval.Answer(neighbors[:1], after)
     return retrieval.Example("forget sample", picture(), "3", before, later)

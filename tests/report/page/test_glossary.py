@@ -8,7 +8,7 @@ from munkey.report.page import glossary
 from munkey.report.tables import frontier
 from munkey.report.tables.frontier import Design
 from munkey.report.tables.main import main_tables
-from munkey.report.tables.markup import Titled
+from munkey.report.tables.markup import TitledTable
 from munkey.report.tables.runtime import runtime_table
 from munkey.report.tables.summary import summarize
 from tests.report.inputs import ROWS, tidy
@@ -45,8 +45,9 @@ def test_a_name_is_found_before_a_rate_or_a_data_set_but_not_within_a_word():
 
 def test_a_table_brings_the_terms_that_it_uses():
     frame = pd.DataFrame({"Method": ["CF", "Retrain (T)"], "FA": ["1.0 ± 0.5", "–"]})
-    names = [term.names[0] for term in glossary.terms_of_tables([Titled("", frame)])]
+    names = [term.names[0] for term in glossary.terms_of_tables([TitledTable("", frame)])]
     assert names == ["FA", "±", "Retrain (T)", "–"]
     assert [
-        term.names[0] for term in glossary.terms_of_tables([Titled("", frame[:1].assign(FA="1"))])
+        term.names[0]
+        for term in glossary.terms_of_tables([TitledTable("", frame[:1].assign(FA="1"))])
     ] == ["FA"]

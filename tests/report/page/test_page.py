@@ -13,7 +13,7 @@ from munkey.report.page import page
 from munkey.report.tables import paper
 from munkey.report.tables.ablations import summarize_cases
 from munkey.report.tables.frontier import Design, points
-from munkey.report.tables.markup import Titled
+from munkey.report.tables.markup import TitledTable
 from munkey.report.tables.summary import summarize
 from tests.conftest import ROOT
 from tests.report.inputs import CASE_ROWS, KEYED_ROWS, MEASURED, ROWS, cases, compared, tidy
@@ -80,7 +80,7 @@ def in_order(text, parts):
 
 def test_the_page_escapes_text_but_not_tables():
     chapter = page.Chapter(
-        "a", "A & B", [Titled("x < y", pd.DataFrame({"x": ["<b>1</b>"]}))], ["1 < 2"]
+        "a", "A & B", [TitledTable("x < y", pd.DataFrame({"x": ["<b>1</b>"]}))], ["1 < 2"]
     )
     text = report(grid="<script>", chapters=[chapter], params="a: <b>")
     assert (
@@ -104,7 +104,9 @@ def test_what_to_deploy_stands_at_the_top_of_the_page():
 def test_a_chapter_explains_its_columns_once_and_links_its_files():
     frame = pd.DataFrame({"Method": ["CF"], "FA": ["<b>1</b>"]})
     text = report(
-        chapters=[page.Chapter("a", "A", [Titled("", frame)] * 2, files=["../tables/main.csv"])]
+        chapters=[
+            page.Chapter("a", "A", [TitledTable("", frame)] * 2, files=["../tables/main.csv"])
+        ]
     )
     assert re.findall("<dt>(.*?)</dt>", text) == ["FA"]
     assert '<a href="../tables/main.csv">tables/main.csv</a>' in text
@@ -115,7 +117,7 @@ def test_sentences_in_cells_break_into_lines_and_numbers_with_intervals_do_not()
     """The failure: at a width of 1,200 pixels, a verdict was cut off."""
     verdict = "no attack tells deleted samples from those that were never seen"
     frame = pd.DataFrame({"share": ["-168.1 [-270.4, -114.4] †"], "verdict": [verdict]})
-    text = report(chapters=[page.Chapter("a", "A", [Titled("", frame)])])
+    text = report(chapters=[page.Chapter("a", "A", [TitledTable("", frame)])])
     assert (
         f'<td class="words">{verdict}</td>' in text and "<td>-168.1 [-270.4, -114.4] †</td>" in text
     )
@@ -170,7 +172,7 @@ def test_the_story_and_its_picture_come_first_and_its_columns_are_explained_besi
 
 def test_what_is_left_is_shown_before_all_else():
     chapter = page.Chapter(
-        "digits", "digits", [Titled("pairs", pd.DataFrame({"residual share [%]": ["2.4"]}))]
+        "digits", "digits", [TitledTable("pairs", pd.DataFrame({"residual share [%]": ["2.4"]}))]
     )
     chapters = [page.Chapter("main", "Unlearning", [])]
     shares = page.Figure("", "Shares.", PICTURE, "../audit/digits/shares.svg")

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from munkey.report.tables.markup import (
-    Titled,
+    TitledTable,
     cell,
     emphasized,
     latex_table,
@@ -109,7 +109,7 @@ FRAME = pd.DataFrame({"P_s": ["<b>1</b>", "a_b"], "Gap": ["$2_{3}$", "–"]})
 
 
 def test_a_latex_table_is_booktabs_with_escaped_text_and_a_title_as_a_comment():
-    assert render([Titled("50 % of it", FRAME)], "latex").splitlines() == [
+    assert render([TitledTable("50 % of it", FRAME)], "latex").splitlines() == [
         "% 50 % of it",
         r"\begin{tabular}{ll}",
         r"\toprule",
@@ -133,12 +133,14 @@ def test_equal_labels_of_an_upper_header_row_span_their_columns():
 
 
 def test_markup_in_cells_is_not_escaped_in_html():
-    text = render([Titled("A", FRAME), Titled("B", FRAME)], "html")
+    text = render([TitledTable("A", FRAME), TitledTable("B", FRAME)], "html")
     assert text.count("<td><b>1</b></td>") == 2
     assert re.findall("<h3>(.)</h3>", text) == ["A", "B"]
 
 
 def test_markdown_tables_stand_below_their_titles_and_numbers_stay_as_they_are():
-    text = render([Titled("", pd.DataFrame({"x": ["1.50"]})), Titled("B", FRAME)], "markdown")
+    text = render(
+        [TitledTable("", pd.DataFrame({"x": ["1.50"]})), TitledTable("B", FRAME)], "markdown"
+    )
     assert text.startswith("| x    |\n") and "| 1.50 |\n" in text
     assert "\n\n### B\n\n| P_s " in text and text.endswith("|\n")

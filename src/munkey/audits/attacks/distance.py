@@ -5,8 +5,8 @@ from itertools import combinations, product
 
 import numpy as np
 
-from munkey.audits.evidence import Compared
-from munkey.audits.registry import Estimate, Finding, Refused, audit
+from munkey.audits.evidence import OracleComparison
+from munkey.audits.registry import Estimate, Finding, NoFinding, audit
 from munkey.audits.roc import DRAWS
 
 ROUNDING = 1e-12  # nats: oracles that differ by less draw no random numbers
@@ -33,18 +33,18 @@ class Distance(Finding):
     ),
     source="Lin 1991; floor: ours",
 )
-def distance(compared: Compared, generator: np.random.Generator) -> Distance | Refused:
+def distance(comparison: OracleComparison, generator: np.random.Generator) -> Distance | NoFinding:
     """Means over forget samples, and over all pairs of a model and an oracle, or of two oracles."""
-    if len(compared.oracles) < 2:
-        return Refused(f"the floor needs 2 oracles or more; there are {len(compared.oracles)}")
-    models = [_log_softmax(logits) for logits in compared.unlearned]
-    oracles = [_log_softmax(logits) for logits in compared.oracles]
+    if len(comparison.oracles) < 2:
+        return NoFinding(f"the floor needs 2 oracles or more; there are {len(comparison.oracles)}")
+    models = [_log_softmax(logits) for logits in comparison.unlearned]
+    oracles = [_log_softmax(logits) for logits in comparison.oracles]
     to_oracles = [jensen_shannon(model, oracle) for model, oracle in product(models, oracles)]
     between_oracles = [jensen_shannon(one, other) for one, other in combinations(oracles, 2)]
     value = np.mean(to_oracles, axis=0)  # (n,)
     floor = np.mean(between_oracles, axis=0)  # (n,)
     if floor.mean() < ROUNDING:
-        return Refused("the oracles answer alike, so there is no floor")
+        return NoFinding("the oracles answer alike, so there is no floor")
     resampled = generator.integers(len(value), size=(DRAWS, len(value)))
     value_draws = value[resampled].mean(axis=1)
     floor_draws = floor[resampled].mean(axis=1)
@@ -57,6 +57,7 @@ def distance(compared: Compared, generator: np.random.Generator) -> Distance | R
 
 def jensen_shannon(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Jensen-Shannon divergences (n,) in nats, of log-probabilities (n, C)."""
+    # JS(p, q) = (KL(p | m) + KL(q | m)) / 2 with m = (p + q) / 2 (Lin 1991)
     log_mean = np.logaddexp(one, other) - np.log(2)
     kl_one = (np.exp(one) * (one - log_mean)).sum(axis=1)
     kl_other = (np.exp(other) * (other - log_mean)).sum(axis=1)

@@ -4,6 +4,8 @@ These are the weakest attacks, but all that the logits of the main run allow. An
 proves little, since how hard a sample is hides how much the model remembers of it.
 """
 
+from dataclasses import astuple
+
 import numpy as np
 
 from munkey.audits.evidence import Answers
@@ -22,7 +24,7 @@ from munkey.audits.roc import Attack, Ranking, Rates, bootstrap_intervals, redra
 def loss(answers: Answers, generator: np.random.Generator) -> Attack:
     """Ranks by phi, which has the order of the loss and resolves losses near 0."""
     phi = margins(answers.logits, answers.labels)
-    return population([phi], [np.flatnonzero(answers.test)], answers, generator)
+    return attack_population([phi], [np.flatnonzero(answers.test)], answers, generator)
 
 
 @audit(
@@ -36,10 +38,10 @@ def loss(answers: Answers, generator: np.random.Generator) -> Attack:
     source="Salem et al. 2019",
 )
 def margin(answers: Answers, generator: np.random.Generator) -> Attack:
-    from munkey.evaluation.metrics import attack_features
+    from munkey.evaluation.metrics import compute_attack_features
 
-    gap = attack_features(answers.logits, answers.labels)[:, 3]  # p1 - p2
-    return population([gap], [np.flatnonzero(answers.test)], answers, generator)
+    gap = compute_attack_features(answers.logits, answers.labels)[:, 3]  # p1 - p2
+    return attack_population([gap], [np.flatnonzero(answers.test)], answers, generator)
 
 
 @audit(
@@ -54,20 +56,22 @@ def margin(answers: Answers, generator: np.random.Generator) -> Attack:
 )
 def logistic(answers: Answers, generator: np.random.Generator) -> Attack:
     """As the metric MIA: the attack that is fitted to one half of test scores the other half."""
-    from munkey.evaluation.metrics import attack_features, cross_fits
+    from munkey.evaluation.metrics import compute_attack_features, cross_fit_attacks
 
-    features = attack_features(answers.logits, answers.labels)
+    features = compute_attack_features(answers.logits, answers.labels)
     test = np.flatnonzero(answers.test)
     scores = []
     negatives = []
     retain_features = features[answers.retain]
-    for score, rows in cross_fits(retain_features, features[test], answers.labels[test], generator):
+    for score, rows in cross_fit_attacks(
+        retain_features, features[test], answers.labels[test], generator
+    ):
         scores.append(score(features))
         negatives.append(test[rows])
-    return population(scores, negatives, answers, generator)
+    return attack_population(scores, negatives, answers, generator)
 
 
-def population(
+def attack_population(
     scores: list[np.ndarray],
     negatives: list[np.ndarray],
     answers: Answers,
@@ -86,14 +90,12 @@ def population(
         forget_weights = redraw(int(answers.forget.sum()), generator)
         part_weights = [redraw(len(rows), generator) for rows in negatives]
         parts = zip(rankings, part_weights, strict=True)
-        return mean_rates([ranking.rates(forget_weights, weights) for ranking, weights in parts])
+        return average_rates([ranking.rates(forget_weights, weights) for ranking, weights in parts])
 
-    rates = mean_rates([ranking.rates() for ranking in rankings])
+    rates = average_rates([ranking.rates() for ranking in rankings])
     return bootstrap_intervals(rates, redraw_rates, min(len(rows) for rows in negatives))
 
 
-def mean_rates(rates: list[Rates]) -> Rates:
+def average_rates(rates: list[Rates]) -> Rates:
     """The mean rates over the parts of a cross-fit."""
-    return Rates(
-        *np.mean([[part.auroc, part.tpr_1, part.tpr_5] for part in rates], axis=0).tolist()
-    )
+    return Rates(*np.mean([astuple(part) for part in rates], axis=0).tolist())

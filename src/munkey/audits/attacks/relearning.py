@@ -36,7 +36,7 @@ class Spread(Finding):
 
 
 @dataclass(frozen=True)
-class Relearned(Finding):
+class RelearningFinding(Finding):
     """Difference to the oracle's curve, in the unit of the curves; positive: above it.
 
     before: at the first step; highest: the largest of all steps; area: the average over all steps.
@@ -57,11 +57,11 @@ class Relearned(Finding):
     ),
     source="arXiv 2505.22310; comparison with the oracle: ours",
 )
-def relearning(curves: Curves, generator: np.random.Generator | None = None) -> Relearned:
+def relearning(curves: Curves, generator: np.random.Generator | None = None) -> RelearningFinding:
     """Compares each seed with its own oracle; then mean and sd over seeds. Draws nothing."""
     above = curves.system - curves.oracle
     area = np.trapezoid(above, curves.steps, axis=1) / (curves.steps[-1] - curves.steps[0])
-    return Relearned(
+    return RelearningFinding(
         before=_spread(above[:, 0]),
         highest=_spread(above.max(axis=1)),
         area=_spread(area),

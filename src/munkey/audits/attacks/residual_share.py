@@ -7,7 +7,7 @@ import numpy as np
 from munkey.audits.evidence import Pairs, split_by_role
 from munkey.audits.margins import coarsen, normal_scores
 from munkey.audits.redraws import Statistics
-from munkey.audits.registry import Estimate, Finding, Refused, audit
+from munkey.audits.registry import Estimate, Finding, NoFinding, audit
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ class Share(Finding):
     definition="margins if deleted minus margins if never seen, in percent of the original's",
     source="ours; swapped halves: Hayes et al. 2024, arXiv 2404.11577",
 )
-def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share | Refused:
+def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share | NoFinding:
     """The mean contrast after deletion over that of doing nothing, with Fieller's interval."""
     from scipy.stats import ttest_1samp
 
     if pairs.count < 2:
-        return Refused("the residual share needs 2 pairs of models for its interval; there is 1")
+        return NoFinding("the residual share needs 2 pairs of models for its interval; there is 1")
     reference = pairs.nothing or pairs
     test = pairs.halves.test
     first = pairs.halves.first
@@ -55,12 +55,12 @@ def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share 
     if is_paired and reference is not pairs:
         reference_counts = coarsen(reference_counts, pairs.margins, test)
     reference_scores = normal_scores(reference_counts, int(test.sum()))
-    after_differences = differences_of(pairs.scores, first)
-    nothing_differences = differences_of(reference_scores, reference_first)
+    after_differences = compute_differences(pairs.scores, first)
+    nothing_differences = compute_differences(reference_scores, reference_first)
     after = contrasts(after_differences, first)
     nothing = contrasts(nothing_differences, reference_first)
     if not nothing.mean():
-        return Refused(
+        return NoFinding(
             "doing nothing leaves nothing: deleted samples are answered as those that were"
             " never seen"
         )
@@ -75,8 +75,8 @@ def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share 
     return Share(
         contrast=float(after.mean()),
         contrasts=tuple(after.tolist()),
-        share=ratio(after, nothing, is_paired),
-        training=ratio(after, nothing, is_paired, over_samples),
+        share=estimate_ratio(after, nothing, is_paired),
+        training=estimate_ratio(after, nothing, is_paired, over_samples),
         chance=100 * chance_sd(pairs) / abs(float(nothing.mean())),
         p_pairs=p_pairs,
         unit=float(after_sd / nothing_sd),
@@ -99,17 +99,17 @@ def _covariance_over_samples(own: np.ndarray, nothing: np.ndarray) -> np.ndarray
     return np.asarray((vectors * values.clip(0)) @ vectors.T / size)
 
 
-def statistics(pairs: Pairs) -> Statistics:
+def make_statistics(pairs: Pairs) -> Statistics:
     """The test statistic: the absolute value of the mean contrast."""
 
     def absolute_contrast(first: np.ndarray) -> dict[str, float]:
-        differences = differences_of(pairs.scores, first)
+        differences = compute_differences(pairs.scores, first)
         return {"share": abs(float(contrasts(differences, first).mean()))}
 
     return absolute_contrast
 
 
-def differences_of(scores: np.ndarray, first: np.ndarray) -> np.ndarray:
+def compute_differences(scores: np.ndarray, first: np.ndarray) -> np.ndarray:
     """(P, n): score where deleted minus score where never seen. A sample's difficulty cancels."""
     score = split_by_role(scores, first)
     return np.asarray(score.deleted - score.absent)
@@ -149,7 +149,7 @@ def chance_sd(pairs: Pairs) -> float:
     return float(np.sqrt(variance) / (2 * pairs.count))
 
 
-def ratio(
+def estimate_ratio(
     own: np.ndarray,
     nothing: np.ndarray,
     paired: bool,

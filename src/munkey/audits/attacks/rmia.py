@@ -4,7 +4,7 @@ import numpy as np
 
 from munkey.audits.evidence import Pairs, Roles, split_by_role
 from munkey.audits.margins import count_below
-from munkey.audits.registry import Refused, audit
+from munkey.audits.registry import NoFinding, audit
 from munkey.audits.roc import TOLERANCE, Attack, Scores, attack_rates
 
 GAMMA = 1.0  # by what factor a sample must exceed a test sample; the paper uses 1 and 2
@@ -21,22 +21,22 @@ SLOPE = 0.3  # the paper's a: training on a sample makes a confidence p to a * p
     ),
     source="Zarifzadeh et al. 2024",
 )
-def rmia(pairs: Pairs, generator: np.random.Generator) -> Attack | Refused:
+def rmia(pairs: Pairs, generator: np.random.Generator) -> Attack | NoFinding:
     """Needs two pairs: the references of a target are models of other pairs that never saw x."""
-    score = scores(pairs)
-    if isinstance(score, Refused):
+    score = make_scores(pairs)
+    if isinstance(score, NoFinding):
         return score
     return attack_rates(score, pairs, generator)
 
 
-def scores(pairs: Pairs, gamma: float = GAMMA, slope: float = SLOPE) -> Scores | Refused:
+def make_scores(pairs: Pairs, gamma: float = GAMMA, slope: float = SLOPE) -> Scores | NoFinding:
     """Shares of test samples that a sample exceeds, as a function of the halves.
 
     As confidence counts the rank among the model's own test samples, not a probability: scaling all
     answers changes nothing.
     """
     if pairs.count < 2:
-        return Refused(
+        return NoFinding(
             "RMIA needs 2 pairs of models: one is the reference of the other; there is 1"
         )
     test_margins = pairs.margins[:, pairs.halves.test]
@@ -50,6 +50,7 @@ def scores(pairs: Pairs, gamma: float = GAMMA, slope: float = SLOPE) -> Scores |
     sorted_test_ratios = np.sort(_round(test_ratios), axis=1)
 
     def exceeded_shares(first: np.ndarray) -> Roles:
+        # Pr_z [p(x | target) / p(x) >= gamma p(z | target) / p(z)] over test samples z
         references = _mean_of_others(split_by_role(pool_confidence, first).absent)
         pool_ratios = _round(ratios(pool_confidence, references, slope))
         shares = np.empty(pool_ratios.shape)

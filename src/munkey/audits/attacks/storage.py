@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from munkey.audits.evidence import Shipped
+from munkey.audits.evidence import ShippedFiles
 from munkey.audits.packed_files import UNREADABLE, unpack
-from munkey.audits.registry import Finding, Refused, audit
+from munkey.audits.registry import Finding, NoFinding, audit
 
 NUMBERS = 8  # consecutive numbers of a row that serve as its trace
 TELLING = (
@@ -44,7 +44,9 @@ class StorageFinding(Finding):
     ),
     source="ours",
 )
-def storage(shipped: Shipped, _: np.random.Generator | None = None) -> StorageFinding | Refused:
+def storage(
+    shipped: ShippedFiles, _: np.random.Generator | None = None
+) -> StorageFinding | NoFinding:
     """A row is found if 8 of its numbers are, in one of four precisions, by row or by column.
 
     Remaining rows are the control: they must be found. A deleted row that equals a remaining one,
@@ -56,32 +58,41 @@ def storage(shipped: Shipped, _: np.random.Generator | None = None) -> StorageFi
     # Stored by column, a matrix has as many numbers between two of a row as it has rows.
     row_counts = {len(deleted_ids), len(listed_ids - deleted_ids), len(deleted_ids | listed_ids)}
     try:
-        deleted_traces = [traces(row) for row in shipped.deleted]
-        remaining_traces = [traces(row) for row in shipped.remaining]
+        deleted_traces = [extract_traces(row) for row in shipped.deleted]
+        remaining_traces = [extract_traces(row) for row in shipped.remaining]
         of_remaining = set().union(*remaining_traces)
         sought = of_remaining.union(*deleted_traces)
-        in_files = {path: search(path, sought, row_counts) for path in list_files(shipped.files)}
+        in_files = {}
+        for path in list_files(shipped.files):
+            in_files[path] = search_file(path, sought, row_counts)
     except ValueError as error:
-        return Refused(str(error))
+        return NoFinding(str(error))
     in_any_file = set().union(*in_files.values())
     missing = sum(in_any_file.isdisjoint(row) for row in remaining_traces)
     if missing or not remaining_traces:
-        return Refused(
+        return NoFinding(
             f"{missing} of {len(remaining_traces)} rows that were kept are not found in these"
             " files either, so this search proves nothing: are they stored in a form that is not"
             " looked for?"
         )
-    counted = [set(row) - of_remaining for row in deleted_traces if row[0] not in of_remaining]
-    of_deleted = set().union(*counted)
+    unique_traces = []
+    for row in deleted_traces:
+        if row[0] not in of_remaining:  # otherwise it equals a remaining row
+            unique_traces.append(set(row) - of_remaining)
+    of_deleted = set().union(*unique_traces)
+    places = []
+    for path, present in in_files.items():
+        if present & of_deleted:
+            places.append(str(path))
     return StorageFinding(
-        rows=sum(not row.isdisjoint(in_any_file) for row in counted),
-        of=len(counted),
+        rows=sum(not row.isdisjoint(in_any_file) for row in unique_traces),
+        of=len(unique_traces),
         ids=tuple(sorted(deleted_ids & listed_ids)),
-        places=tuple(str(path) for path, present in in_files.items() if present & of_deleted),
+        places=tuple(places),
     )
 
 
-def traces(row: np.ndarray) -> list[bytes]:
+def extract_traces(row: np.ndarray) -> list[bytes]:
     """The bytes of 8 consecutive numbers of a row: as float32, float64, then half precisions.
 
     The first of the 8 is not 0, and at least 5 different ones are not 0. A row without such a run,
@@ -136,7 +147,7 @@ def list_files(paths: tuple[Path, ...]) -> list[Path]:
     return sorted(files)
 
 
-def search(path: Path, traces: set[bytes], columns: Iterable[int] = ()) -> set[bytes]:
+def search_file(path: Path, traces: set[bytes], columns: Iterable[int] = ()) -> set[bytes]:
     """The traces that are in a file, or packed in it, at any offset. Raises ValueError.
 
     columns: numbers of rows of matrices in which traces with enough different numbers are also
@@ -144,9 +155,12 @@ def search(path: Path, traces: set[bytes], columns: Iterable[int] = ()) -> set[b
     """
     kinds: list[tuple[int, int, set[bytes]]] = []  # bytes of a number, distance in numbers, traces
     for size in (2, 4, 8):
-        of_size = {trace for trace in traces if len(trace) == size * NUMBERS}
+        of_size = set()
         telling = set()
-        for trace in of_size:
+        for trace in traces:
+            if len(trace) != size * NUMBERS:
+                continue
+            of_size.add(trace)
             if _different_numbers(np.frombuffer(trace, f"<u{size}")) >= TELLING:
                 telling.add(trace)
         kinds.append((size, 1, of_size))

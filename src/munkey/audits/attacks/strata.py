@@ -6,9 +6,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from munkey.audits.attacks.residual_share import contrasts, differences_of, ratio
+from munkey.audits.attacks.residual_share import compute_differences, contrasts, estimate_ratio
 from munkey.audits.evidence import Pairs, other_fold_means
-from munkey.audits.registry import Estimate, Finding, Refused, audit
+from munkey.audits.registry import Estimate, Finding, NoFinding, audit
 
 Stratum: TypeAlias = Literal["low", "mid", "high", "top"]
 STRATA: dict[Stratum, tuple[float, float]] = {  # ranks by memorization, as shares of the pool
@@ -21,7 +21,7 @@ STRATA: dict[Stratum, tuple[float, float]] = {  # ranks by memorization, as shar
 
 @dataclass(frozen=True)
 class Strata(Finding):
-    """By stratum: shares, the residual shares in percent; put: the contrasts of doing nothing."""
+    """Residual shares in percent, and `put`, the contrasts of doing nothing, by stratum."""
 
     shares: Mapping[Stratum, Estimate]
     put: Mapping[Stratum, float]
@@ -36,7 +36,7 @@ class Strata(Finding):
     ),
     source="memorization: Feldman 2020; strata: Zhao et al. 2024 (RUM); swapped halves: ours",
 )
-def strata(pairs: Pairs, _: np.random.Generator | None = None) -> Strata | Refused:
+def strata(pairs: Pairs, _: np.random.Generator | None = None) -> Strata | NoFinding:
     """Other pairs sort the samples of a pair, so that chance makes no trend. Needs two pairs.
 
     Memorization is the score with a sample minus that without it, of doing nothing (Feldman 2020,
@@ -44,29 +44,29 @@ def strata(pairs: Pairs, _: np.random.Generator | None = None) -> Strata | Refus
     """
     reference = pairs.nothing or pairs
     if pairs.count < 2:
-        return Refused(
+        return NoFinding(
             "strata need 2 pairs of models: one sorts the samples that are looked at in the other"
         )
     if not np.array_equal(pairs.halves.first, reference.halves.first[: pairs.count]):
-        return Refused("strata need doing nothing with the same halves")
+        return NoFinding("strata need doing nothing with the same halves")
     first = pairs.halves.first
-    all_memorization = differences_of(reference.scores, reference.halves.first)
+    all_memorization = compute_differences(reference.scores, reference.halves.first)
     rank = ranks(other_fold_means(all_memorization))[: pairs.count]
     memorization = all_memorization[: pairs.count]
-    residue = differences_of(pairs.scores, first)
+    residue = compute_differences(pairs.scores, first)
     shares: dict[Stratum, Estimate] = {}
     put: dict[Stratum, float] = {}
     for name, (low, high) in STRATA.items():
         is_in_stratum = (rank >= low) & (rank < high)
         has_both_halves = (first & is_in_stratum).any(axis=1) & (~first & is_in_stratum).any(axis=1)
         if not has_both_halves.all():
-            return Refused("the pool is too small for strata")
+            return NoFinding("the pool is too small for strata")
         after = contrasts(residue, first, is_in_stratum)
         nothing = contrasts(memorization, first, is_in_stratum)
         put[name] = float(nothing.mean())
         shares[name] = Estimate(np.nan, -np.inf, np.inf)
         if nothing.any():
-            shares[name] = ratio(after, nothing, paired=True)
+            shares[name] = estimate_ratio(after, nothing, paired=True)
     return Strata(shares, put)
 
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from munkey.audits.attacks.residual_share import ratio
+from munkey.audits.attacks.residual_share import estimate_ratio
 from munkey.audits.evidence import Pairs, Roles, other_fold_means, split_by_role
 from munkey.audits.redraws import Statistics
-from munkey.audits.registry import Estimate, Finding, Refused, audit
+from munkey.audits.registry import Estimate, Finding, NoFinding, audit
 from munkey.audits.roc import TOLERANCE
 
 
@@ -36,10 +36,10 @@ class Tail(Finding):
     ),
     source="ours",
 )
-def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | Refused:
+def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | NoFinding:
     """Other pairs select the tenth of a pair, so that chance does not raise it. Needs two pairs."""
     if pairs.count < 2:
-        return Refused(
+        return NoFinding(
             "a tail needs 2 pairs of models: one chooses the samples that are looked at in the"
             " other"
         )
@@ -47,7 +47,7 @@ def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | Refused:
     nothing = pairs.nothing or pairs
     residue = signs(first) * pairs.differences  # (P, n)
     memorization = signs(first) * nothing.differences[: len(first)]
-    tenth = largest_tenth(residue)
+    tenth = find_largest_tenth(residue)
     tenth_contrasts = np.take_along_axis(residue, tenth, 1).mean(axis=1)
     of_nothing = np.take_along_axis(memorization, tenth, 1).mean(axis=1)
     square = 1.0
@@ -57,12 +57,12 @@ def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | Refused:
     return Tail(
         square=square,
         tenth=float(tenth_contrasts.mean()),
-        tenth_share=ratio(tenth_contrasts, of_nothing, paired=True),
+        tenth_share=estimate_ratio(tenth_contrasts, of_nothing, paired=True),
         scatter=float(np.exp(scatter(distances(pairs.scores, first)))),
     )
 
 
-def statistics(pairs: Pairs) -> Statistics:
+def make_statistics(pairs: Pairs) -> Statistics:
     """The test statistics, as a function of the halves.
 
     square, few: mean squared and mean cubed mean differences. Cubes give weight to a few samples
@@ -71,9 +71,9 @@ def statistics(pairs: Pairs) -> Statistics:
     distribution of the distances between two pairs' scores of a sample (Kolmogorov and Smirnov).
     memory: whether the residue depends on memorization.
     """
-    memory = memory_statistic(pairs)
+    memory = make_memory_statistic(pairs)
 
-    def statistics_of(first: np.ndarray) -> dict[str, float]:
+    def compute_statistics(first: np.ndarray) -> dict[str, float]:
         means = (signs(first) * pairs.differences).mean(axis=0)
         away = distances(pairs.scores, first)
         # Model 2p deleted the samples in `first` and never saw the others; its partner the reverse.
@@ -90,10 +90,10 @@ def statistics(pairs: Pairs) -> Statistics:
             values["memory"] = memory(first)
         return values
 
-    return statistics_of
+    return compute_statistics
 
 
-def memory_statistic(pairs: Pairs) -> Callable[[np.ndarray], float] | None:
+def make_memory_statistic(pairs: Pairs) -> Callable[[np.ndarray], float] | None:
     """The absolute covariance over samples of residue and memorization.
 
     A sample's memorization is its contrast of doing nothing in all other pairs, centered over
@@ -101,7 +101,7 @@ def memory_statistic(pairs: Pairs) -> Callable[[np.ndarray], float] | None:
     if doing nothing has other halves.
 
     Doing nothing and deleting share the luck of one training, so memorization cannot stay fixed
-    while halves are redrawn. It is built anew for each redraw: the luck of the models that
+    while halves are redrawn. It is rebuilt for each redraw: the luck of the models that
     deleted, in the new roles, plus what training added in the actual ones. If both share all luck,
     this is what doing nothing would have given with other halves, and the test is exact. If they
     do not, it adds luck to the redraws only, which means fewer false alarms.
@@ -145,7 +145,7 @@ def signs(first: np.ndarray) -> np.ndarray:
     return np.where(first, 1.0, -1.0)
 
 
-def largest_tenth(signed: np.ndarray) -> np.ndarray:
+def find_largest_tenth(signed: np.ndarray) -> np.ndarray:
     """(P, n / 10): for each pair, the samples with the largest means over the other fold."""
     size = max(signed.shape[1] // 10, 1)
     return np.argpartition(-other_fold_means(signed), size - 1, axis=1)[:, :size]

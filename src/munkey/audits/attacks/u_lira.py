@@ -3,7 +3,7 @@
 import numpy as np
 
 from munkey.audits.evidence import Pairs, Roles, split_by_role
-from munkey.audits.registry import Refused, audit
+from munkey.audits.registry import NoFinding, audit
 from munkey.audits.roc import TOLERANCE, Attack, Scores, attack_rates
 
 
@@ -17,18 +17,18 @@ from munkey.audits.roc import TOLERANCE, Attack, Scores, attack_rates
     ),
     source="Hayes et al. 2024, arXiv 2403.01218",
 )
-def u_lira(pairs: Pairs, generator: np.random.Generator) -> Attack | Refused:
+def u_lira(pairs: Pairs, generator: np.random.Generator) -> Attack | NoFinding:
     """Needs three pairs: the Gaussians of a sample are fitted to all pairs but the target's."""
-    score = scores(pairs)
-    if isinstance(score, Refused):
+    score = make_scores(pairs)
+    if isinstance(score, NoFinding):
         return score
     return attack_rates(score, pairs, generator)
 
 
-def scores(pairs: Pairs) -> Scores | Refused:
+def make_scores(pairs: Pairs) -> Scores | NoFinding:
     """Log-likelihood ratios, as a function of the halves."""
     if pairs.count < 3:
-        return Refused(
+        return NoFinding(
             "U-LiRA needs 3 pairs of models to fit its Gaussians and attack another; there are"
             f" {pairs.count}"
         )
@@ -53,6 +53,7 @@ def log_ratios(phi: np.ndarray, first: np.ndarray) -> Roles:
     variance = squares.sum(axis=1, keepdims=True) / degrees_of_freedom + TOLERANCE**2
 
     def log_ratio(x: np.ndarray) -> np.ndarray:
+        # With the same variance in both, the normal densities' factors cancel.
         return np.asarray(((x - mean_absent) ** 2 - (x - mean_deleted) ** 2) / (2 * variance))
 
     return Roles(log_ratio(scores.deleted), log_ratio(scores.absent))

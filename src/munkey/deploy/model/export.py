@@ -203,7 +203,7 @@ def list_fixed_constants(manifest: Manifest) -> list[str]:
     family = FAMILIES[manifest.family]
     if not isinstance(family, FittedFamily) or manifest.settings is None:
         return []
-    return family.constants(family.checked(manifest.settings))
+    return family.list_constants(family.validate_section(manifest.settings))
 
 
 def _make_manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:

@@ -177,12 +177,12 @@ class FittedModel:
         self.manifest = manifest
         self.store = store
         self.family = cast(FittedFamily, FAMILIES[manifest.family])
-        self.section = self.family.section({manifest.family: manifest.settings})
-        self.k = max(self.family.neighbors_read(self.section).values(), default=0)
+        self.section = self.family.read_section({manifest.family: manifest.settings})
+        self.k = max(self.family.count_neighbors(self.section).values(), default=0)
         self._architecture = FittedArchitecture(
             len(manifest.classes), store.state.key_width, manifest.settings
         )
-        empty = self.family.empty_sums(self._architecture)
+        empty = self.family.make_sums(self._architecture)
         self.sums = LiveSums(store, empty) if empty is not None else None
         self._solved_head: SolvedHead | None = None
         self._present_head: SolvedHead | None = None
@@ -249,7 +249,7 @@ class FittedModel:
         Returns None if the family reads the rows themselves, and rows went or moved meanwhile.
         """
         with translate_sum_errors(self.store.folder):
-            class_sums = sums.of(classes)
+            class_sums = sums.select(classes)
             fitted_rows = None
             if self.family.reads_rows(self.section):
                 with self.store.snapshot() as (_, view):
@@ -363,13 +363,13 @@ class FittedModel:
         system = System(self.family.name, architecture, head, retrieved_rows.to_memory("cpu"))
         unread_data = cast("DataSettings", self.manifest.data)
         retrieval = Retrieval(retrieved_rows.neighbors, keys=keys)
-        return self.family.logits(system, samples, unread_data, "cpu", retrieval)
+        return self.family.predict_logits(system, samples, unread_data, "cpu", retrieval)
 
     def weights(self, neighbors: "Neighbors") -> np.ndarray:
         """How much each neighbor counts (N, K), as `LoadedNetwork.weights` of model.py says."""
         import torch
 
-        weights = self.family.vote_weights(
+        weights = self.family.weigh_votes(
             self.section,
             torch.from_numpy(neighbors.ids != NOBODY),
             torch.from_numpy(neighbors.cosines),

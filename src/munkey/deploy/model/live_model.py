@@ -155,7 +155,7 @@ class LiveModel:
     def digest_contents(self, pictures: DecodedPictures, rows: np.ndarray | None) -> np.ndarray:
         """Digests (N, 16) that are equal for exact copies: of pictures, or of rows as stored."""
         if rows is not None and self.fitted_model:
-            return digest_keys(self.fitted_model.family.stored(rows))
+            return digest_keys(self.fitted_model.family.prepare_keys(rows))
         return digest_contents(pictures.images, bytes.fromhex(self.manifest.memory.store))
 
     # Answering

@@ -148,10 +148,10 @@ class LoadedNetwork:
             padded_images, places, places.copy(), np.zeros(len(padded_images), dtype=np.int64)
         )
         system = System("munkey", self.manifest.network, self.model, memory)
-        repeated_neighbors = neighbors.of(np.minimum(places, count - 1))
+        repeated_neighbors = neighbors.select(np.minimum(places, count - 1))
         retrieval = Retrieval(repeated_neighbors, self.manifest.inference)
         assert self.manifest.data
-        logits = FAMILIES["munkey"].logits(
+        logits = FAMILIES["munkey"].predict_logits(
             system, samples, self.manifest.data, self.device, retrieval
         )
         return logits[:count]

@@ -11,7 +11,7 @@ from munkey.core.ids import NOBODY
 from munkey.deploy.store.matrices import MemoryView
 from munkey.deploy.store.store import Store
 from munkey.memory.exemplars import ExemplarMemory, fusion_weights
-from munkey.memory.neighbors import NearestRows, Neighbors, SearchedRows, nearest_rows
+from munkey.memory.neighbors import NearestRows, Neighbors, SearchedRows, find_nearest_rows
 from munkey.settings import InferenceSettings
 
 
@@ -146,7 +146,7 @@ def find_nearest(
 ) -> NearestRows:
     """Find the nearest live rows of a memory, or of its first `end` rows."""
     searched_rows = SearchedRows(view.keys[:end], view.ids[:end], view.live[:end], view.longest_key)
-    return nearest_rows(queries, searched_rows, depth)
+    return find_nearest_rows(queries, searched_rows, depth)
 
 
 def check_queries(queries: np.ndarray, width: int) -> np.ndarray:

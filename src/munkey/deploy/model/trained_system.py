@@ -198,7 +198,7 @@ class TrainedSystem:
         expected_keys = extracted_keys.keys[rows_of(extracted_keys.ids, memory.ids.numpy())]
         family = FAMILIES[self.system.family]
         if isinstance(family, FittedFamily):
-            expected_keys = family.stored(expected_keys)
+            expected_keys = family.prepare_keys(expected_keys)
         if not np.array_equal(expected_keys, memory.keys.numpy()):
             raise ExportError(
                 f"{self.place.file}: the keys in its memory are not those of the encoder in its"

@@ -15,7 +15,7 @@ import numpy as np
 from munkey.deploy.store import disk
 from munkey.deploy.store.errors import UnreadableMemoryError
 from munkey.deploy.store.rows import RECORD, Rows, copy_first_halves
-from munkey.memory.neighbors import longest
+from munkey.memory.neighbors import bound_length
 
 BLOCK = 1024  # rows at a time
 NAMES = ("keys", "tokens", "records", "live")
@@ -55,7 +55,7 @@ class MemoryView:
     @cached_property
     def longest_key(self) -> float:
         """A length that no key exceeds. Computed once, since keys can only become zero."""
-        return longest(self.keys)
+        return bound_length(self.keys)
 
     @cached_property
     def content_halves(self) -> np.ndarray:

@@ -230,8 +230,8 @@ class Workload:
         size = self.sizes[run.dataset]
         if not family.learns:
             return RunSetting(params, family, size, None, 0, 1)
-        recipe = family.recipe(self.plan.sections(case, *family.sections), Stage("plan"))
-        architecture = family.architecture(recipe, size.classes, KEY)
+        recipe = family.make_recipe(self.plan.sections(case, *family.sections), Stage("plan"))
+        architecture = family.make_architecture(recipe, size.classes, KEY)
         cost = network_cost(family, architecture, recipe.data.image_size)
         token_dim = getattr(architecture, "token_dim", 0)
         models = getattr(architecture, "shards", 1)
@@ -248,7 +248,7 @@ class Workload:
         assert network is not None
         removed_share = 0.0 if run.method in self.plan.originals else float(run.rate)
         images = round(size.train * (1 - removed_share))
-        train = family.training(params.train, params.of_family(family))
+        train = family.adapt_train_settings(params.train, params.of_family(family))
         steps = train.epochs * math.ceil(images / train.batch_size)
         operations = train.epochs * images * network.step / models
         return Work("train", run.method, run.dataset, 1, steps, operations, network)

@@ -106,7 +106,7 @@ class DatasetParams(Section):
             section = self.of_family(family)
             if not section:
                 continue
-            for name in family.borrows(section):
+            for name in family.list_borrowed_sections(section):
                 head = FAMILIES[name]
                 if isinstance(head, FittedFamily) and head.most_rows is not None:
                     return head.most_rows
@@ -132,7 +132,7 @@ class DatasetParams(Section):
             section = self.of_family(family)
             if not section:
                 continue
-            for key, value in family.neighbors_read(section).items():
+            for key, value in family.count_neighbors(section).items():
                 if value >= depth:  # the sample itself is one of the `depth` nearest
                     raise ValueError(f"{key} = {value} must be less than keys.depth = {depth}")
         return self

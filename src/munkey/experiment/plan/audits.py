@@ -123,7 +123,7 @@ class AuditPlan:
             if self.params.for_case(case) == self.params.for_case(pool):
                 case = pool
             # the family may add the logits of another one, its head, which is then asked alone, too
-            heads = ablated.borrows(self.params.for_case(case).of_family(ablated))
+            heads = ablated.list_borrowed_sections(self.params.for_case(case).of_family(ablated))
             alone: list[str] = []
             for method in self.params.methods:
                 if self.params.method(method).family in heads:

@@ -110,7 +110,7 @@ class Cases:
         section_names = set(names)
         for family in FAMILIES.values():
             if family.name in names:
-                section_names.update(family.borrows(params.of_family(family)))
+                section_names.update(family.list_borrowed_sections(params.of_family(family)))
         sections = {}
         for name in type(params).model_fields:
             if name in section_names:
@@ -144,7 +144,7 @@ class Cases:
 
     def backbone_weights(self, case: str, family: Family) -> str | None:
         """A mark of the weights that a training starts from; None if it starts from fresh ones."""
-        return family.weights(self.params.for_case(case).of_family(family))
+        return family.identify_weights(self.params.for_case(case).of_family(family))
 
     def unlearn_settings(self, case: str, name: str, candidate: int | None = None) -> Sections:
         """The method's section, or a candidate of its search; how the original was trained, and how to fine-tune."""

@@ -2,7 +2,7 @@
 
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.plan.plan import Plan
-from munkey.explore.experiment import FULL, request_key
+from munkey.explore.experiment import FULL, make_request_key
 
 
 class ExplorePlan:
@@ -31,7 +31,7 @@ class ExplorePlan:
         for run in self.runs(dataset, scenarios):
             case = "/".join(filter(None, [dataset, run.case]))
             path = self.plan.neighbors(case, run.seed, f"rate{run.rate}", count)
-            files[request_key(run)] = path
+            files[make_request_key(run)] = path
         return files
 
     def rests_on(self, dataset: str) -> dict[str, int]:
@@ -45,7 +45,7 @@ class ExplorePlan:
             if family.reads_inference:
                 counts[system] = params.inference.k
             else:
-                read = family.neighbors_read(params.of_family(family))
+                read = family.count_neighbors(params.of_family(family))
                 counts[system] = max(read.values(), default=0)
         return dict(sorted(counts.items()))
 

@@ -147,7 +147,7 @@ class Plan(Cases):
         section = self.params.for_case(case).of_family(family)
         if not section:
             return None
-        counts = family.neighbors_read(section).values()
+        counts = family.count_neighbors(section).values()
         if not counts:
             return None
         return max(counts) + 1
@@ -211,7 +211,7 @@ class Plan(Cases):
         family = self.family_of(system)
         section = self.params.for_case(case).of_family(family)
         files = {}
-        if family.asks_keys or family.borrows(section):
+        if family.asks_keys or family.list_borrowed_sections(section):
             files["keyfile"] = self.keys(case)
         if not family.has_memory or family.asks_keys:
             return files

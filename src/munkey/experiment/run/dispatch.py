@@ -18,7 +18,7 @@ Named = Mapping[str, Any]
 CLASS = "@class"  # of a dumped section: no setting and no case can have this name
 
 
-def dumped(value: object) -> object:
+def dump_settings(value: object) -> object:
     """A value that a rule hands to a job, with each section of the parameters as plain values, and its class.
 
     Snakemake keeps a rule's params in text, to tell whether they changed; of objects it would see
@@ -27,19 +27,19 @@ def dumped(value: object) -> object:
     if isinstance(value, Section):
         return {CLASS: f"{type(value).__module__}:{type(value).__qualname__}"} | value.model_dump()
     if isinstance(value, Mapping):
-        return {name: dumped(each) for name, each in value.items()}
+        return {name: dump_settings(each) for name, each in value.items()}
     return value
 
 
 def restore(value: object) -> object:
-    """The value that was dumped, in the process of the job.
+    """The value that a rule dumped, in the process of the job.
 
     Raises ValidationError for a section that is not valid, TypeError for one that was not dumped.
     """
     if isinstance(value, Section):
         raise TypeError(
-            f"the rule hands over {type(value).__name__} itself, and Snakemake would not see it change: write dumped(…)"
-            " around it"
+            f"the rule hands over {type(value).__name__} itself, and Snakemake would not see it"
+            " change: write dump_settings(…) around it"
         )
     if not isinstance(value, Mapping):
         return value
@@ -88,8 +88,8 @@ def run(task: Task, log: str, threads: int, gpus: int, config: Named) -> None:
 def call(function: Function, task: Task, surroundings: Named) -> None:
     """Call a job's function with the values that its rule names like the function's parameters.
 
-    Values are converted to the types of the parameters; sections, which a rule hands over `dumped`,
-    are restored. A parameter that is a record gets the values that its fields name. Values without
+    Values are converted to the types of the parameters; sections, which a rule dumps by
+    `dump_settings`, are restored. A parameter that is a record gets the values that its fields name. Values without
     a parameter are left out. If a wildcard has the name of a file or a parameter, it gives way.
     surroundings: further values that a function may have a parameter for. Raises TypeError for a
     name that is missing or stands twice, and pydantic's ValidationError for a value that does not

@@ -31,7 +31,7 @@ class FailedJob(NamedTuple):
 
 
 @dataclass
-class Seen:
+class Observations:
     """The observations of the logger plug-in on the run of this process.
 
     failed: jobs by their numbers; has_jobs: whether any are to run, in a dry run too;
@@ -44,7 +44,7 @@ class Seen:
     has_nothing_to_do: bool = False
 
 
-SEEN = Seen()
+SEEN = Observations()
 
 
 def notice_ctrl_c() -> None:

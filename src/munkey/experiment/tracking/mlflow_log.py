@@ -49,7 +49,7 @@ SHOWN_CHANGES = 3  # at the end of a run
 TABLE = "main.json"  # artifact that MLflow shows as a table
 
 
-class Logged(NamedTuple):
+class LogSummary(NamedTuple):
     """unchanged, added: counts of runs; pages: the address of each run; comparisons: addresses by name.
 
     replaced: how many runs showed the results until now; changes: how their settings differ from
@@ -150,7 +150,7 @@ def replaced_message(path: str, since: float) -> str:
     return textwrap.fill(words, WIDTH, initial_indent="replaced  ", subsequent_indent=" " * 10)
 
 
-def log(uri: str, configuration: str, runs: "Sequence[Run]") -> Logged:
+def log(uri: str, configuration: str, runs: "Sequence[Run]") -> LogSummary:
     """Log those of the runs that the store at `uri` does not have yet, and tag all as present.
 
     runs: each after the one that it is nested under. Waits while another process logs. Raises
@@ -206,7 +206,7 @@ def log(uri: str, configuration: str, runs: "Sequence[Run]") -> Logged:
     for run in runs:
         experiment = experiments[run.experiment]
         pages.append(f"{site}/#/experiments/{experiment}/runs/{ids[experiment, run.name]}")
-    return Logged(len(runs) - added, added, pages, addresses, len(gone), list(changes))
+    return LogSummary(len(runs) - added, added, pages, addresses, len(gone), list(changes))
 
 
 def owner_of(configuration: str, uri: str) -> str:

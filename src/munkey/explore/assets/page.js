@@ -11,7 +11,7 @@ const COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
 const LIGHTER = ["#9bb9ff", "#fb6929", "#4dffb6", "#f15cc7", "#ffd33a", "#adf8ff", "#9c9c9c", "#cf9664", "#eaf98b", "#ba76ff"];
 const SYMBOLS = ["circle", "square", "triangle", "diamond", "star", "cross", "wye", "circle", "square", "triangle"];
 const KINDS = { exact: ["diamond", "deletes exactly"], rows: ["square", "deletes memory rows, keeps weights"],
-  weights: ["circle", "changes weights"], anew: ["cross", "trained anew, the reference"] };
+  weights: ["circle", "changes weights"], anew: ["cross", "retrained, the reference"] };
 
 // ---------------------------------------------------------------- what was embedded
 
@@ -726,7 +726,7 @@ VIEWS.requests = {
       }, "Test accuracy after each request, for A, B and their oracles");
       const ends = means.filter((each) => each.done === d3.max(means.filter((one) => one.name === each.name), (one) => one.done));
       nameAll(svg, ends.map((each) => ({ x: svg.scale("x").apply(each.done), y: svg.scale("y").apply(each.TA), r: 2, words: each.title })));
-      parts.push(element("div", { class: "wide" }, svg), element("p", { class: "note" }, `Bold: mean over n = ${models} trained models; thin: each of them. Dashed: the oracle of the same color, trained anew without what was forgotten so far. A line should stay level, near its oracle's.`));
+      parts.push(element("div", { class: "wide" }, svg), element("p", { class: "note" }, `Bold: mean over n = ${models} trained models; thin: each of them. Dashed: the oracle of the same color, retrained without the samples that were forgotten so far. A line should stay level, near its oracle's.`));
     } else {
       const why = contents.streams.length ? "A and B did not take part in the stream." : `No stream of requests was run. To run one: \`${contents.commands.streams}\`.`;
       parts.push(element("p", {}, ...coded(why)));

@@ -1,10 +1,10 @@
-"""Example-tied dropout (Maini et al. 2023): a ViT some of whose channels are held by samples."""
+"""Example-tied dropout (Maini et al. 2023): a ViT in which some channels belong to samples."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from munkey.core.device import to_device
 from munkey.models.families.vit import ViTFamily
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ExampleTiedSettings(Section):
-    """p_fixed: share of channels for every sample; p_mem: probability that a sample holds another."""
+    """p_fixed: share of channels that all samples use; p_mem: chance that a sample uses another."""
 
     p_fixed: Rate
     p_mem: Rate
@@ -33,12 +33,12 @@ class ExampleTiedFamily(ViTFamily[ExampleTiedSettings]):
     is_network = False
     place = 2
 
-    def network(self) -> tuple[type[ExampleTiedArchitecture], Callable[..., nn.Module]]:
+    def get_network(self) -> tuple[type[ExampleTiedArchitecture], Callable[..., nn.Module]]:
         from munkey.models.networks.example_tied import ExampleTied, ExampleTiedArchitecture
 
         return ExampleTiedArchitecture, ExampleTied
 
-    def learner(
+    def make_learner(
         self,
         system: System,
         forward: Callable[..., Tensor],
@@ -46,14 +46,16 @@ class ExampleTiedFamily(ViTFamily[ExampleTiedSettings]):
     ) -> Learner:
         import torch
 
-        architecture = cast("ExampleTiedArchitecture", system.architecture)
-        channels = architecture.held(training.samples.ids)
+        from munkey.models.networks.example_tied import ExampleTiedArchitecture
+
+        assert isinstance(system.architecture, ExampleTiedArchitecture)
+        channels = system.architecture.draw_channels(training.samples.ids)
         rows = torch.from_numpy(channels).to(training.device)
         return Learner(
             system,
             lambda images, index: forward(images, rows[to_device(index, images.device.type)]),
         )
 
-    def resumed(self, system: System, training: Training[ExampleTiedSettings]) -> Learner:
-        model = system.copy_of_model()
-        return self.learner(replace(system, model=model), model, training)
+    def resume(self, system: System, training: Training[ExampleTiedSettings]) -> Learner:
+        model = system.copy_model()
+        return self.make_learner(replace(system, model=model), model, training)

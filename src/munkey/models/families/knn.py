@@ -21,7 +21,10 @@ FLOOR = 1e-6  # smallest probability, so that losses stay finite
 
 
 class KnnSettings(Section):
-    """k: nearest keys that vote; vote: their weights, all equal, softmax(cosine / temperature), or 1 / (2 + rank)."""
+    """k: number of nearest keys that vote. vote: their weights: equal, similarity or rank.
+
+    similarity: softmax(cosine / temperature); rank: 1 / (2 + rank), from 0.
+    """
 
     k: Annotated[int, Field(ge=1, le=100)]
     vote: Literal["equal", "similarity", "rank"]
@@ -42,10 +45,10 @@ class KnnFamily(FittedFamily[KnnSettings]):
         ("temperature", (0.01, 0.02, 0.03, 0.05, 0.07, 0.1)),
     )
 
-    def neighbors_read(self, settings: KnnSettings) -> dict[str, int]:
+    def count_neighbors(self, settings: KnnSettings) -> dict[str, int]:
         return {"knn.k": settings.k}
 
-    def vote_weights(self, settings: KnnSettings, present: Tensor, cosines: Tensor) -> Tensor:
+    def weigh_votes(self, settings: KnnSettings, present: Tensor, cosines: Tensor) -> Tensor:
         from munkey.memory.exemplars import rank_weights, similarity_weights
 
         if settings.vote == "equal":
@@ -54,7 +57,7 @@ class KnnFamily(FittedFamily[KnnSettings]):
             return rank_weights(present)
         return similarity_weights(cosines, present, settings.temperature)
 
-    def logits(
+    def predict_logits(
         self,
         system: System,
         samples: ImageSet,
@@ -66,33 +69,34 @@ class KnnFamily(FittedFamily[KnnSettings]):
         import torch
 
         assert retrieval is not None and retrieval.neighbors is not None
-        memory = system.rows()
-        settings = self.settings_of(system)
-        near = retrieval.neighbors.first(settings.k)
-        rows = memory.rows(near.ids)
+        memory = system.require_memory()
+        settings = self.get_settings(system)
+        near = retrieval.neighbors.truncate(settings.k)
+        rows = memory.find_rows(near.ids)
         is_present = rows != NOBODY  # (B, K)
         cosines = to_device(torch.from_numpy(near.cosines), device)
-        weights = self.vote_weights(settings, is_present, cosines)
+        weights = self.weigh_votes(settings, is_present, cosines)
         labels = memory.tokens  # (N, 1)
         if not len(memory):
             labels = labels.new_zeros(1, 1)
         classes = torch.arange(system.architecture.classes, device=device)
         votes = (labels[rows.clamp(min=0)] == classes).float()  # (B, K, C)
-        return to_host(vote_logits(votes * weights[:, :, None])).numpy()
+        return to_host(compute_vote_logits(votes * weights[:, :, None])).numpy()
 
 
-def vote_logits(votes: Tensor) -> Tensor:
-    """log of each class's share of the votes (B, K, C), the nearest neighbor's first, floored: (B, C).
+def compute_vote_logits(votes: Tensor) -> Tensor:
+    """Logits (B, C): log of each class's share of the votes (B, K, C), at least log FLOOR.
 
-    Ties go to the class of the nearer neighbor: the winner's probability is raised by the floor.
+    votes: nearest neighbor first. A tie goes to the class of the nearer neighbor, whose probability
+    is raised by FLOOR.
     """
     import torch
 
     counts = votes.sum(dim=1)  # (B, C)
     probabilities = (counts / counts.sum(dim=1, keepdim=True).clamp(min=FLOOR)).clamp(min=FLOOR)
-    tied = counts == counts.amax(dim=1, keepdim=True)
-    nearest_tied = (votes * tied[:, None]).sum(dim=2).argmax(dim=1)
-    each = torch.arange(len(votes), device=votes.device)
-    winner = votes[each, nearest_tied].argmax(dim=1)
-    probabilities[each, winner] += FLOOR
+    is_tied = counts == counts.amax(dim=1, keepdim=True)
+    nearest_tied = (votes * is_tied[:, None]).sum(dim=2).argmax(dim=1)
+    rows = torch.arange(len(votes), device=votes.device)
+    winner = votes[rows, nearest_tied].argmax(dim=1)
+    probabilities[rows, winner] += FLOOR
     return probabilities.log()

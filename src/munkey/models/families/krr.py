@@ -23,10 +23,11 @@ PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 
 class KrrSettings(Section):
-    """lam: penalty; temperature: divides the logits; auto: by rows that are left out, anew at each deletion.
+    """lam: ridge penalty; temperature: divides the logits.
 
-    pixels: how many of a key's last entries are pixels, for which the kernel is Gaussian, of width sigma; share:
-    weight of the arc-cosine kernel on the entries before these, 1 - share of the Gaussian one.
+    auto: chosen by leave-one-out log loss, and again after each deletion. pixels: number of pixels
+    at the end of a key; they get a Gaussian kernel of width sigma. share: weight of the arc-cosine
+    kernel on the other entries; the Gaussian kernel has weight 1 - share.
     """
 
     lam: Annotated[float, Field(ge=0.0001, le=1000)] | Literal["auto"]
@@ -51,14 +52,14 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
         return True
 
     def solve(self, sums: Sums, settings: KrrSettings, rows: FittedRows | None) -> KernelHead:
-        from munkey.models.networks.kernel_ridge import kernel_ridge
+        from munkey.models.networks.kernel_ridge import fit_kernel_ridge
 
         assert rows is not None
-        self.require_few(len(rows.ids))
+        self.require_few_rows(len(rows.ids))
         self.require_pixels(settings, rows.keys.shape[1])
         penalties = PENALTIES if settings.lam == "auto" else (settings.lam,)
         temperature = None if settings.temperature == "auto" else settings.temperature
-        return kernel_ridge(self.kernel(settings), rows, sums, penalties, temperature)
+        return fit_kernel_ridge(self.kernel(settings), rows, sums, penalties, temperature)
 
     def require_pixels(self, settings: KrrSettings, key_dim: int) -> None:
         """Raise ValueError if a key is shorter than the pixels at its end."""
@@ -73,17 +74,17 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
 
         return Kernel(settings.share, settings.pixels, settings.sigma)
 
-    def leave_one_out(
+    def predict_leave_one_out(
         self, keys: np.ndarray, labels: np.ndarray, classes: int, settings: KrrSettings
     ) -> tuple[np.ndarray, float]:
         """As that of LDA."""
-        from munkey.models.networks.calibration import loss_and_temperature
-        from munkey.models.networks.kernel_ridge import leave_one_out
+        from munkey.models.networks.calibration import measure_loss
+        from munkey.models.networks.kernel_ridge import predict_leave_one_out
 
         self.require_pixels(settings, keys.shape[1])
         penalty = cast(float, settings.lam)
-        logits = leave_one_out(self.kernel(settings), keys, labels, classes, penalty)
-        return logits, loss_and_temperature(logits, labels)[1]
+        logits = predict_leave_one_out(self.kernel(settings), keys, labels, classes, penalty)
+        return logits, measure_loss(logits, labels)[1]
 
     def build(  # type: ignore[override]
         self, architecture: FittedArchitecture, generator: torch.Generator | None
@@ -94,7 +95,7 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
         from munkey.models.networks.kernel_ridge import KernelHead
 
         return KernelHead(
-            self.kernel(self.checked(architecture.settings)),
+            self.kernel(self.validate_section(architecture.settings)),
             np.zeros((0, architecture.key_dim), dtype=np.float32),
             np.zeros((0, architecture.classes)),
             np.zeros(architecture.classes),

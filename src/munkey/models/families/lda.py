@@ -30,13 +30,14 @@ if TYPE_CHECKING:
 
 
 Temperature: TypeAlias = Positive | Literal["auto"]
-# what `alpha: auto` chooses from, and what `munkey search-fitted` tries
+# candidates for `alpha: auto`, and for `munkey search-fitted`
 ALPHAS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
 
 
 class LdaSettings(Section):
-    """alpha: share of the covariance that is taken to be alike in all directions; temperature: divides the logits;
-    auto: by rows that are left out, anew at each deletion.
+    """alpha: shrinkage of the covariance; temperature: divides the logits.
+
+    auto: chosen by leave-one-out log loss, and again after each deletion.
     """
 
     alpha: Annotated[float, Field(ge=0.0001, le=1)] | Literal["auto"]
@@ -44,97 +45,100 @@ class LdaSettings(Section):
 
 
 class NcmSettings(Section):
-    """temperature: divides the logits; auto: as that of LDA."""
+    """temperature: divides the logits; auto: as for LDA."""
 
     temperature: Temperature
 
 
 class ClosedFormFamily(FittedFamily[Settings]):
-    """A head on the key in closed form: a function of sums over the rows and, where it `reads_rows`, of these.
+    """A head on keys in closed form: a function of sums over rows and, if it `reads_rows`, of rows.
 
-    seconds: whether its sums hold products of keys.
+    seconds: whether its sums include outer products of keys.
     """
 
     asks_keys = True
     holds = "keys, labels, weights"
     seconds = False
 
-    def stored(self, keys: np.ndarray) -> np.ndarray:
-        from munkey.memory.sums import rounded
+    def prepare_keys(self, keys: np.ndarray) -> np.ndarray:
+        from munkey.memory.sums import round_keys
 
-        return rounded(keys)
+        return round_keys(keys)
 
-    def empty_sums(self, architecture: FittedArchitecture) -> Sums:
+    def make_sums(self, architecture: FittedArchitecture) -> Sums:
         from munkey.memory.sums import Sums
 
         return Sums.empty(architecture.classes, architecture.key_dim, self.seconds)
 
     def head(self, architecture: FittedArchitecture, memory: ExemplarMemory) -> nn.Module:
-        sums = self.empty_sums(architecture)
-        rows = labeled_rows(memory)
-        self.require_few(len(rows.ids))
+        sums = self.make_sums(architecture)
+        rows = read_labeled_rows(memory)
+        self.require_few_rows(len(rows.ids))
         sums.add(rows.keys, rows.labels)
         return self.build_head(sums, architecture, memory)
 
     def build_head(
         self, sums: Sums, architecture: FittedArchitecture, memory: ExemplarMemory
     ) -> nn.Module:
-        """The head that follows from these sums, which it keeps for the next deletion, beside a memory."""
-        settings = self.checked(architecture.settings)
-        rows = labeled_rows(memory) if self.reads_rows(settings) else None
+        """The head of these sums, which it keeps for the next deletion."""
+        settings = self.validate_section(architecture.settings)
+        rows = read_labeled_rows(memory) if self.reads_rows(settings) else None
         head = cast("Head", self.solve(sums, settings, rows).to(memory.keys.device))
         head.sums = sums
         return head
 
-    def head_without(
+    def refit_head(
         self, system: System, ids: np.ndarray, remaining: ExemplarMemory
     ) -> nn.Module | None:
-        """Those of a fit on the remaining rows, to the bit. Sums, if they are here, lose what the others added."""
+        """The head of a fit to the remaining rows, bit for bit.
+
+        If the sums are known, the deleted rows are subtracted from them.
+        """
         import numpy as np
 
-        sums = cast("Head", system.weights()).sums
+        sums = cast("Head", system.require_model()).sums
         if sums is None:
-            return super().head_without(system, ids, remaining)
-        memory = system.rows()
-        dropped = memory.rows(np.unique(ids))
+            return super().refit_head(system, ids, remaining)
+        memory = system.require_memory()
+        dropped = memory.find_rows(np.unique(ids))
         labels = to_host(memory.tokens[dropped]).numpy()[:, 0]
         remaining_sums = copy.deepcopy(sums)
         remaining_sums.add(to_host(memory.keys[dropped]).numpy(), labels.astype(int), sign=-1)
-        return self.build_head(remaining_sums, self.shape(system), remaining)
+        return self.build_head(remaining_sums, self.get_architecture(system), remaining)
 
 
 class LinearFamily(ClosedFormFamily[Settings]):
-    """A linear head on the key, or on features of it, which follows from sums over the rows."""
+    """A linear head on keys, or on features of keys, computed from sums over rows."""
 
     def reads_rows(self, settings: Settings) -> bool:
         return cast("LdaSettings | NcmSettings", settings).temperature == "auto"
 
     def solve(self, sums: Sums, settings: Settings, rows: FittedRows | None) -> Head:
-        settings = self.from_sums(settings, sums)
+        settings = self.resolve_constants(settings, sums)
         if rows is not None:
             settings = self.calibrate(settings, sums, rows)
-        return self.linear(sums, settings)
+        return self.solve_linear(sums, settings)
 
-    def from_sums(self, settings: Settings, sums: Sums) -> Settings:
-        """The settings with the constants that follow from sums alone in place of `auto`."""
+    def resolve_constants(self, settings: Settings, sums: Sums) -> Settings:
+        """The settings with numbers in place of each "auto" that sums alone decide."""
         return settings
 
     @abstractmethod
-    def linear(self, sums: Sums, settings: Settings) -> Head:
-        """The head that follows from sums. settings: as `calibrate` returns them, where they are not numbers."""
+    def solve_linear(self, sums: Sums, settings: Settings) -> Head:
+        """The head of these sums. settings: numbers; `calibrate` replaced any "auto"."""
 
     def calibrate(self, settings: Settings, sums: Sums, rows: FittedRows) -> Settings:
-        """The settings with the constants that follow from rows left out in place of `auto`."""
-        from munkey.models.networks.calibration import calibrated_temperature
+        """The settings with numbers in place of "auto", by leave-one-out log loss."""
+        from munkey.models.networks.calibration import calibrate_temperature
 
-        def left_out_logits(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
-            return self.left_out_logits(settings, sums, keys, labels)
+        def predict_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
+            return self.predict_left_out(settings, sums, keys, labels)
 
-        temperature = calibrated_temperature(sums, rows.keys, rows.labels, left_out_logits)
+        temperature = calibrate_temperature(sums, rows.keys, rows.labels, predict_left_out)
         return settings.model_copy(update={"temperature": temperature})
 
     @abstractmethod
-    def left_out_logits(
+    def predict_left_out(
         self, settings: Settings, sums: Sums, keys: np.ndarray, labels: np.ndarray
     ) -> np.ndarray:
         """Logits (N, C) at temperature 1 of some of the rows in the sums, each from all others."""
@@ -142,16 +146,16 @@ class LinearFamily(ClosedFormFamily[Settings]):
     def build(  # type: ignore[override]
         self, architecture: FittedArchitecture, generator: torch.Generator | None
     ) -> nn.Module:
-        """One whose weights are yet to be loaded."""
+        """A head whose weights will be loaded."""
         import numpy as np
 
         from munkey.models.networks.closed_form import Head
 
-        sums = self.empty_sums(architecture)
+        sums = self.make_sums(architecture)
         return Head(np.zeros_like(sums.firsts), np.zeros_like(sums.counts), sums.features)
 
 
-def labeled_rows(memory: ExemplarMemory) -> FittedRows:
+def read_labeled_rows(memory: ExemplarMemory) -> FittedRows:
     """The rows of a memory, on the host."""
     labels = to_host(memory.tokens).numpy()[:, 0].astype(int)
     return FittedRows(memory.ids.numpy(), to_host(memory.keys).numpy(), labels)
@@ -175,44 +179,47 @@ class LdaFamily(LinearFamily[LdaSettings]):
         return "auto" in (settings.alpha, settings.temperature)
 
     def calibrate(self, settings: LdaSettings, sums: Sums, rows: FittedRows) -> LdaSettings:
-        from munkey.models.networks.calibration import calibrated_constant
+        from munkey.models.networks.calibration import calibrate_constant
 
         if settings.alpha != "auto":
             return super().calibrate(settings, sums, rows)
 
-        def left_out_logits(alpha: float, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        def predict_left_out(alpha: float, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
             candidate = settings.model_copy(update={"alpha": alpha})
-            return self.left_out_logits(candidate, sums, keys, labels)
+            return self.predict_left_out(candidate, sums, keys, labels)
 
         given = None if settings.temperature == "auto" else settings.temperature
-        alpha, temperature = calibrated_constant(
-            sums, rows.keys, rows.labels, ALPHAS, left_out_logits, given
+        alpha, temperature = calibrate_constant(
+            sums, rows.keys, rows.labels, ALPHAS, predict_left_out, given
         )
         return settings.model_copy(update={"alpha": alpha, "temperature": temperature})
 
-    def linear(self, sums: Sums, settings: LdaSettings) -> Head:
-        from munkey.models.networks.closed_form import discriminant
+    def solve_linear(self, sums: Sums, settings: LdaSettings) -> Head:
+        from munkey.models.networks.closed_form import fit_discriminant
 
-        alpha = cast(float, settings.alpha)
-        head = discriminant(sums, alpha, cast(float, settings.temperature))
+        alpha = float(settings.alpha)  # a number by now: `calibrate` replaced "auto"
+        head = fit_discriminant(sums, alpha, float(settings.temperature))
         head.constant = alpha
         return head
 
-    def left_out_logits(
+    def predict_left_out(
         self, settings: LdaSettings, sums: Sums, keys: np.ndarray, labels: np.ndarray
     ) -> np.ndarray:
-        from munkey.models.networks.closed_form import left_out_logits
+        from munkey.models.networks.closed_form import predict_left_out
 
-        return left_out_logits(sums, keys, labels, cast(float, settings.alpha))
+        return predict_left_out(sums, keys, labels, float(settings.alpha))
 
-    def leave_one_out(
+    def predict_leave_one_out(
         self, keys: np.ndarray, labels: np.ndarray, classes: int, settings: LdaSettings
     ) -> tuple[np.ndarray, float]:
         """Logits (N, C) at temperature 1 of each row from all others, and the temperature that suits them."""
-        from munkey.models.networks.closed_form import best_temperature, leave_one_out
+        from munkey.models.networks.closed_form import (
+            find_best_temperature,
+            predict_leave_one_out,
+        )
 
-        logits = leave_one_out(keys, labels, classes, cast(float, settings.alpha))
-        return logits, best_temperature(logits, labels)
+        logits = predict_leave_one_out(keys, labels, classes, float(settings.alpha))
+        return logits, find_best_temperature(logits, labels)
 
 
 @family
@@ -225,14 +232,14 @@ class NcmFamily(LinearFamily[NcmSettings]):
     place = 4
     tried = (("temperature", (0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1)),)
 
-    def linear(self, sums: Sums, settings: NcmSettings) -> Head:
-        from munkey.models.networks.closed_form import nearest_mean
+    def solve_linear(self, sums: Sums, settings: NcmSettings) -> Head:
+        from munkey.models.networks.closed_form import fit_nearest_mean
 
-        return nearest_mean(sums, cast(float, settings.temperature))
+        return fit_nearest_mean(sums, float(settings.temperature))
 
-    def left_out_logits(
+    def predict_left_out(
         self, settings: NcmSettings, sums: Sums, keys: np.ndarray, labels: np.ndarray
     ) -> np.ndarray:
-        from munkey.models.networks.calibration import nearest_mean_left_out_logits
+        from munkey.models.networks.calibration import predict_left_out_nearest_mean
 
-        return nearest_mean_left_out_logits(sums, keys, labels)
+        return predict_left_out_nearest_mean(sums, keys, labels)

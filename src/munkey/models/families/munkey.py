@@ -22,8 +22,8 @@ from munkey.models.family import (
     Recipe,
     Retrieval,
     System,
-    Trained,
     Training,
+    TrainingResult,
     added_head,
     family,
 )
@@ -94,24 +94,24 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
     holds = "weights, keys, tokens"
     reads_inference = True
 
-    def neighbors_read(self, settings: MunkeySettings) -> dict[str, int]:
+    def count_neighbors(self, settings: MunkeySettings) -> dict[str, int]:
         return {"munkey.neighbors": settings.neighbors[1]}
 
-    def borrows(self, settings: MunkeySettings) -> Sequence[str]:
+    def list_borrowed_sections(self, settings: MunkeySettings) -> Sequence[str]:
         return () if settings.head == "none" else (settings.head,)
 
-    def recipe(
+    def make_recipe(
         self,
         sections: Mapping[str, object],
         stage: Stage,
         selected: Mapping[str, float] | None = None,
     ) -> Recipe[MunkeySettings]:
-        recipe = super().recipe(sections, stage, selected)
+        recipe = super().make_recipe(sections, stage, selected)
         if recipe.family.head == "none":
             return recipe
         return replace(recipe, head=_head_constants(recipe.family.head, sections))
 
-    def shape(self, system: System) -> MunkeyArchitecture:
+    def get_architecture(self, system: System) -> MunkeyArchitecture:
         """A system's architecture, as the type that all of this family have."""
         return cast("MunkeyArchitecture", system.architecture)
 
@@ -119,7 +119,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         """The head of the memory's present rows, on the CPU. It depends on these and its constants alone."""
         from munkey.memory.exemplars import ExemplarMemory
 
-        constants = self.shape(system).head
+        constants = self.get_architecture(system).head
         memory = system.memory
         if constants is None or memory is None:
             return None
@@ -139,7 +139,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         assert keys is not None
         return cast(np.ndarray, logits + head(torch.from_numpy(keys)).numpy())
 
-    def network(self) -> tuple[type[MunkeyArchitecture], Callable[..., nn.Module]]:
+    def get_network(self) -> tuple[type[MunkeyArchitecture], Callable[..., nn.Module]]:
         from munkey.models.networks.munkey import NETWORKS, MunkeyArchitecture
 
         def build(architecture: MunkeyArchitecture) -> nn.Module:
@@ -147,7 +147,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
 
         return MunkeyArchitecture, build
 
-    def architecture(
+    def make_architecture(
         self, recipe: Recipe[MunkeySettings], classes: int, key_dim: int | None = None
     ) -> MunkeyArchitecture:
         from munkey.models.networks.munkey import MunkeyArchitecture
@@ -165,7 +165,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             **recipe.model.model_dump(),
         )
 
-    def train(self, training: Training[MunkeySettings]) -> Trained:
+    def train(self, training: Training[MunkeySettings]) -> TrainingResult:
         from munkey.models.forward import compile_forward, supervise
 
         recipe = training.recipe
@@ -174,9 +174,9 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             raise ValueError(
                 "MUNKEY trains on the keys and neighbors of its samples: Training.members"
             )
-        architecture = self.architecture(recipe, training.classes, members.keys.shape[1])
+        architecture = self.make_architecture(recipe, training.classes, members.keys.shape[1])
         if recipe.head is not None:
-            added_head(recipe.head)[0].require_few(len(training.samples.ids))
+            added_head(recipe.head)[0].require_few_rows(len(training.samples.ids))
             _, temperature = _leave_one_out(recipe.head, training)
             architecture = replace(architecture, head={**recipe.head, "temperature": temperature})
         model = self.build(architecture, (recipe.stage / "weights").torch_generator())
@@ -185,14 +185,20 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         learner = _learner(system, compile_forward(model, recipe.train), training)
         return supervise(learner, training)
 
-    def resumed(self, system: System, training: Training[MunkeySettings]) -> Learner:
-        model = system.copy_of_model()
+    def resume(self, system: System, training: Training[MunkeySettings]) -> Learner:
+        model = system.copy_model()
         learner = _learner(replace(system, model=model), model, training)
-        learner.system.rows().tokens.data.copy_(system.rows().tokens_of(training.samples.ids))
+        learner.system.require_memory().tokens.data.copy_(
+            system.require_memory().find_tokens(training.samples.ids)
+        )
         return learner
 
-    def extended(
-        self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None
+    def add_samples(
+        self,
+        system: System,
+        new_keys: Keys,
+        labels: np.ndarray,
+        inference: InferenceSettings | None,
     ) -> System:
         """Add samples whose tokens are averages over their nearest neighbors in the memory.
 
@@ -202,24 +208,24 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
 
         from munkey.encoders.keys import Keys
         from munkey.memory.exemplars import fusion_weights
-        from munkey.memory.neighbors import nearest
+        from munkey.memory.neighbors import find_nearest
 
         assert inference is not None
-        memory = system.rows()
-        keys = torch.from_numpy(added.keys)
+        memory = system.require_memory()
+        keys = torch.from_numpy(new_keys.keys)
         tokens = keys
-        if self.shape(system).architecture != "direct-key":
+        if self.get_architecture(system).architecture != "direct-key":
             memory_keys = Keys(memory.ids.numpy(), to_host(memory.keys).numpy())
-            near = nearest(added, memory_keys, inference.k)
+            near = find_nearest(new_keys, memory_keys, inference.k)
             is_present = torch.from_numpy(near.ids != NOBODY)  # (S, K)
             cosines = torch.from_numpy(near.cosines)
             weights = fusion_weights(cosines, is_present, inference.fusion, inference.temperature)
-            neighbor_tokens = to_host(memory.tokens.detach())[memory.rows(near.ids)]
+            neighbor_tokens = to_host(memory.tokens.detach())[memory.find_rows(near.ids)]
             tokens = (weights[:, :, None] * neighbor_tokens).sum(dim=1)
-        extended = memory.extended(added.ids, keys, tokens, torch.from_numpy(labels))
-        return replace(system, memory=extended)
+        all_rows = memory.add(new_keys.ids, keys, tokens, torch.from_numpy(labels))
+        return replace(system, memory=all_rows)
 
-    def logits(
+    def predict_logits(
         self,
         system: System,
         samples: ImageSet,
@@ -240,29 +246,31 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         retrieval: Retrieval,
         cut: Cut = None,
     ) -> np.ndarray:
-        """Logits (S, C) of the samples; cut: as for `ask`."""
+        """Logits (S, C) of the samples; cut: as for `predict_queries`."""
         import torch
 
-        from munkey.memory.exemplars import passes
-        from munkey.models.forward import answers, blocks
-        from munkey.models.networks.munkey import Nearest, ask
+        from munkey.memory.exemplars import count_passes
+        from munkey.models.forward import iterate_blocks, predict_blocks
+        from munkey.models.networks.munkey import Nearest, predict_queries
 
         assert retrieval.neighbors is not None and retrieval.settings is not None
-        memory = system.rows()
+        memory = system.require_memory()
         settings = retrieval.settings
-        model = cast("Munkey", system.weights())
-        neighbors = retrieval.neighbors.first(settings.k)
-        rows = memory.rows(neighbors.ids)
+        model = cast("Munkey", system.require_model())
+        neighbors = retrieval.neighbors.truncate(settings.k)
+        rows = memory.find_rows(neighbors.ids)
         cosines = torch.from_numpy(neighbors.cosines).to(device)
 
         def answer(block: ImageBlock) -> Tensor:
             near = Nearest(rows[block.where], cosines[block.where])
-            return ask(model, block.images, memory, near, settings, cut)
+            return predict_queries(model, block.images, memory, near, settings, cut)
 
-        logits = answers(blocks(samples, data, device, passes(settings)), answer)
+        logits = predict_blocks(
+            iterate_blocks(samples, data, device, count_passes(settings)), answer
+        )
         return self._add_head(system, retrieval.keys, logits)
 
-    def path_logits(
+    def predict_path_logits(
         self,
         system: System,
         samples: ImageSet,
@@ -281,24 +289,24 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             "token": self._answer(system, samples, data, device, retrieval, "image"),
         }
 
-    def cut_logits(
+    def predict_cut_logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> dict[str, np.ndarray]:
-        """Logits (N, C) of members of the memory, for the pathway sensitivity P_s (sec. 3.2).
+        """Logits (N, C) of members of the memory, for the pathway sensitivity P_s (eq. 3).
 
         `image`: own image, null token. `token`: null image, own token. `both`: own image, own
         token. Nothing is retrieved.
         """
         import torch
 
-        from munkey.models.forward import answers, blocks
+        from munkey.models.forward import iterate_blocks, predict_blocks
 
-        memory = system.rows()
-        model = system.weights()
-        tokens = memory.tokens_of(samples.ids)
+        memory = system.require_memory()
+        model = system.require_model()
+        tokens = memory.find_tokens(samples.ids)
         keys = None
-        if self.shape(system).head:
-            keys = to_host(memory.keys[memory.rows(samples.ids)]).numpy()
+        if self.get_architecture(system).head:
+            keys = to_host(memory.keys[memory.find_rows(samples.ids)]).numpy()
 
         def cut(block: ImageBlock) -> Tensor:
             """Logits (B, 3, C)."""
@@ -310,20 +318,20 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             both = model(block.images, own_tokens, keep, keep)
             return torch.stack([image, token, both], dim=1)
 
-        network_logits = answers(blocks(samples, data, device), cut).swapaxes(0, 1)
+        network_logits = predict_blocks(iterate_blocks(samples, data, device), cut).swapaxes(0, 1)
         logits = self._add_head(system, keys, network_logits)  # (3, N, C)
         return dict(zip(("image", "token", "both"), np.ascontiguousarray(logits), strict=True))
 
-    def features(
+    def extract_features(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> np.ndarray:
         """[CLS] before the head, from own image and own token."""
         import torch
 
-        from munkey.models.forward import answers, blocks
+        from munkey.models.forward import iterate_blocks, predict_blocks
 
-        tokens = system.rows().tokens_of(samples.ids)
-        model = cast("Munkey", system.weights())
+        tokens = system.require_memory().find_tokens(samples.ids)
+        model = cast("Munkey", system.require_model())
         head_inputs: list[Tensor] = []
 
         def read(block: ImageBlock) -> Tensor:
@@ -333,7 +341,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         hook = model.head.register_forward_pre_hook(
             lambda _, inputs: head_inputs.append(cast(torch.Tensor, inputs[0]))
         )
-        features = answers(blocks(samples, data, device), read)
+        features = predict_blocks(iterate_blocks(samples, data, device), read)
         hook.remove()
         return features
 
@@ -367,7 +375,7 @@ def _learner(
 def _head_constants(name: str, sections: Mapping[str, object]) -> Mapping[str, float | str]:
     """The constants of a head, without its temperature: those of its family's section."""
     head_family = cast(FittedFamily, FAMILIES[name])
-    settings = head_family.section(sections)
+    settings = head_family.read_section(sections)
     shrinkage = head_family.tuned[0]  # alpha or lam
     if getattr(settings, shrinkage) == "auto":
         raise ValueError(
@@ -387,11 +395,11 @@ def _leave_one_out(
     head_family, settings = added_head(constants)
     members = training.members
     assert members is not None
-    return cast("LdaFamily | KrrFamily", head_family).leave_one_out(
+    return cast("LdaFamily | KrrFamily", head_family).predict_leave_one_out(
         members.keys,
         training.samples.labels,
         training.classes,
-        head_family.checked({"temperature": 1.0, **settings}),
+        head_family.validate_section({"temperature": 1.0, **settings}),
     )
 
 
@@ -438,7 +446,7 @@ class Exemplars:
             )
             self.tokens = nn.Parameter(tokens.to(device))
         self.memory = ExemplarMemory(torch.from_numpy(ids), keys, self.tokens)
-        self.neighbors = self.memory.rows(members.neighbors.ids)
+        self.neighbors = self.memory.find_rows(members.neighbors.ids)
         self.cosines = torch.from_numpy(members.neighbors.cosines).to(device)
         self.settings = settings
         self.offsets: Tensor | None = None  # (N, C), what a head adds to the logits of each
@@ -461,6 +469,8 @@ class Exemplars:
 
         settings = self.settings
         generator = self.generator
+        # m ~ Cat(p_i, p_t, 1 - p_i - p_t, 0), r ~ Bern(p_r), K' ~ U{low, high} (alg. 1). A single
+        # uniform number decides m, so image and token are never dropped together.
         mask = torch.rand(count, generator=generator)
         image_dropped = mask < settings.p_image
         token_dropped = ~image_dropped & (mask < settings.p_image + settings.p_token)
@@ -476,7 +486,7 @@ class Exemplars:
         """(1 - r) v_i + r v_n of a batch (eq. 1): (B, m). No gradient reaches the neighbors' tokens."""
         import torch
 
-        from munkey.memory.exemplars import drawn_weights, fusion_weights
+        from munkey.memory.exemplars import draw_weights, fusion_weights
 
         settings = self.settings
         rows = self.neighbors[index]  # (B, K)
@@ -487,7 +497,7 @@ class Exemplars:
             self.cosines[index], is_present, settings.aggregation, settings.temperature
         )
         if settings.aggregation == "ensemble":
-            weights = drawn_weights(weights, draw.quantile)
+            weights = draw_weights(weights, draw.quantile)
         neighbor_tokens = self.tokens.detach()[rows.clamp(min=0)]  # (B, K, m)
-        aggregated = (weights[:, :, None] * neighbor_tokens).sum(dim=1)  # (B, m)
+        aggregated = (weights[:, :, None] * neighbor_tokens).sum(dim=1)  # v_n = Agg(v_j): (B, m)
         return torch.where(draw.retrieved[:, None], aggregated, self.tokens[index])

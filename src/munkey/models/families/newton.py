@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn
 
 from munkey.core.randomness import Stage
 from munkey.models.family import FittedArchitecture, FittedFamily, System, family
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from munkey.encoders.keys import Keys
     from munkey.memory.exemplars import ExemplarMemory
-    from munkey.models.networks.logistic import NoisyHead
 
 
 class NewtonFamilySettings(Section):
@@ -28,7 +27,7 @@ class NewtonFamilySettings(Section):
 
 @family
 class NewtonFamily(FittedFamily[NewtonFamilySettings]):
-    """Convex. It answers by weights plus noise, which apart must stay as secret as the rows."""
+    """Its loss is convex. It answers by weights + noise; each alone must stay as secret as the rows."""
 
     name = "newton"
     title = "Newton removal"
@@ -39,7 +38,7 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
     asks_keys = True
     holds = "keys, labels, weights, noise"
 
-    def fitted(
+    def fit(
         self,
         members: Keys,
         labels: np.ndarray,
@@ -47,7 +46,7 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
         settings: NewtonFamilySettings,
         stage: Stage | None = None,
     ) -> System:
-        """A system at the optimum. stage: draws the noise, which an oracle's stage draws anew.
+        """Fit the weights to optimality, and draw the noise from `stage`; an oracle has other noise.
 
         Raises ValueError without a stage.
         """
@@ -57,26 +56,33 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
 
         if stage is None:
             raise ValueError(f"{self.title} draws noise: it needs a stage")
-        system = super().fitted(members, labels, classes, settings)
+        system = super().fit(members, labels, classes, settings)
         shape = (classes, members.keys.shape[1])
         noise = settings.sigma * (stage / "noise").numpy_generator().normal(size=shape)
-        unsolved = replace(system, model=NoisyHead(np.zeros(shape), noise))
-        return self._solve(unsolved, system.rows())
+        start = replace(system, model=NoisyHead(np.zeros(shape), noise))
+        return self._solve(start, system.require_memory())
 
-    def extended(
-        self, system: System, added: Keys, labels: np.ndarray, inference: InferenceSettings | None
+    def add_samples(
+        self,
+        system: System,
+        new_keys: Keys,
+        labels: np.ndarray,
+        inference: InferenceSettings | None,
     ) -> System:
         """The system of a fit to all rows with the same noise."""
-        return self._solve(system, super().extended(system, added, labels, inference).rows())
+        return self._solve(
+            system, super().add_samples(system, new_keys, labels, inference).require_memory()
+        )
 
     def _solve(self, system: System, memory: ExemplarMemory) -> System:
         """The system at the optimum of these rows."""
-        from munkey.models.networks.logistic import Objective
+        from munkey.models.networks.logistic import NoisyHead, Objective
 
-        head = cast("NoisyHead", system.weights())
-        settings = self.settings_of(system)
-        weight = Objective.of(memory, settings.lam).solve(head.weight)
-        return replace(system, memory=memory, model=head.at(weight))
+        head = system.require_model()
+        assert isinstance(head, NoisyHead)
+        settings = self.get_settings(system)
+        weight = Objective.from_memory(memory, settings.lam).solve(head.weight)
+        return replace(system, memory=memory, model=head.with_weight(weight))
 
     def forget(self, system: System, ids: np.ndarray) -> NoReturn:
         raise TypeError(
@@ -86,7 +92,7 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
     def build(  # type: ignore[override]
         self, architecture: FittedArchitecture, generator: torch.Generator | None
     ) -> nn.Module:
-        """A head without weights, which are loaded next."""
+        """A head whose weights will be loaded."""
         import numpy as np
 
         from munkey.models.networks.logistic import NoisyHead

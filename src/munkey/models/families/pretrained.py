@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from timm.models import PretrainedCfg
     from torch import nn
 
-    from munkey.models.networks.backbone import Backbone, BackboneArchitecture
+    from munkey.models.networks.backbone import BackboneArchitecture
 
 
 class PretrainedSettings(Section):
-    """model: timm:NAME, or a folder with a model that timm saved. image_size: of its input; None: that of `data`.
+    """model: timm:NAME, or a folder with a model that timm saved.
 
-    frozen: how many layers, from the input on, do not train. epochs, lr: replace those of `train`.
+    image_size: of its input; None: that of `data`. frozen: number of layers, from the input, that
+    do not train. epochs, lr: replace those of `train`.
     """
 
     model: UserPath
@@ -40,8 +41,8 @@ class PretrainedSettings(Section):
     lr: Positive
 
     @property
-    def of_timm(self) -> str:
-        """Its name for `timm.create_model`."""
+    def timm_name(self) -> str:
+        """The model's name for `timm.create_model`."""
         if self.model.startswith("timm:"):
             return self.model.removeprefix("timm:")
         if "/" in self.model:
@@ -56,17 +57,19 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
     letter = "p"
     settings = PretrainedSettings
 
-    def training(self, train: TrainSettings, own: PretrainedSettings) -> TrainSettings:
-        return train.model_copy(update={"epochs": own.epochs, "lr": own.lr})
+    def adapt_train_settings(
+        self, train: TrainSettings, section: PretrainedSettings
+    ) -> TrainSettings:
+        return train.model_copy(update={"epochs": section.epochs, "lr": section.lr})
 
-    def weights(self, own: PretrainedSettings) -> str | None:
+    def identify_weights(self, section: PretrainedSettings) -> str | None:
         from munkey.encoders.registry import find
 
-        return find(own.model).weights(
-            EncoderSettings(encoder=own.model, revision=None, image_size=None, batch_size=1)
+        return find(section.model).weights(
+            EncoderSettings(encoder=section.model, revision=None, image_size=None, batch_size=1)
         )
 
-    def architecture(
+    def make_architecture(
         self, recipe: Recipe[PretrainedSettings], classes: int, key_dim: int | None = None
     ) -> BackboneArchitecture:
         from timm.data.config import resolve_data_config
@@ -74,21 +77,22 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
 
         settings = recipe.family
         data = recipe.data
-        name = settings.of_timm
+        name = settings.timm_name
         arguments: dict[str, object] = {}
         if name.startswith("local-dir:"):
             config = json.loads((Path(settings.model) / "config.json").read_text())
             name = config["architecture"]
-            published = config["pretrained_cfg"]
+            pretrained_config = config["pretrained_cfg"]
             arguments.update(config.get("model_args", {}))
             arguments.pop("num_classes", None)
         else:
-            published = cast("PretrainedCfg", get_pretrained_cfg(name)).to_dict()
+            pretrained_config = cast("PretrainedCfg", get_pretrained_cfg(name)).to_dict()
         size = settings.image_size or data.image_size
-        if published.get("fixed_input_size"):
+        if pretrained_config.get("fixed_input_size"):
             arguments["img_size"] = size
-        # From the normalization of `data` to the one that the model was pretrained with.
-        normalization = resolve_data_config({}, pretrained_cfg=published)
+        # Pixels arrive normalized by `data`, x = (p - mean_data) / std_data. The model was pretrained
+        # on (p - mean) / std, which is x * std_data / std + (mean_data - mean) / std.
+        normalization = resolve_data_config({}, pretrained_cfg=pretrained_config)
         scale = []
         shift = []
         for mean, std in zip(normalization["mean"], normalization["std"], strict=True):
@@ -99,16 +103,16 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
             classes, name, arguments, size, scale=scale, shift=shift, frozen=frozen
         )
 
-    def start(
+    def prepare_weights(
         self, model: nn.Module, architecture: Architecture, recipe: Recipe[PretrainedSettings]
     ) -> None:
         """Load the pretrained weights; the head stays fresh."""
         from munkey.encoders.timm_models import load_timm
+        from munkey.models.networks.backbone import Backbone, BackboneArchitecture
 
-        network = cast("Backbone", model)
-        arguments = cast("BackboneArchitecture", architecture).arguments
+        assert isinstance(model, Backbone) and isinstance(architecture, BackboneArchitecture)
         size = {}
-        if "img_size" in arguments:
-            size["img_size"] = arguments["img_size"]
-        pretrained = load_timm(recipe.family.of_timm, "pretrained.model", **size)
-        network.body.load_state_dict(pretrained.state_dict())
+        if "img_size" in architecture.arguments:
+            size["img_size"] = architecture.arguments["img_size"]
+        pretrained_model = load_timm(recipe.family.timm_name, "pretrained.model", **size)
+        model.body.load_state_dict(pretrained_model.state_dict())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from munkey.memory.sums import Sums
     from munkey.models.networks.closed_form import Head
 
-# what `lam: auto` chooses from
+# candidates for `lam: auto`
 PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 Penalty: TypeAlias = Positive | Literal["auto"]
 
 
 class RanpacSettings(Section):
-    """features: how many, M; seed: of their random projections; lam: penalty, in units of the mean variance of a
-    feature times the rows; auto: by generalized cross-validation, anew at each deletion; temperature: as that of LDA.
+    """features: their number M. seed: of their random projections. temperature: as for LDA.
+
+    lam: ridge penalty, in units of the number of rows times the mean variance of a feature; auto:
+    chosen by generalized cross-validation, and again after each deletion.
     """
 
     features: Annotated[int, Field(ge=1, le=20_000)]
@@ -42,31 +44,31 @@ class RanpacFamily(LinearFamily[RanpacSettings]):
     place = 6
     seconds = True
 
-    def empty_sums(self, architecture: FittedArchitecture) -> Sums:
+    def make_sums(self, architecture: FittedArchitecture) -> Sums:
         from munkey.memory.sums import RandomFeatures, Sums
 
-        settings = self.checked(architecture.settings)
+        settings = self.validate_section(architecture.settings)
         features = RandomFeatures(settings.features, settings.seed)
         return Sums.empty(architecture.classes, architecture.key_dim, self.seconds, features)
 
-    def from_sums(self, settings: RanpacSettings, sums: Sums) -> RanpacSettings:
-        from munkey.models.networks.closed_form import best_penalty
+    def resolve_constants(self, settings: RanpacSettings, sums: Sums) -> RanpacSettings:
+        from munkey.models.networks.closed_form import find_best_penalty
 
         if settings.lam != "auto":
             return settings
-        return settings.model_copy(update={"lam": best_penalty(sums, PENALTIES)})
+        return settings.model_copy(update={"lam": find_best_penalty(sums, PENALTIES)})
 
-    def linear(self, sums: Sums, settings: RanpacSettings) -> Head:
-        from munkey.models.networks.closed_form import ridge
+    def solve_linear(self, sums: Sums, settings: RanpacSettings) -> Head:
+        from munkey.models.networks.closed_form import fit_ridge
 
-        penalty = cast(float, settings.lam)
-        head = ridge(sums, penalty, cast(float, settings.temperature))
+        penalty = float(settings.lam)  # a number by now: `resolve_constants` replaced "auto"
+        head = fit_ridge(sums, penalty, float(settings.temperature))
         head.constant = penalty
         return head
 
-    def left_out_logits(
+    def predict_left_out(
         self, settings: RanpacSettings, sums: Sums, keys: np.ndarray, labels: np.ndarray
     ) -> np.ndarray:
-        from munkey.models.networks.closed_form import ridge_left_out_logits
+        from munkey.models.networks.closed_form import predict_left_out_ridge
 
-        return ridge_left_out_logits(sums, keys, labels, cast(float, settings.lam))
+        return predict_left_out_ridge(sums, keys, labels, float(settings.lam))

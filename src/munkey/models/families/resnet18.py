@@ -1,4 +1,4 @@
-"""ResNet-18 (He et al. 2016) from scratch: what most of the literature unlearns from."""
+"""ResNet-18 (He et al. 2016) from scratch, the network of most of the literature."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from munkey.models.networks.backbone import BackboneArchitecture
 
-SMALL = 64  # pixels up to which the stem is that of small pictures
+SMALL = 64  # largest side [px] of images that get the stem for small images
 
 
 class ResNet18Settings(Section):
@@ -37,9 +37,9 @@ class BackboneFamily(ViTFamily[Settings]):
         """An architecture. By default, it does not rescale pixels, and trains all layers."""
         defaults = {"small_stem": False, "scale": [1.0] * 3, "shift": [0.0] * 3, "frozen": 0}
         named = {"classes": classes, "name": name, "arguments": arguments, "image_size": size}
-        return self.stored_architecture(defaults | named | more)
+        return self.restore_architecture(defaults | named | more)
 
-    def stored_architecture(self, stored: Mapping[str, object]) -> BackboneArchitecture:
+    def restore_architecture(self, stored: Mapping[str, object]) -> BackboneArchitecture:
         from munkey.models.networks.backbone import BackboneArchitecture
 
         return BackboneArchitecture(**stored)  # type: ignore[arg-type]  # checked when it was made
@@ -58,7 +58,7 @@ class ResNet18Family(BackboneFamily[ResNet18Settings]):
     letter = "r"
     settings = ResNet18Settings
 
-    def architecture(
+    def make_architecture(
         self, recipe: Recipe[ResNet18Settings], classes: int, key_dim: int | None = None
     ) -> BackboneArchitecture:
         size = recipe.data.image_size

@@ -9,13 +9,13 @@ the weights of a training that never saw the deleted samples.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from munkey.core.randomness import Stage
 from munkey.models.families.vit import ViTFamily
-from munkey.models.family import Architecture, Recipe, System, Trained, Training, family
+from munkey.models.family import Architecture, Recipe, System, Training, TrainingResult, family
 from munkey.settings import Section, SmallCount
 
 if TYPE_CHECKING:
@@ -50,15 +50,15 @@ class SisaFamily(ViTFamily[SisaSettings]):
     place = 2
     holds = "weights after each slice"
 
-    def stage(self, seed: object, dataset: str, subset: str) -> Stage:
-        """The same for every subset: samples of other shards must not change a shard's randomness."""
+    def make_stage(self, seed: object, dataset: str, subset: str) -> Stage:
+        """The same for every subset, so that a shard draws the same numbers without other samples."""
         return Stage(seed, dataset, self.name)
 
-    def epoch_seconds(self, history: History, recipe: Recipe[SisaSettings]) -> float:
-        """All shards and slices together, per epoch over the whole training set."""
+    def estimate_epoch_seconds(self, history: History, recipe: Recipe[SisaSettings]) -> float:
+        """Seconds of all shards and slices together, per epoch over the whole training set."""
         return sum(epoch["seconds"] for epoch in history) / recipe.train.epochs
 
-    def network(self) -> tuple[type[SisaArchitecture], Callable[..., nn.Module]]:
+    def get_network(self) -> tuple[type[SisaArchitecture], Callable[..., nn.Module]]:
         from munkey.models.networks.sisa import Sisa, SisaArchitecture
 
         return SisaArchitecture, Sisa
@@ -69,16 +69,17 @@ class SisaFamily(ViTFamily[SisaSettings]):
             raise ValueError("SISA's models are initialized when their training begins, not before")
         return super().build(architecture, None)
 
-    def train(self, training: Training[SisaSettings]) -> Trained:
-        architecture = cast(
-            "SisaArchitecture", self.architecture(training.recipe, training.classes)
-        )
-        model = cast("Sisa", self.build(architecture, None)).to(training.device)
+    def train(self, training: Training[SisaSettings]) -> TrainingResult:
+        from munkey.models.networks.sisa import Sisa, SisaArchitecture
+
+        architecture = self.make_architecture(training.recipe, training.classes)
+        model = self.build(architecture, None).to(training.device)
+        assert isinstance(architecture, SisaArchitecture) and isinstance(model, Sisa)
         history = retrain(model, architecture, dict.fromkeys(range(model.shards), 0), training)
-        return Trained(System(self.name, architecture, model.eval()), history)
+        return TrainingResult(System(self.name, architecture, model.eval()), history)
 
 
-def cells(ids: np.ndarray, shards: int, slices: int, stage: Stage) -> Cells:
+def assign_cells(ids: np.ndarray, shards: int, slices: int, stage: Stage) -> Cells:
     """The shard and the slice of each sample id."""
     cell = np.array(
         [(stage / "cell" / i).seed() % (shards * slices) for i in ids.tolist()], dtype=np.int64
@@ -86,7 +87,7 @@ def cells(ids: np.ndarray, shards: int, slices: int, stage: Stage) -> Cells:
     return Cells(cell // slices, cell % slices)
 
 
-def epochs_per_slice(epochs: int, slices: int) -> int:
+def count_epochs_per_slice(epochs: int, slices: int) -> int:
     """Epochs for each slice, at least one (Bourtoule et al., IV-B).
 
     All slices together see as many samples as `epochs` over the whole shard would.
@@ -97,11 +98,14 @@ def epochs_per_slice(epochs: int, slices: int) -> int:
 def retrain(
     model: Sisa, architecture: SisaArchitecture, first: Mapping[int, int], training: Training
 ) -> History:
-    """Train shards in place, each from its slice first[shard] on, starting with the weights before that slice."""
+    """Train shards in place, each from slice first[shard] on.
+
+    A shard starts with its weights before that slice.
+    """
     from munkey.models.networks.vit import ViT, build_on_cpu
 
     stage = training.recipe.stage
-    where = cells(training.samples.ids, model.shards, model.slices, stage)
+    where = assign_cells(training.samples.ids, model.shards, model.slices, stage)
     history: History = []
     for shard, begin in first.items():
         for part in range(begin, model.slices):
@@ -109,7 +113,9 @@ def retrain(
                 before = model.state(shard, part - 1)
             else:
                 generator = (stage / "weights" / shard).torch_generator()
-                before = build_on_cpu(lambda: ViT(architecture.of_one()), generator)
+                before = build_on_cpu(
+                    lambda: ViT(architecture.make_shard_architecture()), generator
+                )
             model.state(shard, part).load_state_dict(before.state_dict())
             members = np.flatnonzero((where.shards == shard) & (where.slices <= part))
             training.report(
@@ -122,7 +128,10 @@ def retrain(
 def train_slice(
     model: Sisa, shard: int, part: int, members: np.ndarray, training: Training
 ) -> History:
-    """Train one slice on the samples at positions `members`. The learning rate falls once over all slices."""
+    """Train a slice on the samples at positions `members`.
+
+    The learning rate falls once, over all slices of a shard.
+    """
     import torch
 
     from munkey.data.augment import Augmentation
@@ -145,7 +154,7 @@ def train_slice(
     state = model.state(shard, part)
     order = (stage / "order" / shard / part).torch_generator()
     crops = (stage / "crops" / shard / part).torch_generator()
-    epochs = epochs_per_slice(settings.epochs, model.slices)
+    epochs = count_epochs_per_slice(settings.epochs, model.slices)
     positions = torch.from_numpy(members)
     augment = Augmentation.from_settings(training.recipe.data, settings)
     rate = cosine_schedule(settings.lr, epochs * model.slices, settings.warmup_epochs)
@@ -179,11 +188,11 @@ def train_slice(
     return history
 
 
-def first_affected_slices(
+def find_first_affected_slices(
     deleted: np.ndarray, shards: int, slices: int, stage: Stage
 ) -> dict[int, int]:
-    """For each shard that holds deleted sample ids, the first slice that does."""
+    """For each shard with deleted samples, its first slice with one."""
     first: dict[int, int] = {}
-    for shard, part in zip(*cells(deleted, shards, slices, stage), strict=True):
+    for shard, part in zip(*assign_cells(deleted, shards, slices, stage), strict=True):
         first[int(shard)] = min(int(part), first.get(int(shard), slices))
     return dict(sorted(first.items()))

@@ -1,4 +1,4 @@
-"""The plain ViT (app. B.3): what post-hoc methods start from."""
+"""The plain ViT (app. B.3), from which post-hoc methods start."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from munkey.models.family import (
     Retrieval,
     Settings,
     System,
-    Trained,
     Training,
+    TrainingResult,
     family,
 )
 from munkey.settings import DataSettings
@@ -36,51 +36,54 @@ class ViTFamily(Family[Settings]):
     is_network = True
     place = 0
 
-    def network(self) -> tuple[type[ViTArchitecture], Callable[..., nn.Module]]:
-        """What its models are made of."""
+    def get_network(self) -> tuple[type[ViTArchitecture], Callable[..., nn.Module]]:
+        """The classes of its architecture and its network."""
         from munkey.models.networks.vit import ViT, ViTArchitecture
 
         return ViTArchitecture, ViT
 
-    def architecture(
+    def make_architecture(
         self, recipe: Recipe[Settings], classes: int, key_dim: int | None = None
     ) -> Architecture:
         assert recipe.model is not None
         knobs = recipe.model.model_dump() | (recipe.family.model_dump() if recipe.family else {})
-        return self.stored_architecture(
+        return self.restore_architecture(
             {"classes": classes, "image_size": recipe.data.image_size, **knobs}
         )
 
-    def stored_architecture(self, stored: Mapping[str, object]) -> Architecture:
-        return self.network()[0](**stored)  # type: ignore[arg-type]  # checked when it was made
+    def restore_architecture(self, stored: Mapping[str, object]) -> Architecture:
+        return self.get_network()[0](**stored)  # type: ignore[arg-type]  # checked when it was made
 
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
         from munkey.models.networks.vit import build_on_cpu
 
-        return build_on_cpu(lambda: self.network()[1](architecture), generator)
+        return build_on_cpu(lambda: self.get_network()[1](architecture), generator)
 
-    def train(self, training: Training[Settings]) -> Trained:
+    def train(self, training: Training[Settings]) -> TrainingResult:
         from munkey.models.forward import compile_forward, supervise
 
-        architecture = self.architecture(training.recipe, training.classes)
+        architecture = self.make_architecture(training.recipe, training.classes)
         model = self.build(architecture, (training.recipe.stage / "weights").torch_generator())
-        self.start(model, architecture, training.recipe)
+        self.prepare_weights(model, architecture, training.recipe)
         model.to(training.device).train()
         system = System(self.name, architecture, model)
         return supervise(
-            self.learner(system, compile_forward(model, training.recipe.train), training), training
+            self.make_learner(system, compile_forward(model, training.recipe.train), training),
+            training,
         )
 
-    def start(self, model: nn.Module, architecture: Architecture, recipe: Recipe[Settings]) -> None:
-        """What is done to fresh weights before they train."""
+    def prepare_weights(
+        self, model: nn.Module, architecture: Architecture, recipe: Recipe[Settings]
+    ) -> None:
+        """Change fresh weights before training, for example to pretrained ones."""
 
-    def learner(
+    def make_learner(
         self, system: System, forward: Callable[..., Tensor], training: Training[Settings]
     ) -> Learner:
-        """The weights of a system. forward: its forward pass."""
+        """The system in training. forward: its forward pass, which may be compiled."""
         return Learner(system, lambda images, _: forward(images))
 
-    def logits(
+    def predict_logits(
         self,
         system: System,
         samples: ImageSet,
@@ -88,6 +91,6 @@ class ViTFamily(Family[Settings]):
         device: str,
         retrieval: Retrieval | None,
     ) -> np.ndarray:
-        from munkey.models.forward import image_logits
+        from munkey.models.forward import predict_from_images
 
-        return image_logits(system, samples, data, device)
+        return predict_from_images(system, samples, data, device)

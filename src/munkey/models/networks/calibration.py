@@ -5,43 +5,39 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from munkey.memory.sums import Sums
-from munkey.models.networks.closed_form import NO_ROWS, best_temperature, class_means
+from munkey.models.networks.closed_form import NO_ROWS, compute_class_means, find_best_temperature
 
-LEFT_OUT = (
-    4096  # rows that are answered, at most: more say little more, and a deletion would take seconds
-)
-# of these rows, at most, unless classes are so many that these are fewer than FEWEST rows
-LOGITS = 2**22
+LEFT_OUT = 4096  # most rows to answer: more would change little, and a deletion would take seconds
+LOGITS = 2**22  # most logits of these rows: with many classes, fewer rows, but at least FEWEST
 FEWEST = 256
-NOT_KNOWN = 1.0  # the temperature of a single class, and where no class has two rows
-BOUNDS = (1e-6, 1e3)
-DIGITS = 3  # of the temperature: the last bits of a search over float64 decide nothing
+NOT_KNOWN = 1.0  # the temperature if there is a single class, or no class has two rows
+BOUNDS = (1e-6, 1e3)  # of the temperature
+DIGITS = 3  # of the temperature: further digits would only be rounding of the search
 
 LeftOut = Callable[[Sums, np.ndarray, np.ndarray], np.ndarray]
 
 
-def calibrated_temperature(
+def calibrate_temperature(
     sums: Sums, keys: np.ndarray, labels: np.ndarray, left_out: LeftOut
 ) -> float:
-    """The temperature with the smallest log loss of rows that are left out.
+    """The temperature with the smallest leave-one-out log loss.
 
-    sums: of all rows; keys: (N, d) and labels: (N,) of these, by ascending id; left_out: logits at
-    temperature 1 of some of them, each from all others. Rows that are alone in their class are
-    passed over. If there are more than LEFT_OUT rows (fewer for more than 1,024 classes), every
-    n-th is answered.
+    sums: of all rows; keys: (N, d) and labels: (N,) of the rows, by ascending id; left_out: their
+    logits at temperature 1, each from all other rows. Skips rows that are alone in their class. Of
+    more than LEFT_OUT rows (fewer with more than 1,024 classes), it answers every n-th.
 
-    If all are answered right, the least loss is at temperature 0. So one row more is assumed: a
-    copy of the one that is right by the smallest margin, which belongs to the runner-up. Where
-    some rows are wrong that margin is about 0, and the copy changes nothing.
+    If all answers are right, the loss has its minimum at temperature 0. So one more row is assumed:
+    a copy of the row with the smallest margin, labeled as the runner-up. If some answers are wrong,
+    that margin is about 0, and the copy changes nothing.
     """
     rows = _rows_to_answer(sums, labels)
     if not len(rows):
         return NOT_KNOWN
     classes = labels[rows]
-    return loss_and_temperature(left_out(sums, keys[rows], classes), classes)[1]
+    return measure_loss(left_out(sums, keys[rows], classes), classes)[1]
 
 
-def calibrated_constant(
+def calibrate_constant(
     sums: Sums,
     keys: np.ndarray,
     labels: np.ndarray,
@@ -62,7 +58,7 @@ def calibrated_constant(
     temperatures = []
     for candidate in candidates:
         logits = left_out(candidate, keys[rows], labels[rows])
-        loss, divisor = loss_and_temperature(logits, labels[rows], temperature)
+        loss, divisor = measure_loss(logits, labels[rows], temperature)
         losses.append(loss)
         temperatures.append(divisor)
     best = int(np.argmin(losses))
@@ -70,7 +66,7 @@ def calibrated_constant(
 
 
 def _rows_to_answer(sums: Sums, labels: np.ndarray) -> np.ndarray:
-    """The rows that are left out and answered; none where no class has two rows, or all are of one."""
+    """The rows to leave out and answer; none if no class has two rows, or there is a single class."""
     together = np.flatnonzero(sums.counts[labels] > 1)
     if not len(together) or np.count_nonzero(sums.counts) < 2:
         return together[:0]
@@ -78,41 +74,44 @@ def _rows_to_answer(sums: Sums, labels: np.ndarray) -> np.ndarray:
     return together[:: -(-len(together) // most)]
 
 
-def loss_and_temperature(
+def measure_loss(
     logits: np.ndarray, classes: np.ndarray, temperature: float | None = None
 ) -> tuple[float, float]:
-    """The log loss of logits (N, C) of rows that are left out, and the temperature at which it is least.
+    """The log loss of leave-one-out logits (N, C), and the temperature at which it is measured.
 
-    temperature: None, or one that is given: then the loss is that at it.
+    temperature: None: the one with the smallest loss.
     """
     from scipy.special import log_softmax
 
-    each = np.arange(len(logits))
+    positions = np.arange(len(logits))
     others = logits.copy()
-    others[each, classes] = -np.inf
-    margins = logits[each, classes] - others.max(axis=1)
+    others[positions, classes] = -np.inf
+    margins = logits[positions, classes] - others.max(axis=1)
     right = np.flatnonzero(margins > 0)
     if len(right):
         nearest = right[margins[right].argmin()]
         logits = np.vstack([logits, logits[nearest]])
         classes = np.append(classes, others[nearest].argmax())
     if temperature is None:
-        temperature = float(f"{best_temperature(logits, classes, BOUNDS):.{DIGITS}g}")
+        temperature = float(f"{find_best_temperature(logits, classes, BOUNDS):.{DIGITS}g}")
     losses = log_softmax(logits / temperature, axis=1)[np.arange(len(logits)), classes]
     return -float(losses.mean()), temperature
 
 
-def nearest_mean_left_out_logits(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Logits (N, C) of `nearest_mean` at temperature 1 of rows, each from all others."""
-    present, means = class_means(sums)
+def predict_left_out_nearest_mean(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Logits (N, C) of `fit_nearest_mean` at temperature 1 of rows, each from all others."""
+    present, means = compute_class_means(sums)
     place = np.cumsum(present) - 1
     classes = place[labels]
-    z = sums.vectors(keys)
-    each = np.arange(len(z))
+    z = sums.compute_vectors(keys)
+    positions = np.arange(len(z))
     counts = sums.counts[labels][:, None]
-    own_means = (counts * means[classes] - z) / (counts - 1)
+    own_means = (counts * means[classes] - z) / (counts - 1)  # mu_y without row z of class y
+    # -|z - mu_c|^2 / 2 up to z's own term, which is the same for all classes
     class_scores = z @ means.T - 0.5 * (means**2).sum(axis=1)
-    class_scores[each, classes] = (z * own_means).sum(axis=1) - 0.5 * (own_means**2).sum(axis=1)
+    class_scores[positions, classes] = (z * own_means).sum(axis=1) - 0.5 * (own_means**2).sum(
+        axis=1
+    )
     logits = np.full((len(z), len(present)), NO_ROWS)
     logits[:, present] = class_scores
     return logits

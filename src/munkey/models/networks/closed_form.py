@@ -4,7 +4,7 @@ Centering, scaling and shrinkage are computed from these sums, too; the settings
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -43,12 +43,12 @@ class Head(nn.Module):
     def forward(self, keys: Tensor) -> Tensor:
         """Keys (B, d) to logits (B, C), both float32."""
         if self.features is not None:
-            vectors = self.features.of(to_host(keys).numpy())
+            vectors = self.features.transform(to_host(keys).numpy())
             keys = torch.from_numpy(vectors).to(self.weight.device)
         return (keys.double() @ self.weight.T + self.bias).float()
 
 
-def discriminant(sums: Sums, alpha: float, temperature: float) -> Head:
+def fit_discriminant(sums: Sums, alpha: float, temperature: float) -> Head:
     """Linear discriminant analysis with a shrunk covariance (Friedman 1989).
 
     Logits are log posteriors / temperature, up to a constant, of normal classes with means mu_c and
@@ -56,14 +56,16 @@ def discriminant(sums: Sums, alpha: float, temperature: float) -> Head:
     w_c = Sigma^-1 mu_c and b_c = log(n_c / n) - mu_c^T Sigma^-1 mu_c / 2. If S is 0, Sigma is I, so
     that the nearest mean wins.
     """
-    normal = _normal(sums, alpha)
+    normal = _estimate_normal(sums, alpha)
     weight = _solve(normal, normal.means)
     bias = normal.log_priors - 0.5 * (normal.means * weight).sum(axis=1)
-    return _head(sums, weight, bias, temperature)
+    return _build_head(sums, weight, bias, temperature)
 
 
-def leave_one_out(keys: np.ndarray, labels: np.ndarray, classes: int, alpha: float) -> np.ndarray:
-    """Logits (N, C) of each row from a `discriminant` of all other rows, at temperature 1.
+def predict_leave_one_out(
+    keys: np.ndarray, labels: np.ndarray, classes: int, alpha: float
+) -> np.ndarray:
+    """Logits (N, C) of each row from a `fit_discriminant` of all other rows, at temperature 1.
 
     In closed form. Priors, tr(S) and the divisor N - C of the covariance are those of all rows.
 
@@ -77,15 +79,15 @@ def leave_one_out(keys: np.ndarray, labels: np.ndarray, classes: int, alpha: flo
         raise ValueError(
             f"leaving a row out needs two rows of each class; number {single} has one: add another"
         )
-    return left_out_logits(sums, keys, labels, alpha)
+    return predict_left_out(sums, keys, labels, alpha)
 
 
-def left_out_logits(sums: Sums, keys: np.ndarray, labels: np.ndarray, alpha: float) -> np.ndarray:
-    """As `leave_one_out`, for some of the rows in the sums: keys (N, d) and labels (N,).
+def predict_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray, alpha: float) -> np.ndarray:
+    """As `predict_leave_one_out`, for some of the rows in the sums: keys (N, d) and labels (N,).
 
     Their classes must have two rows or more.
     """
-    normal = _normal(sums, alpha)
+    normal = _estimate_normal(sums, alpha)
     weight = _solve(normal, normal.means)
     squared_lengths = (normal.means * weight).sum(axis=1)  # mu_c^T Sigma^-1 mu_c
     counts = sums.counts[normal.present]
@@ -97,7 +99,7 @@ def left_out_logits(sums: Sums, keys: np.ndarray, labels: np.ndarray, alpha: flo
         #   s = (1 - alpha) / (N - C) * n / (n - 1).
         # With a = Sigma^-1 e and q = e^T a, the formula of Sherman and Morrison gives
         #   Sigma'^-1 = Sigma^-1 + u a a^T,   u = s / (1 - s q).
-        z = sums.vectors(keys[start : start + BLOCK])
+        z = sums.compute_vectors(keys[start : start + BLOCK])
         y = position[labels[start : start + BLOCK]]
         n = counts[y]
         e = z - normal.means[y]
@@ -120,7 +122,7 @@ def left_out_logits(sums: Sums, keys: np.ndarray, labels: np.ndarray, alpha: flo
     return logits
 
 
-def best_temperature(
+def find_best_temperature(
     logits: np.ndarray,
     labels: np.ndarray,
     bounds: tuple[float, float] = (0.1, 1000),
@@ -139,13 +141,13 @@ def best_temperature(
     return float(np.exp(minimum.x))
 
 
-def nearest_mean(sums: Sums, temperature: float) -> Head:
+def fit_nearest_mean(sums: Sums, temperature: float) -> Head:
     """Logits -|z - mu_c|^2 / (2 temperature), up to a constant: the nearest class mean wins."""
-    _, means = class_means(sums)
-    return _head(sums, means, -0.5 * (means**2).sum(axis=1), temperature)
+    _, means = compute_class_means(sums)
+    return _build_head(sums, means, -0.5 * (means**2).sum(axis=1), temperature)
 
 
-def ridge(sums: Sums, penalty: float, temperature: float) -> Head:
+def fit_ridge(sums: Sums, penalty: float, temperature: float) -> Head:
     """Ridge regression on one-hot classes, with an intercept that is not shrunk.
 
     With vectors z and targets y centered by the means of the rows, S = sum z z^T and
@@ -153,40 +155,40 @@ def ridge(sums: Sums, penalty: float, temperature: float) -> Head:
     S is 0, shares are the classes' own.
     """
     centered = _center(sums)
-    weight = _ridge_weight(centered, penalty)
+    weight = _solve_ridge(centered, penalty)
     bias = centered.shares - weight @ centered.mean
-    return _head(sums, weight, bias, temperature)
+    return _build_head(sums, weight, bias, temperature)
 
 
-def ridge_left_out_logits(
+def predict_left_out_ridge(
     sums: Sums, keys: np.ndarray, labels: np.ndarray, penalty: float
 ) -> np.ndarray:
-    """Predicted shares (N, C) of some of the rows in the sums, each from a `ridge` of all others.
+    """Predicted shares (N, C) of some of the rows in the sums, each from a `fit_ridge` of all others.
 
     In closed form; tr(S) is that of all rows. A class without other rows keeps its column.
     """
     centered = _center(sums)
-    weight = _ridge_weight(centered, penalty)
+    weight = _solve_ridge(centered, penalty)
     rows = sums.counts.sum()
-    factor = _ridge_factor(centered, penalty)
+    factor = _factor_ridge(centered, penalty)
     shares = np.full((len(labels), len(sums.counts)), NO_ROWS)
     place = np.cumsum(centered.present) - 1
     for start in range(0, len(labels), BLOCK):
-        z = sums.vectors(keys[start : start + BLOCK]) - centered.mean
+        z = sums.compute_vectors(keys[start : start + BLOCK]) - centered.mean
         y = place[labels[start : start + BLOCK]]
         own_class = (np.arange(len(z)), y)
         # The leverage h = 1 / n + z^T (S + penalty)^-1 z of a row; without it, the prediction f of
-        # its target y is (f - h y) / (1 - h).
-        solved = torch.cholesky_solve(torch.from_numpy(z.T.copy()), factor).T.numpy()
-        leverage = 1 / rows + (z * solved).sum(axis=1)
-        predicted = z @ weight.T + centered.shares
-        predicted[own_class] -= leverage
-        shares[start : start + BLOCK, centered.present] = predicted / (1 - leverage)[:, None]
+        # its target y is (f - h y) / (1 - h) (PRESS; Allen 1974).
+        solutions = torch.cholesky_solve(torch.from_numpy(z.T.copy()), factor).T.numpy()
+        leverage = 1 / rows + (z * solutions).sum(axis=1)
+        predictions = z @ weight.T + centered.shares
+        predictions[own_class] -= leverage
+        shares[start : start + BLOCK, centered.present] = predictions / (1 - leverage)[:, None]
     return shares
 
 
-def best_penalty(sums: Sums, penalties: Sequence[float]) -> float:
-    """The penalty of `ridge` with the least generalized cross-validation error (Golub 1979).
+def find_best_penalty(sums: Sums, penalties: Sequence[float]) -> float:
+    """The penalty of `fit_ridge` with the least generalized cross-validation error (Golub 1979).
 
     n |Y - Z W|^2 / (n - tr H)^2, where H maps targets to predictions: from sums alone, by the
     eigenvectors of S. Among equal ones, it is the first; if all rows are equal, the last.
@@ -234,7 +236,7 @@ def _center(sums: Sums) -> _Centered:
     firsts = UNIT * sums.firsts[present]
     mean = firsts.sum(axis=0) / max(rows, 1)
     second_moment = UNIT**2 * sums.seconds
-    scatter = second_moment - rows * np.outer(mean, mean)
+    scatter = second_moment - rows * np.outer(mean, mean)  # S = sum z z^T - n m m^T
     scale = float(np.trace(scatter)) / len(mean)
     if not scale * len(mean) > SPREAD * np.trace(second_moment):
         scatter = np.zeros_like(scatter)
@@ -249,14 +251,14 @@ def _center(sums: Sums) -> _Centered:
     )
 
 
-def _ridge_factor(centered: _Centered, penalty: float) -> Tensor:
+def _factor_ridge(centered: _Centered, penalty: float) -> Tensor:
     matrix = centered.scatter + penalty * centered.scale * np.eye(len(centered.mean))
     return torch.linalg.cholesky(torch.from_numpy(matrix))
 
 
-def _ridge_weight(centered: _Centered, penalty: float) -> np.ndarray:
+def _solve_ridge(centered: _Centered, penalty: float) -> np.ndarray:
     """(C', w)."""
-    factor = _ridge_factor(centered, penalty)
+    factor = _factor_ridge(centered, penalty)
     return torch.cholesky_solve(torch.from_numpy(centered.cross.T.copy()), factor).T.numpy()
 
 
@@ -275,14 +277,15 @@ class _Normal(NamedTuple):
     row_share: float
 
 
-def _normal(sums: Sums, alpha: float) -> _Normal:
+def _estimate_normal(sums: Sums, alpha: float) -> _Normal:
     assert sums.seconds is not None
-    present, means = class_means(sums)
+    present, means = compute_class_means(sums)
     counts = sums.counts[present]
     width = means.shape[1]
     rows = counts.sum()
     degrees_of_freedom = rows - len(counts)  # N - C
     second_moment = UNIT**2 * sums.seconds
+    # (N - C) S = sum z z^T - sum_c n_c mu_c mu_c^T, the scatter within classes
     scatter = second_moment - means.T @ (counts[:, None] * means)
     covariance = np.eye(width)
     row_share = 0.0
@@ -300,14 +303,14 @@ def _solve(normal: _Normal, rows: np.ndarray) -> np.ndarray:
     return torch.cholesky_solve(torch.from_numpy(rows.T.copy()), normal.factor).T.numpy()
 
 
-def class_means(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
+def compute_class_means(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
     """Whether each class has rows (C,), and the means (C', d) of those that do."""
     present = sums.counts > 0
     means = UNIT * sums.firsts[present] / sums.counts[present, None]
-    return present, cast(np.ndarray, means)
+    return present, np.asarray(means)
 
 
-def _head(sums: Sums, weight: np.ndarray, bias: np.ndarray, temperature: float) -> Head:
+def _build_head(sums: Sums, weight: np.ndarray, bias: np.ndarray, temperature: float) -> Head:
     """A head for all classes, from the weights and biases of those with rows."""
     present = sums.counts > 0
     weights = np.zeros((len(present), weight.shape[1]))

@@ -22,13 +22,13 @@ class ExampleTiedArchitecture(ViTArchitecture):
     p_mem: float
 
     @property
-    def fixed(self) -> int:
+    def fixed_channels(self) -> int:
         """Number of channels that all samples use."""
         return int(self.p_fixed * self.width)
 
-    def held(self, ids: np.ndarray) -> np.ndarray:
+    def draw_channels(self, ids: np.ndarray) -> np.ndarray:
         """Which of the n other channels belong to each sample, (N, n) bool, drawn from its id."""
-        n = self.width - self.fixed
+        n = self.width - self.fixed_channels
         belongs = np.empty((len(ids), n), dtype=bool)
         for row, sample_id in zip(belongs, ids.tolist(), strict=True):
             generator = Stage("example-tied-dropout", sample_id).numpy_generator()
@@ -49,34 +49,36 @@ class ExampleTied(ViT):
         self.architecture = architecture
         depth = architecture.depth
         self.gated_blocks = {math.ceil(depth / 2), math.ceil(3 * depth / 4)}  # numbered from 1
-        n = architecture.width - architecture.fixed
+        n = architecture.width - architecture.fixed_channels
         self.register_buffer("on", torch.empty(n, dtype=torch.bool))
 
-    def forward(self, images: Tensor, held: Tensor | None = None) -> Tensor:
-        """(B, 3, S, S) -> (B, classes) logits. held: (B, n) bool in training, else None."""
-        gates = self.gates(held)[:, None]  # the same for all tokens
-        sequence = self.sequence(self.patch_embed(images))
+    def forward(self, images: Tensor, sample_channels: Tensor | None = None) -> Tensor:
+        """(B, 3, S, S) -> (B, classes) logits. sample_channels: (B, n) bool in training, else None."""
+        gates = self.compute_gates(sample_channels)[:, None]  # the same for all tokens
+        sequence = self.embed_positions(self.patch_embed(images))
         lengths = self.output_lengths()
         for number, (block, length) in enumerate(zip(self.blocks, lengths, strict=True), start=1):
             sequence = block(sequence, length)
             if number in self.gated_blocks:
                 sequence = sequence * gates
-        return self.answer(sequence)
+        return self.forward_head(sequence)
 
-    def gates(self, held: Tensor | None) -> Tensor:
+    def compute_gates(self, sample_channels: Tensor | None) -> Tensor:
         """The factor of each channel: (B, width) in training, (1, width) in deployment.
 
         In deployment, with all channels on and with none, these are the original's modes `test` and
         `drop`; in between, the factors are in proportion.
         """
         a = self.architecture
-        if held is None:
+        if sample_channels is None:
             sample_factors = a.p_mem * self.on[None]
             fixed = 1 + (~self.on).float().mean() * a.p_mem / a.p_fixed
         else:
-            sample_factors = (held & self.on).float()
-            fixed = torch.ones((), device=held.device)
-        return torch.cat([fixed.expand(len(sample_factors), a.fixed), sample_factors], dim=1)
+            sample_factors = (sample_channels & self.on).float()
+            fixed = torch.ones((), device=sample_channels.device)
+        return torch.cat(
+            [fixed.expand(len(sample_factors), a.fixed_channels), sample_factors], dim=1
+        )
 
     def initialize(self, generator: torch.Generator) -> None:
         super().initialize(generator)

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from munkey.core.device import to_host
-from munkey.memory.sums import UNIT, Sums, rounded
+from munkey.memory.sums import UNIT, Sums, round_keys
 from munkey.models.family import FittedRows
-from munkey.models.networks.calibration import NOT_KNOWN, loss_and_temperature
+from munkey.models.networks.calibration import NOT_KNOWN, measure_loss
 from munkey.models.networks.closed_form import NO_ROWS
 
 BLOCK = 512  # rows of the kernel at once: bounds the memory of the copies
@@ -38,7 +38,7 @@ class Kernel:
     pixels: int
     sigma: float
 
-    def between(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def compute(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """The kernel (N, M) of whole multiples of UNIT, float64: queries (N, d) and rows (M, d)."""
         split = rows.shape[1] - self.pixels
         if not self.pixels:
@@ -51,17 +51,17 @@ class Kernel:
 
 
 def _arc_cosine(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    cosines = _cosines(queries, rows)
+    cosines = _compute_cosines(queries, rows)
     sines = np.sqrt(1 - cosines**2)
     return (sines + (np.pi - np.arccos(cosines)) * cosines) / np.pi
 
 
 def _gaussian(queries: np.ndarray, rows: np.ndarray, sigma: float) -> np.ndarray:
     """|p - p'|^2 = 2 - 2 cos t at unit length."""
-    return np.exp((_cosines(queries, rows) - 1) / sigma**2)
+    return np.exp((_compute_cosines(queries, rows) - 1) / sigma**2)
 
 
-def _cosines(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def _compute_cosines(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """(N, M). Products and squared lengths are sums of whole numbers, so nothing depends on an order."""
     # einsum: a square of all rows would be another copy of them for each block of queries
     squared_query_lengths = np.einsum("ij,ij->i", queries, queries)
@@ -105,18 +105,18 @@ class KernelHead(nn.Module):
 
     def forward(self, keys: Tensor) -> Tensor:
         """Keys (B, d) to logits (B, C), both float32."""
-        rows = _multiples(to_host(self.rows).numpy())
-        queries = _multiples(rounded(to_host(keys).numpy()))
+        rows = _to_multiples(to_host(self.rows).numpy())
+        queries = _to_multiples(round_keys(to_host(keys).numpy()))
         logits = np.empty((len(queries), len(self.shares)))
         dual = to_host(self.dual).numpy()
         for start in range(0, len(queries), BLOCK):
-            kernel = self.kernel.between(queries[start : start + BLOCK], rows)
+            kernel = self.kernel.compute(queries[start : start + BLOCK], rows)
             logits[start : start + BLOCK] = kernel @ dual
         logits += to_host(self.shares).numpy()
         return torch.from_numpy(logits.astype(np.float32)).to(keys.device)
 
 
-def kernel_ridge(
+def fit_kernel_ridge(
     kernel: Kernel,
     rows: FittedRows,
     sums: Sums,
@@ -129,17 +129,17 @@ def kernel_ridge(
     at which that loss is least.
     """
     present = sums.counts > 0
-    keys = rounded(rows.keys)
+    keys = round_keys(rows.keys)
     targets = _targets(sums, rows.labels)
     shares = targets.shares
-    gram = _gram(kernel, keys)
+    gram = _compute_gram(kernel, keys)
     solutions = []
     losses = []
     for penalty in penalties:
-        factor = _factor(gram, penalty)
+        factor = _factor_gram(gram, penalty)
         dual = _dual(factor, targets)
         if temperature is None or len(penalties) > 1:
-            loss, divisor = _left_out_loss(factor, dual, targets, temperature)
+            loss, divisor = _measure_left_out_loss(factor, dual, targets, temperature)
         else:
             loss, divisor = 0.0, temperature
         losses.append(loss)
@@ -155,7 +155,7 @@ def kernel_ridge(
     return head
 
 
-def leave_one_out(
+def predict_leave_one_out(
     kernel: Kernel, keys: np.ndarray, labels: np.ndarray, classes: int, penalty: float
 ) -> np.ndarray:
     """Logits (N, C) of each row from `kernel_ridge` of all other rows, at temperature 1.
@@ -165,7 +165,7 @@ def leave_one_out(
     sums = Sums.empty(classes, keys.shape[1], seconds=False)
     sums.add(keys, labels)
     targets = _targets(sums, labels)
-    factor = _factor(_gram(kernel, rounded(keys)), penalty)
+    factor = _factor_gram(_compute_gram(kernel, round_keys(keys)), penalty)
     dual = _dual(factor, targets)
     logits = np.full((len(labels), classes), NO_ROWS)
     for start in range(0, len(labels), BLOCK):
@@ -199,7 +199,7 @@ def _dual(factor: Tensor, targets: _Targets) -> np.ndarray:
     return torch.cholesky_solve(torch.from_numpy(targets.centered), factor).numpy()
 
 
-def _left_out_loss(
+def _measure_left_out_loss(
     factor: Tensor, dual: np.ndarray, targets: _Targets, temperature: float | None
 ) -> tuple[float, float]:
     """The log loss of rows that are left out, and the temperature: a given one, or that of the least loss.
@@ -211,7 +211,7 @@ def _left_out_loss(
         return 0.0, temperature or NOT_KNOWN
     rows = np.arange(0, count, -(-count // LEFT_OUT))
     predicted = _left_out_predictions(factor, dual, targets, rows)
-    return loss_and_temperature(predicted, targets.classes[rows], temperature)
+    return measure_loss(predicted, targets.classes[rows], temperature)
 
 
 def _left_out_predictions(
@@ -231,22 +231,22 @@ def _left_out_predictions(
     return one_hot - dual[rows] / diagonal[:, None]
 
 
-def _factor(gram: np.ndarray, added: float) -> Tensor:
+def _factor_gram(gram: np.ndarray, added: float) -> Tensor:
     matrix = torch.from_numpy(gram.copy())
     matrix.diagonal().add_(added)
     return torch.linalg.cholesky(matrix)
 
 
-def _gram(kernel: Kernel, keys: np.ndarray) -> np.ndarray:
+def _compute_gram(kernel: Kernel, keys: np.ndarray) -> np.ndarray:
     """The kernel (n, n) of rounded keys, its lower half."""
-    multiples = _multiples(keys)
+    multiples = _to_multiples(keys)
     gram = np.zeros((len(multiples), len(multiples)))
     for start in range(0, len(multiples), BLOCK):
         end = min(start + BLOCK, len(multiples))
-        gram[start:end, :end] = kernel.between(multiples[start:end], multiples[:end])
+        gram[start:end, :end] = kernel.compute(multiples[start:end], multiples[:end])
     return gram
 
 
-def _multiples(keys: np.ndarray) -> np.ndarray:
+def _to_multiples(keys: np.ndarray) -> np.ndarray:
     """Keys as whole multiples of UNIT, float64."""
     return keys.astype(np.float64) / UNIT

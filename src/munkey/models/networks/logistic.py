@@ -42,7 +42,7 @@ class NoisyHead(Head):
         """The weights (C, d) that answer, and that a certificate covers."""
         return self.weight + self.noise
 
-    def at(self, weight: Tensor, noise: Tensor | None = None) -> "NoisyHead":
+    def with_weight(self, weight: Tensor, noise: Tensor | None = None) -> "NoisyHead":
         """A copy with other weights, and with other noise if given."""
         head = copy.deepcopy(self)
         head.weight = weight
@@ -60,7 +60,7 @@ class Objective:
     lam: float
 
     @classmethod
-    def of(cls, memory: ExemplarMemory, lam: float) -> "Objective":
+    def from_memory(cls, memory: ExemplarMemory, lam: float) -> "Objective":
         """The objective of a memory's rows, whose tokens are their labels."""
         return cls(memory.keys.double(), memory.tokens[:, 0].long(), lam)
 
@@ -71,6 +71,7 @@ class Objective:
 
     def gradient(self, weight: Tensor) -> Tensor:
         """The gradient (C, d) at weights (C, d)."""
+        # dL/dw_c = sum_i (sigmoid(<w_c, k_i>) - [i is of class c]) k_i + lam n w_c
         residuals = (self.keys @ weight.T).sigmoid() - one_hot(self.labels, len(weight))
         return residuals.T @ self.keys + self.curvature * weight
 
@@ -81,6 +82,7 @@ class Objective:
         ridge = self.curvature * torch.eye(weight.shape[1]).to(weight)
         step = torch.zeros_like(weight)
         for head, p in enumerate(probabilities.T):
+            # H_c = sum_i p_ic (1 - p_ic) k_i k_i^T + lam n I
             hessian = self.keys.T @ ((p * (1 - p))[:, None] * self.keys) + ridge
             factor = torch.linalg.cholesky(hessian)
             step[head] = torch.cholesky_solve(gradient[head, :, None], factor)[:, 0]

@@ -61,10 +61,10 @@ class Munkey(ViT):
         the position is added [ours]. Where `token_dropped` (B,) is true, the null token replaces
         the adapted exemplar token.
         """
-        patches, exemplar = self.pathways(images, tokens, image_dropped, token_dropped)
+        patches, exemplar = self.drop_pathways(images, tokens, image_dropped, token_dropped)
         return self.classify(patches, exemplar)
 
-    def pathways(
+    def drop_pathways(
         self,
         images: Tensor,
         tokens: Tensor,
@@ -72,8 +72,9 @@ class Munkey(ViT):
         token_dropped: Tensor | None,
     ) -> Pathways:
         """The input of the backbone, with pathways dropped as in `forward`."""
-        patches = self.patch_embed(images)  # (B, n, width)
-        exemplar = self.adapter(tokens)  # (B, width)
+        patches = self.patch_embed(images)  # z_i: (B, n, width)
+        exemplar = self.adapter(tokens)  # v' = h_psi(v): (B, width)
+        # P(u, null, gamma) = gamma u + (1 - gamma) null (sec. 3.2), gamma = 0 where dropped.
         if image_dropped is not None:
             patches = torch.where(image_dropped[:, None, None], self.null_image, patches)
         if token_dropped is not None:
@@ -87,16 +88,16 @@ class Munkey(ViT):
 
 
 class DeepPrompt(Munkey):
-    """The exemplar token is inserted anew before every block (app. D.1; Jia et al. 2022)."""
+    """Inserts the exemplar token again before every block (app. D.1; Jia et al. 2022)."""
 
     def classify(self, patches: Tensor, extra: Tensor | None = None) -> Tensor:
         assert extra is not None
-        sequence = self.sequence(patches)  # (B, 1 + n, width)
+        sequence = self.embed_positions(patches)  # (B, 1 + n, width)
         for block, length in zip(self.blocks, self.output_lengths(), strict=True):
             prompted = torch.cat([sequence, extra], dim=1)  # (B, 2 + n, width)
             # The exemplar token's own output, the last one, is left out.
             sequence = block(prompted, length or sequence.shape[1])  # (B, 1 + n, width)
-        return self.answer(sequence)
+        return self.forward_head(sequence)
 
 
 class CrossAttention(nn.Module):
@@ -124,7 +125,7 @@ class CrossAttention(nn.Module):
         return self.proj(mixed.transpose(1, 2).reshape(batch, length, width))
 
 
-class CrossAttended(Munkey):
+class CrossAttentionMunkey(Munkey):
     """Cross-attention to the exemplar token in the first, middle and last block (app. D.1)."""
 
     def __init__(self, architecture: MunkeyArchitecture) -> None:
@@ -136,7 +137,7 @@ class CrossAttended(Munkey):
 
     def classify(self, patches: Tensor, extra: Tensor | None = None) -> Tensor:
         assert extra is not None
-        sequence = self.sequence(patches)  # (B, 1 + n, width)
+        sequence = self.embed_positions(patches)  # (B, 1 + n, width)
         lengths = self.output_lengths()
         for number, (block, length) in enumerate(zip(self.blocks, lengths, strict=True)):
             assert isinstance(block, Block)
@@ -144,13 +145,13 @@ class CrossAttended(Munkey):
             if str(number) in self.cross:
                 sequence = sequence + self.cross[str(number)](sequence, extra)
             sequence = sequence + block.mlp(block.norm2(sequence))  # finally (B, 1, width)
-        return self.answer(sequence)
+        return self.forward_head(sequence)
 
 
 NETWORKS: dict[str, type[Munkey]] = {
     "input-level": Munkey,
     "deep-prompt": DeepPrompt,
-    "cross-attention": CrossAttended,
+    "cross-attention": CrossAttentionMunkey,
     "direct-key": Munkey,
 }
 
@@ -165,7 +166,7 @@ class Nearest(NamedTuple):
     cosines: Tensor
 
 
-def ask(
+def predict_queries(
     model: Munkey,
     images: Tensor,
     memory: ExemplarMemory,
@@ -185,6 +186,7 @@ def ask(
     else:
         token_dim = memory.tokens.shape[1]
         tokens = torch.zeros(*nearest.rows.shape, token_dim, device=nearest.rows.device)
+    # w_j, softmax over cosines, and v_j; with P = 1 pass, their weighted average (app. D.1).
     tokens, weights = fuse(tokens, nearest.cosines, present, settings)  # (B, P, m), (B, P)
     passes = tokens.shape[1]
     # Without a token all P passes read the null token and agree, so any weights that sum to 1 do.
@@ -198,4 +200,4 @@ def ask(
     has_token = has_token.repeat_interleave(passes)  # (B P,)
     exemplar = torch.where(has_token[:, None], exemplar, model.null_token)
     logits = model.classify(patches, exemplar[:, None]).view(len(images), passes, -1)  # (B, P, C)
-    return (weights[:, :, None] * logits).sum(dim=1)
+    return (weights[:, :, None] * logits).sum(dim=1)  # sum_j w_j f([z_q, v'_j])

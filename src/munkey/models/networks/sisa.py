@@ -17,7 +17,7 @@ class SisaArchitecture(ViTArchitecture):
     shards: int
     slices: int
 
-    def of_one(self) -> ViTArchitecture:
+    def make_shard_architecture(self) -> ViTArchitecture:
         """The architecture of each ViT."""
         names = [field.name for field in fields(ViTArchitecture)]
         return ViTArchitecture(**{name: getattr(self, name) for name in names})
@@ -31,7 +31,9 @@ class Sisa(nn.Module):
         self.shards = architecture.shards
         self.slices = architecture.slices
         count = self.shards * self.slices
-        self.states = nn.ModuleList(ViT(architecture.of_one()) for _ in range(count))
+        self.states = nn.ModuleList(
+            ViT(architecture.make_shard_architecture()) for _ in range(count)
+        )
 
     def state(self, shard: int, part: int) -> ViT:
         """The checkpoint of a shard after its slice `part`."""

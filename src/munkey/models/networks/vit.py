@@ -119,23 +119,23 @@ class ViT(nn.Module):
 
         Extra tokens (B, e, width) are appended without a position embedding [ours].
         """
-        sequence = self.sequence(patches)  # (B, 1 + n, width)
+        sequence = self.embed_positions(patches)  # (B, 1 + n, width)
         if extra is not None:
             sequence = torch.cat([sequence, extra], dim=1)  # (B, 1 + n + e, width)
         for block, length in zip(self.blocks, self.output_lengths(), strict=True):
             sequence = block(sequence, length)  # finally (B, 1, width)
-        return self.answer(sequence)
+        return self.forward_head(sequence)
 
     def output_lengths(self) -> list[int | None]:
         """Number of tokens that each block returns: all (None), and only [CLS] for the last one."""
         return [None] * (len(self.blocks) - 1) + [1]
 
-    def sequence(self, patches: Tensor) -> Tensor:
+    def embed_positions(self, patches: Tensor) -> Tensor:
         """[CLS] and patch embeddings with their positions: (B, n, width) -> (B, 1 + n, width)."""
         cls = self.cls_token.expand(len(patches), -1, -1)
         return torch.cat([cls, patches], dim=1) + self.pos_embed
 
-    def answer(self, sequence: Tensor) -> Tensor:
+    def forward_head(self, sequence: Tensor) -> Tensor:
         """Logits (B, classes) from [CLS], the first token of a sequence (B, n, width)."""
         return self.head(self.norm(sequence[:, 0]))
 

@@ -8,7 +8,7 @@ import torch
 from munkey.data.prepared import Dataset
 from munkey.memory.exemplars import fusion_weights
 from munkey.memory.neighbors import Neighbors
-from munkey.report.figures.retrieval import Answer, Example, Retrieved, Status
+from munkey.report.figures.retrieval import Answer, Example, RetrievedNeighbor, Status
 from munkey.settings import InferenceSettings
 
 
@@ -33,7 +33,7 @@ def examples(
     the first one whose predicted class changed, or the first one if none did. Both are chosen to
     show the effect of deletion.
     """
-    near = before.neighbors.first(settings.k)
+    near = before.neighbors.truncate(settings.k)
     lost = np.where(np.isin(near.ids, forgotten), weights(near.cosines, settings), 0).sum(axis=1)
     test = int(np.where(dataset.splits == "test", lost, -1).argmax())
     forget_rows = dataset.rows(forgotten)
@@ -72,7 +72,7 @@ def _answer(
     settings: InferenceSettings,
 ) -> Answer:
     """The neighbors and the predicted class of the sample in a row. earlier: ids that it retrieved before."""
-    near = snapshot.neighbors.of(np.array([row])).first(settings.k)
+    near = snapshot.neighbors.select(np.array([row])).truncate(settings.k)
     ids = near.ids[0]
     neighbors = []
     for sample, place, weight in zip(
@@ -86,5 +86,5 @@ def _answer(
         elif dataset.labels[place] == dataset.labels[row]:
             status = "correct"
         label = dataset.classes[dataset.labels[place]]
-        neighbors.append(Retrieved(dataset.images[place], label, weight, status))
+        neighbors.append(RetrievedNeighbor(dataset.images[place], label, weight, status))
     return Answer(neighbors, dataset.classes[snapshot.logits[row].argmax()])

@@ -23,7 +23,7 @@ BORDERS: dict[Status, tuple[str, Any, str]] = {
 
 
 @dataclass(frozen=True)
-class Retrieved:
+class RetrievedNeighbor:
     """A neighbor: image (H, W, 3) uint8, class, weight of its token, and status for the query."""
 
     image: np.ndarray
@@ -36,7 +36,7 @@ class Retrieved:
 class Answer:
     """What a query retrieves, nearest first, and the class that is predicted then."""
 
-    neighbors: list[Retrieved]
+    neighbors: list[RetrievedNeighbor]
     predicted: str
 
 

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from munkey.report.tables.markup import ABSENT, Titled
+from munkey.report.tables.markup import ABSENT, TitledTable
 
 TERMS = Path(__file__).with_suffix(".csv")
 
@@ -34,7 +34,7 @@ def terms() -> list[Term]:
     return listed
 
 
-def terms_of_tables(tables: Iterable[Titled]) -> list[Term]:
+def terms_of_tables(tables: Iterable[TitledTable]) -> list[Term]:
     """The terms that tables use: in their heads, in their first columns, and in their cells those that are signs."""
     words: set[str] = set()
     for _, frame, _ in tables:

@@ -28,7 +28,7 @@ from munkey.report.tables.audits import (
     storage_tables,
     strata_table,
 )
-from munkey.report.tables.markup import Titled, html_table
+from munkey.report.tables.markup import TitledTable, html_table
 from munkey.report.tables.ranks import LINE, REMARK, rank_table
 from munkey.report.tables.runtime import runtime_table
 from munkey.report.tables.summary import Row, underfit_sentence
@@ -69,7 +69,7 @@ class Chapter(NamedTuple):
 
     id: str
     title: str
-    tables: Sequence[Titled]
+    tables: Sequence[TitledTable]
     remarks: Sequence[str] = ()
     files: Sequence[str] = ()
 
@@ -104,7 +104,7 @@ class PageResults(NamedTuple):
     residue: Residue
     ranks: Sequence[pd.DataFrame] = ()
     compared: Sequence[pd.DataFrame] = ()
-    scenarios: Sequence[Titled] = ()
+    scenarios: Sequence[TitledTable] = ()
 
 
 def render_page(template: Path, **content: object) -> str:

@@ -13,7 +13,7 @@ import pandas as pd
 from munkey.core.files import read_table
 from munkey.report.tables.markup import (
     Markup,
-    Titled,
+    TitledTable,
     cell,
     digits,
     emphasized,
@@ -83,7 +83,7 @@ def _with_knobs(summary: pd.DataFrame) -> pd.DataFrame:
     return summary.assign(knob=named.str[0], value=named.str[1])
 
 
-def every_knob(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:
+def every_knob(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[TitledTable]:
     """All ablations of each data set: a line per knob and value, the best value of a knob in bold."""
     for dataset, part in _lines_of_system(rows[-1].name, summary).groupby("dataset", sort=False):
         lines = []
@@ -94,7 +94,7 @@ def every_knob(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
                     [knob, line["value"], *_cells(line, METRICS, markup, bold=index == best)]
                 )
         columns = ["Knob", "Value", *METRICS, "Avg Gap"]
-        yield Titled(
+        yield TitledTable(
             _title(str(dataset), part),
             pd.DataFrame(lines, columns=columns),
             diverged_sentence(part),
@@ -103,7 +103,7 @@ def every_knob(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
 
 def _oracles_first(
     summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, names: Mapping[str, str]
-) -> Iterator[Titled]:
+) -> Iterator[TitledTable]:
     """The paper's layout of app. D.1, a table per data set: the cases that `names` gives a name, in its order."""
     unlearned = rows[-1]
     order = list(names)
@@ -117,14 +117,14 @@ def _oracles_first(
                 cells = _cells(line, METRICS, markup, bold=index == best)
                 lines.append([category, names[line["case"]], *cells])
         columns = ["Category", "Model variant", *METRICS, "Avg Gap"]
-        yield Titled(
+        yield TitledTable(
             _title(str(dataset), part),
             pd.DataFrame(lines, columns=columns),
             diverged_sentence(part),
         )
 
 
-def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:
+def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[TitledTable]:
     """The paper's table 3: P_s and Avg Gap of each strategy, data sets side by side. No table if none was run."""
     part = _lines_of_system(rows[-1].name, summary[summary["case"].isin(STRATEGIES)])
     if part.empty:
@@ -144,14 +144,14 @@ def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
             gaps.append(gap)
         columns[f"P_s, {dataset}"] = sensitivities
         columns[f"Avg Gap, {dataset}"] = gaps
-    yield Titled(
+    yield TitledTable(
         _title("P_s and Avg Gap (lower is better)", part),
         pd.DataFrame(columns),
         diverged_sentence(part),
     )
 
 
-def encoders(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[Titled]:
+def encoders(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[TitledTable]:
     """The paper's table of app. D.2: all key encoders, oracles first."""
     unlearned = rows[-1]
     models = {unlearned.oracle: "Retrained ({})", unlearned.name: "Key encoder {}"}
@@ -164,14 +164,14 @@ def encoders(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iter
                 cells = _cells(line, ACCURACIES, markup, bold=index == best)
                 lines.append([model.format(line["value"]), *cells])
         columns = ["Model", *ACCURACIES, "Avg Gap"]
-        yield Titled(
+        yield TitledTable(
             _title(str(dataset), part),
             pd.DataFrame(lines, columns=columns),
             diverged_sentence(part),
         )
 
 
-TABLES: dict[str, Callable[[pd.DataFrame, Sequence[Row], Markup], Iterator[Titled]]] = {
+TABLES: dict[str, Callable[[pd.DataFrame, Sequence[Row], Markup], Iterator[TitledTable]]] = {
     "ablations": every_knob,
     "aggregation": partial(_oracles_first, names=STRATEGIES),
     "strategies": strategies,

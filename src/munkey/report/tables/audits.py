@@ -11,7 +11,7 @@ from munkey.audits.registry import AUDITS
 from munkey.core.diverged import DIVERGED
 from munkey.report.tables.markup import (
     ABSENT,
-    Titled,
+    TitledTable,
     diverged_remark,
     number_cell,
     percent,
@@ -58,7 +58,7 @@ def audited_name(line: pd.Series) -> str:
     return name
 
 
-def audit_table(audit: pd.DataFrame, dataset: str) -> Titled:
+def audit_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
     """A line for each system and path, in the order of the audit."""
     lines = []
     for _, line in audit.iterrows():
@@ -84,7 +84,7 @@ def audit_table(audit: pd.DataFrame, dataset: str) -> Titled:
     if has_answers.any():
         counts = counts[has_answers]
     pairs = " to ".join(map(str, dict.fromkeys([counts.min(), counts.max()])))
-    return Titled(f"{dataset}: {pairs} pairs of models, percent", pd.DataFrame(lines))
+    return TitledTable(f"{dataset}: {pairs} pairs of models, percent", pd.DataFrame(lines))
 
 
 def _p_value(p: float | None) -> str:
@@ -99,7 +99,7 @@ def _percent(share: float | None) -> str:
     return f"{100 * share:.0f} %"
 
 
-def strata_table(audit: pd.DataFrame, dataset: str) -> Titled:
+def strata_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
     """Residual shares by how much a sample was memorized, a line per method, and a sentence on the top tenth."""
     methods = audit[(audit["path"] == DEPLOYED) & (audit["role"] == "method")]
     lines = []
@@ -111,7 +111,7 @@ def strata_table(audit: pd.DataFrame, dataset: str) -> Titled:
         cells["put there [scores]"] = " / ".join(learned)
         lines.append(cells)
     title = f"{dataset}: residual share by how much a sample was memorized, percent"
-    return Titled(title, pd.DataFrame(lines), _about_strata(methods))
+    return TitledTable(title, pd.DataFrame(lines), _about_strata(methods))
 
 
 def _about_strata(methods: pd.DataFrame) -> str:
@@ -199,7 +199,9 @@ def decimal(value: float) -> str:
     return f"{round(value, 1) + 0.0:.1f}"
 
 
-def attacks_tables(found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]) -> list[Titled]:
+def attacks_tables(
+    found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]
+) -> list[TitledTable]:
     """Attacks on one model beside the paper's MIA, a table for each data set and rate: means over seeds, percent.
 
     found: of `munkey.audits.main_run.attack_lines`; tidy: metrics. In brackets: the lowest and the
@@ -231,7 +233,7 @@ def attacks_tables(found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row])
             lines.append(line)
         n = part["seed"].nunique()
         title = f"{dataset}, forget rate {percent(part['rate'].iloc[0])}: {seeds(n)}"
-        titled.append(Titled(title, pd.DataFrame(lines).fillna(ABSENT)))
+        titled.append(TitledTable(title, pd.DataFrame(lines).fillna(ABSENT)))
     return titled
 
 
@@ -246,7 +248,7 @@ def _over_seeds(lines: pd.DataFrame, name: str) -> str:
     return f"{lines[name].mean():.1f} [{low:.1f}, {high:.1f}]"
 
 
-def storage_tables(found: pd.DataFrame) -> list[Titled]:
+def storage_tables(found: pd.DataFrame) -> list[TitledTable]:
     """Traces of deleted samples in files before and after deletion, a table per data set: sums over seeds.
 
     found: lines of `munkey.audits.main_run.storage_lines`.
@@ -278,7 +280,7 @@ def storage_tables(found: pd.DataFrame) -> list[Titled]:
                 " Exact: equal, to the bit, to a fit without the samples; given constants: these were"
                 " chosen with the samples, and stay. –: weights were trained with the samples."
             )
-        titled.append(Titled(title, pd.DataFrame(lines), remark))
+        titled.append(TitledTable(title, pd.DataFrame(lines), remark))
     return titled
 
 
@@ -289,10 +291,10 @@ def _found_of_deleted(lines: pd.DataFrame, name: str) -> str:
     return f"{lines[name].sum():.0f} of {lines[f'{name}_of'].sum()}"
 
 
-def differencing_tables(found: pd.DataFrame, dataset: str) -> list[Titled]:
+def differencing_tables(found: pd.DataFrame, dataset: str) -> list[TitledTable]:
     """How many deleted samples two versions give away, a line for each method and number of samples deleted at once.
 
-    found: lines of `munkey.audits.two_versions.Holder`.
+    found: lines of `munkey.audits.two_versions.Attacker`.
     """
     if found.empty:
         return []
@@ -311,7 +313,7 @@ def differencing_tables(found: pd.DataFrame, dataset: str) -> list[Titled]:
         lines.append(line)
     title = f"{dataset}: deleted samples that two versions give away among all training samples, percent"
     remark = f"{ABSENT}: no linear head; two versions of a memory show which rows are gone."
-    return [Titled(title, pd.DataFrame(lines), remark)]
+    return [TitledTable(title, pd.DataFrame(lines), remark)]
 
 
 def knobs_of(grid: pd.DataFrame) -> list[str]:
@@ -329,7 +331,7 @@ def deployed_rows(grid: pd.DataFrame) -> pd.DataFrame:
     return rows.sort_values(knobs, kind="stable").reset_index(drop=True)
 
 
-def grid_table(grid: pd.DataFrame, dataset: str) -> Titled:
+def grid_table(grid: pd.DataFrame, dataset: str) -> TitledTable:
     """How much the weights keep, by how they are trained, a line for each setting of the grid.
 
     Shares by path, what training had put there, P_s before deletion, accuracies.
@@ -371,4 +373,4 @@ def grid_table(grid: pd.DataFrame, dataset: str) -> Titled:
         f"{dataset}: {pairs} pairs of models for each setting; Spearman's correlation of P_s and share:"
         f" {correlation:.2f}"
     )
-    return Titled(title, pd.DataFrame(lines).fillna(ABSENT), diverged_remark(reasons))
+    return TitledTable(title, pd.DataFrame(lines).fillna(ABSENT), diverged_remark(reasons))

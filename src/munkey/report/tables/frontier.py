@@ -14,7 +14,7 @@ from munkey.report.tables.comparisons import TESTED, accuracy_interval, differen
 from munkey.report.tables.markup import (
     ABSENT,
     Markup,
-    Titled,
+    TitledTable,
     cell,
     emphasized,
     over_seeds,
@@ -261,7 +261,7 @@ def _seconds(line: pd.Series) -> str:
     return two_digits(line["seconds"])
 
 
-def frontier_table(points: pd.DataFrame, markup: Markup) -> Titled:
+def frontier_table(points: pd.DataFrame, markup: Markup) -> TitledTable:
     """Markdown or HTML: a line for each of `points`, the front in bold."""
     lines = []
     for _, line in points.iterrows():
@@ -283,4 +283,4 @@ def frontier_table(points: pd.DataFrame, markup: Markup) -> Titled:
     if int(points["n"].min()) == 1 and accuracy_interval(first) is not None:
         seeds += f", test accuracy with its 95 % interval over {first[TESTED]:,.0f} test samples"
     about = f"{percent(first['rate'])} forgotten: {seeds}, percent; {ABOUT_SHARE}"
-    return Titled(f"{first['dataset']}, {about}", pd.DataFrame(lines))
+    return TitledTable(f"{first['dataset']}, {about}", pd.DataFrame(lines))

@@ -8,7 +8,7 @@ from munkey.report.tables.audits import ABOUT_SHARE, RESIDUE, Residue
 from munkey.report.tables.markup import (
     ABSENT,
     Markup,
-    Titled,
+    TitledTable,
     cell,
     emphasized,
     latex_table,
@@ -83,7 +83,7 @@ def main_table(
 
 def main_tables(
     summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue | None = None
-) -> list[Titled]:
+) -> list[TitledTable]:
     """The main table as one table per data set, whose columns name both metric and rate."""
     rates = sorted(summary["rate"].unique(), reverse=True)
     columns = ["Method"]
@@ -98,11 +98,11 @@ def main_tables(
         n = int(part["n"].min())
         lines = _lines(part, rates, rows, markup, residue or {})
         title = f"{dataset}: {over_seeds(n)}, percent; {marked(n)}{about_share}"
-        titled.append(Titled(title, pd.DataFrame(lines, columns=columns), _remark(part, rows)))
+        titled.append(TitledTable(title, pd.DataFrame(lines, columns=columns), _remark(part, rows)))
     return titled
 
 
-def selection_table(grid: pd.DataFrame, title: str) -> Titled:
+def selection_table(grid: pd.DataFrame, title: str) -> TitledTable:
     """The grid of (p_image, p_token) of a data set, with the reason why each pair was chosen or not.
 
     grid: the lines of `evaluation.selection.table`.
@@ -118,7 +118,7 @@ def selection_table(grid: pd.DataFrame, title: str) -> Titled:
                 "Why": line["reason"],
             }
         )
-    return Titled(title, pd.DataFrame(lines))
+    return TitledTable(title, pd.DataFrame(lines))
 
 
 def _lines(

@@ -40,7 +40,7 @@ NOTHING: dict[Markup, str] = {
 }
 
 
-class Titled(NamedTuple):
+class TitledTable(NamedTuple):
     """A table that is ready to print: a title (may be empty), cells that carry their markup, and a remark below."""
 
     title: str
@@ -147,19 +147,19 @@ def diverged_remark(reasons: Sequence[str]) -> str:
     return f"Diverged: {'. '.join(reasons)}."
 
 
-def render(tables: Sequence[Titled], markup: Markup) -> str:
+def render(tables: Sequence[TitledTable], markup: Markup) -> str:
     """Tables one after the other."""
     return RENDERERS[markup](tables)
 
 
-def render_or_say(tables: Sequence[Titled], markup: Markup) -> str:
+def render_or_say(tables: Sequence[TitledTable], markup: Markup) -> str:
     """Tables one after the other, or that there are none."""
     if not tables:
         return NOTHING[markup]
     return render(tables, markup)
 
 
-def _markdown(tables: Sequence[Titled]) -> str:
+def _markdown(tables: Sequence[TitledTable]) -> str:
     texts = []
     for table in tables:
         text = table.frame.to_markdown(index=False, disable_numparse=True)
@@ -171,7 +171,7 @@ def _markdown(tables: Sequence[Titled]) -> str:
     return "\n\n".join(texts) + "\n"
 
 
-def _html(tables: Sequence[Titled]) -> str:
+def _html(tables: Sequence[TitledTable]) -> str:
     texts = []
     for table in tables:
         text = f"<h3>{table.title}</h3>\n{html_table(table.frame)}"
@@ -181,7 +181,7 @@ def _html(tables: Sequence[Titled]) -> str:
     return "\n".join(texts) + "\n"
 
 
-def _latex(tables: Sequence[Titled]) -> str:
+def _latex(tables: Sequence[TitledTable]) -> str:
     texts = []
     for table in tables:
         columns = "l" * table.frame.shape[1]
@@ -189,7 +189,7 @@ def _latex(tables: Sequence[Titled]) -> str:
     return "\n".join(texts)
 
 
-RENDERERS: dict[Markup, Callable[[Sequence[Titled]], str]] = {
+RENDERERS: dict[Markup, Callable[[Sequence[TitledTable]], str]] = {
     "markdown": _markdown,
     "html": _html,
     "latex": _latex,

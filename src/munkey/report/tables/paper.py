@@ -14,7 +14,7 @@ import pandas as pd
 
 from munkey.core.files import read_table
 from munkey.report.tables import setting
-from munkey.report.tables.markup import ABSENT, Titled, digits, percent, plus_minus, render
+from munkey.report.tables.markup import ABSENT, TitledTable, digits, percent, plus_minus, render
 from munkey.report.tables.setting import SEEDS, Settings
 
 PRINTED = Path(__file__).with_name("paper.csv")
@@ -71,7 +71,7 @@ def read(path: str | Path) -> pd.DataFrame:
 def statements(settings: Mapping[str, Settings], seeds: int) -> list[str]:
     """Whether the numbers of each data set may be compared with the paper's, a sentence each.
 
-    settings: the parameters of every data set, as `Shown.compared` in
+    settings: the parameters of every data set, as `ReportFacts.compared` in
     munkey.experiment.plan.exhibits hands them over.
     """
     return [statement(dataset, parameters, seeds) for dataset, parameters in settings.items()]
@@ -105,7 +105,7 @@ def expected_share(seeds: int) -> float:
     return t / math.sqrt(t**2 + 2)
 
 
-def counts(both: pd.DataFrame, printed: pd.DataFrame) -> Titled:
+def counts(both: pd.DataFrame, printed: pd.DataFrame) -> TitledTable:
     """How many of the paper's numbers are printed, compared, and agree; a line per table, data set and rate.
 
     printed: all of the paper's numbers, of which those of other data sets are left out.
@@ -135,10 +135,10 @@ def counts(both: pd.DataFrame, printed: pd.DataFrame) -> Titled:
                 "Share": share,
             }
         )
-    return Titled("How many of our numbers lie within the paper's ±", pd.DataFrame(counted))
+    return TitledTable("How many of our numbers lie within the paper's ±", pd.DataFrame(counted))
 
 
-def side_by_side(both: pd.DataFrame) -> list[Titled]:
+def side_by_side(both: pd.DataFrame) -> list[TitledTable]:
     """`ours (the paper's)` of every system and metric, with a check mark where ours is within the paper's ±.
 
     A table per table, data set and rate of the paper.
@@ -155,7 +155,7 @@ def side_by_side(both: pd.DataFrame) -> list[Titled]:
         ordered = wide.loc[part["System"].unique(), part["metric"].unique()]  # as in the paper
         frame = ordered.fillna(ABSENT).rename_axis(columns=None).reset_index()
         title = f"{table}, {dataset}, {percent(part['rate'].iloc[0])}: ours (the paper's)"
-        titled.append(Titled(title, frame))
+        titled.append(TitledTable(title, frame))
     return titled
 
 
@@ -173,7 +173,7 @@ def _agreement(within: object, yes: str, no: str) -> str:
     return no
 
 
-def tables(both: pd.DataFrame) -> list[Titled]:
+def tables(both: pd.DataFrame) -> list[TitledTable]:
     """The result of `compare`: how much agrees, then every number; nothing where there is nothing to compare."""
     if both.empty:
         return []
@@ -197,7 +197,7 @@ def tables(both: pd.DataFrame) -> list[Titled]:
                 "Slip in the paper": line["slip"],
             }
         )
-    return [counts(both, printed_numbers()), Titled("Number by number", pd.DataFrame(lines))]
+    return [counts(both, printed_numbers()), TitledTable("Number by number", pd.DataFrame(lines))]
 
 
 def all_texts(both: pd.DataFrame, statements: list[str]) -> dict[str, str]:

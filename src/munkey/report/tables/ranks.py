@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # planning imports this file, and nothing heavy
     import pandas as pd
 
-    from munkey.report.tables.markup import Titled
+    from munkey.report.tables.markup import TitledTable
     from munkey.report.tables.summary import Row
 
 FEWEST_BLOCKS = 5  # with fewer, the distributions that the tests assume are far off
@@ -130,7 +130,7 @@ def critical_difference(methods: int, blocks: int) -> float:
     return quantile * math.sqrt(methods * (methods + 1) / blocks / 12)
 
 
-def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "Titled":
+def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "TitledTable":
     """The methods, the best first: mean ranks by seed, by seed and rate, at each rate, and what they differ from.
 
     rows: of the main table; the remark names those that are not ranked. If there are too few seeds
@@ -138,7 +138,7 @@ def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "Titled":
     """
     import pandas as pd
 
-    from munkey.report.tables.markup import ABSENT, Titled, percent
+    from munkey.report.tables.markup import ABSENT, TitledTable, percent
 
     titles = [row.title for row in rows if row.is_ranked]
     unranked = [title for title in titles if title not in ranks.columns]
@@ -147,7 +147,9 @@ def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "Titled":
         remark = f"Not ranked, since it lacks a gap somewhere: {', '.join(unranked)}."
     missing = too_few(by_seed(ranks))
     if missing:
-        return Titled(missing[0].upper() + missing[1:], pd.DataFrame({"Method": titles}), remark)
+        return TitledTable(
+            missing[0].upper() + missing[1:], pd.DataFrame({"Method": titles}), remark
+        )
     test = ranking(by_seed(ranks))
     by_rate = ranks.groupby(level="rate").mean().sort_index(ascending=False)
     rates = list(map(float, by_rate.index))
@@ -171,4 +173,4 @@ def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "Titled":
         f" {test.friedman}; critical difference {test.difference:.2f} by seed ({if_independent:.2f} if all"
         f" {len(ranks)} pairs of seed and rate were independent)"
     )
-    return Titled(title, pd.DataFrame(lines), remark)
+    return TitledTable(title, pd.DataFrame(lines), remark)

@@ -11,7 +11,7 @@ from munkey.audits.family_audit import DEPLOYED
 from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_table
 from munkey.report.tables.audits import audited_name
-from munkey.report.tables.markup import ABSENT, Titled, diverged_remark, plus_minus, seeds
+from munkey.report.tables.markup import ABSENT, TitledTable, diverged_remark, plus_minus, seeds
 
 FACTS: tuple[Literal["family", "name", "title", "role"], ...] = ("family", "name", "title", "role")
 DIGITS = {"FA": 1, "margin": 2}
@@ -69,7 +69,7 @@ def findings(curves: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def table(found: pd.DataFrame, curves: pd.DataFrame, dataset: str) -> Titled:
+def table(found: pd.DataFrame, curves: pd.DataFrame, dataset: str) -> TitledTable:
     """A line for each system, in the order of the findings. An oracle shows its own curve alone."""
     steps = "steps"
     if "step" in curves:
@@ -81,7 +81,7 @@ def table(found: pd.DataFrame, curves: pd.DataFrame, dataset: str) -> Titled:
         lines.append(_line(line))
         if pd.notna(line.get(DIVERGED)):
             reasons.append(f"{audited_name(line)}, {line[DIVERGED]}")
-    return Titled(title, pd.DataFrame(lines).fillna(ABSENT), diverged_remark(reasons))
+    return TitledTable(title, pd.DataFrame(lines).fillna(ABSENT), diverged_remark(reasons))
 
 
 def _diverged(curves: pd.DataFrame) -> "pd.Series[str]":

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from munkey.report.tables.markup import ABSENT, Markup, Titled, cell, percent
+from munkey.report.tables.markup import ABSENT, Markup, TitledTable, cell, percent
 from munkey.report.tables.summary import Key, Row
 
 RUN_TIMES = {"search_s": "Search [s]", "train_epoch_s": "Train/epoch [s]", "P_s": "P_s"}
 
 
-class Timed(NamedTuple):
+class TimedLine(NamedTuple):
     """A line of a summary, and the time that its time to forget is compared with.
 
     metric: the seconds that it takes to forget; for an oracle, those of its training. retrained:
@@ -41,7 +41,7 @@ class Timed(NamedTuple):
         return f"{times:.1f}"
 
 
-def runtimes(summary: pd.DataFrame, rows: Sequence[Row]) -> Iterator[Timed]:
+def runtimes(summary: pd.DataFrame, rows: Sequence[Row]) -> Iterator[TimedLine]:
     """The lines of a summary in their order, each with the time of its oracle at its data set and rate."""
     oracle_of = {row.name: row.oracle for row in rows}
     lines = {}
@@ -56,10 +56,10 @@ def runtimes(summary: pd.DataFrame, rows: Sequence[Row]) -> Iterator[Timed]:
         retrained = math.nan
         if oracle in lines:
             retrained = lines[oracle].get("train_s_mean", math.nan)
-        yield Timed(line, metric, float(retrained))
+        yield TimedLine(line, metric, float(retrained))
 
 
-def runtime_table(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Titled:
+def runtime_table(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> TitledTable:
     """Seconds to unlearn, and how many times faster that is than retraining; CPU seconds of the whole job.
 
     Also seconds to search for settings (all candidates), and per training epoch of the base model;
@@ -79,4 +79,4 @@ def runtime_table(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) ->
         for name, column in RUN_TIMES.items():
             cells[column] = cell(line, name, markup, digits=4)
         lines.append(cells)
-    return Titled("", pd.DataFrame(lines))
+    return TitledTable("", pd.DataFrame(lines))

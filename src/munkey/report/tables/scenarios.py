@@ -8,7 +8,7 @@ import pandas as pd
 from munkey.report.tables.markup import (
     ABSENT,
     Markup,
-    Titled,
+    TitledTable,
     cell,
     marked,
     number_cell,
@@ -79,7 +79,7 @@ def _tow_of_seeds(by_seed: pd.DataFrame, system: str, oracle: str) -> "pd.Series
 
 def scenario_tables(
     summary: pd.DataFrame, rows: Sequence[Row], requests: Mapping[str, str], markup: Markup
-) -> Iterator[Titled]:
+) -> Iterator[TitledTable]:
     """A table for each scenario: a line for each system. requests: in words, the samples to forget, by case."""
     for (case, _), part in summary.groupby(["case", "rate"], sort=False):
         metrics = ["TA"]
@@ -108,7 +108,7 @@ def scenario_tables(
         if len(forgotten):
             request += f", {forgotten.iloc[0]:.0f} samples"
         title = f"{part['dataset'].iloc[0]}, {request}; {over_seeds(n)}; {marked(n)}"
-        yield Titled(title, pd.DataFrame(lines), diverged_sentence(part.drop(columns="case")))
+        yield TitledTable(title, pd.DataFrame(lines), diverged_sentence(part.drop(columns="case")))
 
 
 def _seconds(row: Row, line: pd.Series) -> str:

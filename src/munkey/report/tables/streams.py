@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 from typing_extensions import TypedDict
 
-from munkey.audits.attacks.residual_share import contrasts, differences_of, ratio
+from munkey.audits.attacks.residual_share import compute_differences, contrasts, estimate_ratio
 from munkey.audits.evidence import Halves, Pairs
 from munkey.audits.margins import margins
 from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_json, read_npz
 from munkey.report.tables.audits import RESIDUE
-from munkey.report.tables.markup import ABSENT, Titled, diverged_remark, plus_minus, two_digits
+from munkey.report.tables.markup import ABSENT, TitledTable, diverged_remark, plus_minus, two_digits
 
 CURVES = ["name", "title", "seed", "RA", "TA", "done", "seconds"]
 SHARES = ["name", "title", "done", "request", "share", "share_low", "share_high"]
@@ -90,7 +90,7 @@ def shares_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict
     apart_after = []
     for done in models[0]["done"]:
         phi = np.stack([margins(arrays["logits"][done], arrays["labels"]) for arrays in models])
-        apart_after.append(differences_of(Pairs(phi, halves).scores, first))
+        apart_after.append(compute_differences(Pairs(phi, halves).scores, first))
     before = apart_after[0]
     for done, apart in enumerate(apart_after[1:], 1):
         for number in (EVERY, *range(1, done + 1)):
@@ -99,7 +99,7 @@ def shares_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict
                 is_counted = request <= done
             contrast = contrasts(apart, first, is_counted)
             nothing = contrasts(before, first, is_counted)
-            share = ratio(contrast, nothing, paired=True)
+            share = estimate_ratio(contrast, nothing, paired=True)
             yield {
                 "done": done,
                 "request": number,
@@ -111,7 +111,7 @@ def shares_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict
 
 def stream_tables(
     results: StreamFindings, systems: Sequence[StreamedSystem], dataset: str
-) -> list[Titled]:
+) -> list[TitledTable]:
     """The summary, and for each method a triangle: the residual share of each request after it and after later ones."""
     curves = results.curves
     last = 0
@@ -148,15 +148,18 @@ def stream_tables(
     pairs = len(systems[0]["records"]) // 2
     over = f"mean over {2 * pairs} models, [95 % over {pairs} pairs]"
     title = f"{dataset}: {last} requests one after another; {over}"
-    return [Titled(title, pd.DataFrame(lines).fillna(ABSENT), remark), *_triangles(results.shares)]
+    return [
+        TitledTable(title, pd.DataFrame(lines).fillna(ABSENT), remark),
+        *_triangles(results.shares),
+    ]
 
 
-def _triangles(shares: pd.DataFrame) -> Iterator[Titled]:
+def _triangles(shares: pd.DataFrame) -> Iterator[TitledTable]:
     for title, part in shares[shares["request"] != EVERY].groupby("title", sort=False):
         wide = part.pivot(index="request", columns="done", values="share")
         cells = wide.map("{:.0f}".format, na_action="ignore").fillna("").add_prefix("after ")
         frame = cells.reset_index().rename(columns={"request": "Request"})
-        yield Titled(f"{title}: residual share of each request [%]", frame)
+        yield TitledTable(f"{title}: residual share of each request [%]", frame)
 
 
 def _mean(curve: pd.DataFrame, metric: str, done: int) -> str:

@@ -1,7 +1,7 @@
 """Amnesiac (Graves et al. 2021, as in Foster et al. 2024; app. B.2): learn wrong labels on D_f."""
 
 from munkey.models.family import System
-from munkey.unlearn.contract import Request, Tuned, method
+from munkey.unlearn.contract import Request, TuningSettings, method
 
 
 @method(
@@ -16,11 +16,11 @@ from munkey.unlearn.contract import Request, Tuned, method
     in_paper=True,
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels"},
-    settings=Tuned,
+    settings=TuningSettings,
 )
-def amnesiac(system: System, request: Request, settings: Tuned) -> System:
-    from munkey.data.image_set import Joined
+def amnesiac(system: System, request: Request, settings: TuningSettings) -> System:
+    from munkey.data.image_set import JoinedSet
     from munkey.unlearn.finetune import finetune, mislabel
 
     relabeled = mislabel(request.forget, system.architecture.classes, request.generator)
-    return finetune(system, request, settings.lr_factor, Joined((request.retain, relabeled)))
+    return finetune(system, request, settings.lr_factor, JoinedSet((request.retain, relabeled)))

@@ -9,13 +9,13 @@ from pydantic import model_validator
 from munkey.core.device import to_host
 from munkey.models.family import System
 from munkey.settings import Count, Positive, Share
-from munkey.unlearn.contract import Images, Request, Tuned, method
+from munkey.unlearn.contract import Images, Request, TuningSettings, method
 
 if TYPE_CHECKING:
     from munkey.data.image_set import LabeledSet
 
 
-class AmunSettings(Tuned):
+class AmunSettings(TuningSettings):
     """Settings of the PGD attack and of the training set.
 
     epsilon: the first L2 radius, on pixels in [0, 1]; it doubles up to epsilon_cap. steps: in each
@@ -64,11 +64,11 @@ def amun_passes(images: Images, settings: AmunSettings) -> int:
 def amun(system: System, request: Request, settings: AmunSettings) -> System:
     import torch
 
-    from munkey.data.image_set import Joined, TensorSet
+    from munkey.data.image_set import JoinedSet, TensorSet
     from munkey.unlearn.adversarial import doubling_radii, untargeted_l2
     from munkey.unlearn.finetune import finetune
 
-    model = system.copy_of_model().eval()
+    model = system.copy_model().eval()
     forget = request.forget
     tuning = request.tuning
     radii = doubling_radii(settings.epsilon, settings.epsilon_cap)
@@ -98,4 +98,4 @@ def amun(system: System, request: Request, settings: AmunSettings) -> System:
     if settings.keep_forget:
         parts.append(forget)
     parts.append(TensorSet(images[: len(predicted)], labels_as_predicted))
-    return finetune(system, request, settings.lr_factor, Joined(tuple(parts)))
+    return finetune(system, request, settings.lr_factor, JoinedSet(tuple(parts)))

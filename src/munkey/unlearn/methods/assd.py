@@ -34,17 +34,18 @@ def assd(system: System, request: Request, settings: ASSDSettings) -> System:
     import torch
 
     from munkey.core.device import to_host
-    from munkey.data.image_set import Joined
+    from munkey.data.image_set import JoinedSet
     from munkey.unlearn.finetune import finish
     from munkey.unlearn.saliency import dampen, importances
 
-    model = system.copy_of_model().eval()
-    everything = Joined((request.retain, request.forget))
+    model = system.copy_model().eval()
+    everything = JoinedSet((request.retain, request.forget))
     to_forget = importances(model, request.forget, request, settings.per_sample)
     to_everything = importances(model, everything, request, settings.per_sample)
 
     flat_ratios = [(to_forget[name] / to_everything[name]).flatten() for name in to_forget]
     ratios = to_host(torch.cat(flat_ratios)).numpy()
+    # alpha: this percentile of I_f / I_D over all weights; the larger D_f, the more is dampened.
     percentile = 100 - math.log(1 + 100 * len(request.forget) / len(everything))
     alpha = float(np.percentile(ratios[np.isfinite(ratios)], percentile))
     dampen(model, request, to_forget, to_everything, alpha, settings.lam)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from munkey.models.family import FAMILIES, System
 from munkey.settings import Positive, Share
-from munkey.unlearn.contract import Images, Request, Tuned, method
+from munkey.unlearn.contract import Images, Request, TuningSettings, method
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from munkey.training.loop import Outcome
 
 
-class BadTeacherSettings(Tuned):
+class BadTeacherSettings(TuningSettings):
     """temperature: of teachers and student. retain_share: share of D_r to use, drawn once."""
 
     temperature: Positive
@@ -43,11 +43,11 @@ def bad_teacher_passes(images: Images, settings: BadTeacherSettings) -> float:
 def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) -> System:
     import torch
 
-    from munkey.data.image_set import Joined
+    from munkey.data.image_set import JoinedSet
     from munkey.training.loop import Outcome
     from munkey.unlearn.finetune import distillation, finetune, mark_samples
 
-    competent_teacher = system.copy_of_model().eval()
+    competent_teacher = system.copy_model().eval()
     incompetent_teacher = FAMILIES[system.family].build(system.architecture, request.generator)
     incompetent_teacher.eval().to(request.device)
     retain = request.retain
@@ -59,6 +59,8 @@ def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) 
     from_forget = mark_samples(forget, torch.arange(len(forget)), True)
 
     def objective(student: "nn.Module", images: "Tensor", is_forget: "Tensor") -> "Outcome":
+        # min T^2 KL(softmax(t / T) | softmax(f / T)): t is the untrained teacher on D_f, else the
+        # original.
         with torch.no_grad():
             targets = torch.where(
                 is_forget[:, None],
@@ -69,5 +71,5 @@ def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) 
         agreements = (logits.detach().argmax(dim=1) == targets.argmax(dim=1)).sum()
         return Outcome(distillation(logits, targets, settings.temperature), agreements)
 
-    samples = Joined((from_retain, from_forget))
+    samples = JoinedSet((from_retain, from_forget))
     return finetune(system, request, settings.lr_factor, samples, objective)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from munkey.models.family import System
 from munkey.settings import Positive
-from munkey.unlearn.contract import Request, Tuned, method
+from munkey.unlearn.contract import Request, TuningSettings, method
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from munkey.training.loop import Outcome
 
 
-class BoundaryShrinkSettings(Tuned):
+class BoundaryShrinkSettings(TuningSettings):
     """bound: length of the attack's single step, on pixels in [0, 1]."""
 
     bound: Positive
@@ -38,7 +38,7 @@ def boundary_shrink(system: System, request: Request, settings: BoundaryShrinkSe
     from munkey.training.loop import classification_outcome
     from munkey.unlearn.finetune import finetune
 
-    teacher = system.copy_of_model().eval()
+    teacher = system.copy_model().eval()
     augment = request.tuning.augment
 
     def objective(student: "nn.Module", images: "Tensor", labels: "Tensor") -> "Outcome":

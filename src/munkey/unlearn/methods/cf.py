@@ -1,7 +1,7 @@
 """CF, catastrophic forgetting (Goel et al. 2022; app. B.2): fine-tune on the retain set."""
 
 from munkey.models.family import System
-from munkey.unlearn.contract import Request, Tuned, method
+from munkey.unlearn.contract import Request, TuningSettings, method
 
 
 @method(
@@ -15,9 +15,9 @@ from munkey.unlearn.contract import Request, Tuned, method
     in_paper=True,
     family="vit",
     needs={"retain images", "retain labels"},
-    settings=Tuned,
+    settings=TuningSettings,
 )
-def cf(system: System, request: Request, settings: Tuned) -> System:
+def cf(system: System, request: Request, settings: TuningSettings) -> System:
     from munkey.unlearn.finetune import finetune
 
     return finetune(system, request, settings.lr_factor, request.retain)

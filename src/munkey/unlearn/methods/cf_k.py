@@ -1,7 +1,7 @@
 """CF-k (Goel et al. 2022; app. B.2): CF of the head alone. The final norm is frozen, too."""
 
 from munkey.models.family import System
-from munkey.unlearn.contract import Request, Tuned, method
+from munkey.unlearn.contract import Request, TuningSettings, method
 
 
 @method(
@@ -14,9 +14,9 @@ from munkey.unlearn.contract import Request, Tuned, method
     in_paper=True,
     family="vit",
     needs={"retain images", "retain labels"},
-    settings=Tuned,
+    settings=TuningSettings,
 )
-def cf_k(system: System, request: Request, settings: Tuned) -> System:
+def cf_k(system: System, request: Request, settings: TuningSettings) -> System:
     from munkey.unlearn.finetune import finetune
 
     return finetune(system, request, settings.lr_factor, request.retain, only="head.")

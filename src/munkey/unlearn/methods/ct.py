@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from munkey.models.family import System
-from munkey.unlearn.contract import Request, Tuned, method
+from munkey.unlearn.contract import Request, TuningSettings, method
 
 
 @method(
@@ -17,15 +17,15 @@ from munkey.unlearn.contract import Request, Tuned, method
     family="vit",
     networks={"resnet18", "pretrained"},
     needs={"retain images", "retain labels"},
-    settings=Tuned,
+    settings=TuningSettings,
 )
-def ct(system: System, request: Request, settings: Tuned) -> System:
+def ct(system: System, request: Request, settings: TuningSettings) -> System:
     from torch import nn
 
     from munkey.training.loop import cosine_schedule
     from munkey.unlearn.finetune import finetune
 
-    model = system.copy_of_model()
+    model = system.copy_model()
     for layer in model.modules():
         if isinstance(layer, nn.Conv2d) and layer.weight.requires_grad:
             layer.weight.data = layer.weight.data.mT.contiguous()  # height and width swapped

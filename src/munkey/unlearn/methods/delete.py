@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from munkey.models.family import System
-from munkey.unlearn.contract import Request, Tuned, method
+from munkey.unlearn.contract import Request, TuningSettings, method
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -22,18 +22,19 @@ EXCLUDED = -1e10  # the logit of an excluded class, as in the released code
     citation="Y. Zhou et al. *Decoupled Distillation to Erase*. CVPR 2025",
     family="vit",
     needs={"forget images", "forget labels"},
-    settings=Tuned,
+    settings=TuningSettings,
     passes=lambda images, _: 4 * images.epochs * images.forget,
 )
-def delete(system: System, request: Request, settings: Tuned) -> System:
+def delete(system: System, request: Request, settings: TuningSettings) -> System:
     import torch
 
     from munkey.training.loop import Outcome
     from munkey.unlearn.finetune import distillation, finetune
 
-    teacher = system.copy_of_model().eval()
+    teacher = system.copy_model().eval()
 
     def objective(student: "nn.Module", images: "Tensor", labels: "Tensor") -> "Outcome":
+        # min KL(p | softmax(f)) on D_f: p is the original's softmax without the true class.
         with torch.no_grad():
             targets = teacher(images).float().scatter(1, labels[:, None], EXCLUDED)
         logits = student(images)

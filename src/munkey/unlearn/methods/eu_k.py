@@ -1,7 +1,7 @@
 """EU-k, exact unlearning of the last k layers (Goel et al. 2022; app. B.2): CF-k of a new head."""
 
 from munkey.models.family import FAMILIES, System
-from munkey.unlearn.contract import Request, Tuned, method
+from munkey.unlearn.contract import Request, TuningSettings, method
 
 
 @method(
@@ -14,14 +14,14 @@ from munkey.unlearn.contract import Request, Tuned, method
     in_paper=True,
     family="vit",
     needs={"retain images", "retain labels"},
-    settings=Tuned,
+    settings=TuningSettings,
 )
-def eu_k(system: System, request: Request, settings: Tuned) -> System:
+def eu_k(system: System, request: Request, settings: TuningSettings) -> System:
     from dataclasses import replace
 
     from munkey.unlearn.finetune import finetune
 
-    model = system.copy_of_model()
+    model = system.copy_model()
     # A whole new model is built for its head, so that it is initialized as the original's was.
     fresh = FAMILIES[system.family].build(system.architecture, request.generator)
     model.head = fresh.get_submodule("head").to(request.device)

@@ -26,8 +26,10 @@ def example_tied_dropout(system: System, request: Request, settings: Section) ->
 
     import torch
 
-    model = cast("ExampleTied", system.copy_of_model())
-    has_forgotten = model.architecture.held(request.forget_ids).any(axis=0)  # (n,) channels
+    model = cast("ExampleTied", system.copy_model())
+    has_forgotten = model.architecture.draw_channels(request.forget_ids).any(
+        axis=0
+    )  # (n,) channels
     model.on &= torch.from_numpy(~has_forgotten).to(model.on.device)
     request.facts = {"channels_left": int(to_host(model.on.sum())), "channels": len(model.on)}
     return replace(system, model=model)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from munkey.models.family import System
 from munkey.settings import Positive
-from munkey.unlearn.contract import Images, Request, Tuned, method
+from munkey.unlearn.contract import Images, Request, TuningSettings, method
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from munkey.training.loop import Outcome
 
 
-class FCSSettings(Tuned):
+class FCSSettings(TuningSettings):
     """first, contrast: rates of the forget pass and the contrast passes / that on the retain set.
 
     temperature: of the products of logits.
@@ -58,7 +58,7 @@ def fcs(system: System, request: Request, settings: FCSSettings) -> System:
         uniformity_outcome,
     )
 
-    model = system.copy_of_model().train()
+    model = system.copy_model().train()
     retain = request.retain
     # labels are not needed
     forget = mark_samples(request.forget, torch.arange(len(request.forget)), True)
@@ -78,6 +78,7 @@ def fcs(system: System, request: Request, settings: FCSSettings) -> System:
         forget_logits = model(images)
         with torch.no_grad():
             retain_logits = model(next(retain_batches).images)
+        # A forget image shall be equally similar to all retain images of a batch.
         return uniformity_outcome(forget_logits @ retain_logits.T / settings.temperature)
 
     uniform_step = training_step(model, request, uniform)

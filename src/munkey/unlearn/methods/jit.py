@@ -36,7 +36,7 @@ def jit(system: System, request: Request, settings: JitSettings) -> System:
     from munkey.unlearn.finetune import finish, mark_samples
     from munkey.unlearn.saliency import trainable_parameters
 
-    model = system.copy_of_model()
+    model = system.copy_model()
     # labels are not needed
     forget = mark_samples(request.forget, torch.arange(len(request.forget)), True)
     weights = list(trainable_parameters(model).values())

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 from munkey.models.family import System
 from munkey.settings import Positive
-from munkey.unlearn.contract import Request, Tuned, method
+from munkey.unlearn.contract import Request, TuningSettings, method
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from munkey.training.loop import Outcome
 
 
-class L1SparseSettings(Tuned):
+class L1SparseSettings(TuningSettings):
     """lam: the penalty's weight. schedule: constant, or falling to 0 in equal steps per epoch."""
 
     lam: Positive
@@ -52,6 +52,7 @@ def l1_sparse(system: System, request: Request, settings: L1SparseSettings) -> S
         epochs_done = next(steps) // steps_per_epoch
         if settings.schedule == "linear":
             lam = settings.lam * (1 - epochs_done / tuning.epochs)
+        # L = cross-entropy + lam |w|_1
         penalty = sum(weight.abs().sum() for weight in penalized_weights(model).values())
         return Outcome(loss + lam * penalty, correct)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def lfssd(system: System, request: Request, settings: SSDSettings) -> System:
     import torch
 
-    from munkey.data.image_set import Joined
+    from munkey.data.image_set import JoinedSet
     from munkey.unlearn.finetune import finish, mark_samples
     from munkey.unlearn.saliency import dampen, importances
 
@@ -41,11 +41,11 @@ def lfssd(system: System, request: Request, settings: SSDSettings) -> System:
         # The size of the gradient, not its square as in SSD.
         return importances(model, samples, request, settings.per_sample, squared_norm, torch.abs)
 
-    model = system.copy_of_model().eval()
+    model = system.copy_model().eval()
     # Labels are not needed.
     retain = mark_samples(request.retain, torch.arange(len(request.retain)), True)
     forget = mark_samples(request.forget, torch.arange(len(request.forget)), True)
     to_forget = importances_to(forget)
-    to_everything = importances_to(Joined((retain, forget)))
+    to_everything = importances_to(JoinedSet((retain, forget)))
     dampen(model, request, to_forget, to_everything, settings.alpha, settings.lam)
     return finish(system, model)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from munkey.models.family import System
 from munkey.settings import Positive, Share
-from munkey.unlearn.contract import Images, Request, Tuned, method
+from munkey.unlearn.contract import Images, Request, TuningSettings, method
 
 if TYPE_CHECKING:
     from munkey.data.loader import Batch
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 STOP_AT = -0.01  # forget minus validation accuracy, as shares; the value of the released code
 
 
-class LotusSettings(Tuned):
+class LotusSettings(TuningSettings):
     """alpha: how fast answers blur as forget accuracy exceeds validation accuracy.
 
     retain_share: share of D_r to use, drawn once.
@@ -49,12 +49,12 @@ def lotus(system: System, request: Request, settings: LotusSettings) -> System:
     import torch
 
     from munkey.core.device import to_device
-    from munkey.data.image_set import Joined
+    from munkey.data.image_set import JoinedSet
     from munkey.training.loop import Outcome
     from munkey.unlearn.finetune import accuracy, finish, fit, mark_samples, optimizer_of
 
-    student = system.copy_of_model()
-    teacher = system.copy_of_model().eval()
+    student = system.copy_model()
+    teacher = system.copy_model().eval()
     retain = request.retain
     forget = request.forget
     tuning = request.tuning
@@ -63,7 +63,7 @@ def lotus(system: System, request: Request, settings: LotusSettings) -> System:
     # Labels are replaced by whether a sample is from the forget set; the true ones are not needed.
     from_retain = mark_samples(retain, retain_sample, False)
     from_forget = mark_samples(forget, torch.arange(len(forget)), True)
-    samples = Joined((from_retain, from_forget))
+    samples = JoinedSet((from_retain, from_forget))
     optimizer = optimizer_of(student, request)
     rate = settings.lr_factor * tuning.base_lr
     unseen_accuracy = accuracy(teacher, request.val, request)
@@ -90,6 +90,7 @@ def lotus(system: System, request: Request, settings: LotusSettings) -> System:
         excess = (accuracy(student.eval(), forget, request) - unseen_accuracy) / 100
         if excess <= STOP_AT:
             break
+        # tau = exp(alpha (acc_f - acc_val)): answers blur while D_f is answered better than unseen.
         temperature = math.exp(settings.alpha * excess)
         student.train()
         (record,) = fit(samples, step, optimizer, request, lambda _: rate, epochs=1)

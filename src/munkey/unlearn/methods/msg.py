@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from munkey.models.family import System
 from munkey.settings import Share
-from munkey.unlearn.contract import Images, Request, Tuned, method
+from munkey.unlearn.contract import Images, Request, TuningSettings, method
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from munkey.training.loop import Outcome
 
 
-class MSGSettings(Tuned):
+class MSGSettings(TuningSettings):
     """init_rate: share of a layer's weights to re-initialize. held: step factor of its others."""
 
     init_rate: Share
@@ -59,7 +59,7 @@ def renew(
     from munkey.unlearn.finetune import cross_entropy, finetune, scaled_steps, triangular_schedule
     from munkey.unlearn.saliency import renew_smallest
 
-    model = system.copy_of_model().eval()
+    model = system.copy_model().eval()
     names = []
     for name, layer in model.named_modules():
         if isinstance(layer, kind) and part in f".{name}":

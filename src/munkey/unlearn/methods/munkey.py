@@ -21,4 +21,4 @@ def munkey(system: System, request: Request, settings: Section) -> System:
 
     assert system.memory is not None
     remaining = system.memory.forget(request.forget_ids)
-    return replace(system, model=system.copy_of_model(), memory=remaining)  # the weights stay
+    return replace(system, model=system.copy_model(), memory=remaining)  # the weights stay

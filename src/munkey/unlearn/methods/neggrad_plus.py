@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from munkey.models.family import System
 from munkey.settings import Share
-from munkey.unlearn.contract import Request, Tuned, method
+from munkey.unlearn.contract import Request, TuningSettings, method
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from munkey.training.loop import Outcome
 
 
-class NegGradPlusSettings(Tuned):
+class NegGradPlusSettings(TuningSettings):
     """alpha: weight of the retain loss; the forget loss has 1 - alpha."""
 
     alpha: Share
@@ -41,6 +41,7 @@ def neggrad_plus(system: System, request: Request, settings: NegGradPlusSettings
     def objective(model: "nn.Module", images: "Tensor", labels: "Tensor") -> "Outcome":
         retain_loss, correct = cross_entropy(model, images, labels)
         forget_loss, _ = cross_entropy(model, *next(forget_batches))
+        # L = alpha L_r - (1 - alpha) L_f
         loss = settings.alpha * retain_loss - (1 - settings.alpha) * forget_loss
         return Outcome(loss, correct)
 

@@ -47,13 +47,13 @@ def newton(system: System, request: Request, settings: NewtonSettings) -> System
     from munkey.models.networks.logistic import TOLERANCE, Objective, norm
 
     assert system.memory is not None
-    head = cast("NoisyHead", system.copy_of_model())
+    head = cast("NoisyHead", system.copy_model())
     family_settings = cast(FittedArchitecture, system.architecture).settings
     sigma = float(family_settings["sigma"])
     memory = system.memory.forget(request.forget_ids)
     if not len(memory):
         raise ValueError("no rows are left to fit weights to: remove the model instead")
-    objective = Objective.of(memory, float(family_settings["lam"]))
+    objective = Objective.from_memory(memory, float(family_settings["lam"]))
     weight = head.weight
     for steps in range(1, LIMIT + 1):
         weight = objective.newton_step(weight)
@@ -61,6 +61,7 @@ def newton(system: System, request: Request, settings: NewtonSettings) -> System
         # L is strongly convex, so weights are at most |gradient| / curvature from the optimum. So
         # are the retrained ones, whose gradient is at most TOLERANCE.
         distance = (residual + TOLERANCE) / objective.curvature
+        # The rule of the certificate (docs/methods/newton.md; constant as in Guo et al. 2020).
         epsilon = math.sqrt(2 * math.log(1.5 / settings.delta)) * distance / sigma
         if epsilon <= settings.epsilon:
             # The noise is new and no step has read it: the distance cannot depend on it.
@@ -72,7 +73,9 @@ def newton(system: System, request: Request, settings: NewtonSettings) -> System
                 "residual": residual,
                 "steps": steps,
             }
-            return replace(system, memory=memory, model=head.at(weight, sigma * noise.to(weight)))
+            return replace(
+                system, memory=memory, model=head.with_weight(weight, sigma * noise.to(weight))
+            )
     raise ValueError(
         f"after {LIMIT} Newton steps epsilon is {epsilon:.2g}, over the budget of"
         f" {settings.epsilon:g}:"

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from munkey.models.family import System
 from munkey.settings import Section
-from munkey.unlearn.contract import Request, Run, Tuned, method
+from munkey.unlearn.contract import Request, Run, TuningSettings, method
 from munkey.unlearn.methods.cf import cf
 from munkey.unlearn.methods.neggrad_plus import NegGradPlusSettings, neggrad_plus
 from munkey.unlearn.methods.salun import SalunSettings, salun
@@ -15,7 +15,7 @@ from munkey.unlearn.methods.salun import SalunSettings, salun
 RUN: dict[str, Run[Any]] = {"cf": cf, "neggrad-plus": neggrad_plus, "salun": salun}
 
 
-class CfStep(Tuned):
+class CfStep(TuningSettings):
     method: Literal["cf"]
 
 
@@ -57,7 +57,7 @@ class RumSettings(Section):
 def rum(system: System, request: Request, settings: RumSettings) -> System:
     from munkey.unlearn.finetune import split_by_loss
 
-    unlearned = replace(system, model=system.copy_of_model().eval())
+    unlearned = replace(system, model=system.copy_model().eval())
     # A low loss of the original stands in for little memorization.
     thirds = split_by_loss(unlearned, request, 3)
     steps = (settings.low, settings.mid, settings.high)

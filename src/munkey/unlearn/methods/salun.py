@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from munkey.models.family import System
 from munkey.settings import Share
-from munkey.unlearn.contract import Request, Tuned, method
+from munkey.unlearn.contract import Request, TuningSettings, method
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from munkey.training.loop import Outcome
 
 
-class SalunSettings(Tuned):
+class SalunSettings(TuningSettings):
     """share: of weights that may move, those with the largest gradients of the forget loss."""
 
     share: Share
@@ -33,11 +33,11 @@ class SalunSettings(Tuned):
     passes=lambda images, _: 3 * (images.forget + images.epochs * (images.retain + images.forget)),
 )
 def salun(system: System, request: Request, settings: SalunSettings) -> System:
-    from munkey.data.image_set import Joined
+    from munkey.data.image_set import JoinedSet
     from munkey.unlearn.finetune import cross_entropy, finetune, mislabel
     from munkey.unlearn.saliency import summed_gradients, top_share, trainable_parameters
 
-    model = system.copy_of_model().eval()
+    model = system.copy_model().eval()
     gradients = summed_gradients(model, request.forget, request)
     saliency = {name: gradient.abs() for name, gradient in gradients.items()}
     is_movable = top_share(saliency, settings.share)
@@ -53,7 +53,7 @@ def salun(system: System, request: Request, settings: SalunSettings) -> System:
         return cross_entropy(trained, images, labels)
 
     relabeled = mislabel(request.forget, system.architecture.classes, request.generator)
-    samples = Joined((request.retain, relabeled))
+    samples = JoinedSet((request.retain, relabeled))
     unlearned = finetune(system, request, settings.lr_factor, samples, objective)
     assert unlearned.model is not None
     restore_others(unlearned.model)

@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 from munkey.models.family import System
 from munkey.settings import Count, Positive, Share
-from munkey.unlearn.contract import Images, Request, Tuned, method
+from munkey.unlearn.contract import Images, Request, TuningSettings, method
 
 if TYPE_CHECKING:
     from munkey.data.loader import Batch
 
 
-class ScrubSettings(Tuned):
+class ScrubSettings(TuningSettings):
     """gamma, alpha: weights of cross-entropy and KL on D_r. temperature: of the KL.
 
     max_epochs: the last epoch that starts with a max pass on D_f, in batches of forget_batch_size.
@@ -61,19 +61,19 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
 
     import torch
 
-    from munkey.data.image_set import Joined
+    from munkey.data.image_set import JoinedSet
     from munkey.data.loader import Loader
     from munkey.training.loop import Fit, Outcome, adamw, classification_outcome, shuffled_batches
     from munkey.training.precision import Precision
     from munkey.unlearn.finetune import accuracy, distillation, finish
 
-    student = system.copy_of_model().train()
-    teacher = system.copy_of_model().eval()
+    student = system.copy_model().train()
+    teacher = system.copy_model().eval()
     retain = request.retain
     forget = request.forget
     val = request.val
     tuning = request.tuning
-    both = Joined((retain, forget))
+    both = JoinedSet((retain, forget))
     first_forget = len(retain)  # positions from here on are of the forget set
     best_epoch = 0
     smallest_gap = float("inf")  # |validation - forget| accuracy, percentage points
@@ -96,8 +96,9 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
         divergence = distillation(logits, teacher_logits, settings.temperature)
         loss, correct = classification_outcome(logits, batch.labels)
         if batch.index[0] >= first_forget:
-            return Outcome(-divergence, correct)  # max step
-        return Outcome(settings.gamma * loss + settings.alpha * divergence, correct)  # min step
+            return Outcome(-divergence, correct)  # max step on D_f: -KL_T
+        # min step on D_r: gamma CE + alpha KL_T
+        return Outcome(settings.gamma * loss + settings.alpha * divergence, correct)
 
     def keep_best(epoch: int) -> dict[str, float]:
         nonlocal best_epoch, smallest_gap, best_weights

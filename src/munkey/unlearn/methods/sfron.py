@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from munkey.models.family import System
 from munkey.settings import Count, NonNegative, Positive
-from munkey.unlearn.contract import Images, Request, Tuned, method
+from munkey.unlearn.contract import Images, Request, TuningSettings, method
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 TINY = 1e-15  # against division by 0, as in the released code
 
 
-class SfronSettings(Tuned):
+class SfronSettings(TuningSettings):
     """every: retain steps per forget step. alpha: weight of the first forget step.
 
     lam: how much samples with a low loss count more; 0: all alike. gamma: the smallest ratio of
@@ -63,7 +63,7 @@ def sfron(system: System, request: Request, settings: SfronSettings) -> System:
     from munkey.unlearn.finetune import endless_batches, finish, fit, optimizer_of
     from munkey.unlearn.saliency import importances, trainable_parameters
 
-    model = system.copy_of_model().eval()
+    model = system.copy_model().eval()
     retain = request.retain
     tuning = request.tuning
     to_forget = importances(model, request.forget, request)
@@ -91,6 +91,7 @@ def sfron(system: System, request: Request, settings: SfronSettings) -> System:
     def step(batch: "Batch") -> "Outcome":
         nonlocal steps_done
         if steps_done % settings.every == 0:
+            # alpha_t = alpha (1 + cos(pi t / T)) / 2
             cosine_factor = (1 + math.cos(math.pi * steps_done / step_count)) / 2
             forget_step(settings.alpha * cosine_factor)
         steps_done += 1

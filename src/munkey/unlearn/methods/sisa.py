@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 )
 def sisa(system: System, request: Request, settings: Section) -> System:
     """Exact: the weights are those of a training without the forget set."""
-    from munkey.models.families.sisa import first_affected_slices, retrain
+    from munkey.models.families.sisa import find_first_affected_slices, retrain
 
     assert request.recipe is not None
     training = Training(
@@ -38,10 +38,10 @@ def sisa(system: System, request: Request, settings: Section) -> System:
         request.device,
         report=request.report,
     )
-    model = cast("Sisa", system.copy_of_model())
+    model = cast("Sisa", system.copy_model())
     architecture = cast("SisaArchitecture", system.architecture)
     # By shard, the first slice with a forget sample. The shard's later slices build on it.
-    first_slices = first_affected_slices(
+    first_slices = find_first_affected_slices(
         request.forget_ids, model.shards, model.slices, request.recipe.stage
     )
     request.history = retrain(model, architecture, first_slices, training)

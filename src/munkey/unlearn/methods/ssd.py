@@ -33,12 +33,12 @@ class SSDSettings(Section):
     passes=lambda images, _: 3 * (images.retain + 2 * images.forget),
 )
 def ssd(system: System, request: Request, settings: SSDSettings) -> System:
-    from munkey.data.image_set import Joined
+    from munkey.data.image_set import JoinedSet
     from munkey.unlearn.finetune import finish
     from munkey.unlearn.saliency import dampen, importances
 
-    model = system.copy_of_model().eval()
-    everything = Joined((request.retain, request.forget))
+    model = system.copy_model().eval()
+    everything = JoinedSet((request.retain, request.forget))
     to_forget = importances(model, request.forget, request, settings.per_sample)
     to_everything = importances(model, everything, request, settings.per_sample)
     dampen(model, request, to_forget, to_everything, settings.alpha, settings.lam)

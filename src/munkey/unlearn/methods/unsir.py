@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 from munkey.models.family import System
 from munkey.settings import Count, Positive
-from munkey.unlearn.contract import Images, Request, Tuned, method
+from munkey.unlearn.contract import Images, Request, TuningSettings, method
 
 if TYPE_CHECKING:
     from munkey.data.image_set import LabeledSet
 
 
-class UnsirSettings(Tuned):
+class UnsirSettings(TuningSettings):
     """noise_steps: steps that make a class's noise. copies: of its batch of noise.
 
     retain_per_class: samples of each class to use. repair: rate of the repair epoch / that of the
@@ -49,7 +49,7 @@ def unsir_passes(images: Images, settings: UnsirSettings) -> int:
 def unsir(system: System, request: Request, settings: UnsirSettings) -> System:
     import numpy as np
 
-    from munkey.data.image_set import Joined
+    from munkey.data.image_set import JoinedSet
     from munkey.unlearn.finetune import (
         finish,
         fit,
@@ -59,7 +59,7 @@ def unsir(system: System, request: Request, settings: UnsirSettings) -> System:
         training_step,
     )
 
-    model = system.copy_of_model().eval()
+    model = system.copy_model().eval()
     retain = request.retain
     rate = settings.lr_factor * request.tuning.base_lr
 
@@ -81,6 +81,6 @@ def unsir(system: System, request: Request, settings: UnsirSettings) -> System:
         (record,) = fit(samples, step, optimizer, request, lambda _: rate, epochs=1)
         request.history.append(record | {"epoch": len(request.history) + 1})
 
-    train_one_epoch(Joined((retain_sample, *noise * settings.copies)), rate)
+    train_one_epoch(JoinedSet((retain_sample, *noise * settings.copies)), rate)
     train_one_epoch(retain_sample, settings.repair * rate)
     return finish(system, model)
