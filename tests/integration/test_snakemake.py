@@ -204,7 +204,10 @@ def test_a_dry_run_says_in_words_which_knob_or_which_code_changed(project: Proje
         {"unlearn": {"cf": {"lr_factor": 0.3}}, "keys": {"depth": 32}, "lda": {"alpha": 0.3}}
     )
     predict = project.path / "src/munkey/evaluation/predict.py"
-    predict.write_text(predict.read_text().replace('"ids": asked.ids,', '"ids": 1 * asked.ids,'))
+    before = predict.read_text()
+    after = before.replace('"ids": queries.ids,', '"ids": 1 * queries.ids,')
+    assert after != before
+    predict.write_text(after)
     why = project.snakemake("-n").stdout.partition("\nWhy:\n")[2].splitlines()
     assert "  unlearn with cf: digits, seed 0, rate 0.1: unlearn.cf.lr_factor 0.1 → 0.3" in why
     assert "  find nearest neighbors in the memory of digits (full): keys.depth 33 → 32" in why
