@@ -214,7 +214,7 @@ class Cases:
         return EncoderSettings(**keys.model_dump(exclude={"depth"}))
 
     def key_parts(self, dataset: str, encoder: str) -> list[str]:
-        """The keys of each part that the keys of several encoders are joined from; of one: none."""
+        """The files of keys that those of several encoders are joined from; none for one encoder."""
         parts = part_settings(self.encoder_settings(dataset, encoder))
         if len(parts) == 1:
             return []
