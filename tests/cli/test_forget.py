@@ -755,7 +755,7 @@ def test_names_keep_their_blanks_and_stay_on_one_line(munkey, model, tmp_path):
     )
     found = munkey("forget", model, "--ids", "200", "--ignore-missing", "--request", "1\n2")
     assert "request 1\\n2: found nothing now; deleted nothing" in found.out
-    assert "no sample that it names is in the memory" in found.out
+    assert "the memory has none of the samples" in found.out
 
 
 def test_what_standard_output_cannot_encode_is_escaped(munkey, model, monkeypatch):

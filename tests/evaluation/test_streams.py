@@ -61,7 +61,7 @@ def test_a_method_goes_on_from_its_own_result_and_is_asked_after_each_request():
     asked: list[tuple[str, int]] = []
 
     class Recorder(StreamEvaluator):
-        def answers(self, system: System, added: np.ndarray) -> np.ndarray:
+        def predict_logits(self, system: System, added: np.ndarray) -> np.ndarray:
             asked.append((system.family, len(added)))
             return np.zeros((1, 2))
 

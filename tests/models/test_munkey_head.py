@@ -100,11 +100,11 @@ def test_a_class_with_one_row_is_refused():
 def test_a_head_whose_shrinkage_would_change_with_a_deletion_is_refused(params, head, shrinkage):
     sections = params.model_dump(include={"data", "model", "train", "munkey", head})
     sections["munkey"]["head"] = head
-    assert MUNKEY.recipe(sections, STAGE).head[shrinkage] == sections[head][shrinkage]
+    assert MUNKEY.make_recipe(sections, STAGE).head[shrinkage] == sections[head][shrinkage]
     sections[head][shrinkage] = "auto"
     message = rf"munkey\.head: {head} needs a number for {head}\.{shrinkage}"
     with pytest.raises(ValueError, match=message):
-        MUNKEY.recipe(sections, STAGE)
+        MUNKEY.make_recipe(sections, STAGE)
 
 
 def test_a_head_for_fewer_samples_is_refused_before_training(training, head, monkeypatch):

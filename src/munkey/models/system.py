@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from safetensors.torch import load as tensors_in
@@ -14,6 +14,9 @@ from munkey.core.diverged import DIVERGED, DivergedError
 from munkey.core.files import atomic_with_checksum, read_bytes
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.models.family import FAMILIES, Architecture, System
+
+if TYPE_CHECKING:
+    from munkey.models.networks.vit import ViTArchitecture
 
 
 def save(path: str | Path, system: System) -> None:
@@ -65,14 +68,11 @@ def save_for_timm(system: System, folder: Path, mean: float, std: float) -> None
     """
     import timm
 
-    from munkey.models.networks.vit import ViTArchitecture
-
     if system.family != "vit" or system.model is None:
         raise ValueError(
             f"holds a system of the family {system.family}; only a plain ViT can be saved for timm",
         )
-    a = system.architecture
-    assert isinstance(a, ViTArchitecture)
+    a = cast("ViTArchitecture", system.architecture)
     arguments: dict[str, Any] = {
         "img_size": a.image_size,
         "patch_size": a.patch_size,

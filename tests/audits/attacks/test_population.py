@@ -83,7 +83,8 @@ def test_the_logistic_attack_scores_no_sample_that_it_was_fitted_to(monkeypatch)
     )
     seen = []
     monkeypatch.setattr(
-        "munkey.audits.attacks.population.population", lambda scores, rows, *_: seen.append(rows)
+        "munkey.audits.attacks.population.attack_population",
+        lambda scores, rows, *_: seen.append(rows),
     )
     logistic(made, np.random.default_rng(0))
     for (members, outsiders), scored in zip(fed, seen[0], strict=True):

@@ -79,7 +79,9 @@ def test_on_a_gpu_ids_stay_on_the_host_and_only_answers_are_read_back(directory,
         with like_a_gpu() as gpu:
             network = LoadedNetwork(directory, opened.manifest, META)
             logits = network.logits(pictures, found.to_memory(META), found.neighbors)
-    assert logits.shape == (3, len(CLASSES)) and set(gpu.reads) == {"munkey.models.forward.answers"}
+    assert logits.shape == (3, len(CLASSES)) and set(gpu.reads) == {
+        "munkey.models.forward.predict_blocks"
+    }
 
 
 def test_threads_that_add_at_once_get_ids_of_their_own(predictor, images):
