@@ -250,7 +250,7 @@ EDITS = [
         '{"retain images"}',
         {"unlearn": 1, "evaluate": 1},
     ),
-    ("evaluation/predict.py", '"ids": asked.ids,', '"ids": 1 * asked.ids,', {"evaluate": 9}),
+    ("evaluation/predict.py", '"ids": queries.ids,', '"ids": 1 * queries.ids,', {"evaluate": 9}),
     (
         "models/families/munkey.py",
         "image_dropped = mask < settings.p_image",
