@@ -650,6 +650,15 @@ class FittedFamily(Family[Settings]):
         """The weights of a fit to sums and, if it `reads_rows`, to these rows."""
         raise TypeError(f"{self.title} has no weights")
 
+    def require_fixed_shrinkage(self, settings: Settings) -> None:
+        """Raise ValueError for "auto", if a network is to be trained with this head's logits."""
+        shrinkage = self.tuned[0]  # alpha or lam
+        if getattr(settings, shrinkage) == "auto":
+            raise ValueError(
+                f"munkey.head: {self.name} needs a number for {self.name}.{shrinkage}: with auto it would"
+                " change at each deletion, and the network was trained on the head's logits with another"
+            )
+
     def require_few_rows(self, rows: int) -> None:
         """Raise ValueError for more rows than it can be fitted to."""
         if self.most_rows is not None and rows > self.most_rows:

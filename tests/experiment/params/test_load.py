@@ -252,6 +252,16 @@ def test_a_missing_key_is_named(config, path):
         load(config)
 
 
+@pytest.mark.parametrize(("head", "shrinkage"), [("lda", "alpha"), ("krr", "lam")])
+def test_a_head_whose_shrinkage_would_change_with_a_deletion_is_refused_before_any_job(
+    config, head, shrinkage
+):
+    with_auto = changed(config, f"{head}.{shrinkage}", "auto")
+    load(with_auto)  # alone, the head may
+    with pytest.raises(ParamsError, match=rf"needs a number for {head}\.{shrinkage}"):
+        load(changed(with_auto, "munkey.head", head))
+
+
 def test_a_listed_method_without_its_section_is_refused(config):
     del config["unlearn"]["cf"]
     with pytest.raises(ParamsError, match=r"no section unlearn\.cf"):

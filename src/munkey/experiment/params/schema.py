@@ -135,6 +135,10 @@ class DatasetParams(Section):
             for key, value in family.count_neighbors(section).items():
                 if value >= depth:  # the sample itself is one of the `depth` nearest
                     raise ValueError(f"{key} = {value} must be less than keys.depth = {depth}")
+            for name in family.list_borrowed_sections(section):
+                head = FAMILIES[name]
+                if isinstance(head, FittedFamily):
+                    head.require_fixed_shrinkage(self.of_family(head))
         return self
 
     def _check_limit(self) -> None:

@@ -376,12 +376,7 @@ def _head_constants(name: str, sections: Mapping[str, object]) -> Mapping[str, f
     """The constants of a head, without its temperature: those of its family's section."""
     head_family = cast(FittedFamily, FAMILIES[name])
     settings = head_family.read_section(sections)
-    shrinkage = head_family.tuned[0]  # alpha or lam
-    if getattr(settings, shrinkage) == "auto":
-        raise ValueError(
-            f"munkey.head: {name} needs a number for {name}.{shrinkage}: with auto it would change"
-            " at each deletion, and the network was trained on the head's logits with another"
-        )
+    head_family.require_fixed_shrinkage(settings)
     constants = settings.model_dump(exclude={"temperature"})
     if name == "lda":
         return constants
