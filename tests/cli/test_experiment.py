@@ -243,6 +243,8 @@ def test_the_constants_of_fitted_families_are_searched_on_validation_alone(munke
     (folder / "one").rename(folder / "other")
     again = munkey("search-fitted", tmp_path / "data/signs", "--keys", folder / "other/keys.npz")
     assert again.code == 0 and again.out.count("likelihood") == 9  # three settings of each family
+    in_folder = munkey("search-fitted", tmp_path / "data/signs", "--keys", folder / "other")
+    assert in_folder.code == 0 and in_folder.out.count("likelihood") == 9
     (folder / "other/keys.npz").unlink()
     refused = munkey("search-fitted", tmp_path / "data/signs")
     assert refused.code == 2 and "name its keys with --keys; there are: none, below" in refused.err

@@ -4,7 +4,7 @@
 use rule job as tables with:
     input:
         metrics=expand(LAYOUT.metrics, dataset=PARAMS.datasets),
-        pairs=expand(LAYOUT.differences, dataset=PARAMS.datasets),
+        dataset_differences=expand(LAYOUT.differences, dataset=PARAMS.datasets),
     output:
         **printed(table("main")),
         tidy=report(LAYOUT.all_metrics, caption="../report/metrics.rst", category="Metrics"),

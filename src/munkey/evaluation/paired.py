@@ -21,23 +21,23 @@ def paired_differences(runs: Iterable[Evaluation]) -> list[dict[str, object]]:
     number of test samples), difference (of method less other, in points) and its 95 % interval, low
     and high. A system that diverged for any seed has no lines.
     """
-    flags_of: dict[tuple[str, str, str], list[np.ndarray]] = {}
-    has_diverged = set()
+    flags_by_system: dict[tuple[str, str, str], list[np.ndarray]] = {}
+    diverged_systems = set()
     for run in runs:
         system = (run.dataset, run.rate, run.method)
         predictions = read_npz(run.logits)
         if why_diverged(predictions):
-            has_diverged.add(system)
+            diverged_systems.add(system)
             continue
         test = predictions["splits"] == "test"
         answers = predictions["logits"][test].argmax(axis=1)
-        flags_of.setdefault(system, []).append(answers == predictions["labels"][test])
-    systems_of: dict[tuple[str, str], dict[str, np.ndarray]] = {}
-    for (dataset, rate, method), flags in flags_of.items():
-        if (dataset, rate, method) not in has_diverged:
-            systems_of.setdefault((dataset, rate), {})[method] = np.stack(flags)
+        flags_by_system.setdefault(system, []).append(answers == predictions["labels"][test])
+    right_by_request: dict[tuple[str, str], dict[str, np.ndarray]] = {}
+    for (dataset, rate, method), flags in flags_by_system.items():
+        if (dataset, rate, method) not in diverged_systems:
+            right_by_request.setdefault((dataset, rate), {})[method] = np.stack(flags)
     lines: list[dict[str, object]] = []
-    for (dataset, rate), right_by_method in systems_of.items():
+    for (dataset, rate), right_by_method in right_by_request.items():
         names = list(right_by_method)
         for first, method in enumerate(names):
             for other in names[first + 1 :]:
@@ -54,7 +54,7 @@ def compare_pair(gains: np.ndarray) -> dict[str, object]:
 
     Two intervals are combined by the root of their sum of squares: Student's over the seeds'
     means, and that of Agresti and Min (2005, "Wald + 2") over test samples. What varies between
-    seeds is a part of both, so the result is rather too wide.
+    seeds is a part of both, so the interval is conservative.
     """
     seeds, tested = gains.shape
     by_sample = gains.mean(axis=0)

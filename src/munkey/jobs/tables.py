@@ -25,13 +25,17 @@ from munkey.report.tables.summary import Row, read_main, read_metrics
 
 
 def tables(
-    metrics: list[Path], pairs: list[Path], rows: list[Row], outputs: Mapping[str, Path]
+    metrics: list[Path],
+    dataset_differences: list[Path],
+    rows: list[Row],
+    outputs: Mapping[str, Path],
 ) -> None:
     """Make the CSVs of every metric and difference, and the tables that show them.
 
-    pairs: the differences between systems, by data set. outputs: as `main.all_texts` names them.
+    dataset_differences: between systems, a file for each data set. outputs: as `main.all_texts`
+    names them.
     """
-    differences = pd.concat(map(read_table, pairs), ignore_index=True)
+    differences = pd.concat(map(read_table, dataset_differences), ignore_index=True)
     for output, text in main.all_texts(read_metrics(metrics), differences, rows).items():
         write_text(outputs[output], text)
 
