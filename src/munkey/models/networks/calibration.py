@@ -47,7 +47,7 @@ def calibrate_constant(
 ) -> tuple[float, float]:
     """The candidate with the smallest log loss of rows that are left out, and its temperature.
 
-    Of equal candidates it is the first. Rows are answered as for `calibrated_temperature`.
+    Of equal candidates it is the first. Rows are answered as for `calibrate_temperature`.
     left_out: their logits at temperature 1 with a candidate; temperature: at which the loss counts,
     None: at that of its own at which it is least. Without rows to answer it is the last candidate.
     """

@@ -130,14 +130,14 @@ def fit_kernel_ridge(
     """
     present = sums.counts > 0
     keys = round_keys(rows.keys)
-    targets = _targets(sums, rows.labels)
+    targets = _make_targets(sums, rows.labels)
     shares = targets.shares
     gram = _compute_gram(kernel, keys)
     solutions = []
     losses = []
     for penalty in penalties:
         factor = _factor_gram(gram, penalty)
-        dual = _dual(factor, targets)
+        dual = _solve_dual(factor, targets)
         if temperature is None or len(penalties) > 1:
             loss, divisor = _measure_left_out_loss(factor, dual, targets, temperature)
         else:
@@ -158,25 +158,25 @@ def fit_kernel_ridge(
 def predict_leave_one_out(
     kernel: Kernel, keys: np.ndarray, labels: np.ndarray, classes: int, penalty: float
 ) -> np.ndarray:
-    """Logits (N, C) of each row from `kernel_ridge` of all other rows, at temperature 1.
+    """Logits (N, C) of each row from `fit_kernel_ridge` on all other rows, at temperature 1.
 
-    In closed form, as `_left_out_predictions`. keys: (N, d); labels: (N,).
+    In closed form, as `_predict_left_out`. keys: (N, d); labels: (N,).
     """
     sums = Sums.empty(classes, keys.shape[1], seconds=False)
     sums.add(keys, labels)
-    targets = _targets(sums, labels)
+    targets = _make_targets(sums, labels)
     factor = _factor_gram(_compute_gram(kernel, round_keys(keys)), penalty)
-    dual = _dual(factor, targets)
+    dual = _solve_dual(factor, targets)
     logits = np.full((len(labels), classes), NO_ROWS)
     for start in range(0, len(labels), BLOCK):
         rows = np.arange(start, min(start + BLOCK, len(labels)))
-        predicted = _left_out_predictions(factor, dual, targets, rows)
+        predicted = _predict_left_out(factor, dual, targets, rows)
         logits[start : start + BLOCK, sums.counts > 0] = predicted
     return logits
 
 
 class _Targets(NamedTuple):
-    """What is predicted for each row.
+    """The targets of the regression.
 
     classes: (N,) places among the classes with rows; shares: (C',) of these; centered: (N, C'),
     onehot(y) - n_c / n.
@@ -187,7 +187,7 @@ class _Targets(NamedTuple):
     centered: np.ndarray
 
 
-def _targets(sums: Sums, labels: np.ndarray) -> _Targets:
+def _make_targets(sums: Sums, labels: np.ndarray) -> _Targets:
     present = sums.counts > 0
     place = np.cumsum(present) - 1
     classes = place[labels]
@@ -195,7 +195,7 @@ def _targets(sums: Sums, labels: np.ndarray) -> _Targets:
     return _Targets(classes, shares, np.eye(len(shares))[classes] - shares)
 
 
-def _dual(factor: Tensor, targets: _Targets) -> np.ndarray:
+def _solve_dual(factor: Tensor, targets: _Targets) -> np.ndarray:
     return torch.cholesky_solve(torch.from_numpy(targets.centered), factor).numpy()
 
 
@@ -210,11 +210,11 @@ def _measure_left_out_loss(
     if count < 2 or len(targets.shares) < 2:
         return 0.0, temperature or NOT_KNOWN
     rows = np.arange(0, count, -(-count // LEFT_OUT))
-    predicted = _left_out_predictions(factor, dual, targets, rows)
+    predicted = _predict_left_out(factor, dual, targets, rows)
     return measure_loss(predicted, targets.classes[rows], temperature)
 
 
-def _left_out_predictions(
+def _predict_left_out(
     factor: Tensor, dual: np.ndarray, targets: _Targets, rows: np.ndarray
 ) -> np.ndarray:
     """Predicted shares (R, C') of rows, each without itself.
