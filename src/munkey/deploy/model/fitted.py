@@ -17,7 +17,7 @@ from munkey.deploy.model.manifest import Manifest
 from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.ledger import Position
 from munkey.deploy.store.store import Store
-from munkey.memory.sums import BLOCK, MOST, Sums
+from munkey.memory.sums import BLOCK, MAX_ROWS, Sums
 from munkey.models.family import (
     FAMILIES,
     FittedArchitecture,
@@ -191,7 +191,7 @@ class FittedModel:
         """Raise ValueError if the memory would hold more rows than the family can be fitted to."""
         if self.sums is None:
             return
-        most = min(self.family.most_rows or MOST, MOST)
+        most = min(self.family.most_rows or MAX_ROWS, MAX_ROWS)
         if int(np.count_nonzero(self.store.view.live)) + added_count > most:
             raise ValueError(
                 f"{self.family.title} holds at most {most:,} samples, so nothing was added"
