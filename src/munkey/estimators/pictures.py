@@ -16,7 +16,7 @@ from munkey.deploy.model.images import PictureLike, iterate_pictures, read_pictu
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.model import build_encoder, choose_device
 from munkey.encoders.keys import extract
-from munkey.encoders.parts import part_settings
+from munkey.encoders.parts import split_parts
 from munkey.settings import EncoderSettings, OnBad
 
 DEFAULT_SIDE = 224  # pixels: the input of published preprocessing, if `image_size` is None
@@ -186,7 +186,7 @@ def readable_pictures(
 
 def find_largest_side(settings: EncoderSettings) -> int:
     """The side at which pictures are read, so that no encoder gets fewer pixels than it takes."""
-    return max(part.image_size or DEFAULT_SIDE for part in part_settings(settings))
+    return max(part.image_size or DEFAULT_SIDE for part in split_parts(settings))
 
 
 def show_key_progress(starts: Sequence[int]) -> Iterable[int]:

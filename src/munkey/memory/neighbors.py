@@ -2,8 +2,8 @@
 
 faiss selects candidates by their products in float32, and float64 sorts them. A float32 product of
 d terms, summed in any order, differs from q.k by at most d * 2^-23 * |q| |k| (Higham, Accuracy and
-Stability of Numerical Algorithms, sec. 3.1, with a factor of 2 to spare). If another row could be as near as a candidate within that
-bound, the search compares all rows.
+Stability of Numerical Algorithms, sec. 3.1, with a factor of 2 to spare). If another row could be as near as a
+candidate within that bound, the search compares all rows.
 """
 
 from dataclasses import dataclass

@@ -34,7 +34,7 @@ from munkey.deploy.model.sources import locate_file
 from munkey.deploy.model.trained_system import Sections, TrainedSystem, find_system
 from munkey.deploy.store import disk
 from munkey.deploy.store.store import Store
-from munkey.encoders.parts import make_portable, weights_fingerprint
+from munkey.encoders.parts import fingerprint_weights, make_portable
 from munkey.models.family import FAMILIES, FittedArchitecture, FittedFamily
 from munkey.models.networks.munkey import MunkeyArchitecture
 from munkey.settings import EncoderSettings
@@ -253,4 +253,4 @@ def _make_encoder_reference(settings: EncoderSettings) -> EncoderReference:
     """The encoder of these settings, loaded once for all exports of a process."""
     settings = make_portable(settings)
     probe = compute_probe_key(settings, build_encoder(settings, "cpu"), "cpu")
-    return EncoderReference(settings=settings, weights=weights_fingerprint(settings), probe=probe)
+    return EncoderReference(settings=settings, weights=fingerprint_weights(settings), probe=probe)

@@ -13,8 +13,8 @@ from munkey.data.image_set import ImageSet
 from munkey.deploy.errors import UnreadableModelError, translate_read_errors
 from munkey.deploy.model.manifest import WEIGHTS, Manifest, read_static_file
 from munkey.deploy.store.errors import ClosedMemoryError
-from munkey.encoders.keys import LEAST, extract
-from munkey.encoders.parts import build, part_entries
+from munkey.encoders.keys import MIN_BATCH, extract
+from munkey.encoders.parts import build, find_part_entries
 from munkey.encoders.registry import Encoder, EncoderEntry, MissingEncoderError
 from munkey.memory.exemplars import ExemplarMemory, fusion_weights
 from munkey.memory.neighbors import Neighbors
@@ -40,7 +40,7 @@ def choose_device(name: str) -> str:
 def find_encoders(settings: EncoderSettings) -> list[EncoderEntry]:
     """The entry of each encoder. Raises MissingEncoderError if no installed package registers it."""
     try:
-        return part_entries(settings)
+        return find_part_entries(settings)
     except (KeyError, ValueError) as error:
         why = f"{error.args[0]}. If it is a plug-in, install its package here; nothing was changed"
         raise MissingEncoderError(why) from error
@@ -140,9 +140,9 @@ class LoadedNetwork:
     ) -> np.ndarray:
         """Logits (N, C) of images (N, H, W, 3) uint8. memory: holds the neighbors."""
         count = len(images)
-        # Repeat the last picture up to a multiple of LEAST, so that no batch is a small one:
+        # Repeat the last picture up to a multiple of MIN_BATCH, so that no batch is a small one:
         # another kernel would compute it, with other last bits.
-        padded_images = np.concatenate([images, np.repeat(images[-1:], -count % LEAST, axis=0)])
+        padded_images = np.concatenate([images, np.repeat(images[-1:], -count % MIN_BATCH, axis=0)])
         places = np.arange(len(padded_images))
         samples = ImageSet(
             padded_images, places, places.copy(), np.zeros(len(padded_images), dtype=np.int64)

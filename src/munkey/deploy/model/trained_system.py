@@ -22,7 +22,7 @@ from munkey.data.registry import DATASETS
 from munkey.deploy.errors import ExportError
 from munkey.deploy.model.manifest import EXPORTED_FAMILIES, EstimatorReference
 from munkey.encoders import keys
-from munkey.encoders.parts import cache_name
+from munkey.encoders.parts import name_cache_folder
 from munkey.models import system as systems
 from munkey.models.family import FAMILIES, FittedFamily, System
 from munkey.settings import (
@@ -187,7 +187,7 @@ class TrainedSystem:
         """Raise ExportError unless the encoder in the settings made the keys in the memory."""
         memory = self.system.memory
         assert memory is not None
-        folder = cache_name(self.keys)
+        folder = name_cache_folder(self.keys)
         file = self.place.root / "keys" / self.place.dataset / folder / "keys.npz"
         if not file.exists():
             raise ExportError(
