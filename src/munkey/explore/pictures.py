@@ -18,7 +18,7 @@ LOSSLESS_SIDE = 16  # up to this side PNG is the smaller format, too
 def choose_page_ids(
     all_ids: np.ndarray, forgotten: Iterable[np.ndarray], near: Iterable[np.ndarray], most: int
 ) -> np.ndarray:
-    """The sorted ids of the samples that a page shows, at most `most`.
+    """Choose the samples that a page shows, at most `most`. Returns their sorted ids.
 
     Up to half of the places go to forgotten samples, up to a quarter to their neighbors and all
     others to a sample of the rest. Where a group is larger than its places, it is sampled; the
@@ -37,11 +37,12 @@ def choose_page_ids(
 
 
 def _union(groups: Iterable[np.ndarray]) -> np.ndarray:
+    """Return the sorted ids that are in any group."""
     return np.unique(np.concatenate([np.array([], dtype=np.int64), *groups]))
 
 
 def make_thumbnails(images: Sequence[np.ndarray] | np.ndarray) -> Thumbnails:
-    """Pictures (H, W, 3) uint8, side by side in one image."""
+    """Put pictures (H, W, 3) uint8 side by side into one image."""
     from PIL import Image
 
     side = min(LARGEST_SIDE, max(max(each.shape[:2]) for each in images))

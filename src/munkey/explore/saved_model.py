@@ -22,7 +22,7 @@ class MemoryRows(NamedTuple):
 
 
 def choose_page_rows(ids: np.ndarray, most: int) -> np.ndarray:
-    """The sorted ids of the rows that the page shows, at most `most`: all, or a sample."""
+    """Choose the rows that the page shows: all, or a sample of `most`. Returns their sorted ids."""
     return choose_page_ids(ids, [], [], most)
 
 
@@ -33,7 +33,7 @@ def gather_contents(
     depth: int,
     pictures: Mapping[int, np.ndarray] | None = None,
 ) -> Contents:
-    """The contents of the page of a saved model.
+    """Gather the contents of the page of a saved model.
 
     most: rows to show; depth: number of neighbors of each, found among all rows; pictures: readable
     ones, by id; None shows no pictures.
