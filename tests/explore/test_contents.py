@@ -15,9 +15,9 @@ from PIL import Image
 from munkey.explore.contents import VIEWS, Contents, encode_json
 from munkey.explore.experiment import (
     SUBTITLE,
+    compute_true_class_probability,
     explain_words,
     list_requests,
-    compute_true_class_probability,
 )
 from munkey.explore.page import ASSETS, contents_json, render_page
 from munkey.explore.pictures import choose_page_ids, make_thumbnails

@@ -222,7 +222,8 @@ def encode_cell(name: str) -> str:
     Backslashes are then doubled, and invisible characters become \\u and four hexadecimal digits.
     """
     is_safe = name[:1] not in FORMULA_STARTS and not INVISIBLE.search(name)
-    if is_safe and decode_cell(name) == name:  # the last one: it does not look like an encoded cell
+    looks_encoded = decode_cell(name) != name
+    if is_safe and not looks_encoded:
         return name
     doubled = name.replace("\\", "\\\\")
     escaped = INVISIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", doubled)

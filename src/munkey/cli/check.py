@@ -44,13 +44,14 @@ def list_(
     from munkey.deploy import json_answers
     from munkey.deploy.errors import UnknownNamesError
 
+    id_filter = None
+    if ids is not None:
+        id_filter = set(arguments.parse_ids("--ids", ids))
     unit_filter: list[str | None] = list(units or [])
     if no_unit:
         unit_filter.append(None)
     with arguments.open_model(directory) as predictor:
-        id_filter = None
-        if ids is not None:
-            id_filter = set(arguments.parse_ids("--ids", ids))
+        if id_filter is not None:
             unknown_ids = sorted(id_filter.difference(predictor.ids.tolist()))
             if unknown_ids:
                 raise UnknownNamesError([str(unknown_id) for unknown_id in unknown_ids])

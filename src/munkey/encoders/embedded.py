@@ -30,6 +30,7 @@ def _package_name(number: int) -> str:
 
 
 def _find_weights_file(number: int) -> Path:
+    """Find the file of weights in the package. Raises MissingEncoderError without the package."""
     try:
         package = import_module(_package_name(number))
     except ModuleNotFoundError as error:
@@ -54,6 +55,7 @@ def _register(number: int) -> None:
         operations=lambda settings: PIXEL_OPERATIONS[number] * (settings.image_size or 0) ** 2,
     )
     def build(settings: EncoderSettings, device: str) -> Encoder:
+        """Build EfficientNet-Lite without its classifier, on square pictures of any side."""
         model = _load_pretrained(number)
         # torch types attributes of modules as tensors
         model.reset_classifier(0)  # type: ignore[operator]

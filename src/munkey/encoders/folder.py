@@ -16,6 +16,7 @@ from munkey.settings import EncoderSettings
     weights=lambda settings: state_of(settings.encoder),
 )
 def folder(settings: EncoderSettings, device: str) -> Encoder:
+    """Load the encoder in a folder with the library that saved it."""
     path = Path(settings.encoder)
     if not (path / "config.json").exists():
         raise MissingEncoderError(

@@ -190,6 +190,7 @@ def _unsupported_message(name: str, model_type: str) -> str:
 
 
 def _make_missing_error(name: str, revision: str | None) -> MissingEncoderError:
+    """Make the error that says how to bring an encoder here from a machine with a network."""
     folder = f"encoders/{name.rsplit('/', maxsplit=1)[-1]}"
     pinned = f" --revision {revision}" if revision else ""
     return MissingEncoderError(

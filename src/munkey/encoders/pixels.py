@@ -12,6 +12,7 @@ from munkey.settings import EncoderSettings
     operations=lambda settings: 0.0,
 )
 def pixels(settings: EncoderSettings, device: str) -> Encoder:
+    """Build the encoder that scales a picture down and returns its pixels."""
     import torch
     from torch.nn.functional import adaptive_avg_pool2d
 

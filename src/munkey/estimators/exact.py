@@ -44,6 +44,7 @@ class ForgettingLinear(ForgettingClassifier):
         return settings
 
     def _get_estimator_params(self) -> dict[str, Any]:
+        """Return the bound, if rows keep their length. Raises ValueError for invalid parameters."""
         if self.norm not in ("unit", None):
             raise ValueError(f"norm must be 'unit' or None, not {self.norm!r}")
         bound = to_python(self.bound)

@@ -187,7 +187,10 @@ class SourceFiles:
         return set().union(*ids_by_place.values())
 
     def suggest_names(self, missing: Sequence[str]) -> str:
-        """Names of files close to the missing ones, and how to name a file; empty without any."""
+        """Suggest names of files close to the missing ones, and say how to name a file.
+
+        Returns an empty text if none is missing.
+        """
         if not missing:
             return ""
         files = {file for file, _ in self.read_records()[1] if file}

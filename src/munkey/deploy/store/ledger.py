@@ -66,7 +66,7 @@ class LedgerState(NamedTuple):
     secret: bytes
 
     def is_plausible(self) -> bool:
-        """Whether all values are in their range; a damaged file may hold anything."""
+        """Return whether all values are in their range: a damaged file may hold any."""
         if not 0 < self.key_width <= MAX_WIDTH or not 0 < self.token_width <= MAX_WIDTH:
             return False
         if self.generation <= 0 or self.rows < 0 or self.erased < 0:

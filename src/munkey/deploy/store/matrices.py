@@ -138,6 +138,7 @@ class Matrices:
         return MemoryView(generation, *(self._map_file(name, rows) for name in NAMES))
 
     def _map_file(self, name: str, rows: int) -> np.ndarray:
+        """Map the first `rows` rows of a file."""
         if not rows:  # an empty file cannot be mapped
             return np.zeros(0, self._types[name])
         # A copy of the descriptor, since the `with` closes it; the map stays.
