@@ -214,16 +214,16 @@ def find_receipt(store: Store, sequence: int | None = None, request: str | None 
     CertificateError if there is none.
     """
     receipts = [receipt for receipt in store.log() if receipt.sequences]
-    missing = ""
+    reason = ""
     if request is not None:
         receipts = [receipt for receipt in receipts if receipt.request == request]
-        missing = f", and none has the request {request!r}"
+        reason = f", and none has the request {request!r}"
     elif sequence is not None:
         receipts = [receipt for receipt in receipts if sequence in receipt.sequences]
-        missing = f", and none has the number {sequence}"
+        reason = f", and none has the number {sequence}"
     if not receipts:
         count = pluralize(store.deletions, "deleted sample")
-        raise CertificateError(f"the chain has {count}{missing}")
+        raise CertificateError(f"the chain has {count}{reason}")
     return receipts[-1]
 
 

@@ -79,8 +79,9 @@ def extract(
 
 def pad_batch(images: np.ndarray) -> np.ndarray:
     """Return a copy of images (N, H, W, 3), padded to MIN_BATCH with copies of the last one."""
-    missing = max(0, MIN_BATCH - len(images))
-    return np.concatenate([images, np.repeat(images[-1:], missing, axis=0)])
+    missing_count = max(0, MIN_BATCH - len(images))
+    padding = np.repeat(images[-1:], missing_count, axis=0)
+    return np.concatenate([images, padding])
 
 
 def _read_stored_blocks(blocks: list[range], folder: Path) -> dict[int, np.ndarray]:

@@ -33,8 +33,9 @@ def find_published_name(encoder: str) -> str:
     has_architecture = all(config.get(key) == value for key, value in ARCHITECTURE.items())
     has_pixels = processor.get("image_mean") == processor.get("image_std") == HALF
     has_size = processor.get("size") in SIZES
+    # The 1,000 classes of ImageNet-1k, in their order: one of them is enough to tell.
     names = config.get("id2label")
-    has_classes = (  # the 1,000 of ImageNet-1k, in their order
+    has_classes = (
         isinstance(names, Mapping) and len(names) == 1000 and names.get("285") == "Egyptian cat"
     )
     if has_architecture and has_pixels and has_size and has_classes:

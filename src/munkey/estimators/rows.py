@@ -151,13 +151,12 @@ class RowsInMemory:
         if self.family.asks_keys:
             retrieval = Retrieval(None, keys=keys)
         else:
-            (depth,) = self.family.count_neighbors(self.settings).values()
+            (depth,) = self.family.count_neighbors(self.settings).values()  # KNN has one number
             queries = Keys(np.full(len(keys), NOBODY), keys)  # queries are not rows of the memory
             members = Keys(self.ids, self._memory.keys.numpy())
             retrieval = Retrieval(find_nearest(queries, members, depth))
-        return self.classes, self.family.predict_logits(
-            self.system, UNREAD, UNREAD, "cpu", retrieval
-        )
+        logits = self.family.predict_logits(self.system, UNREAD, UNREAD, "cpu", retrieval)
+        return self.classes, logits
 
     @property
     def head(self) -> Any:

@@ -99,18 +99,20 @@ def gather_contents(
     forgotten = {}
     for run in experiment.runs:
         forgotten[make_request_key(run)] = forget_sets.read(Path(run.forget))
-    standing_in = []
+    stand_in_ids = []  # the nearest neighbors of forgotten samples
     for key, ids in forgotten.items():
         if key in experiment.near:
-            near = neighbors.read(experiment.near[key], ids).truncate(STANDING_IN).ids
-            standing_in.append(near[near != NOBODY])
-    ids = choose_page_ids(dataset.ids, forgotten.values(), standing_in, settings.samples)
+            neighbor_ids = neighbors.read(experiment.near[key], ids).truncate(STANDING_IN).ids
+            stand_in_ids.append(neighbor_ids[neighbor_ids != NOBODY])
+    ids = choose_page_ids(dataset.ids, forgotten.values(), stand_in_ids, settings.samples)
     rows = dataset.rows(ids)
     points = project_keys(keys.read(files.keyfile, ids).keys)
-    pictures = make_thumbnails(dataset.images[rows]) if settings.pictures else None
+    pictures = None
+    if settings.pictures:
+        pictures = make_thumbnails(dataset.images[rows])
     positions = {}
-    for key, each in forgotten.items():
-        positions[key] = np.flatnonzero(np.isin(ids, each)).astype(np.int32)
+    for key, forgotten_ids in forgotten.items():
+        positions[key] = np.flatnonzero(np.isin(ids, forgotten_ids)).astype(np.int32)
     near_by_memory = {}
     for key, path in experiment.near.items():
         near_by_memory[key] = pack_neighbors(neighbors.read(path, ids).truncate(settings.neighbors))

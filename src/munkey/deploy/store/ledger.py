@@ -67,18 +67,18 @@ class LedgerState(NamedTuple):
 
     def is_plausible(self) -> bool:
         """Return whether all values are in their range: a damaged file may hold any."""
-        if not 0 < self.key_width <= MAX_WIDTH or not 0 < self.token_width <= MAX_WIDTH:
-            return False
-        if self.generation <= 0 or self.rows < 0 or self.erased < 0:
-            return False
-        return len(self.store) == 16 and len(self.secret) == 32
+        has_widths = 0 < self.key_width <= MAX_WIDTH and 0 < self.token_width <= MAX_WIDTH
+        has_counts = self.generation > 0 and self.rows >= 0 and self.erased >= 0
+        has_names = len(self.store) == 16 and len(self.secret) == 32
+        return has_widths and has_counts and has_names
 
     def compute_seal(self, head: bytes, mark: bytes) -> bytes:
         """Return SHA-256(head of the chain || last mark || state), which reveals any change."""
-        numbers = to_bytes(
+        numbers_as_bytes = to_bytes(
             self.key_width, self.token_width, self.generation, self.rows, self.erased
         )
-        return hashlib.sha256(head + mark + self.store + numbers + self.secret).digest()
+        state_as_bytes = self.store + numbers_as_bytes + self.secret
+        return hashlib.sha256(head + mark + state_as_bytes).digest()
 
 
 class Position(NamedTuple):

@@ -819,8 +819,9 @@ class Store(AbstractContextManager["Store"]):
             state = self._ledger.read_state()
             generation = generation_folder(folder, state.generation)
             generation.mkdir(parents=True)
-            # SQLite copies `store.db`, below: if this process opened and closed that file itself,
-            # it would lose SQLite's locks on it, as POSIX has it.
+            # SQLite copies `store.db`, below. If this process opened and closed that file itself, it
+            # would lose SQLite's locks on it: POSIX drops all of a process's locks on a file when
+            # the process closes any descriptor of it.
             for name in NAMES:
                 shutil.copyfile(matrices.folder / name, generation / name)
             widths = (state.key_width, state.token_width)
