@@ -117,6 +117,6 @@ def read_source_pictures(files: dict[int, str | None]) -> "dict[int, np.ndarray]
         except (PictureError, OSError):
             continue
     if len(pictures) < len(files):
-        missing = pluralize(len(files) - len(pictures), "picture")
-        warn(f"{missing} not shown: the source file is unknown or cannot be read")
+        missing_pictures = pluralize(len(files) - len(pictures), "picture")
+        warn(f"{missing_pictures} not shown: the source file is unknown or cannot be read")
     return pictures

@@ -240,21 +240,22 @@ class FileTree:
         spell: Callable[[str], str],
     ) -> None:
         self._spell = spell
-        # Names and ids of the files directly in a folder. Folders are as the memory writes them.
+        # Names and ids of the files directly in a folder. Folders are as the memory writes them; a
+        # sample without a file has an empty name.
         self._files_by_folder: dict[str, list[tuple[str, int]]] = defaultdict(list)
-        for sample_id, (file, _) in zip(records[0]["id"].tolist(), records[1], strict=True):
+        sample_records, sources = records
+        for sample_id, (file, _) in zip(sample_records["id"].tolist(), sources, strict=True):
             folder, slash, name = (file or "").rpartition("/")
             self._files_by_folder[folder + slash].append((spell(name), sample_id))
-        self._places = {
-            folder: PurePosixPath(spell(str(files.locate(folder))))
-            for folder in self._files_by_folder
-        }
-        self._subfolders: dict[str, list[str]] = defaultdict(list)  # by place
+        self._places: dict[str, PurePosixPath] = {}  # where each folder lies
+        self._subfolders: dict[str, list[str]] = defaultdict(list)  # all folders below a place
         self._ids_by_place: dict[str, set[int]] = defaultdict(set)  # by the place of a file
-        for folder, place in self._places.items():
+        for folder, named_ids in self._files_by_folder.items():
+            place = PurePosixPath(spell(str(files.locate(folder))))
+            self._places[folder] = place
             for parent in (place, *place.parents):
                 self._subfolders[str(parent)].append(folder)
-            for name, sample_id in self._files_by_folder[folder]:
+            for name, sample_id in named_ids:
                 if name:
                     self._ids_by_place[str(place / name)].add(sample_id)
 

@@ -51,7 +51,7 @@ def find_system(result: str | Path) -> Path:
     if only one result fits. Raises ExportError that lists what fits.
     """
     path = Path(result)
-    name, *words = path.parts or ("default",)
+    name, *words = path.parts or ("default",)  # without any word, the run `default`
     folder = Path("results", name, "models", *words)
     # Folders with a pattern of the file below them, the most literal meaning first.
     patterns = [(path, SYSTEM), (folder, SYSTEM)]

@@ -338,7 +338,9 @@ class Store(AbstractContextManager["Store"]):
         is tried.
         """
         with self._lock_state():
-            generation = self._view.generation or self._ledger.read_state().generation
+            generation = self._view.generation  # 0 before the first look
+            if not generation:
+                generation = self._ledger.read_state().generation
         while True:
             lock = self._lock_generation(generation)
             if lock is None:
