@@ -23,7 +23,7 @@ def format_prediction(answers: Prediction, *, explain: bool) -> Json:
         answers.files, answers.classes, answers.probabilities, strict=True
     ):
         probability_of_class = dict(zip(answers.names, probabilities.tolist(), strict=True))
-        prediction = {
+        prediction: Json = {
             "file": file,
             "class": class_name,
             "probability": float(probabilities.max()),
