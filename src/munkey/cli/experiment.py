@@ -4,6 +4,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -257,6 +258,7 @@ def search_summary(
     from munkey.audits import read_evidence
     from munkey.evaluation.search import describe_searches
 
+    lines: Iterable[str]
     if by_audit:
         lines = read_evidence.describe_searches(folder, drop)
     else:
