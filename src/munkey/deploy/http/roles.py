@@ -58,7 +58,8 @@ class Tokens:
         # The refusal names the least role that suffices and has a token.
         sufficient_roles = ROLES[ROLES.index(role) :]
         required_role = next(name for name in sufficient_roles if name in self._tokens)
-        if caller_role is None and (role != "predict" or role in self._tokens):
+        is_open = role == "predict" and role not in self._tokens
+        if caller_role is None and not is_open:
             sentence = (
                 f"this needs the token of {required_role!r}{exception}: send the header"
                 " `Authorization: Bearer TOKEN`"

@@ -132,7 +132,10 @@ class Ledger:
         connection.close()
 
     def _check_file(self) -> None:
-        """Raise UnreadableMemoryError unless the file is a ledger of this format."""
+        """Check that the file is a ledger of this format, and configure the connection.
+
+        Raises UnreadableMemoryError otherwise.
+        """
         if self._query_number("PRAGMA application_id") != APPLICATION_ID:
             raise UnreadableMemoryError(self.path, "not the ledger of a memory")
         version = self._query_number("PRAGMA user_version")
@@ -145,7 +148,7 @@ class Ledger:
         statements = {sql for (sql,) in self._query("SELECT sql FROM sqlite_master")}
         if statements != set(SCHEMA.strip(";\n").split(";\n")):
             raise UnreadableMemoryError(self.path, "damaged: its tables are not those of a memory")
-        self.read_state()
+        self.read_state()  # raises an error if the state is damaged
 
     def _get_wal_inode(self) -> int:
         """Return the inode of the write-ahead log; 0 without one."""
