@@ -610,9 +610,8 @@ class Store(AbstractContextManager["Store"]):
                 # rows without content.
                 matrices.sync()
                 source_by_row = {first_row + place: source for place, source in sources.items()}
-                self._ledger.record_zeros(
-                    self._erased_sequence, added=len(rows.keys), sources=source_by_row
-                )
+                # From here on the rows count.
+                self._ledger.record_zeros(self._erased_sequence, len(rows.keys), source_by_row)
                 self._view = matrices.map_rows(state.generation, row_count)
                 self._row_index.add(new_ids, np.arange(first_row, row_count))
 
