@@ -15,7 +15,7 @@ from munkey.data.source import Source
 from munkey.deploy.model.export import export
 from munkey.deploy.model.trained_system import SECTIONS
 from munkey.encoders import keys
-from munkey.encoders.parts import build, cache_name
+from munkey.encoders.parts import build, name_cache_folder
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.models import system
 from munkey.models.family import FAMILIES, System
@@ -99,7 +99,7 @@ def result_in(
         **{name: value for name, value in chosen["keys"].items() if name != "depth"}
     )
     extracted = keys.extract(build(encoder, "cpu"), images, encoder.batch_size, "cpu", list)
-    folder = cache_name(encoder)
+    folder = name_cache_folder(encoder)
     keys.write(root / "keys" / dataset / folder / "keys.npz", np.arange(len(images)), extracted)
     trained = root / "models" / dataset / "seed0" / "full" / "original-m"
     system.save(

@@ -11,7 +11,7 @@ from PIL import Image
 
 from munkey.data.image_set import to_unit_range
 from munkey.encoders import hub_models
-from munkey.encoders.hub_models import from_processor, from_transformers, look_up
+from munkey.encoders.hub_models import load_transformers_encoder, look_up, make_preprocess
 from munkey.encoders.registry import ENCODERS, MissingEncoderError, find
 from tests.conftest import ROOT
 from tests.encoders.inputs import OTHER_TYPES, settings, tiny, tiny_of_type
@@ -116,7 +116,7 @@ NORMAL = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3, "size": {"height": 32
     ("said", "resized"), [({}, True), ({"do_resize": True}, True), ({"do_resize": False}, False)]
 )
 def test_pictures_are_resized_unless_a_processor_says_otherwise(said, resized):
-    size = from_processor(NORMAL | said).resize
+    size = make_preprocess(NORMAL | said).resize
     assert (size and (size.height, size.width)) == ((32, 48) if resized else None)
 
 
@@ -129,14 +129,14 @@ def test_pictures_are_resized_unless_a_processor_says_otherwise(said, resized):
     ],
 )
 def test_pictures_are_cropped_where_a_processor_says_so_and_how_large(said, cropped):
-    crop = from_processor(NORMAL | said).crop
+    crop = make_preprocess(NORMAL | said).crop
     assert (crop and (crop.height, crop.width)) == cropped
 
 
 def test_numbers_stay_as_they_are_where_a_processor_does_not_normalize_them():
-    plain = from_processor(NORMAL | {"do_normalize": False})
+    plain = make_preprocess(NORMAL | {"do_normalize": False})
     assert (plain.mean, plain.std) == ([0, 0, 0], [1, 1, 1])
-    assert (from_processor(NORMAL).mean, from_processor(NORMAL).std) == ([0.5] * 3, [0.5] * 3)
+    assert (make_preprocess(NORMAL).mean, make_preprocess(NORMAL).std) == ([0.5] * 3, [0.5] * 3)
 
 
 OFFLINE = """
@@ -171,7 +171,7 @@ def test_without_a_network_one_message_says_what_to_fetch(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "load", [look_up, lambda *of: from_transformers(*of, "cpu")], ids=["look up", "load"]
+    "load", [look_up, lambda *of: load_transformers_encoder(*of, "cpu")], ids=["look up", "load"]
 )
 @pytest.mark.parametrize(("revision", "pinned"), [("1234567", " --revision 1234567"), (None, "")])
 def test_a_repository_that_cannot_be_had_is_answered_with_the_command_that_fetches_it(
@@ -195,6 +195,6 @@ def test_a_repository_that_cannot_be_had_is_answered_with_the_command_that_fetch
 def test_a_published_encoder_is_built_from_its_repository_at_the_revision_of_the_settings(
     monkeypatch,
 ):
-    monkeypatch.setattr(hub_models, "from_transformers", lambda *of: of)
+    monkeypatch.setattr(hub_models, "load_transformers_encoder", lambda *of: of)
     built = ENCODERS["dinov2"].build(settings("dinov2", revision="12" * 20), "cpu")
     assert built == ("facebook/dinov2-base", "12" * 20, "cpu")

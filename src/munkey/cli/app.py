@@ -44,11 +44,13 @@ class CommandsByGroup(typer.core.TyperGroup):
     ) -> None:  # the types are click's, of which typer has a private copy
         """Write a section per heading, in the order in which the commands were registered."""
         visible_commands = [command for command in self.commands.values() if not command.hidden]
+        # `groupby` groups neighbors: commands of one heading were registered one after the other.
         for heading, commands in groupby(visible_commands, attrgetter("rich_help_panel")):
+            lines = []
+            for command in commands:
+                lines.append((str(command.name), command.get_short_help_str(200)))
             with formatter.section(heading):
-                formatter.write_dl(
-                    [(str(command.name), command.get_short_help_str(200)) for command in commands]
-                )
+                formatter.write_dl(lines)
 
 
 app = typer.Typer(
@@ -98,9 +100,10 @@ def main() -> None:
     except Exception as error:
         user_error: Exception = error
         if isinstance(error, ModuleNotFoundError):
+            # A missing library of an extra, not a module of our own, is the user's to install.
             package = (error.name or "").partition(".")[0]
             if package not in ("", "munkey"):
-                user_error = _missing_package(package)
+                user_error = _make_missing_package_error(package)
         code = output.get_exit_code(user_error)
         if code is None:
             raise
@@ -108,6 +111,9 @@ def main() -> None:
         sys.exit(code)
 
 
-def _missing_package(package: str) -> ValueError:
-    extra = "service" if package in ("fastapi", "uvicorn") else "experiment"
+def _make_missing_package_error(package: str) -> ValueError:
+    """Make the error that names the extra of a missing package."""
+    extra = "experiment"
+    if package in ("fastapi", "uvicorn"):
+        extra = "service"
     return ValueError(f"this needs the package {package}: pip install 'munkey[{extra}]'")

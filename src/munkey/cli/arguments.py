@@ -64,6 +64,7 @@ MoreFiles = Annotated[Names, typer.Argument(metavar="PICTURE", hidden=True)]
 # Characters that begin a formula in a spreadsheet, also in full width; an apostrophe prevents that.
 FORMULA_STARTS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20'")
 INVISIBLE = re.compile(rf"{UNSEEN.pattern}|[\t\n]")
+WORD = re.compile(r"[^\s,]+")  # words are separated by commas or white space
 QUOTED_CELL = re.compile(r"'((?:[^\\]|\\\\|\\u[0-9a-f]{4})*)", re.DOTALL)
 ESCAPED_CHARACTER = re.compile(r"\\u([0-9a-f]{4})|\\\\")
 
@@ -93,15 +94,27 @@ def join_files(files: Names, more: Names) -> list[str]:
 
 def parse_ids(where: str, text: str) -> list[int]:
     """Parse ids, separated by commas or white space. A ValueError says `where` they were."""
-    if not text.strip(" ,\n\t\r"):
+    return _convert_ids(where, WORD.findall(text))
+
+
+def read_ids(file: Path) -> list[int]:
+    """Read the ids in a file, as `read_list` does. A line may have several."""
+    words = []
+    for line in read_list(file, "ids"):
+        words += WORD.findall(line)
+    return _convert_ids(str(file), words)
+
+
+def _convert_ids(where: str, words: Sequence[str]) -> list[int]:
+    """Convert words to ids. Raises ValueError without any word, or for one that is not an id."""
+    if not words:
         raise ValueError(f"{where}: no ids; write whole numbers from 0, e.g. 1,2,3")
-    words = re.split(r"[\s,]+", text.strip(" ,\n\t\r"))
     for word in words:
-        if not re.fullmatch("[0-9]{1,19}", word):  # up to 2^63 - 1
+        if not re.fullmatch("[0-9]{1,19}", word):  # 2^63 - 1, the largest id, has 19 digits
             raise ValueError(
                 f"{where}: {word[:40]!r} is not an id; ids are whole numbers from 0, e.g. 1,2,3"
             )
-    return list(map(int, words))
+    return [int(word) for word in words]
 
 
 def read_list(file: Path, kind: str) -> list[str]:
@@ -175,12 +188,14 @@ def _parse_line(
             line[kind] = parse_ids(where, cell)
         elif kind == "units":
             unit = decode_unit(cell)
+            has_class = "labels" in kinds and cells[kinds.index("labels")].strip() != ""
             if unit is not None:
                 line[kind] = [unit]
-            elif "labels" in kinds and cells[kinds.index("labels")].strip():
+            elif has_class:
                 # Read as an empty cell, NA would stand for the whole class.
                 raise ValueError(
-                    f"{where}: {cell.strip()!r} names no unit; leave the cell empty to name the whole class"
+                    f"{where}: {cell.strip()!r} names no unit; leave the cell empty to name the"
+                    " whole class"
                 )
         else:
             line[kind] = [decode_cell(cell)]
@@ -206,24 +221,33 @@ def encode_cell(name: str) -> str:
     If the name looks like a formula or has invisible characters, the cell begins with an apostrophe.
     Backslashes are then doubled, and invisible characters become \\u and four hexadecimal digits.
     """
-    if name[:1] in FORMULA_STARTS or INVISIBLE.search(name) or decode_cell(name) != name:
-        return "'" + INVISIBLE.sub(
-            lambda character: f"\\u{ord(character[0]):04x}", name.replace("\\", "\\\\")
-        )
-    return name
+    is_safe = name[:1] not in FORMULA_STARTS and not INVISIBLE.search(name)
+    looks_encoded = decode_cell(name) != name
+    if is_safe and not looks_encoded:
+        return name
+    doubled = name.replace("\\", "\\\\")
+    escaped = INVISIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", doubled)
+    return f"'{escaped}"
 
 
 def decode_cell(cell: str) -> str:
     """Return the name in a cell. `encode_cell` may have encoded it."""
     match = QUOTED_CELL.fullmatch(cell)
-    if match is None or not (match[1][:1] in FORMULA_STARTS or "\\" in match[1]):
+    if match is None:
         return cell
-    return ESCAPED_CHARACTER.sub(_decode_escape, match[1])
+    encoded_name = match[1]
+    # Any other name with an apostrophe in front is what somebody wrote, such as 's-Hertogenbosch.
+    is_encoded = encoded_name[:1] in FORMULA_STARTS or "\\" in encoded_name
+    if not is_encoded:
+        return cell
+    return ESCAPED_CHARACTER.sub(_decode_escape, encoded_name)
 
 
 def _decode_escape(match: re.Match[str]) -> str:
-    """The character behind `\\u` and four digits, or behind two backslashes."""
-    return chr(int(match[1], 16)) if match[1] else "\\"
+    """Return the character behind `\\u` and four digits, or a backslash for two of them."""
+    if match[1]:
+        return chr(int(match[1], 16))
+    return "\\"
 
 
 def read_salt(salt: str | None, file: Path | None) -> bytes:
@@ -249,9 +273,12 @@ def require_outside_model(directory: Path, file: Path) -> None:
         raise ValueError(
             f"{file}: is a folder; give the name of a file in it, outside the model's directory"
         )
-    if (file.parent.resolve() / file.name).is_relative_to(directory.resolve()):
+    # Without following a link of that name, which the new file replaces.
+    place = file.parent.resolve() / file.name
+    if place.is_relative_to(directory.resolve()):
         raise ValueError(
-            f"{file}: lies in the model's directory, where it could destroy the model; write it elsewhere"
+            f"{file}: lies in the model's directory, where it could destroy the model; write it"
+            " elsewhere"
         )
 
 
@@ -262,9 +289,12 @@ def require_explanation_page(directory: Path, file: Path | None) -> None:
     if file is None:
         return
     require_outside_model(directory, file)
-    if file.exists() and not (file.is_file() and is_explanation_page(file)):
+    if not file.exists():
+        return
+    if not file.is_file() or not is_explanation_page(file):
         raise ValueError(
-            f"{file}: exists, and this command did not write it, so it is not overwritten; choose a new name"
+            f"{file}: exists, and this command did not write it, so it is not overwritten; choose a"
+            " new name"
         )
 
 
@@ -277,10 +307,12 @@ def require_certificates(
     for file in salt_files:
         if os.path.lexists(file):
             raise ValueError(
-                f"{file}: exists already, and each certificate needs a salt of its own; choose a new name"
+                f"{file}: exists already, and each certificate needs a salt of its own; choose a new"
+                " name"
             )
     for file in (*files, *salt_files):
         require_outside_model(directory, file)
+        # Missing folders are made, in the nearest one that exists.
         parent = next(folder for folder in file.absolute().parents if os.path.lexists(folder))
         if not parent.is_dir():
             raise ValueError(

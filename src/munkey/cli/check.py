@@ -4,13 +4,17 @@ import csv
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from munkey.cli import arguments
 from munkey.cli.output import NotVerifiedError, format_table, print_result, show_spinner
 from munkey.core.console import pluralize
+
+if TYPE_CHECKING:
+    from munkey.deploy.certificate import Certificate
+    from munkey.deploy.predictor import Predictor
 
 
 def list_(
@@ -43,19 +47,20 @@ def list_(
     id_filter = None
     if ids is not None:
         id_filter = set(arguments.parse_ids("--ids", ids))
+    unit_filter: list[str | None] = list(units or [])
+    if no_unit:
+        unit_filter.append(None)
     with arguments.open_model(directory) as predictor:
-        unknown = sorted((id_filter or set()).difference(predictor.ids.tolist()))
-        if unknown:
-            raise UnknownNamesError([str(number) for number in unknown])
-        unit_filter: list[str | None] = list(units or [])
-        if no_unit:
-            unit_filter.append(None)
+        if id_filter is not None:
+            unknown_ids = sorted(id_filter.difference(predictor.ids.tolist()))
+            if unknown_ids:
+                raise UnknownNamesError([str(unknown_id) for unknown_id in unknown_ids])
         rows = predictor.rows(
             labels=classes or [], units=unit_filter, files=arguments.join_files(files, more)
         )
-        samples = json_answers.format_samples(
-            row for row in rows if id_filter is None or row.id in id_filter
-        )
+        if id_filter is not None:
+            rows = [row for row in rows if row.id in id_filter]
+        samples = json_answers.format_samples(rows)
     lines = [["id", "class", "file", "unit", "added"]]
     lines += [list(sample.values()) for sample in samples]
     if as_csv:
@@ -66,12 +71,14 @@ def list_(
 
 
 def _format_csv(lines: Sequence[Sequence[object]]) -> str:
+    """Format lines as CSV that is safe in a spreadsheet."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for line in lines:
-        writer.writerow(
-            [arguments.encode_cell(cell) if isinstance(cell, str) else cell for cell in line]
-        )
+        cells = []
+        for value in line:
+            cells.append(arguments.encode_cell(value) if isinstance(value, str) else value)
+        writer.writerow(cells)
     return text.getvalue().rstrip("\n")
 
 
@@ -89,7 +96,9 @@ def log(directory: arguments.Directory, as_json: arguments.AsJson = False) -> No
     lines = [columns]
     for entry in entries:
         lines.append([entry[name] for name in columns])
-    text = format_table(lines) if entries else "no deletion so far"
+    text = "no deletion so far"
+    if entries:
+        text = format_table(lines)
     print_result(text, {"log": entries}, as_json)
 
 
@@ -125,6 +134,7 @@ def inspect(directory: arguments.Directory, as_json: arguments.AsJson = False) -
 
 
 def _format_value(value: object) -> str:
+    """Format a value, dictionary or list in a line."""
     if isinstance(value, dict):
         return ", ".join(f"{name} {_format_value(part)}" for name, part in value.items())
     if isinstance(value, list):
@@ -173,18 +183,18 @@ def purge(
     """
     with arguments.open_model(directory, writer=True, wait=wait) as predictor:
         with show_spinner("purging"):
-            foreign = predictor.purge()
-        _require_no_foreign_files(directory, foreign)
+            foreign_files = predictor.purge()
+        _require_no_foreign_files(directory, foreign_files)
         text = "purged: no file of the directory contains a byte of a forgotten sample"
-        print_result(text, predictor.summary() | {"foreign": foreign}, as_json)
+        print_result(text, predictor.summary() | {"foreign": foreign_files}, as_json)
 
 
-def _require_no_foreign_files(directory: Path, foreign: Sequence[str]) -> None:
+def _require_no_foreign_files(directory: Path, foreign_files: Sequence[str]) -> None:
     """Raise NotVerifiedError if the directory has files that are not the model's."""
-    if foreign:
+    if foreign_files:
         raise NotVerifiedError(
             f"{directory}: the model's own files are purged, but these are not its own and were not"
-            f" checked: {', '.join(foreign)}. They may contain forgotten samples. Move them elsewhere,"
+            f" checked: {', '.join(foreign_files)}. They may contain forgotten samples. Move them elsewhere,"
             " and purge again"
         )
 
@@ -199,9 +209,9 @@ def compact(
     """
     with arguments.open_model(directory, writer=True, wait=wait) as predictor:
         with show_spinner("compacting"):
-            foreign = predictor.compact()
+            foreign_files = predictor.compact()
         summary = predictor.summary()
-        _require_no_foreign_files(directory, foreign)
+        _require_no_foreign_files(directory, foreign_files)
     text = f"compacted: {pluralize(summary['samples'], 'sample')}, {summary['bytes']:,} bytes"
     print_result(text, summary, as_json)
 
@@ -244,45 +254,82 @@ def certificate(
     A check exits with 1 if the memory contradicts the certificate, and with 2 if the file is not a certificate or was
     changed.
     """
-    from munkey.deploy import certificate as certificates
-
     if check and (deletion is not None or request is not None):
         raise ValueError(
             "--deletion and --request cannot be combined with --check: the certificate names its deletion"
         )
-    if (ids is None) != (salt is None and salt_file is None):
+    has_salt = salt is not None or salt_file is not None
+    if (ids is not None) != has_salt:
         raise ValueError("--ids and --salt go together: a certificate holds one hash of both")
-    secret = arguments.read_salt(salt, salt_file)
-    numbers = None
+    salt_bytes = arguments.read_salt(salt, salt_file)
+    id_list = None
     if ids is not None:
-        numbers = arguments.parse_ids("--ids", ids)
-    if not check:
+        id_list = arguments.parse_ids("--ids", ids)
+    if check:
+        with arguments.open_model(directory) as predictor:
+            text, facts = _check_certificate(predictor, file, id_list, salt_bytes)
+    else:
         arguments.require_certificates(directory, [file])
-    with arguments.open_model(directory) as predictor:
-        if not check:
+        with arguments.open_model(directory) as predictor:
             document = predictor.certificate(deletion, request)
-            if numbers is not None:
-                present = predictor.select(ids=numbers, ignore_missing=True).ids
-                if len(present) or len(set(numbers)) != document.rows:
-                    raise ValueError(
-                        f"--ids: {len(set(numbers))} ids, {len(present)} of them in the memory, cannot be"
-                        f" the deletion's {pluralize(document.rows, 'sample')}"
-                    )
-                document = certificates.add_ids(document, numbers, secret, added_later=True)
-            page = certificates.write_certificate(document, file)
-            text = f"{file}: {pluralize(document.rows, 'sample')} deleted on {document.deleted}; readable page: {page}"
-            print_result(text, document.model_dump(mode="json"), as_json)
-            return
-        document = certificates.read_certificate(file)
-        exact = predictor.digests(anew=True) if document.exact else None
-        faults = predictor.certificate_faults(document, numbers, secret, exact)
+            text, facts = _write_certificate(predictor, document, file, id_list, salt_bytes)
+    print_result(text, facts, as_json)
+
+
+def _write_certificate(
+    predictor: "Predictor",
+    document: "Certificate",
+    file: Path,
+    ids: list[int] | None,
+    salt: bytes,
+) -> tuple[str, dict[str, Any]]:
+    """Write a certificate with its page, after adding the ids of the deletion, if there are any.
+
+    Returns the result of the command, as text and as JSON.
+    """
+    from munkey.deploy.certificate import add_ids, write_certificate
+
+    if ids is not None:
+        present_ids = predictor.select(ids=ids, ignore_missing=True).ids
+        distinct_count = len(set(ids))
+        if len(present_ids) or distinct_count != document.rows:
+            raise ValueError(
+                f"--ids: {distinct_count} ids, {len(present_ids)} of them in the memory, cannot be"
+                f" the deletion's {pluralize(document.rows, 'sample')}"
+            )
+        document = add_ids(document, ids, salt, added_later=True)
+    page = write_certificate(document, file)
+    text = (
+        f"{file}: {pluralize(document.rows, 'sample')} deleted on {document.deleted}; readable"
+        f" page: {page}"
+    )
+    return text, document.model_dump(mode="json")
+
+
+def _check_certificate(
+    predictor: "Predictor", file: Path, ids: list[int] | None, salt: bytes
+) -> tuple[str, dict[str, Any]]:
+    """Check a certificate. Returns the result of the command, as text and as JSON.
+
+    Raises NotVerifiedError if the memory contradicts the certificate.
+    """
+    from munkey.deploy.certificate import list_unconfirmed_fields, read_certificate
+
+    document = read_certificate(file)
+    exact = None
+    if document.exact:
+        exact = predictor.digests(anew=True)
+    faults = predictor.certificate_faults(document, ids, salt, exact)
     if faults:
         raise NotVerifiedError(f"{file}: NOT VERIFIED: {'; '.join(faults)}")
-    confirmation = f"the deletion of {pluralize(document.rows, 'sample')} on {document.deleted}, between the same heads"
-    unconfirmed_fields = certificates.list_unconfirmed_fields(document, exact)
+    confirmation = (
+        f"the deletion of {pluralize(document.rows, 'sample')} on {document.deleted}, between the"
+        " same heads"
+    )
+    unconfirmed_fields = list_unconfirmed_fields(document, exact)
     if document.exact and "exact" not in unconfirmed_fields:
         confirmation += "; the model equals, bit for bit, a fit to the remaining rows"
-    if numbers is not None:
+    if ids is not None:
         confirmation += "; its hash is that of these ids and this salt, as its writer chose them"
     doubts = ", ".join(unconfirmed_fields.values())
     text = f"{file}: verified: the chain holds {confirmation}; the chain cannot confirm: {doubts}"
@@ -292,4 +339,4 @@ def certificate(
         "unconfirmed": list(unconfirmed_fields),
         "certificate": document.model_dump(mode="json"),
     }
-    print_result(text, facts, as_json)
+    return text, facts

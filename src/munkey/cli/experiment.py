@@ -4,6 +4,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -22,7 +23,7 @@ OVERLAYS = typer.Argument(
 
 
 def load_plan(overlays: list[Path]) -> "Plan":
-    """The plan of params.yaml with these overlays. Raises ParamsError, a ValueError."""
+    """Load the plan of params.yaml with these overlays. Raises ParamsError, a ValueError."""
     from munkey.core.files import CONFIGFILES
     from munkey.experiment.params.load import load, read_params
     from munkey.experiment.plan.plan import Plan
@@ -76,9 +77,7 @@ def plan(
     """
     from munkey.experiment.cost import estimate, machines
 
-    counts = [int(word) if word.strip().isdecimal() else 0 for word in gpus.split(",")]
-    if min(counts) < 1:
-        raise ValueError(f"--gpus {gpus}: write numbers of GPUs, separated by commas, e.g. 1,8,64")
+    counts = _parse_gpu_counts(gpus)
     experiment_plan = load_plan(overlays or [])
     computer = machines.machine(machine, tflops)
     costs = estimate.estimate(experiment_plan, target, computer, counts)
@@ -89,8 +88,23 @@ def plan(
         raise typer.Exit(output.FAILED)
 
 
+def _parse_gpu_counts(gpus: str) -> list[int]:
+    """Parse numbers of GPUs, separated by commas. Raises ValueError."""
+    counts = []
+    for word in gpus.split(","):
+        if not word.strip().isdecimal() or int(word) < 1:
+            raise ValueError(
+                f"--gpus {gpus}: write numbers of GPUs, separated by commas, e.g. 1,8,64"
+            )
+        counts.append(int(word))
+    return counts
+
+
 def _to_json(costs: "CostEstimate", computer: "Machine") -> dict[str, object]:
-    """The estimate as JSON. seconds: of all jobs of a kind, one after the other; disk: bytes."""
+    """Return the estimate as JSON.
+
+    seconds: of all jobs of a kind, one after the other. disk: in bytes.
+    """
     work = []
     for index, kind in enumerate(costs.work):
         record: dict[str, object] = {
@@ -152,7 +166,8 @@ def job(
     if overlays:
         command += ["--configfile", *map(str, overlays)]
     command += ["--", result]
-    raise typer.Exit(subprocess.run(command, env=environment, check=False).returncode)
+    completed = subprocess.run(command, env=environment, check=False)
+    raise typer.Exit(completed.returncode)
 
 
 def preflight(
@@ -243,11 +258,11 @@ def search_summary(
     from munkey.audits import read_evidence
     from munkey.evaluation.search import describe_searches
 
-    lines = (
-        read_evidence.describe_searches(folder, drop)
-        if by_audit
-        else describe_searches(folder, drop)
-    )
+    lines: Iterable[str]
+    if by_audit:
+        lines = read_evidence.describe_searches(folder, drop)
+    else:
+        lines = describe_searches(folder, drop)
     for line in lines:
         print(line, flush=True)
 
@@ -273,17 +288,18 @@ def search_fitted(
 
     if keys is None:
         experiment = folder.parents[1]
-        candidates = sorted(experiment.glob(f"keys/{folder.name}/*/keys.npz"))
-        if len(candidates) != 1:
-            names = ", ".join(map(str, candidates)) or f"none, below {experiment / 'keys'}"
+        key_files = sorted(experiment.glob(f"keys/{folder.name}/*/keys.npz"))
+        if len(key_files) != 1:
+            names = ", ".join(map(str, key_files)) or f"none, below {experiment / 'keys'}"
             raise ValueError(f"{folder}: name its keys with --keys; there are: {names}")
-        keys = candidates[0]
+        keys = key_files[0]
     elif keys.is_dir():
         keys = keys / "keys.npz"
     for family in FAMILIES.values():
         if isinstance(family, FittedFamily) and family.tried:
             print(f"{family.name}:")
-            print(*describe_candidates(search(folder, keys, family), count), sep="\n", flush=True)
+            candidates = search(folder, keys, family)
+            print(*describe_candidates(candidates, count), sep="\n", flush=True)
 
 
 def save_backbone(

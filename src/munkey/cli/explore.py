@@ -54,8 +54,8 @@ def explore(
         redirect_stdout(sys.stderr),
     ):
         ids, keys = predictor.keys()
-        records = {record.id: record for record in predictor.rows()}
-        is_present = np.isin(ids, list(records))  # a sample may be deleted between both calls
+        row_by_id = {row.id: row for row in predictor.rows()}
+        is_present = np.isin(ids, list(row_by_id))  # a sample may be deleted between both calls
         ids = ids[is_present]
         keys = keys[is_present]
     if not len(ids):
@@ -63,25 +63,26 @@ def explore(
     classes = []
     names = []
     for sample_id in ids.tolist():
-        record = records[sample_id]
-        classes.append(record.label or "no class")
+        row = row_by_id[sample_id]
+        classes.append(row.label or "no class")
         name = f"#{sample_id}"
-        if record.file is not None:
-            name = f"{name} {Path(record.file).name}"
+        if row.file is not None:
+            name = f"{name} {Path(row.file).name}"
         names.append(name)
     images = None
     if pictures:
         shown_ids = choose_page_rows(ids, samples).tolist()
-        images = read_source_pictures(
-            {sample_id: records[sample_id].file for sample_id in shown_ids}
-        )
+        file_by_id = {sample_id: row_by_id[sample_id].file for sample_id in shown_ids}
+        images = read_source_pictures(file_by_id)
     rows = MemoryRows(ids, keys, classes, names)
-    text = render_page(gather_contents(directory.resolve().name, rows, samples, neighbors, images))
+    title = directory.resolve().name
+    text = render_page(gather_contents(title, rows, samples, neighbors, images))
     with atomic(html) as temporary:
         temporary.write_text(text, encoding="utf-8")
+    shown_count = min(len(ids), samples)
     print_result(
-        f"{html}: {pluralize(min(len(ids), samples), 'sample')} of {len(ids)}",
-        {"page": str(html), "samples": min(len(ids), samples), "held": len(ids)},
+        f"{html}: {pluralize(shown_count, 'sample')} of {len(ids)}",
+        {"page": str(html), "samples": shown_count, "held": len(ids)},
         as_json,
     )
 
@@ -116,6 +117,6 @@ def read_source_pictures(files: dict[int, str | None]) -> "dict[int, np.ndarray]
         except (PictureError, OSError):
             continue
     if len(pictures) < len(files):
-        missing = pluralize(len(files) - len(pictures), "picture")
-        warn(f"{missing} not shown: the source file is unknown or cannot be read")
+        missing_pictures = pluralize(len(files) - len(pictures), "picture")
+        warn(f"{missing_pictures} not shown: the source file is unknown or cannot be read")
     return pictures

@@ -3,8 +3,9 @@
 import sys
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import redirect_stdout
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +19,9 @@ from munkey.cli.arguments import (
     require_explanation_page,
 )
 from munkey.cli.output import format_table, print_result, show_spinner
+
+if TYPE_CHECKING:
+    from munkey.deploy.model.find import NearSample
 
 HEADER = ("cosine", "id", "class", "unit", "file", "")
 
@@ -54,6 +58,7 @@ def find(
         show_spinner("looking up"),
         redirect_stdout(sys.stderr),
     ):
+        # Warnings of skipped pictures become messages of the command.
         with warnings.catch_warnings(record=True) as skip_warnings:
             warnings.simplefilter("always", UserWarning)
             nearest = predictor.find(pictures, count=count, above=above, on_bad=on_bad)
@@ -63,19 +68,26 @@ def find(
             with atomic(html) as temporary:
                 temporary.write_text(render_near_page(nearest), encoding="utf-8")
     parts = []
-    rows_of_file: Counter[str | None] = Counter()
+    row_number_in_file: Counter[str | None] = Counter()
     for file, samples in zip(nearest.files, nearest.samples, strict=True):
         name = f"{file}"
         if nearest.pictures is None:  # rows of numbers: a file may have several
-            rows_of_file[file] += 1
-            name += f", row {rows_of_file[file]}"
-        lines: list[tuple[object, ...]] = [HEADER]
-        for sample in samples:
-            remark = "exact copy" if sample.copy else ""
-            cosine = f"{sample.cosine:.3f}"
-            lines.append((cosine, sample.id, sample.label, sample.unit, sample.file, remark))
-        listing = format_table(lines) if samples else "no sample is that near"
-        parts.append(f"{name}:\n{listing}")
-    print_result(
-        "\n\n".join(parts), {"pictures": json_answers.format_near_samples(nearest)}, as_json
-    )
+            row_number_in_file[file] += 1
+            name += f", row {row_number_in_file[file]}"
+        parts.append(f"{name}:\n{_format_samples(samples)}")
+    answer = {"pictures": json_answers.format_near_samples(nearest)}
+    print_result("\n\n".join(parts), answer, as_json)
+
+
+def _format_samples(samples: Sequence["NearSample"]) -> str:
+    """Format the samples near one picture as a table."""
+    if not samples:
+        return "no sample is that near"
+    lines: list[tuple[object, ...]] = [HEADER]
+    for sample in samples:
+        remark = ""
+        if sample.copy:
+            remark = "exact copy"
+        cosine = f"{sample.cosine:.3f}"
+        lines.append((cosine, sample.id, sample.label, sample.unit, sample.file, remark))
+    return format_table(lines)

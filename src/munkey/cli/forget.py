@@ -101,12 +101,11 @@ def forget(
     """
     names: dict[str, list[Any]] = {
         "ids": _collect_ids(ids, ids_file),
-        "files": arguments.join_files(files, more),
+        "files": _collect_files(files, more, files_from),
         "labels": classes or [],
         "units": units or [],
     }
-    if files_from:
-        names["files"] += filter(str.strip, arguments.read_list(files_from, "files"))
+    # A line for each kind of name: the request means all samples that any of them means.
     lines = [{kind: values} for kind, values in names.items() if values]
     _require_unambiguous_request(names, csv, request)
     if (list_ids or salt_file) and not certificate:
@@ -125,16 +124,12 @@ def forget(
         also_similar=also_similar,
         block_return=block_return,
     )
-    # Of the deletions that are on disk, in case a later one fails.
+    # The answers of deletions that are on disk, in case a later one fails.
     finished_answers: list[dict[str, Any]] = []
     try:
         with arguments.open_model(directory, writer=not dry_run, wait=wait) as predictor:
             plan = predictor.plan(deletion_request)
-            new_requests = [
-                number
-                for number, deletion in plan.deletions.items()
-                if not deletion.earlier_receipt
-            ]
+            new_requests = _list_new_requests(plan)
             certificate_files = _name_files(certificate, new_requests)
             salt_files = _name_files(salt_file, new_requests)
             arguments.require_certificates(
@@ -191,21 +186,40 @@ def _require_unambiguous_request(
 
 
 def _collect_ids(ids: str | None, ids_file: FileOption) -> list[int]:
-    """The ids of both options."""
-    numbers = []
+    """Collect the ids of both options."""
+    all_ids = []
     if ids is not None:
-        numbers += arguments.parse_ids("--ids", ids)
+        all_ids += arguments.parse_ids("--ids", ids)
     if ids_file is not None:
-        numbers += arguments.parse_ids(
-            str(ids_file), "\n".join(arguments.read_list(ids_file, "ids"))
-        )
+        all_ids += arguments.read_ids(ids_file)
+    return all_ids
+
+
+def _collect_files(
+    files: arguments.Names, more: arguments.Names, files_from: FileOption
+) -> list[str]:
+    """Collect the names of source files after `--files`, and those in a file."""
+    names = arguments.join_files(files, more)
+    if files_from is not None:
+        for line in arguments.read_list(files_from, "files"):
+            if line.strip():
+                names.append(line)
+    return names
+
+
+def _list_new_requests(plan: "DeletionPlan") -> list[str | None]:
+    """List the numbers of the requests that were not carried out before."""
+    numbers = []
+    for number, deletion in plan.deletions.items():
+        if not deletion.earlier_receipt:
+            numbers.append(number)
     return numbers
 
 
 def _read_requests_or_exit(
     file: Path, as_json: bool
 ) -> dict[str | None, list[dict[str, list[Any]]]]:
-    """The requests of a CSV file. If it has none, as on a day without any, the command ends here."""
+    """Read the requests of a CSV file. If it has none, as on some days, end the command."""
     requests = arguments.read_requests(file)
     if not requests:
         print_result(f"{file}: no requests, so nothing was changed", {"requests": []}, as_json)
@@ -214,12 +228,13 @@ def _read_requests_or_exit(
 
 
 def _name_files(file: FileOption, numbers: Iterable[str | None]) -> dict[str | None, Path]:
-    """The file of each request, by number: {request} in its name stands for the number."""
-    files = {}
-    if file:
-        for number in numbers:
-            name = re.sub(r"[/\x00-\x1f]", "-", number or "")
-            files[number] = Path(str(file).replace("{request}", name))
+    """Name the file of each request, by number: {request} in its name stands for the number."""
+    files: dict[str | None, Path] = {}
+    if file is None:
+        return files
+    for number in numbers:
+        safe_number = re.sub(r"[/\x00-\x1f]", "-", number or "")  # no slash, no control character
+        files[number] = Path(str(file).replace("{request}", safe_number))
     return files
 
 
@@ -229,9 +244,10 @@ def _make_certificate_order(
     salt_files: dict[str | None, Path],
     list_ids: bool,
 ) -> "CertificateOrder":
-    """The certificates to write during the deletion. Writes the files of salts now.
+    """Make the order of the certificates to write during the deletion.
 
-    So no deletion can be without the salt of its certificate.
+    The files of salts are written now, so that no deletion can be without the salt of its
+    certificate.
     """
     from munkey.deploy.certificate import Certificate, write_certificate, write_new_file
     from munkey.deploy.deletions import CertificateOrder
@@ -240,7 +256,7 @@ def _make_certificate_order(
     for number in certificate_files:
         if len(plan.deletions[number].ids):
             salts[number] = secrets.token_bytes(16)
-    for number in salts.keys() & salt_files.keys():
+    for number in salts.keys() & salt_files.keys():  # only their owner may read them: 0o600
         write_new_file(salt_files[number], f"{salts[number].hex()}\n", 0o600)
 
     def deliver(answer: dict[str, Any], document: Certificate) -> None:
@@ -252,31 +268,43 @@ def _make_certificate_order(
 
 
 def _add_certificate(answer: dict[str, Any], file: Path, directory: Path) -> None:
-    """Add the file of the certificate; or the command that writes it, if a repeated request lacks it."""
+    """Add the file of the certificate to an answer that has none yet.
+
+    If a repeated request lacks its certificate, add the command that writes it.
+    """
     is_repeated = answer.get("repeated")
-    exists = file.exists() if is_repeated else answer.get("would_delete")
-    answer.setdefault("certificate", str(file) if exists else None)
-    if is_repeated and answer["deleted"] and not exists:
+    if is_repeated:
+        has_certificate = file.exists()
+    else:
+        has_certificate = bool(answer.get("would_delete"))  # in a dry run: it would be written
+    answer.setdefault("certificate", str(file) if has_certificate else None)
+    if is_repeated and answer["deleted"] and not has_certificate:
         words = ["munkey", "certificate", f"{directory}", f"{file}", "--request", answer["request"]]
         answer["certify"] = shlex.join(words)
 
 
 def _describe_purge(answers: list[dict[str, Any]], directory: Path) -> list[str]:
-    """A line if names of source files and units stay in the directory."""
+    """Write a line if names of source files and units stay in the directory.
+
+    The reason why a purge failed goes to standard error instead.
+    """
     purge_warning = answers[0].get("unpurged")
     if purge_warning:
         print(f"munkey: {purge_warning}", file=sys.stderr)
         return []
     for answer in answers:
-        if answer.get("deleted") and not (answer["purged"] or answer["repeated"]):
+        if not answer.get("deleted"):
+            continue
+        if not answer["purged"] and not answer["repeated"]:
             return [
-                f"names of source files and units stay in the directory until `munkey purge {directory}`"
+                "names of source files and units stay in the directory until"
+                f" `munkey purge {directory}`"
             ]
     return []
 
 
 def _describe_missing(plan: "DeletionPlan") -> list[str]:
-    """Lines about the names that no sample has, with similar names."""
+    """Write lines about the names that no sample has, with similar names."""
     from munkey.deploy.errors import MEMORY_SCOPE, format_first_ten
 
     lines = []
@@ -288,21 +316,19 @@ def _describe_missing(plan: "DeletionPlan") -> list[str]:
 
 
 def _describe(answer: dict[str, Any], directory: Path) -> str:
-    """The text about a request that was carried out, or would be."""
-    name = f"request {one_line(answer['request'])}: " if answer["request"] else ""
+    """Describe a request that was carried out, or would be."""
+    name = ""
+    if answer["request"]:
+        name = f"request {one_line(answer['request'])}: "
     if answer.get("repeated"):
-        if answer["found_nothing"]:
-            return f"{name}found nothing on {answer['when']}; deleted nothing"
-        text = f"{name}carried out on {answer['when']}, so nothing was changed"
-        if "certify" in answer:
-            text += f"\nthe certificate is missing: `{one_line(answer['certify'])}` writes it"
-        return text
+        return _describe_repeated(answer, name)
     is_dry_run = "would_delete" in answer
     if answer["found_nothing"]:
         verb = "would delete" if is_dry_run else "deleted"
         lines = [
             f"{name}found nothing now; {verb} nothing, {answer['left']:,} left",
-            "the memory has none of the samples: they were forgotten earlier (see `munkey log`), or never in it",
+            "the memory has none of the samples: they were forgotten earlier (see `munkey log`), or"
+            " never in it",
         ]
     elif is_dry_run:
         lines = _describe_dry_run(answer, name)
@@ -319,7 +345,18 @@ def _describe(answer: dict[str, Any], directory: Path) -> str:
     return "\n".join(lines)
 
 
+def _describe_repeated(answer: dict[str, Any], name: str) -> str:
+    """Describe a request that was carried out before. name: of the request."""
+    if answer["found_nothing"]:
+        return f"{name}found nothing on {answer['when']}; deleted nothing"
+    text = f"{name}carried out on {answer['when']}, so nothing was changed"
+    if "certify" in answer:
+        text += f"\nthe certificate is missing: `{one_line(answer['certify'])}` writes it"
+    return text
+
+
 def _describe_dry_run(answer: dict[str, Any], name: str) -> list[str]:
+    """Describe how many samples would be forgotten, by class, and which. name: of the request."""
     from munkey.deploy.errors import format_first_ten
 
     text = f"{name}would forget {pluralize(len(answer['would_delete']), 'sample')}"
@@ -333,26 +370,12 @@ def _describe_dry_run(answer: dict[str, Any], name: str) -> list[str]:
 
 
 def _describe_relatives(answer: dict[str, Any], directory: Path, is_dry_run: bool) -> list[str]:
-    """Lines about exact copies, look-alikes, and classes without samples."""
+    """Write lines about exact copies, look-alikes, and classes without samples."""
     from munkey.deploy.errors import format_first_ten
 
     lines = []
-    copies = answer["copies"]
-    if copies:
-        ids = [copy["id"] for copy in copies]
-        id_list = f"ids {format_first_ten(ids)}{_describe_units(copies)}"
-        if not answer["identical"]:
-            lines.append(
-                f"{len(ids):,} of these are exact copies of samples that you named: {id_list}"
-            )
-        else:
-            option = "--also-identical"
-            if not is_dry_run:
-                option = (
-                    f"`munkey forget {shlex.quote(str(directory))} --ids {','.join(map(str, ids))}"
-                )
-                option += " --request NEW`" if answer["request"] else "`"
-            lines.append(f"exact copies of these stay: {id_list}; {option} forgets them too")
+    if answer["copies"]:
+        lines.append(_describe_copies(answer, directory, is_dry_run))
     similar = answer.get("similar")
     if similar and similar["samples"]:
         lines.append(_describe_look_alikes(**similar))
@@ -365,19 +388,38 @@ def _describe_relatives(answer: dict[str, Any], directory: Path, is_dry_run: boo
     return lines
 
 
+def _describe_copies(answer: dict[str, Any], directory: Path, is_dry_run: bool) -> str:
+    """Describe exact copies: which, whether they stay, and how to forget them."""
+    from munkey.deploy.errors import format_first_ten
+
+    copies = answer["copies"]
+    ids = [copy["id"] for copy in copies]
+    id_list = f"ids {format_first_ten(ids)}{_describe_units(copies)}"
+    if not answer["identical"]:
+        return f"{len(ids):,} of these are exact copies of samples that you named: {id_list}"
+    way = "--also-identical"
+    if not is_dry_run:
+        command = f"munkey forget {shlex.quote(str(directory))} --ids {','.join(map(str, ids))}"
+        if answer["request"]:
+            command += " --request NEW"
+        way = f"`{command}`"
+    return f"exact copies of these stay: {id_list}; {way} forgets them too"
+
+
 def _describe_look_alikes(above: float, also: bool, samples: list[dict[str, Any]]) -> str:
-    """How many look-alikes there are, which, and whether they stay."""
+    """Describe how many look-alikes there are, which, and whether they stay."""
     from munkey.deploy.errors import format_first_ten
 
     ids = format_first_ten([f"{sample['id']} ({sample['cosine']:.2f})" for sample in samples])
-    fate = f"kept, with keys as near as {above:g} (cosine); --also-similar forgets them too"
+    outcome = f"kept, with keys as near as {above:g} (cosine); --also-similar forgets them too"
     if also:
-        fate = "among these"
-    return f"{pluralize(len(samples), 'look-alike')} {fate}: ids {ids}{_describe_units(samples)}"
+        outcome = "among these"
+    count = pluralize(len(samples), "look-alike")
+    return f"{count} {outcome}: ids {ids}{_describe_units(samples)}"
 
 
 def _describe_units(samples: list[dict[str, Any]]) -> str:
-    """The units of samples, as the end of a phrase; empty if they have none."""
+    """List the units of samples, as the end of a phrase; empty if they have none."""
     from munkey.deploy.errors import format_first_ten
 
     units = sorted({sample["unit"] for sample in samples if sample["unit"]})
@@ -387,6 +429,7 @@ def _describe_units(samples: list[dict[str, Any]]) -> str:
 
 
 def _describe_certificate(answer: dict[str, Any], is_dry_run: bool) -> str:
+    """Describe where the certificate is, or would be."""
     file = answer["certificate"]
     if not file:
         return "none, since there is nothing to delete"

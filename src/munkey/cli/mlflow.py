@@ -43,7 +43,8 @@ def sync(overlays: Overlays = None) -> None:
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{error.filename} is missing: `make run` makes it") from error
     uri = plan.params.tracking.uri
-    print(f"MLflow at {hide_credentials(uri)}, runs: {log(uri, plan.params.name, runs)}")
+    run_count = log(uri, plan.params.name, runs)
+    print(f"MLflow at {hide_credentials(uri)}, runs: {run_count}")
 
 
 @app.command()
@@ -104,14 +105,14 @@ def read_results(plan: "Plan") -> "Results":
 
     settings = read_json(plan.layout.settings)
     metrics = read_table(plan.layout.all_metrics)
-    runs = set(
-        zip(metrics["dataset"], metrics["rate"], metrics["seed"], metrics["method"], strict=True)
-    )
+    columns = (metrics["dataset"], metrics["rate"], metrics["seed"], metrics["method"])
+    runs = set(zip(*columns, strict=True))
     planned_runs = {(run.dataset, float(run.rate), run.seed, run.method) for run in plan.main}
-    has_changed = any(
-        settings.get(case) != values_of(plan.export_settings(case)) for case in plan.params.datasets
-    )
-    if has_changed or runs != planned_runs:
+    has_changed_settings = False
+    for dataset in plan.params.datasets:
+        if settings.get(dataset) != values_of(plan.export_settings(dataset)):
+            has_changed_settings = True
+    if has_changed_settings or runs != planned_runs:
         raise StaleResultsError(
             "the results were made with other parameters than those of params.yaml and its overlays:"
             " run `make run` first"

@@ -31,7 +31,10 @@ class AfterDeletionError(Exception):
 
 
 def print_result(text: str, value: Mapping[str, object], as_json: bool) -> None:
-    """Print the text, or the value as JSON. Escapes characters that standard output cannot encode."""
+    """Print the text, or the value as JSON.
+
+    Characters that standard output cannot encode are escaped.
+    """
     if as_json:
         text = json.dumps(value, indent=2)
     encoding = sys.stdout.encoding
@@ -45,38 +48,45 @@ def print_result(text: str, value: Mapping[str, object], as_json: bool) -> None:
 
 
 def format_table(lines: Sequence[Sequence[object]]) -> str:
-    """Aligned columns under a header. A row takes one line, even if a name has line breaks."""
+    """Align columns under a header. A row takes one line, even if a name has line breaks."""
     from tabulate import tabulate
 
-    cells = [["" if cell is None else one_line(str(cell)) for cell in line] for line in lines]
+    cells = []
+    for line in lines:
+        cells.append(["" if value is None else one_line(str(value)) for value in line])
     return tabulate(cells, "firstrow", "plain", disable_numparse=True)
 
 
 def get_exit_code(error: BaseException) -> int | None:
-    """The exit code of an error that the user can act on; None for any other."""
+    """Return the exit code of an error that the user can act on; None for any other."""
     from munkey.deploy.errors import UnknownNamesError
     from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
 
-    codes: Sequence[tuple[tuple[type[BaseException], ...], int]] = (
-        ((KeyboardInterrupt,), INTERRUPTED),
-        ((NotVerifiedError,), FAILED),
-        ((LockedMemoryError,), LOCKED),
-        (
-            (ValueError, UnknownIdsError, UnknownNamesError, FileNotFoundError, FileExistsError),
-            BAD_INPUT,
-        ),
-        ((OSError, ClosedMemoryError, AfterDeletionError), MACHINE),
+    bad_input_errors = (
+        ValueError,
+        UnknownIdsError,
+        UnknownNamesError,
+        FileNotFoundError,
+        FileExistsError,
     )
     if isinstance(error, AfterDeletionError) and isinstance(error.__cause__, KeyboardInterrupt):
         return INTERRUPTED
-    for kinds, code in codes:
-        if isinstance(error, kinds):
+    # The first that fits, from special to general: a LockedMemoryError is an OSError, too.
+    code_of_errors: dict[tuple[type[BaseException], ...], int] = {
+        (KeyboardInterrupt,): INTERRUPTED,
+        (NotVerifiedError,): FAILED,
+        (LockedMemoryError,): LOCKED,
+        bad_input_errors: BAD_INPUT,
+        (OSError, ClosedMemoryError, AfterDeletionError): MACHINE,
+    }
+    for errors, code in code_of_errors.items():
+        if isinstance(error, errors):
             return code
     return None
 
 
 def print_error(error: BaseException, as_json: bool) -> None:
-    """Print the error on standard error, and as JSON if that was asked for."""
+    """Print the error on standard error, and with `--json` as JSON on standard output."""
     print(escape_unprintable(f"munkey: {error}"), file=sys.stderr)
     if as_json:
         value: dict[str, object] = {"error": str(error), "code": get_exit_code(error)}

@@ -4,7 +4,7 @@ import sys
 import warnings
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -62,22 +62,24 @@ def predict(
     require_explanation_page(directory, html)
     with open_model(directory) as predictor:
         files = list(iterate_pictures(pictures))
-        size = len(files) if html else PICTURES_AT_ONCE  # a page needs all of them
-        parts = [files[start : start + size] for start in range(0, len(files), size)]
+        batch_size = PICTURES_AT_ONCE
+        if html:
+            batch_size = len(files)  # the page is made from a single prediction
+        batches = [files[i : i + batch_size] for i in range(0, len(files), batch_size)]
         answers = []
         basis = ""
         faults = []
-        for part in track(
-            parts, "answering", console=Console(stderr=True), disable=not sys.stderr.isatty()
-        ):
+        console = Console(stderr=True)
+        is_silent = not sys.stderr.isatty()
+        for batch in track(batches, "answering", console=console, disable=is_silent):
             try:
                 with warnings.catch_warnings(record=True) as skip_warnings:
                     warnings.simplefilter("always", UserWarning)
                     prediction = predictor.predict(
-                        part, only_held_classes=only_held_classes, on_bad=on_bad
+                        batch, only_held_classes=only_held_classes, on_bad=on_bad
                     )
             except PictureError as error:
-                faults.append(str(error))  # the next part may have others
+                faults.append(str(error))  # name the faults of all batches
                 continue
             faults += [str(warning.message) for warning in skip_warnings]
             answers += json_answers.format_prediction(prediction, explain=explain)["predictions"]
@@ -91,17 +93,23 @@ def predict(
                 temporary.write_text(page(prediction), encoding="utf-8")
     lines = []
     for answer in answers:
-        lines.append(f"{answer['file']}: {answer['class']} ({answer['probability']:.1%})")
-        for neighbor in answer.get("neighbors", []):
-            facts = f"id {neighbor['id']}, {neighbor['class']}, cosine {neighbor['cosine']:.3f}"
-            if neighbor["file"]:
-                facts += f", {neighbor['file']}"
-            lines.append(f"  {neighbor['weight']:.3f}  {facts}")
+        lines += _describe_answer(answer)
     value: dict[str, object] = {"predictions": answers}
     if explain:
         lines.append(basis)
         value["basis"] = basis
     print_result("\n".join(lines), value, as_json)
+
+
+def _describe_answer(answer: dict[str, Any]) -> list[str]:
+    """Describe an answer in a line, and each neighbor that it rests on in another."""
+    lines = [f"{answer['file']}: {answer['class']} ({answer['probability']:.1%})"]
+    for neighbor in answer.get("neighbors", []):
+        facts = f"id {neighbor['id']}, {neighbor['class']}, cosine {neighbor['cosine']:.3f}"
+        if neighbor["file"]:
+            facts += f", {neighbor['file']}"
+        lines.append(f"  {neighbor['weight']:.3f}  {facts}")
+    return lines
 
 
 def _refuse_label(value: str | None) -> None:
@@ -158,7 +166,9 @@ def add(
             )
     value = json_answers.format_addition(addition) | {"class": label}
     ids = value["ids"]
-    id_range = f"id {ids[0]}" if len(ids) == 1 else f"ids {ids[0]} to {ids[-1]}"
+    id_range = f"ids {ids[0]} to {ids[-1]}"
+    if len(ids) == 1:
+        id_range = f"id {ids[0]}"
     lines = [f"added {len(ids)} of class {label}: {id_range}"]
     for new_id, copy_ids in addition.identical.items():
         lines.append(f"id {new_id} is an exact copy of {format_first_ten(copy_ids)}")
@@ -226,6 +236,7 @@ def serve(
     """
     from munkey.deploy.http import server
 
-    server.serve(
-        directory, host, port, token_file, lambda text: print_result(text, {"how": text}, as_json)
-    )
+    def say(text: str) -> None:
+        print_result(text, {"how": text}, as_json)
+
+    server.serve(directory, host, port, token_file, say)

@@ -56,15 +56,18 @@ class Additions:
         contents = model.digest_contents(pictures, rows)
         # This also refuses a forked child, before torch is touched.
         blocked_places = np.flatnonzero(model.store.are_blocked(contents))
-        if blocked_places.size and not allow_blocked:
-            names = [
-                pictures.files[place] or f"number {place}" for place in blocked_places.tolist()
-            ]
+        if len(blocked_places) and not allow_blocked:
+            names = []
+            for place in blocked_places.tolist():
+                names.append(pictures.files[place] or f"number {place}")
             raise PictureError(
                 f"forgotten with block_return, so nothing was added: {format_first_ten(names)};"
                 " --allow-blocked (in Python, allow_blocked=True) adds them all the same"
             )
-        keys = model.encoder.compute_keys(pictures.images) if rows is None else rows
+        if rows is None:
+            keys = model.encoder.compute_keys(pictures.images)
+        else:
+            keys = rows
         if model.fitted_model:
             keys = model.fitted_model.family.prepare_keys(keys)
             tokens = class_numbers[:, None].astype(np.float32)
@@ -74,9 +77,10 @@ class Additions:
             # A trained neighbor lends its token for each answer, see `Retriever`.
             tokens = np.zeros((len(keys), model.manifest.token_dim), dtype=np.float32)
         with self._lock():
-            ids = np.arange(self.next_id, self.next_id + len(keys))
-            new = _NewRows(ids, keys, tokens, class_numbers, pictures.files, units, contents)
-            return self._add_rows(new, allow_blocked)
+            first_id = self.next_id
+            ids = np.arange(first_id, first_id + len(keys))
+            new_rows = _NewRows(ids, keys, tokens, class_numbers, pictures.files, units, contents)
+            return self._add_rows(new_rows, allow_blocked)
 
     def add_keys(
         self,
@@ -93,55 +97,58 @@ class Additions:
         with self._lock():
             manifest = model.manifest
             has_pictures = manifest.encoder is not None
-            chooses_ids = ids is not None and not has_pictures
+            has_chosen_ids = ids is not None and not has_pictures
             next_id = self.next_id
             if ids is None:
                 ids = np.arange(next_id, next_id + len(keys))
-            known_classes = list(manifest.classes)
-            known_classes += [name for name in dict.fromkeys(classes) if name not in known_classes]
-            changes: dict[str, object] = {"classes": known_classes}
+            all_classes = list(manifest.classes)
+            for class_name in dict.fromkeys(classes):
+                if class_name not in all_classes:
+                    all_classes.append(class_name)
+            changes: dict[str, object] = {"classes": all_classes}
             if not has_pictures:
                 reference = manifest.estimator or EstimatorReference(dtype=dtype)
                 changes["estimator"] = reference.model_copy(update={"dtype": dtype})
-            if chooses_ids:
-                # The next default id follows every id used so far. Until the rows are there,
-                # some numbers are skipped.
+            if has_chosen_ids:
+                # The next default id follows every id used so far. `next_id` adds the rows that are
+                # counted since: until the new ones are counted below, it skips some numbers.
                 first_new_id = max(next_id, int(ids.max(initial=-1)) + 1)
                 counts = {"rows": self._total_rows, "first_new_id": first_new_id}
                 changes["memory"] = manifest.memory.model_copy(update=counts)
             # The manifest goes first: no row may have a class that the manifest lacks.
             model.replace_manifest(manifest.model_copy(update=changes))
-            number_by_class = {name: number for number, name in enumerate(known_classes)}
-            labels = np.array([number_by_class[name] for name in classes], dtype=np.int64)
-            tokens = labels[:, None].astype(np.float32)
+            number_of_class = {name: number for number, name in enumerate(all_classes)}
+            labels = np.array([number_of_class[name] for name in classes], dtype=np.int64)
+            tokens = labels[:, None].astype(np.float32)  # a fitted family's token is the class
             contents = digest_keys(stored_keys)
             self._add_rows(_NewRows(ids, stored_keys, tokens, labels, None, units, contents))
-            if chooses_ids:
+            if has_chosen_ids:
                 memory = model.manifest.memory.model_copy(update={"rows": self._total_rows})
                 model.replace_manifest(model.manifest.model_copy(update={"memory": memory}))
             return ids
 
-    def _add_rows(self, new: _NewRows, allow_blocked: bool = False) -> AddedSamples:
+    def _add_rows(self, new_rows: _NewRows, allow_blocked: bool = False) -> AddedSamples:
         """Add checked rows, while nothing else changes the memory."""
         model = self._model
         view = model.store.view
-        sums = model.fitted_model or model.head
-        if sums:
-            sums.require_room(len(new.ids))
+        model_with_sums = model.fitted_model or model.head
+        if model_with_sums:
+            model_with_sums.require_room(len(new_rows.ids))
         is_trained = view.ids[view.live] < model.manifest.memory.first_new_id
         if not model.fitted_model and not is_trained.any():
             raise ValueError(
                 f"{model.directory}: holds no trained sample any more, so none can lend its token"
             )
-        copy_ids = np.sort(model.store.find_ids_by_content(new.contents))
-        copy_contents = view.records["content"][model.store.require_rows(copy_ids)]
-        model.store.add(*new, allow_blocked=allow_blocked)
+        # Rows that are there already, and are exact copies of new ones.
+        earlier_ids = np.sort(model.store.find_ids_by_content(new_rows.contents))
+        earlier_contents = view.records["content"][model.store.require_rows(earlier_ids)]
+        model.store.add(*new_rows, allow_blocked=allow_blocked)
         identical: dict[int, tuple[int, ...]] = {}
-        for new_id, content in zip(new.ids.tolist(), new.contents, strict=True):
-            earlier_ids = copy_ids[(copy_contents == content).all(axis=1)]
-            if earlier_ids.size:
-                identical[new_id] = tuple(earlier_ids.tolist())
-        return AddedSamples(new.ids, identical)
+        for new_id, content in zip(new_rows.ids.tolist(), new_rows.contents, strict=True):
+            is_copy = (earlier_contents == content).all(axis=1)
+            if is_copy.any():
+                identical[new_id] = tuple(earlier_ids[is_copy].tolist())
+        return AddedSamples(new_rows.ids, identical)
 
     @property
     def next_id(self) -> int:
@@ -150,8 +157,9 @@ class Additions:
         It follows those of the data set, of all samples added since, and of all in the memory.
         """
         memory = self._model.manifest.memory
-        after_rows = int(self._model.store.view.ids.max(initial=-1)) + 1  # a dead row's id is 0
-        return max(memory.first_new_id + self._total_rows - memory.rows, after_rows)
+        added_count = self._total_rows - memory.rows  # with those that were deleted since
+        largest_id = int(self._model.store.view.ids.max(initial=-1))  # a dead row's id is 0
+        return max(memory.first_new_id + added_count, largest_id + 1)
 
     @property
     def _total_rows(self) -> int:

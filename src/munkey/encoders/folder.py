@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from munkey.core.file_stamp import state_of
-from munkey.encoders.hub_models import SUPPORTED, from_transformers, is_transformers
+from munkey.encoders.hub_models import SUPPORTED, is_transformers, load_transformers_encoder
 from munkey.encoders.registry import Encoder, MissingEncoderError, encoder, read_json
-from munkey.encoders.timm_models import from_timm
+from munkey.encoders.timm_models import load_timm_encoder
 from munkey.settings import EncoderSettings
 
 
@@ -16,15 +16,16 @@ from munkey.settings import EncoderSettings
     weights=lambda settings: state_of(settings.encoder),
 )
 def folder(settings: EncoderSettings, device: str) -> Encoder:
+    """Load the encoder in a folder with the library that saved it."""
     path = Path(settings.encoder)
     if not (path / "config.json").exists():
         raise MissingEncoderError(
             f"keys.encoder = {settings.encoder}: no config.json there; a saved model has one"
         )
     if is_transformers(path):
-        return from_transformers(str(path), None, device)
+        return load_transformers_encoder(str(path), None, device)
     if "architecture" not in read_json(path / "config.json"):
         raise ValueError(
             f"keys.encoder = {settings.encoder}: config.json names no model; {SUPPORTED}"
         )
-    return from_timm(f"local-dir:{path}", device)
+    return load_timm_encoder(f"local-dir:{path}", device)

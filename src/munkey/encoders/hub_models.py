@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelType:
-    """How transformers loads a type of model: class and extra arguments; and its feature of an image in the output."""
+    """How transformers loads a type of model, and where its output has the feature of an image.
+
+    arguments: further ones to load it with.
+    """
 
     class_name: str
     arguments: Mapping[str, bool]
@@ -26,7 +29,7 @@ class ModelType:
 
 
 _CLIP = ModelType("CLIPVisionModelWithProjection", {}, lambda output: output.image_embeds)
-# The paper's, by config.json's model_type. How a feature is taken from others: `_pooled_encoder`.
+# The paper's, by config.json's model_type. For all others, see `_load_pooled_encoder`.
 MODEL_TYPES = {
     "vit": ModelType(
         "ViTModel", {"add_pooling_layer": False}, lambda output: output.last_hidden_state[:, 0]
@@ -44,9 +47,10 @@ SUPPORTED = (
 
 
 def _register(name: str, hub: str, feature: str, revision: str, operations: float) -> None:
-    """Register the encoder of a repository on the hub. feature: its output, for the table of encoders.
+    """Register the encoder of a repository on the hub.
 
-    operations: of one picture, by torch's count.
+    feature: a description of its output, for the table of encoders. operations: floating-point
+    operations of one picture, as torch counts them.
     """
 
     @encoder(
@@ -58,7 +62,7 @@ def _register(name: str, hub: str, feature: str, revision: str, operations: floa
         operations=lambda settings: operations,
     )
     def build(settings: EncoderSettings, device: str) -> Encoder:
-        return from_transformers(hub, settings.revision, device)
+        return load_transformers_encoder(hub, settings.revision, device)
 
 
 _register(
@@ -91,7 +95,7 @@ def is_transformers(folder: Path) -> bool:
 
 
 def look_up(name: str, revision: str | None) -> None:
-    """Raise MissingEncoderError if a repository is neither in the local cache nor on a hub that answers.
+    """Raise MissingEncoderError if a repository is not in the local cache and no hub answers.
 
     Asks for its configuration alone, not for the weights.
     """
@@ -100,34 +104,37 @@ def look_up(name: str, revision: str | None) -> None:
     try:
         transformers.AutoConfig.from_pretrained(name, revision=revision)
     except OSError as error:
-        raise _missing_error(name, revision) from error
+        raise _make_missing_error(name, revision) from error
 
 
-def from_transformers(name: str, revision: str | None, device: str) -> Encoder:
-    """name: a hub repository, or a folder with a saved model. Raises MissingEncoderError if it cannot be loaded."""
+def load_transformers_encoder(name: str, revision: str | None, device: str) -> Encoder:
+    """Load an encoder with transformers.
+
+    name: a hub repository, or a folder with a saved model. Raises MissingEncoderError if it cannot
+    be loaded, and ValueError if it is no encoder.
+    """
     import transformers
 
     try:
         try:
             config = transformers.AutoConfig.from_pretrained(name, revision=revision)
-        except ValueError as error:  # of a type that this version does not have
+        except ValueError as error:  # a type of model that this version of transformers lacks
             raise ValueError(f"{name}: {error}; {SUPPORTED}") from error
-        kind = MODEL_TYPES.get(config.model_type)
-        if kind is None:
-            return _pooled_encoder(name, config.model_type, revision, device)
-        model = getattr(transformers, kind.class_name).from_pretrained(
-            name, revision=revision, **kind.arguments
-        )
+        model_type = MODEL_TYPES.get(config.model_type)
+        if model_type is None:
+            return _load_pooled_encoder(name, config.model_type, revision, device)
+        model_class = getattr(transformers, model_type.class_name)
+        model = model_class.from_pretrained(name, revision=revision, **model_type.arguments)
         processor = transformers.AutoImageProcessor.from_pretrained(name, revision=revision)
     except OSError as error:
-        raise _missing_error(name, revision) from error
-    preprocess = from_processor(processor.to_dict())
+        raise _make_missing_error(name, revision) from error
+    preprocess = make_preprocess(processor.to_dict())
     model.eval().to(device)
-    return lambda images: kind.feature(model(pixel_values=preprocess(images)))
+    return lambda images: model_type.feature(model(pixel_values=preprocess(images)))
 
 
-def _pooled_encoder(name: str, model_type: str, revision: str | None, device: str) -> Encoder:
-    """A model of any type that answers pictures with one vector each: DINOv3, SigLIP, ConvNeXt, ..."""
+def _load_pooled_encoder(name: str, model_type: str, revision: str | None, device: str) -> Encoder:
+    """Load a model of any type that returns one vector per picture: DINOv3, SigLIP, ConvNeXt, ..."""
     import torch
     import transformers
 
@@ -135,25 +142,32 @@ def _pooled_encoder(name: str, model_type: str, revision: str | None, device: st
     model, loading = transformers.AutoModel.from_pretrained(
         name, revision=revision, output_loading_info=True
     )
-    missing = sorted(loading["missing_keys"])
-    missing_elsewhere = [key for key in missing if not key.startswith("pooler.")]
-    if missing_elsewhere:
+    missing_weights = sorted(loading["missing_keys"])
+    # A missing pooler is replaced below; any other missing weight is random and makes keys useless.
+    needed_weights = [key for key in missing_weights if not key.startswith("pooler.")]
+    if needed_weights:
         raise ValueError(
-            f"{name}: {len(missing_elsewhere)} of the model's weights are not there, e.g. {missing_elsewhere[0]}, so"
-            " its features would be random; save the whole model there again"
+            f"{name}: {len(needed_weights)} of the model's weights are not there, e.g."
+            f" {needed_weights[0]}, so its features would be random; save the whole model there again"
         )
     model.eval().to(device)
 
     def encode(images: "Tensor") -> "Tensor":
         inputs = processor(images=list(images), do_rescale=False, return_tensors="pt").to(device)
-        if hasattr(model, "get_image_features"):  # beside a model of text, as in SigLIP
+        if hasattr(model, "get_image_features"):  # a model of images and text, such as SigLIP
             output = model.get_image_features(**inputs)
-            return output if isinstance(output, torch.Tensor) else output.pooler_output
+            if isinstance(output, torch.Tensor):
+                return output
+            return output.pooler_output
         output = model(**inputs)
-        # A pooler that was not saved would be random: then the first token, [CLS], as for vit-b16.
-        pooled = output.last_hidden_state[:, 0] if missing else output.pooler_output
-        return pooled.flatten(1)  # ConvNeXt keeps sides of 1 pixel
+        if missing_weights:
+            # The pooler was not saved and is random: take the first token, [CLS], as for vit-b16.
+            pooled_output = output.last_hidden_state[:, 0]
+        else:
+            pooled_output = output.pooler_output
+        return pooled_output.flatten(1)  # ConvNeXt returns (B, d, 1, 1)
 
+    # Encode two blank pictures, to refuse other models now and not after hours.
     try:
         with torch.no_grad():
             features = encode(torch.zeros(2, 3, 64, 64, device=device))
@@ -163,7 +177,8 @@ def _pooled_encoder(name: str, model_type: str, revision: str | None, device: st
         ) from error
     if features.ndim != 2 or len(features) != 2:
         raise ValueError(
-            f"{_unsupported_message(name, model_type)} (it answers 2 pictures with {tuple(features.shape)})"
+            f"{_unsupported_message(name, model_type)} (it answers 2 pictures with"
+            f" {tuple(features.shape)})"
         )
     return encode
 
@@ -174,7 +189,8 @@ def _unsupported_message(name: str, model_type: str) -> str:
     )
 
 
-def _missing_error(name: str, revision: str | None) -> MissingEncoderError:
+def _make_missing_error(name: str, revision: str | None) -> MissingEncoderError:
+    """Make the error that says how to bring an encoder here from a machine with a network."""
     folder = f"encoders/{name.rsplit('/', maxsplit=1)[-1]}"
     pinned = f" --revision {revision}" if revision else ""
     return MissingEncoderError(
@@ -184,34 +200,34 @@ def _missing_error(name: str, revision: str | None) -> MissingEncoderError:
     )
 
 
-def from_processor(saved: Mapping[str, Any]) -> Preprocess:
-    """The preprocessing that an image processor's saved configuration describes."""
+def make_preprocess(saved: Mapping[str, Any]) -> Preprocess:
+    """Make the preprocessing that an image processor's saved configuration describes."""
     from PIL.Image import Resampling
 
     # The configuration has Pillow's number of the resampling, torchvision its name.
-    names = {
+    torchvision_names = {
         Resampling.NEAREST: "nearest",
         Resampling.BILINEAR: "bilinear",
         Resampling.BICUBIC: "bicubic",
     }
-    size = saved.get("size") or {}
-    crop = saved.get("crop_size") or {}
-    resize = (
-        PixelSize(size["height"], size["width"])
-        if size.get("height")
-        else size.get("shortest_edge")
-    )
+    resize: int | PixelSize | None = None
+    if saved.get("do_resize", True):
+        size = saved.get("size") or {}
+        resize = size.get("shortest_edge")
+        if size.get("height"):
+            resize = PixelSize(size["height"], size["width"])
+    crop = None
+    if saved.get("do_center_crop") and saved.get("crop_size"):
+        crop = PixelSize(saved["crop_size"]["height"], saved["crop_size"]["width"])
     mean = [0.0] * 3
     std = [1.0] * 3
     if saved.get("do_normalize", True):
         mean = list(saved["image_mean"])
         std = list(saved["image_std"])
     return Preprocess(
-        resize=resize if saved.get("do_resize", True) else None,
-        crop=PixelSize(crop["height"], crop["width"])
-        if saved.get("do_center_crop") and crop
-        else None,
+        resize=resize,
+        crop=crop,
         mean=mean,
         std=std,
-        interpolation=names[Resampling(saved.get("resample", Resampling.BILINEAR))],
+        interpolation=torchvision_names[Resampling(saved.get("resample", Resampling.BILINEAR))],
     )

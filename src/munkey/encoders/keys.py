@@ -17,7 +17,7 @@ ShowProgress: TypeAlias = Callable[[Sequence[int]], Iterable[int]]
 BLOCK = 16  # batches that an interruption can cost
 # Images at once. Kernels for fewer round differently, but the key of an image must not depend on
 # the other images in its batch.
-LEAST = 16
+MIN_BATCH = 16
 
 
 class Keys(NamedTuple):
@@ -35,7 +35,7 @@ def extract(
     show_progress: ShowProgress,
     folder: Path | None = None,
 ) -> np.ndarray:
-    """Keys (N, d) float32 of unit norm, of images (N, H, W, 3) uint8.
+    """Extract keys (N, d) float32 of unit norm from images (N, H, W, 3) uint8.
 
     Uses half precision on a GPU. show_progress: yields the batches, each as the number of its
     first image. folder: where finished blocks of batches are stored, so that an interrupted
@@ -47,23 +47,26 @@ def extract(
     from munkey.core.gpu import autocast
     from munkey.data.image_set import to_unit_range
 
+    # A batch is the number of its first image; a block is a range of up to BLOCK such numbers.
     starts = range(0, len(images), batch_size)
     blocks = [starts[i : i + BLOCK] for i in range(0, len(starts), BLOCK)]
     block_of_last_batch = {block[-1]: block for block in blocks}
-    features = _stored_blocks(blocks, folder) if folder else {}  # by the first image of a block
-    remaining: list[int] = []
+    features: dict[int, np.ndarray] = {}  # by the first image of a block
+    if folder:
+        features = _read_stored_blocks(blocks, folder)
+    remaining_starts: list[int] = []
     for block in blocks:
         if block.start not in features:
-            remaining += block
+            remaining_starts += block
     dtype = torch.float16 if device == "cuda" else torch.float32
     if device == "cpu":
         keep_freed_memory()
     batches: list[np.ndarray] = []
     with torch.inference_mode(), autocast(dtype, device):
-        for start in show_progress(remaining):
+        for start in show_progress(remaining_starts):
             batch = images[start : start + batch_size]
             pixels = to_unit_range(to_device(torch.from_numpy(pad_batch(batch)), device))
-            encoded = encode(pixels)[: len(batch)]
+            encoded = encode(pixels)[: len(batch)]  # without the padding
             batches.append(to_host(encoded.float()).numpy())
             if start in block_of_last_batch:
                 block = block_of_last_batch[start]
@@ -71,17 +74,18 @@ def extract(
                 batches = []
                 if folder:
                     write_npy(_block_file(folder, block), features[block.start])
-    return _unit(np.concatenate([features[block.start] for block in blocks]))
+    return _scale_to_unit_norm(np.concatenate([features[block.start] for block in blocks]))
 
 
 def pad_batch(images: np.ndarray) -> np.ndarray:
-    """A copy of the images (N, H, W, 3), and copies of the last one up to LEAST."""
-    missing = max(0, LEAST - len(images))
-    return np.concatenate([images, np.repeat(images[-1:], missing, axis=0)])
+    """Return a copy of images (N, H, W, 3), padded to MIN_BATCH with copies of the last one."""
+    missing_count = max(0, MIN_BATCH - len(images))
+    padding = np.repeat(images[-1:], missing_count, axis=0)
+    return np.concatenate([images, padding])
 
 
-def _stored_blocks(blocks: list[range], folder: Path) -> dict[int, np.ndarray]:
-    """Features of finished blocks, by the first image; without damaged ones, with a warning."""
+def _read_stored_blocks(blocks: list[range], folder: Path) -> dict[int, np.ndarray]:
+    """Read the features of finished blocks, by first image. Warns of damaged ones and skips them."""
     features = {}
     for block in blocks:
         file = _block_file(folder, block)
@@ -97,19 +101,21 @@ def _block_file(folder: Path, block: range) -> Path:
     return folder / f"{block.start}.npy"
 
 
-def _unit(features: np.ndarray) -> np.ndarray:
-    """Features (N, d), scaled to unit norm. Raises ValueError if one is zero or not finite."""
+def _scale_to_unit_norm(features: np.ndarray) -> np.ndarray:
+    """Scale features (N, d) to unit norm. Raises ValueError if one is zero or not finite."""
     norms = np.linalg.norm(features, axis=1, keepdims=True)
-    unusable = np.flatnonzero(~np.isfinite(norms[:, 0]) | (norms[:, 0] == 0))
-    if unusable.size:
+    is_unusable = ~np.isfinite(norms[:, 0]) | (norms[:, 0] == 0)
+    unusable_rows = np.flatnonzero(is_unusable)
+    if len(unusable_rows):
         raise ValueError(
-            f"{unusable.size} images have no usable key (not finite, or zero), e.g. rows {unusable[:5].tolist()}"
+            f"{len(unusable_rows)} images have no usable key (not finite, or zero), e.g. rows"
+            f" {unusable_rows[:5].tolist()}"
         )
     return features / norms
 
 
 def normalize_rows(X: np.ndarray) -> np.ndarray:
-    """Embeddings (N, d) of any origin, each scaled to unit norm, as float32. Zeros stay zeros."""
+    """Scale embeddings (N, d) to unit norm, each by itself, as float32. Zeros stay zeros."""
     X = np.ascontiguousarray(X, dtype=np.float64)
     # First divided by the largest number, since squares of very large numbers are infinite.
     largest = np.abs(X).max(axis=1, keepdims=True)
@@ -119,7 +125,7 @@ def normalize_rows(X: np.ndarray) -> np.ndarray:
 
 
 def scale_to_bound(X: np.ndarray, bound: float) -> np.ndarray:
-    """Rows (N, d) as float32 multiples of a bound, each number by itself: from -1 to 1 where none exceeds the bound."""
+    """Divide rows (N, d) by a bound. Numbers that do not exceed it become -1 to 1, as float32."""
     return (np.ascontiguousarray(X, dtype=np.float64) / bound).astype(np.float32)
 
 
@@ -128,7 +134,7 @@ def write(path: str | Path, ids: np.ndarray, keys: np.ndarray) -> None:
 
 
 def read(path: str | Path, ids: np.ndarray | None = None) -> Keys:
-    """The keys of the samples `ids`, in their order; by default of all samples.
+    """Read the keys of the samples `ids`, in their order; by default of all samples.
 
     Raises DamagedFileError if the file is damaged or a key is not of unit norm, and KeyError for an
     unknown id.

@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 SIDE = re.compile(r"@(\d{1,4})$")  # a commit, as in timm:hf-hub:NAME@COMMIT, is longer
 LARGEST_SIDE = 4096  # pixels, as of keys.image_size
-MOST_PARTS = 16
-LONGEST_FOLDER = 120  # file systems allow 255 bytes; logs append to the name
+MAX_PARTS = 16
+MAX_FOLDER_NAME = 120  # file systems allow 255 bytes; logs append to the name
 
 
-def part_settings(settings: EncoderSettings) -> list[EncoderSettings]:
-    """The settings of each encoder that `settings.encoder` names.
+def split_parts(settings: EncoderSettings) -> list[EncoderSettings]:
+    """Split `settings.encoder` at its plus signs into the settings of each encoder.
 
     Parts from a hub have the commit that the registry pins; a single encoder has `settings.revision`.
     Raises KeyError for an unknown name, ValueError for an empty or repeated part and for a side that
     an encoder does not take.
     """
     names = settings.encoder.split("+")
-    if len(names) > MOST_PARTS:
+    if len(names) > MAX_PARTS:
         raise ValueError(
-            f"keys.encoder: {len(names)} parts; at most {MOST_PARTS} can stand side by side"
+            f"keys.encoder: {len(names)} parts; at most {MAX_PARTS} can stand side by side"
         )
-    parts = [_part(name, settings, is_single=len(names) == 1) for name in names]
+    parts = [_read_part(name, settings, is_single=len(names) == 1) for name in names]
     for index, part in enumerate(parts):
         if part in parts[:index]:
             raise ValueError(
@@ -47,7 +47,8 @@ def part_settings(settings: EncoderSettings) -> list[EncoderSettings]:
     return parts
 
 
-def _part(name: str, settings: EncoderSettings, is_single: bool) -> EncoderSettings:
+def _read_part(name: str, settings: EncoderSettings, is_single: bool) -> EncoderSettings:
+    """Return the settings of one part, `NAME` or `NAME@SIDE`."""
     side = SIDE.search(name)
     encoder = SIDE.sub("", name).strip()
     if not encoder:
@@ -76,34 +77,35 @@ def _part(name: str, settings: EncoderSettings, is_single: bool) -> EncoderSetti
             f"keys.encoder = {settings.encoder!r}: {encoder} needs the side of its input; write"
             f" {encoder}@160, or set keys.image_size"
         )
+    # `keys.revision` pins one encoder; of several, each has the revision of its own entry.
     revision = settings.revision if is_single else entry.revision
     return settings.model_copy(
         update={"encoder": encoder, "image_size": image_size, "revision": revision}
     )
 
 
-def part_entries(settings: EncoderSettings) -> list[EncoderEntry]:
-    """The registered encoder of each part."""
-    return [find(part.encoder) for part in part_settings(settings)]
+def find_part_entries(settings: EncoderSettings) -> list[EncoderEntry]:
+    """Find the registered encoder of each part."""
+    return [find(part.encoder) for part in split_parts(settings)]
 
 
-def weights_fingerprint(settings: EncoderSettings) -> str | None:
-    """A string that changes with the weights of any part; None if nothing tells for one of them."""
-    weights = [find(part.encoder).weights(part) for part in part_settings(settings)]
-    if len(weights) == 1:
-        return weights[0]
-    marks = [mark for mark in weights if mark is not None]
-    if len(marks) < len(weights):
-        return None
-    return " + ".join(marks)
+def fingerprint_weights(settings: EncoderSettings) -> str | None:
+    """Return a string that changes with the weights of any part; None if a part has no such."""
+    fingerprints = []
+    for part in split_parts(settings):
+        fingerprint = find(part.encoder).weights(part)
+        if fingerprint is None:
+            return None
+        fingerprints.append(fingerprint)
+    return " + ".join(fingerprints)
 
 
 def build(settings: EncoderSettings, device: str) -> Encoder:
-    """The encoder of all parts: images (B, 3, H, W) in [0, 1] -> features (B, d).
+    """Build the encoder of all parts: images (B, 3, H, W) in [0, 1] -> features (B, d).
 
     A single part without mirror images keeps the norm of its features, as published.
     """
-    encoders = [_build_part(part, device) for part in part_settings(settings)]
+    encoders = [_build_part(part, device) for part in split_parts(settings)]
     if len(encoders) == 1:
         return encoders[0]
 
@@ -116,28 +118,31 @@ def build(settings: EncoderSettings, device: str) -> Encoder:
 
 
 def _build_part(part: EncoderSettings, device: str) -> Encoder:
+    """Build the encoder of one part, which adds the features of the mirror image if it should."""
     encoder = find(part.encoder).build(part, device)
     if not part.mirror:
         return encoder
 
     def encode(images: "Tensor") -> "Tensor":
-        return _normalize(encoder(images)) + _normalize(encoder(images.flip(-1)))
+        mirrored_images = images.flip(-1)
+        # The sum has the direction of the mean, and keys are scaled to unit norm later.
+        return _normalize(encoder(images)) + _normalize(encoder(mirrored_images))
 
     return encode
 
 
 def _normalize(features: "Tensor") -> "Tensor":
-    """Features (B, d) at unit norm, in single precision: a GPU's encoder answers in half."""
+    """Scale features (B, d) to unit norm in float32; an encoder on a GPU returns float16."""
     from torch.nn import functional as F
 
     return F.normalize(features.float(), dim=1)
 
 
 def make_portable(settings: EncoderSettings) -> EncoderSettings:
-    """Settings that mean the same anywhere: absolute folders, and sides in the names of parts."""
+    """Return settings with absolute folders, and with the side in each part's name."""
     parts = []
     names = []
-    for part in part_settings(settings):
+    for part in split_parts(settings):
         name = part.encoder
         if "/" in name and not name.startswith("timm:"):
             name = str(Path(name).absolute())
@@ -149,24 +154,22 @@ def make_portable(settings: EncoderSettings) -> EncoderSettings:
 
 
 def join_keys(keys: Sequence[np.ndarray]) -> np.ndarray:
-    """The keys (N, d_1 + d_2 + ...) of all parts, at unit norm, from those of each part (N, d_i)."""
+    """Join the keys (N, d_i) of each part to keys (N, d_1 + d_2 + ...) of unit norm."""
     side_by_side = np.concatenate(keys, axis=1)
     return side_by_side / np.linalg.norm(side_by_side, axis=1, keepdims=True)
 
 
-def cache_name(settings: EncoderSettings) -> str:
-    """The name of the folder of keys: one for each encoder, revision, input side and mirror."""
-    parts = part_settings(settings)
-    if len(parts) > 1:
-        names = "--".join(_folder_name(part) for part in parts)
-    else:
-        names = _folder_name(parts[0])
-    if len(names) <= LONGEST_FOLDER:
-        return names
-    return f"{names[:LONGEST_FOLDER]}_{hashlib.sha256(names.encode()).hexdigest()[:8]}"
+def name_cache_folder(settings: EncoderSettings) -> str:
+    """Name the folder of keys: one for each encoder, revision, input side and mirror."""
+    name = "--".join(_name_part_folder(part) for part in split_parts(settings))
+    if len(name) <= MAX_FOLDER_NAME:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]  # tells apart names with the same start
+    return f"{name[:MAX_FOLDER_NAME]}_{digest}"
 
 
-def _folder_name(part: EncoderSettings) -> str:
+def _name_part_folder(part: EncoderSettings) -> str:
+    """Name the folder of a part: `ENCODER_REVISION_SIDEpx_mirror`, without those that are not set."""
     words = [re.sub(r"[^\w.-]+", "-", part.encoder).strip("-")]
     if part.revision:
         words.append(part.revision[:8])

@@ -12,6 +12,7 @@ from munkey.settings import EncoderSettings
     operations=lambda settings: 0.0,
 )
 def pixels(settings: EncoderSettings, device: str) -> Encoder:
+    """Build the encoder that scales a picture down and returns its pixels."""
     import torch
     from torch.nn.functional import adaptive_avg_pool2d
 
@@ -19,9 +20,9 @@ def pixels(settings: EncoderSettings, device: str) -> Encoder:
     assert side is not None
 
     def encode(images: torch.Tensor) -> torch.Tensor:
-        # The mean of the area of each pixel; of a smaller picture, the pixels that it has, repeated.
+        # Each pixel is the mean of its area. A picture that is smaller has its pixels repeated.
         area_means = adaptive_avg_pool2d(images.float(), side)
-        # not from 0, since a black picture would have no direction
+        # From 1 to 256: at 0, a black picture would have a key of zeros, without a direction.
         return (255 * area_means).round().flatten(1) + 1
 
     return encode

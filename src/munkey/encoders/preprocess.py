@@ -33,7 +33,7 @@ class Preprocess:
         from torchvision.transforms.v2 import functional as F
 
         if self.resize:
-            size = [self.resize]
+            size = [self.resize]  # torchvision: one number is the shorter edge
             if isinstance(self.resize, PixelSize):
                 size = list(self.resize)
             mode = InterpolationMode(self.interpolation)

@@ -24,17 +24,18 @@ SIZES = (224, {"height": 224, "width": 224})  # in older and newer versions of t
 HALF = [0.5, 0.5, 0.5]  # mean and standard deviation of its pixels
 
 
-def published_name(encoder: str) -> str:
-    """The registered name of the encoder in a folder; other values of keys.encoder as they are."""
+def find_published_name(encoder: str) -> str:
+    """Return `vit-b16` for a folder with the paper's encoder, other values of keys.encoder as is."""
     if encoder.startswith("timm:") or "/" not in encoder:
         return encoder
-    config = _json_or_empty(Path(encoder) / "config.json")
-    processor = _json_or_empty(Path(encoder) / "preprocessor_config.json")
+    config = _read_json_or_empty(Path(encoder) / "config.json")
+    processor = _read_json_or_empty(Path(encoder) / "preprocessor_config.json")
     has_architecture = all(config.get(key) == value for key, value in ARCHITECTURE.items())
     has_pixels = processor.get("image_mean") == processor.get("image_std") == HALF
     has_size = processor.get("size") in SIZES
+    # The 1,000 classes of ImageNet-1k, in their order: one of them is enough to tell.
     names = config.get("id2label")
-    has_classes = (  # the 1,000 of ImageNet-1k, in their order
+    has_classes = (
         isinstance(names, Mapping) and len(names) == 1000 and names.get("285") == "Egyptian cat"
     )
     if has_architecture and has_pixels and has_size and has_classes:
@@ -42,5 +43,5 @@ def published_name(encoder: str) -> str:
     return encoder
 
 
-def _json_or_empty(file: Path) -> Mapping[str, Any]:
+def _read_json_or_empty(file: Path) -> Mapping[str, Any]:
     return read_json(file) if file.is_file() else {}

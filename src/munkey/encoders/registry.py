@@ -28,7 +28,7 @@ class MissingEncoderError(FileNotFoundError):
 
 
 def read_json(path: Path) -> Mapping[str, Any]:
-    """A configuration file of an encoder in a folder. Raises ValueError if it is not one."""
+    """Read a configuration file of an encoder in a folder. Raises ValueError if it is not one."""
     try:
         content = json.loads(path.read_text())
     except ValueError as error:
@@ -131,7 +131,7 @@ def encoder(  # noqa: PLR0913 -- decorators of plug-ins name each
 
 
 def find(name: str) -> EncoderEntry:
-    """The entry for a value of keys.encoder: a name, `timm:NAME`, or a folder (with a slash).
+    """Find the entry for a value of keys.encoder: a name, `timm:NAME`, or a folder (with a slash).
 
     Raises KeyError with the valid names.
     """

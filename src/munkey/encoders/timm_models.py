@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-def _weights(settings: EncoderSettings) -> str:
-    """The state of a folder's files, or timm's version, which determines the weights of a name."""
+def _fingerprint_timm_weights(settings: EncoderSettings) -> str:
+    """Return the state of a folder's files, or timm's version, which fixes the weights of a name."""
     folder = settings.encoder.partition("local-dir:")[2]
     if folder:
         return state_of(folder)
@@ -24,17 +24,17 @@ def _weights(settings: EncoderSettings) -> str:
     "timm:NAME",
     "any timm model with its pretrained weights and preprocessing, pooled features",
     size="own",
-    weights=_weights,
+    weights=_fingerprint_timm_weights,
 )
 def timm_model(settings: EncoderSettings, device: str) -> Encoder:
-    return from_timm(settings.encoder.removeprefix("timm:"), device)
+    return load_timm_encoder(settings.encoder.removeprefix("timm:"), device)
 
 
 def load_timm(name: str, setting: str, **arguments: Any) -> "nn.Module":
-    """timm's model of that name, or one saved in `local-dir:FOLDER`, with weights and no head.
+    """Load timm's model of that name, or one saved in `local-dir:FOLDER`, without its head.
 
-    setting: the one in params.yaml that names it; arguments: of `timm.create_model`. Raises
-    MissingEncoderError if it cannot be loaded.
+    setting: the one in params.yaml that names it, for the message. arguments: further ones of
+    `timm.create_model`. Raises MissingEncoderError if it cannot be loaded.
     """
     import timm
     from safetensors import SafetensorError
@@ -44,23 +44,21 @@ def load_timm(name: str, setting: str, **arguments: Any) -> "nn.Module":
     except (OSError, RuntimeError, SafetensorError) as error:
         raise MissingEncoderError(
             f"timm's model {name!r} cannot be loaded ({type(error).__name__}:"
-            f" {str(error).splitlines()[0]}). Without a"
-            " network, save it on a machine that has one with timm.models.save_for_hf(model,"
-            " FOLDER) and set"
-            f" {setting} to the folder"
+            f" {str(error).splitlines()[0]}). Without a network, save it on a machine that has one"
+            f" with timm.models.save_for_hf(model, FOLDER) and set {setting} to the folder"
         ) from error
 
 
-def from_timm(name: str, device: str) -> Encoder:
-    """A timm model as an encoder. Raises MissingEncoderError if it cannot be loaded."""
+def load_timm_encoder(name: str, device: str) -> Encoder:
+    """Load a timm model as an encoder. Raises MissingEncoderError if it cannot be loaded."""
     model = load_timm(name, "keys.encoder")
-    preprocess = _preprocess(model)
+    preprocess = _make_timm_preprocess(model)
     model.eval().to(device)
     return lambda images: model(preprocess(images))
 
 
-def _preprocess(model: "nn.Module") -> Preprocess:
-    """The preprocessing of a timm model. Raises MissingEncoderError for one that pads images."""
+def _make_timm_preprocess(model: "nn.Module") -> Preprocess:
+    """Make the preprocessing of a timm model. Raises MissingEncoderError if the model pads images."""
     from timm.data.config import resolve_data_config
 
     config = resolve_data_config({}, model=model)
@@ -69,10 +67,13 @@ def _preprocess(model: "nn.Module") -> Preprocess:
             f"this timm model wants crop_mode {config['crop_mode']!r}, which is not implemented",
         )
     crop = PixelSize(*config["input_size"][1:])
+    # timm resizes so that the crop is a share `crop_pct` of the resized picture.
     height = int(crop.height / config["crop_pct"])
-    width = int(crop.width / config["crop_pct"])
+    resize: int | PixelSize = height  # of the shorter edge
+    if config["crop_mode"] == "squash":
+        resize = PixelSize(height, int(crop.width / config["crop_pct"]))
     return Preprocess(
-        resize=PixelSize(height, width) if config["crop_mode"] == "squash" else height,
+        resize=resize,
         crop=crop,
         mean=list(config["mean"]),
         std=list(config["std"]),

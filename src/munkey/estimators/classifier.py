@@ -87,8 +87,8 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if save_to is not None:
             disk.require_empty_folder(Path(save_to))
         family = get_fitted_family(self.family)
-        settings = family.read_section({self.family: self._family_settings()})
-        params = self._estimator_params()
+        settings = family.read_section({self.family: self._get_family_settings()})
+        params = self._get_estimator_params()
         rows = self._validate_rows(X, y, ids, units, first_id=0)
         self._rows = RowsInMemory(self.family, settings, rows, params)
         if save_to is not None:
@@ -121,8 +121,8 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             next_id = rows.next_id
             new_rows = self._validate_rows(X, y, ids, units, first_id=next_id)
             default_ids = np.arange(next_id, next_id + len(new_rows.ids))
-            has_given_ids = not np.array_equal(new_rows.ids, default_ids)
-            if has_given_ids:
+            has_user_ids = not np.array_equal(new_rows.ids, default_ids)
+            if has_user_ids:
                 _require_unused(new_rows.ids, rows)
             classes = rows.classes
             if classes.size and classes.dtype.kind != new_rows.labels.dtype.kind:
@@ -130,7 +130,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                     f"the classes of these rows are {new_rows.labels.dtype}, those of the model are"
                     f" {classes.dtype}: pass the same type"
                 )
-            rows.add(new_rows, has_given_ids)
+            rows.add(new_rows, has_user_ids)
         return new_rows.ids
 
     def forget(
@@ -204,7 +204,8 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         check_is_fitted(self)
         request = read_request(ids, units, labels, files)
         # A dry run only reads, which needs no lock.
-        with nullcontext(self._rows) if dry_run else self._rows.lock() as rows:
+        rows_to_change = nullcontext(self._rows) if dry_run else self._rows.lock()
+        with rows_to_change as rows:
             matches = match_rows(
                 request,
                 rows.read_named_rows(),
@@ -215,7 +216,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return make_receipt(matches, answer, dry_run=dry_run, stacklevel=2)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """The probability of each class.
+        """Return the probability of each class.
 
         Parameters
         ----------
@@ -232,10 +233,11 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         ValueError
             If every row was forgotten.
         """
-        return self._class_probabilities(X)[1]
+        _, probabilities = self._compute_probabilities(X)
+        return probabilities
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The class with the highest probability.
+        """Return the class with the highest probability.
 
         Parameters
         ----------
@@ -252,11 +254,11 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         ValueError
             If every row was forgotten.
         """
-        classes, probabilities = self._class_probabilities(X)
+        classes, probabilities = self._compute_probabilities(X)
         return classes[probabilities.argmax(axis=1)]
 
-    def _class_probabilities(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """The classes (C,) and their probabilities (N, C)."""
+    def _compute_probabilities(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+        """Return the classes (C,) and their probabilities (N, C)."""
         check_is_fitted(self)
         queries = self._compute_keys(validate_data(self, X, dtype=np.float64, reset=False))
         if not len(self._rows.classes):
@@ -294,14 +296,16 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         directory, and leaves the first as it is.
         """
         check_is_fitted(self)
-        earlier = self.directory_
-        features = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+        earlier_directory = self.directory_
+        features = None
+        if hasattr(self, "feature_names_in_"):
+            features = list(self.feature_names_in_)
         with disk.create_folder(Path(directory)) as folder:
             self._rows.save(folder, features)
         self._rows.close()
         self._rows = RowsInDirectory(Path(directory))
-        if earlier is not None:
-            warn_of_earlier(earlier, stacklevel=2)
+        if earlier_directory is not None:
+            warn_of_earlier(earlier_directory, stacklevel=2)
 
     @classmethod
     def load(cls, directory: str | Path) -> Self:
@@ -361,35 +365,42 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """The directory of the model; None before it is saved."""
         return self._rows.directory
 
-    def _family_settings(self) -> dict[str, Any]:
-        """The family's section of params.yaml."""
+    def _get_family_settings(self) -> dict[str, Any]:
+        """Return the family's section of params.yaml."""
         return {name: to_python(value) for name, value in self.get_params().items()}
 
-    def _estimator_params(self) -> dict[str, Any]:
-        """The parameters that a directory stores in addition to the family's settings."""
+    def _get_estimator_params(self) -> dict[str, Any]:
+        """Return the parameters that a directory stores in addition to the family's settings."""
         return {}
 
     def _restore_params(self, params: dict[str, Any]) -> None:
-        """Set the parameters that `_estimator_params` returned when the directory was saved."""
+        """Set the parameters that `_get_estimator_params` returned when the directory was saved."""
 
     def _compute_keys(self, X: np.ndarray) -> np.ndarray:
-        """Keys (N, d) float32 of rows; each depends on its own row only."""
+        """Compute keys (N, d) float32 of rows; each depends on its own row only."""
         return normalize_rows(X)
 
     def _compute_checked_keys(self, X: np.ndarray) -> np.ndarray:
-        """The same for rows to fit or add. Raises ValueError for a row that sums cannot hold exactly."""
+        """Compute keys of rows to fit or add.
+
+        Raises ValueError for a row that sums cannot hold exactly.
+        """
         return self._compute_keys(X)
 
     def _validate_rows(self, X: Any, y: Any, ids: Any, units: Any, first_id: int) -> LabeledRows:
-        """Validated rows. first_id: the first default id; 0 for a fit, which sets the columns."""
+        """Validate rows, and warn of copies and large units.
+
+        first_id: the first default id; 0 for a fit, which sets the columns.
+        """
         tables = {"X": X, "y": y, "units": units}
         is_fit = first_id == 0
         X, y = validate_data(self, X, y, reset=is_fit)
         check_classification_targets(y)
         row_ids = resolve_ids(ids, tables, len(X), first_id, stacklevel=3)
-        if len(row_ids) != len(X) or len(np.unique(row_ids)) != len(X):
+        distinct_count = len(np.unique(row_ids))
+        if len(row_ids) != len(X) or distinct_count != len(X):
             raise ValueError(
-                f"got {len(np.unique(row_ids))} distinct ids for {len(X)} rows; each row needs its own"
+                f"got {distinct_count} distinct ids for {len(X)} rows; each row needs its own"
             )
         unit_names = check_texts("unit", read_unit_names(units), len(X))
         if X.shape[1] >= COPY_COLUMNS:
@@ -408,16 +419,17 @@ def _require_unused(ids: np.ndarray, rows: RowsInMemory | RowsInDirectory) -> No
             "an exported model numbers its rows itself: leave out ids; with pandas objects, pass"
             " them after reset_index(drop=True)"
         )
-    present = np.intersect1d(ids, rows.ids)
-    if present.size:
+    present_ids = np.intersect1d(ids, rows.ids)
+    if len(present_ids):
         raise UsedIdError(
-            f"the model already has rows with these ids: {format_first_ten(present.tolist())}"
+            f"the model already has rows with these ids: {format_first_ten(present_ids.tolist())}"
         )
-    doubtful = ids[ids < rows.next_id]
-    if rows.has_forgotten and doubtful.size:
+    earlier_ids = ids[ids < rows.next_id]
+    if rows.has_forgotten and len(earlier_ids):
         raise UsedIdError(
             f"these ids may have belonged to forgotten rows, whose ids are not stored:"
-            f" {format_first_ten(doubtful.tolist())}; use {rows.next_id} and above, or leave out ids"
+            f" {format_first_ten(earlier_ids.tolist())}; use {rows.next_id} and above, or leave out"
+            " ids"
         )
 
 
@@ -433,22 +445,21 @@ def warn_of_earlier(directory: Path, stacklevel: int) -> None:
 def warn_of_copies(
     rows: np.ndarray, labels: np.ndarray, units: Sequence[str | None], ids: np.ndarray
 ) -> None:
-    """Warn of equal rows (N, d) in two classes or of two units."""
+    """Warn of equal rows (N, d) that belong to two classes or two units."""
     # Few rows have equal sums, unless they are copies: only these are compared byte by byte.
-    _, groups, counts = np.unique(rows.sum(axis=1), return_inverse=True, return_counts=True)
-    candidates = np.flatnonzero(counts[groups] > 1).tolist()
+    row_sums = rows.sum(axis=1)
+    _, group_of_row, group_sizes = np.unique(row_sums, return_inverse=True, return_counts=True)
+    candidates = np.flatnonzero(group_sizes[group_of_row] > 1).tolist()
     contents = [rows[row].tobytes() for row in candidates]
     names = [f"id {ids[row]}" for row in candidates]
-    in_two_classes = conflicting_copies_warning(
-        contents, labels[candidates].tolist(), "class", names
-    )
-    if in_two_classes:
-        warn_user(in_two_classes)
-    of_two_units = conflicting_copies_warning(
-        contents, [units[row] for row in candidates], "unit", names
-    )
-    if of_two_units:
-        warn_user(of_two_units)
+    candidate_labels = labels[candidates].tolist()
+    class_warning = conflicting_copies_warning(contents, candidate_labels, "class", names)
+    if class_warning:
+        warn_user(class_warning)
+    candidate_units = [units[row] for row in candidates]
+    unit_warning = conflicting_copies_warning(contents, candidate_units, "unit", names)
+    if unit_warning:
+        warn_user(unit_warning)
 
 
 def warn_of_large_units(units: Sequence[str | None]) -> None:

@@ -37,17 +37,19 @@ class ForgettingLinear(ForgettingClassifier):
         """The divisor of the logits: `temperature`, or the one that "auto" chose from the rows."""
         return float(self._rows.head.temperature)
 
-    def _family_settings(self) -> dict[str, Any]:
-        settings = super()._family_settings()
+    def _get_family_settings(self) -> dict[str, Any]:
+        settings = super()._get_family_settings()
         del settings["norm"]
         del settings["bound"]
         return settings
 
-    def _estimator_params(self) -> dict[str, Any]:
+    def _get_estimator_params(self) -> dict[str, Any]:
+        """Return the bound, if rows keep their length. Raises ValueError for invalid parameters."""
         if self.norm not in ("unit", None):
             raise ValueError(f"norm must be 'unit' or None, not {self.norm!r}")
         bound = to_python(self.bound)
-        if not isinstance(bound, int | float) or isinstance(bound, bool) or not 0 < bound < np.inf:
+        is_number = isinstance(bound, int | float) and not isinstance(bound, bool)
+        if not is_number or not 0 < bound < np.inf:
             raise ValueError(f"bound must be a positive number, not {self.bound!r}")
         if self.norm == "unit":
             return {}

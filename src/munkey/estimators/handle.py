@@ -35,7 +35,7 @@ class Handle:
 
     @contextmanager
     def lock(self) -> Iterator[EstimatorPredictor]:
-        """The model, locked against changes by others.
+        """Lock the directory against changes by others. Yields the model.
 
         Raises LockedMemoryError if another process is changing it.
         """

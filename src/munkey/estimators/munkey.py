@@ -90,19 +90,21 @@ FIXED: dict[str, dict[str, Any]] = {
 # fmt: on
 
 
+# Wait until standard input ends, then remove the folder.
 WATCH = "import shutil, sys; sys.stdin.read(); shutil.rmtree(sys.argv[1], ignore_errors=True)"
 
 
 @cache
 def make_watched_folder(process: int) -> str:
-    """A private temporary folder for the models of this process, removed at its end, even if killed.
+    """Make a private temporary folder for the models of this process, removed when it ends.
 
-    A second process removes it: it waits for the end of a pipe, which the kernel closes. process: the
-    id of this process, so that a fork gets a folder of its own.
+    A second process removes the folder, so that it goes even if this process is killed. It waits
+    for the end of a pipe, which the kernel closes. process: the id of this process, so that a fork
+    gets a folder of its own.
     """
     folder = tempfile.mkdtemp(prefix="munkey-")
     command = [sys.executable, "-I", "-c", WATCH, folder]
-    # In a session of its own, it does not get Ctrl-C.
+    # A session of its own keeps Ctrl-C from the second process.
     watcher = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
     atexit.register(watcher.communicate)
     return folder
@@ -262,15 +264,20 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         else:
             recipe = family.make_recipe(sections, family.make_stage(params["seed"], "own", "full"))
         check_classification_targets(column_or_1d(y))
-        settings = EncoderSettings(
+        encoder_settings = EncoderSettings(
             **{name: sections["keys"][name] for name in EncoderSettings.model_fields}
         )
-        side = max(find_largest_side(settings), DataSettings(**sections["data"]).image_size)
+        # Stored at a size from which both the encoder's and the network's input are made.
+        network_side = DataSettings(**sections["data"]).image_size
+        side = max(find_largest_side(encoder_settings), network_side)
         device = choose_device(self.device)
-        images, ids, labels, unit_names, file_names = self._read(X, y, ids, units, side)
+        images, ids, labels, unit_names, file_names = self._read_pictures(X, y, ids, units, side)
         classes, class_numbers = np.unique(labels, return_inverse=True)
-        encoder = get_encoder(settings, device)
-        keys = Keys(ids, extract(encoder, images, settings.batch_size, device, show_key_progress))
+        encoder = get_encoder(encoder_settings, device)
+        keys = Keys(
+            ids,
+            extract(encoder, images, encoder_settings.batch_size, device, show_key_progress),
+        )
         if isinstance(family, FittedFamily):
             system = family.fit(keys, class_numbers, len(classes), family_settings)
         else:
@@ -278,9 +285,9 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             # Each row is its own nearest neighbor, so look up one more and drop the row itself.
             neighbors = drop_self(find_nearest(keys, keys, depth + 1), ids, depth)
             samples = ImageSet(images, np.arange(len(ids)), ids, class_numbers)
-            report = print if self.verbose else lambda _: None
+            report_epoch = print if self.verbose else lambda _: None
             members = MemberKeys(keys.keys, neighbors)
-            training = Training(samples, len(classes), recipe, device, report, members)
+            training = Training(samples, len(classes), recipe, device, report_epoch, members)
             system = family.train(training).system
 
         splits = np.full(len(ids), "train")
@@ -288,45 +295,52 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         estimator = EstimatorReference(dtype=describe_dtype(classes), params=params)
         temporary = tempfile.TemporaryDirectory(dir=make_watched_folder(os.getpid()))
         folder = Path(temporary.name)
-        write_model(
-            EstimatorSystem(system, dataset, file_names, sections, device, estimator), folder
-        )
+        trained_system = EstimatorSystem(system, dataset, file_names, sections, device, estimator)
+        write_model(trained_system, folder)
         self._open_directory(folder, temporary)
         if save_to is not None:
             self.save(save_to)
         return self
 
-    def _read(self, X: Any, y: ArrayLike, ids: Any, units: Any, side: int) -> _LabeledPictures:
-        """The pictures that can be read. Warns of copies with two labels or units, and of large units."""
+    def _read_pictures(
+        self, X: Any, y: ArrayLike, ids: Any, units: Any, side: int
+    ) -> _LabeledPictures:
+        """Read the pictures, without those to skip, and sort them by id.
+
+        Warns of copies with two labels or units, and of large units.
+        """
         pictures = list(iterate_inputs(X))
         labels = column_or_1d(y)
         ids = resolve_ids(ids, {"X": X, "y": y, "units": units}, len(pictures), 0, stacklevel=3)
         _require_aligned(len(pictures), labels, ids)
         unit_names = check_texts("unit", read_unit_names(units), len(pictures))
-        stored = PictureSize(height=side, width=side, white=self.white)
-        read = read_pixels(
-            show_picture_progress(pictures), stored, require_on_bad(self.on_bad), many=True
+        picture_size = PictureSize(height=side, width=side, white=self.white)
+        decoded_pictures = read_pixels(
+            show_picture_progress(pictures), picture_size, require_on_bad(self.on_bad), many=True
         )
-        ids = ids[read.places]
-        labels = labels[read.places]
-        unit_names = [unit_names[row] for row in read.places]
-        warn_of_copies(digest_contents(read.images, b""), labels, unit_names, ids)
+        places = decoded_pictures.places  # of the pictures that could be read
+        ids = ids[places]
+        labels = labels[places]
+        unit_names = [unit_names[place] for place in places]
+        contents = digest_contents(decoded_pictures.images, b"")
+        warn_of_copies(contents, labels, unit_names, ids)
         warn_of_large_units(unit_names)
         order = np.argsort(ids)
         file_names = {}
         for row in order.tolist():
-            if read.files[row]:
-                file_names[int(ids[row])] = read.files[row]
+            file_name = decoded_pictures.files[row]
+            if file_name:
+                file_names[int(ids[row])] = file_name
         return _LabeledPictures(
-            read.images[order],
-            ids[order],
-            labels[order],
-            tuple(unit_names[row] for row in order),
-            file_names,
+            images=decoded_pictures.images[order],
+            ids=ids[order],
+            labels=labels[order],
+            unit_names=tuple(unit_names[row] for row in order),
+            file_names=file_names,
         )
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The probability of each class.
+        """Return the probability of each class.
 
         Parameters
         ----------
@@ -349,7 +363,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return self._handle.model.predict(prepare_pictures(X)).probabilities
 
     def predict(self, X: Any) -> np.ndarray:
-        """The class with the highest probability.
+        """Return the class with the highest probability.
 
         Parameters
         ----------
@@ -366,8 +380,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         PictureError, EmptyModelError
             As `predict_proba`.
         """
-        best = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[best]
+        class_numbers = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[class_numbers]
 
     def forget(
         self,
@@ -403,7 +417,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         check_is_fitted(self)
         request = read_request(ids, units, labels, files)
         # A dry run only reads, which needs no lock.
-        with nullcontext(self._handle.model) if dry_run else self._handle.lock() as model:
+        model_to_change = nullcontext(self._handle.model) if dry_run else self._handle.lock()
+        with model_to_change as model:
             matches = match_rows(
                 request,
                 read_named_rows(model),
@@ -445,14 +460,14 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         labels = column_or_1d(y)
         unit_names = read_unit_names(units)
         with self._handle.lock() as model:
-            class_numbers = {name: number for number, name in enumerate(self.classes_.tolist())}
-            unknown = sorted(set(labels.tolist()) - set(class_numbers))
-            if unknown:
+            number_of_class = {name: number for number, name in enumerate(self.classes_.tolist())}
+            unknown_labels = sorted(set(labels.tolist()) - set(number_of_class))
+            if unknown_labels:
                 raise ValueError(
-                    f"{unknown} are not in `classes_`: only `fit` can learn a new class"
+                    f"{unknown_labels} are not in `classes_`: only `fit` can learn a new class"
                 )
-            numbers = [class_numbers[label] for label in labels.tolist()]
-            return model.add(prepare_pictures(X), numbers, units=unit_names).ids
+            class_numbers = [number_of_class[label] for label in labels.tolist()]
+            return model.add(prepare_pictures(X), class_numbers, units=unit_names).ids
 
     def save(self, directory: str | Path) -> None:
         """Write the model to a new directory, which `forget` and `add` change from then on.
@@ -477,13 +492,13 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         The directory is a deployed model (docs/serving.md), and includes the log of deletions.
         """
         check_is_fitted(self)
-        earlier = self.directory_
+        earlier_directory = self.directory_
         was_saved = self._temporary is None
         with disk.create_folder(Path(directory)) as folder, self._handle.lock() as model:
             model.copy(folder)
         self._open_directory(Path(directory))
         if was_saved:
-            warn_of_earlier(earlier, stacklevel=2)
+            warn_of_earlier(earlier_directory, stacklevel=2)
 
     @classmethod
     def load(cls, directory: str | Path) -> Self:
@@ -520,12 +535,15 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def _open_directory(
         self, folder: Path, temporary: "tempfile.TemporaryDirectory[str] | None" = None
     ) -> None:
-        """Use the model in a folder. Removes an earlier temporary one, which `forget` cannot reach."""
+        """Use the model in a folder from now on.
+
+        An earlier temporary folder is removed, since `forget` does not reach it any more.
+        """
         if hasattr(self, "_handle"):
             self._handle.close()
-        earlier = getattr(self, "_temporary", None)
-        if earlier is not None:
-            earlier.cleanup()
+        earlier_temporary = getattr(self, "_temporary", None)
+        if earlier_temporary is not None:
+            earlier_temporary.cleanup()
         self._temporary = temporary
         self._handle = Handle(folder, device=self.device)
 
@@ -541,7 +559,9 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def classes_(self) -> np.ndarray:
         """The classes that it can predict, in ascending order: (C,)."""
         manifest = self._handle.model.manifest
-        dtype = manifest.estimator.dtype if manifest.estimator else "<U"
+        dtype = "<U"
+        if manifest.estimator:
+            dtype = manifest.estimator.dtype
         return np.array(manifest.classes, dtype=dtype)
 
     @property
@@ -567,8 +587,8 @@ def _require_aligned(count: int, labels: np.ndarray, ids: np.ndarray) -> None:
     """Raise ValueError unless each picture has one label and an id of its own."""
     if len(labels) != count:
         raise ValueError(f"got {count} pictures but {len(labels)} labels")
-    distinct = len(np.unique(ids))
-    if len(ids) != count or distinct != count:
+    distinct_count = len(np.unique(ids))
+    if len(ids) != count or distinct_count != count:
         raise ValueError(
-            f"got {count} pictures but {distinct} distinct ids; each picture needs its own"
+            f"got {count} pictures but {distinct_count} distinct ids; each picture needs its own"
         )

@@ -16,7 +16,7 @@ from munkey.deploy.model.images import PictureLike, iterate_pictures, read_pictu
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.model import build_encoder, choose_device
 from munkey.encoders.keys import extract
-from munkey.encoders.parts import part_settings
+from munkey.encoders.parts import split_parts
 from munkey.settings import EncoderSettings, OnBad
 
 DEFAULT_SIDE = 224  # pixels: the input of published preprocessing, if `image_size` is None
@@ -86,7 +86,7 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return self
 
     def transform(self, X: Sequence[PictureLike] | np.ndarray) -> np.ndarray:
-        """The keys of pictures.
+        """Compute the keys of pictures.
 
         Parameters
         ----------
@@ -112,21 +112,24 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         device = choose_device("auto")
         side = find_largest_side(settings)
         pictures = list(iterate_inputs(X))
-        stored = PictureSize(height=side, width=side, white=self.white)
-        read = read_pixels(
-            show_picture_progress(pictures), stored, require_on_bad(self.on_bad), many=True
+        picture_size = PictureSize(height=side, width=side, white=self.white)
+        decoded_pictures = read_pixels(
+            show_picture_progress(pictures), picture_size, require_on_bad(self.on_bad), many=True
         )
         encoder = get_encoder(settings, device)
-        keys = extract(encoder, read.images, settings.batch_size, device, show_key_progress)
-        rows = np.full((len(pictures), keys.shape[1]), np.nan, dtype=keys.dtype)
-        rows[read.places] = keys
-        return rows
+        keys = extract(
+            encoder, decoded_pictures.images, settings.batch_size, device, show_key_progress
+        )
+        # Pictures that were skipped have keys of NaN, so that the rows stay aligned with y.
+        all_keys = np.full((len(pictures), keys.shape[1]), np.nan, dtype=keys.dtype)
+        all_keys[decoded_pictures.places] = keys
+        return all_keys
 
 
 def readable_pictures(
     files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
 ) -> list[Path]:
-    """The pictures that can be read, in the order of their paths.
+    """Return the pictures that can be read, in the order of their paths.
 
     Parameters
     ----------
@@ -162,13 +165,13 @@ def readable_pictures(
     else:
         paths = sorted(Path(file) for file in files)
     pictures: list[Path] = []
-    others: list[Path] = []
+    other_files: list[Path] = []
     faults: list[str] = []
     for path in progress(paths, "pictures looked at", "files"):
         if path.is_dir():
             continue
         if not is_picture_name(path.name) or any(name in BESIDE for name in path.parts):
-            others.append(path)
+            other_files.append(path)
             continue
         try:
             read_picture(path)
@@ -176,47 +179,49 @@ def readable_pictures(
             faults.append(str(error))
         else:
             pictures.append(path)
-    if others:
-        warn_user(skipped_files_warning(others))
+    if other_files:
+        warn_user(skipped_files_warning(other_files))
     if faults:
-        listed = "\n".join(f"  - {fault}" for fault in faults)
-        warn_user(f"left out {pluralize(len(faults), 'picture')} that cannot be read:\n{listed}")
+        fault_lines = "\n".join(f"  - {fault}" for fault in faults)
+        warn_user(
+            f"left out {pluralize(len(faults), 'picture')} that cannot be read:\n{fault_lines}"
+        )
     return pictures
 
 
 def find_largest_side(settings: EncoderSettings) -> int:
-    """The side at which pictures are read, so that no encoder gets fewer pixels than it takes."""
-    return max(part.image_size or DEFAULT_SIDE for part in part_settings(settings))
+    """Find the side at which to read pictures, so that no encoder gets fewer pixels than it takes."""
+    return max(part.image_size or DEFAULT_SIDE for part in split_parts(settings))
 
 
 def show_key_progress(starts: Sequence[int]) -> Iterable[int]:
-    """The batches; iterating over several shows progress."""
+    """Return the batches. Iterating over several of them shows progress."""
     if len(starts) < MANY_BATCHES:
         return starts
     return progress(starts, "keys", "batches")
 
 
 def show_picture_progress(pictures: Sequence[PictureLike]) -> Iterable[PictureLike]:
-    """Pictures, with progress while they are read where there are many."""
-    return (
-        progress(pictures, "pictures", "pictures") if len(pictures) >= MANY_PICTURES else pictures
-    )
+    """Return the pictures. Iterating over many of them shows progress."""
+    if len(pictures) < MANY_PICTURES:
+        return pictures
+    return progress(pictures, "pictures", "pictures")
 
 
 def require_on_bad(on_bad: str) -> OnBad:
-    """The value. Raises ValueError if it is not one of "raise" and "skip"."""
+    """Return the value. Raises ValueError unless it is "raise" or "skip"."""
     if on_bad not in get_args(OnBad):
         raise ValueError(f"on_bad is {on_bad!r}; it must be one of {', '.join(get_args(OnBad))}")
     return cast(OnBad, on_bad)
 
 
 def prepare_pictures(X: Any) -> Any:
-    """X as `pixels` takes it: an array of files becomes a list."""
+    """Turn an array of files into a list, which `read_pixels` takes."""
     if isinstance(X, np.ndarray) and X.ndim == 1:
         return X.tolist()
     return X
 
 
 def iterate_inputs(X: Any) -> Iterable[PictureLike]:
-    """The pictures of X, one by one."""
+    """Iterate over the pictures of X, one by one."""
     return iterate_pictures(prepare_pictures(X))

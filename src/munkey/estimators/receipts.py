@@ -94,11 +94,14 @@ class DeletionReceipt:
 
 
 def _describe_copies(copies: Collection[Mapping[str, Any]]) -> str:
+    """Write the sentence about exact copies of forgotten rows that remain."""
     ids = [copy["id"] for copy in copies]
     units = sorted({copy["unit"] for copy in copies if copy["unit"]})
-    of_units = f", of unit {format_first_ten(units)}" if units else ""
+    unit_clause = ""
+    if units:
+        unit_clause = f", of unit {format_first_ten(units)}"
     return (
-        f"exact copies of these stay: ids {format_first_ten(ids)}{of_units};"
+        f"exact copies of these stay: ids {format_first_ten(ids)}{unit_clause};"
         f" forget(ids={ids[:10]}) forgets them too"
     )
 
@@ -115,13 +118,15 @@ class NamedRows(NamedTuple):
 
 
 def read_named_rows(model: Predictor) -> NamedRows:
-    """The rows of a deployed model."""
+    """Read the names of a deployed model's rows."""
     manifest = model.follow()
-    values = dict(zip(manifest.names, manifest.classes, strict=True))
+    # Rows have the class as a text, users name it as the value that it was fitted with.
+    value_of_class: dict[str | None, Any] = dict(zip(manifest.names, manifest.classes, strict=True))
     rows = model.rows()
     ids = np.array([row.id for row in rows], dtype=np.int64)
-    labels = [None if row.label is None else values.get(row.label) for row in rows]
-    return NamedRows(ids, labels, [row.unit for row in rows])
+    labels = [value_of_class.get(row.label) for row in rows]
+    units = [row.unit for row in rows]
+    return NamedRows(ids, labels, units)
 
 
 class RowMatches(NamedTuple):
@@ -132,7 +137,7 @@ class RowMatches(NamedTuple):
 
 
 def match_files(model: Predictor, files: list[str]) -> RowMatches:
-    """The rows of source files. Raises InvalidRequestError for a name that fits two files."""
+    """Find the rows of source files. Raises InvalidRequestError for a name that fits two files."""
     try:
         selection = model.select(files=files, ignore_missing=True)
     except ValueError as error:
@@ -143,71 +148,78 @@ def match_files(model: Predictor, files: list[str]) -> RowMatches:
 def match_rows(
     request: RowRequest, rows: NamedRows, file_matches: RowMatches, *, ignore_missing: bool
 ) -> RowMatches:
-    """The rows that any name of a request stands for.
+    """Find the rows that any name of a request stands for.
 
     Raises UnknownRowsError for names that no row has, unless `ignore_missing`.
     """
-    missing = [str(number) for number in np.setdiff1d(request.ids, rows.ids).tolist()]
+    # Both in one spelling: the request's units have it already.
+    units = [None if unit is None else unit_name(unit) for unit in rows.units]
+    present_units = {unit for unit in units if unit is not None}
+    present_labels = set(rows.labels)
+    unknown_ids = np.setdiff1d(request.ids, rows.ids).tolist()
+    # `dict.fromkeys` names each of them once, in the order of the request.
+    missing_units = [unit for unit in dict.fromkeys(request.units) if unit not in present_units]
+    missing_labels = [
+        label for label in dict.fromkeys(request.labels) if label not in present_labels
+    ]
+    missing = [str(unknown_id) for unknown_id in unknown_ids]
+    missing += [f"unit {unit!r}" for unit in missing_units]
+    missing += [f"class {label!r}" for label in missing_labels]
+    missing += [f"file {file!r}" for file in file_matches.missing]
+    if missing and not ignore_missing:
+        hint = suggest_near_names("unit", missing_units, present_units)
+        raise UnknownRowsError(missing, hint)
     requested_units = set(request.units)
     requested_labels = set(request.labels)
-    units = [None if unit is None else unit_name(unit) for unit in rows.units]
-    present_units = set(units)
-    missing_units = [unit for unit in dict.fromkeys(request.units) if unit not in present_units]
-    missing += [f"unit {unit!r}" for unit in missing_units]
-    present_labels = set(rows.labels)
-    for label in dict.fromkeys(request.labels):
-        if label not in present_labels:
-            missing.append(f"class {label!r}")
-    missing += [f"file {file!r}" for file in file_matches.missing]
     is_match = np.isin(rows.ids, np.union1d(request.ids, file_matches.ids))
     is_match |= np.array([unit in requested_units for unit in units], dtype=bool)
     is_match |= np.array([label in requested_labels for label in rows.labels], dtype=bool)
-    if missing and not ignore_missing:
-        near = suggest_near_names(
-            "unit", missing_units, [unit for unit in present_units if unit is not None]
-        )
-        raise UnknownRowsError(missing, near)
     return RowMatches(rows.ids[is_match], missing)
 
 
 def describe_deletion(
     rows: NamedRows, keys: np.ndarray, ids: np.ndarray, *, dry_run: bool
 ) -> dict[str, Any]:
-    """The command's answer to a deletion from a model in memory. keys: (N, d), of `rows`."""
-    is_gone = np.isin(rows.ids, ids)
+    """Return the answer of `munkey forget --json` to a deletion from a model in memory.
+
+    keys: (N, d), of `rows`. ids: of the rows to forget.
+    """
+    is_deleted = np.isin(rows.ids, ids)
     # Few rows have equal sums, unless they are copies: only these are compared byte by byte.
     key_sums = keys.sum(axis=1)
-    candidates = np.flatnonzero(~is_gone & np.isin(key_sums, key_sums[is_gone]))
-    gone_contents = {key.tobytes() for key in keys[is_gone]}
-    copies = [row for row in candidates.tolist() if keys[row].tobytes() in gone_contents]
-    gone_classes = Counter(str(rows.labels[row]) for row in np.flatnonzero(is_gone).tolist())
-    remaining_classes = {str(rows.labels[row]) for row in np.flatnonzero(~is_gone).tolist()}
+    candidates = np.flatnonzero(~is_deleted & np.isin(key_sums, key_sums[is_deleted]))
+    deleted_contents = {key.tobytes() for key in keys[is_deleted]}
+    copies = [row for row in candidates.tolist() if keys[row].tobytes() in deleted_contents]
+    deleted_per_class = Counter(str(rows.labels[row]) for row in np.flatnonzero(is_deleted))
+    remaining_classes = {str(rows.labels[row]) for row in np.flatnonzero(~is_deleted)}
     answer: dict[str, Any] = {
         "request": None,
         "identical": [int(rows.ids[row]) for row in copies],
         "copies": [{"id": int(rows.ids[row]), "unit": rows.units[row]} for row in copies],
-        "left": int(np.count_nonzero(~is_gone)),
+        "left": int(np.count_nonzero(~is_deleted)),
     }
     if dry_run:
-        return answer | {"would_delete": ids.tolist(), "classes": dict(gone_classes)}
-    # There is no chain of deletions in memory.
+        return answer | {"would_delete": ids.tolist(), "classes": dict(deleted_per_class)}
+    # There is no chain of deletions in memory, so its entries are None.
     answer |= dict.fromkeys(("first", "last", "memory", "before", "head"))
     answer["deleted"] = len(ids)
     answer["when"] = datetime.now(UTC).isoformat(timespec="microseconds")
     answer["repeated"] = False
-    answer["emptied"] = [name for name in gone_classes if name not in remaining_classes]
+    answer["emptied"] = [name for name in deleted_per_class if name not in remaining_classes]
     answer["purged"] = True
     return answer
 
 
 def delete_rows(model: Predictor, ids: np.ndarray, *, dry_run: bool) -> dict[str, Any]:
-    """Forget rows of a deployed model and purge its files: the command's answer.
+    """Forget rows of a deployed model and purge its files.
 
-    This is the only place where an estimator deletes from a directory.
+    This is the only place where an estimator deletes from a directory. Returns the answer of
+    `munkey forget --json`.
     """
-    request = DeletionRequest({None: [{"ids": ids}]}, ignore_missing=True)
+    request = DeletionRequest({None: [{"ids": ids}]}, ignore_missing=True)  # without a number
     if dry_run:
-        return model.preview(model.plan(request))[0]
+        (answer,) = model.preview(model.plan(request))
+        return answer
     answers: list[dict[str, Any]] = []
     try:
         model.delete(request, purge=True, answers=answers)
@@ -221,7 +233,7 @@ def delete_rows(model: Predictor, ids: np.ndarray, *, dry_run: bool) -> dict[str
 def make_receipt(
     matches: RowMatches, answer: dict[str, Any], *, dry_run: bool, stacklevel: int
 ) -> DeletionReceipt:
-    """The receipt of a deletion. Warns of remaining copies, and of files that were not purged.
+    """Make the receipt of a deletion. Warns of remaining copies, and of files that were not purged.
 
     stacklevel: of the user's call.
     """

@@ -44,16 +44,16 @@ class LabeledRows(NamedTuple):
 
 
 def get_fitted_family(name: str) -> FittedFamily:
-    """A family in closed form, by its name."""
+    """Return the fitted family of a name."""
     family = FAMILIES[name]
     assert isinstance(family, FittedFamily)
     return family
 
 
 def describe_dtype(labels: np.ndarray) -> str:
-    """The dtype of classes as a manifest stores it.
+    """Return the dtype of classes as a manifest stores it.
 
-    Without the length of strings, which may be that of a deleted name.
+    It leaves out the length of strings, which may be that of a deleted name.
     """
     if labels.dtype.kind == "U":
         return "<U"
@@ -81,6 +81,7 @@ class RowsInMemory:
         self._fit(rows)
 
     def _fit(self, rows: LabeledRows) -> None:
+        """Fit the family to rows, and keep them by ascending id."""
         order = np.argsort(rows.ids)
         classes, class_numbers = np.unique(rows.labels[order], return_inverse=True)
         self.ids = rows.ids[order]
@@ -103,23 +104,31 @@ class RowsInMemory:
         return NamedRows(self.ids, self.classes[self._class_numbers].tolist(), self.units.tolist())
 
     def match_files(self, files: list[str]) -> RowMatches:
-        """No row: those in memory have no source files."""
+        """Match no row, since those in memory have no source files."""
         return RowMatches(self.ids[:0], files)
 
     def _get_rows(self) -> LabeledRows:
+        """Return the rows as `_fit` takes them."""
         return LabeledRows(
             self.ids, self._memory.keys.numpy(), self.classes[self._class_numbers], self.units
         )
 
     @contextmanager
     def lock(self) -> Iterator[Self]:
-        """A block in which the rows may change."""
+        """Yield these rows for a change. Nothing is locked in memory."""
         yield self
 
-    def add(self, new_rows: LabeledRows, has_given_ids: bool) -> None:
-        """Add rows. has_given_ids: whether the user gave their ids."""
-        both = zip(self._get_rows(), new_rows, strict=True)
-        self._fit(LabeledRows(*(np.concatenate(parts) for parts in both)))
+    def add(self, new_rows: LabeledRows, has_user_ids: bool) -> None:
+        """Add rows. has_user_ids: whether the user gave their ids."""
+        rows = self._get_rows()
+        self._fit(
+            LabeledRows(
+                ids=np.concatenate([rows.ids, new_rows.ids]),
+                keys=np.concatenate([rows.keys, new_rows.keys]),
+                labels=np.concatenate([rows.labels, new_rows.labels]),
+                units=np.concatenate([rows.units, new_rows.units]),
+            )
+        )
 
     def forget(self, ids: np.ndarray, *, dry_run: bool = False) -> dict[str, Any]:
         """Forget rows. Returns the answer of `munkey forget --json`."""
@@ -129,26 +138,25 @@ class RowsInMemory:
         if dry_run or not len(ids):
             return answer
         self.has_forgotten = True
-        remaining = ~np.isin(self.ids, ids)
-        self.ids = self.ids[remaining]
-        self.units = self.units[remaining]
+        is_remaining = ~np.isin(self.ids, ids)
+        self.ids = self.ids[is_remaining]
+        self.units = self.units[is_remaining]
         self.system = self.family.forget(self.system, ids)
         if len(np.unique(self._class_numbers)) < len(self.classes):
             self._fit(self._get_rows())  # drops classes without rows
         return answer
 
     def predict_logits(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The classes (C,), and the logits (N, C) of keys (N, d)."""
+        """Return the classes (C,), and the logits (N, C) of keys (N, d)."""
         if self.family.asks_keys:
             retrieval = Retrieval(None, keys=keys)
         else:
-            (depth,) = self.family.count_neighbors(self.settings).values()
-            queries = Keys(np.full(len(keys), NOBODY), keys)  # not rows themselves
+            (depth,) = self.family.count_neighbors(self.settings).values()  # KNN has one number
+            queries = Keys(np.full(len(keys), NOBODY), keys)  # queries are not rows of the memory
             members = Keys(self.ids, self._memory.keys.numpy())
             retrieval = Retrieval(find_nearest(queries, members, depth))
-        return self.classes, self.family.predict_logits(
-            self.system, UNREAD, UNREAD, "cpu", retrieval
-        )
+        logits = self.family.predict_logits(self.system, UNREAD, UNREAD, "cpu", retrieval)
+        return self.classes, logits
 
     @property
     def head(self) -> Any:
@@ -193,7 +201,7 @@ class RowsInDirectory:
 
     @contextmanager
     def lock(self) -> Iterator[Self]:
-        """A block in which only this process may change the rows.
+        """Lock the directory, so that only this process changes the rows. Yields them.
 
         Raises LockedMemoryError if another process is changing them.
         """
@@ -241,19 +249,24 @@ class RowsInDirectory:
         return estimator.dtype
 
     def _to_class_array(self, classes: list[Any]) -> np.ndarray:
+        """Convert classes to an array. Raises UnreadableModelError if they are damaged."""
         with translate_read_errors(self.directory):
             return np.array(classes, dtype=self._dtype)
 
-    def add(self, new_rows: LabeledRows, has_given_ids: bool) -> None:
-        """Add rows. has_given_ids: whether the user gave their ids; else the model numbers them."""
+    def add(self, new_rows: LabeledRows, has_user_ids: bool) -> None:
+        """Add rows. has_user_ids: whether the user gave their ids; else the model numbers them."""
+        ids = None
+        if has_user_ids:
+            ids = new_rows.ids
         dtype = self._dtype
         if new_rows.labels.dtype.kind != "U":
+            # A dtype that holds old and new classes, such as float64 for int64 and float32.
             dtype = np.result_type(np.dtype(dtype), new_rows.labels.dtype).str
         self.model.add_keys(
             new_rows.keys,
             new_rows.labels.tolist(),
             dtype=dtype,
-            ids=new_rows.ids if has_given_ids else None,
+            ids=ids,
             units=new_rows.units.tolist(),
         )
 
@@ -262,7 +275,7 @@ class RowsInDirectory:
         return delete_rows(self.model, ids, dry_run=dry_run)
 
     def predict_logits(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The classes (C,), and the logits (N, C) of keys (N, d)."""
+        """Return the classes (C,), and the logits (N, C) of keys (N, d)."""
         classes, logits = self.model.compute_logits(keys)
         return self._to_class_array(classes), logits
 

@@ -158,10 +158,11 @@ class Contents:
 
 
 def encode_json(value: Any) -> Any:
-    """A value that json cannot encode, as one that it can: an array as its type and base64 bytes."""
+    """Convert a value that `json` cannot encode: a numeric array to its type and base64 bytes."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
-        little = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
-        return {"type": value.dtype.name, "base64": base64.b64encode(little.tobytes()).decode()}
+        little_endian = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
+        text = base64.b64encode(little_endian.tobytes()).decode()
+        return {"type": value.dtype.name, "base64": text}
     if isinstance(value, np.ndarray):
         return value.tolist()
     if is_dataclass(value):

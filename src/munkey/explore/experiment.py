@@ -99,18 +99,20 @@ def gather_contents(
     forgotten = {}
     for run in experiment.runs:
         forgotten[make_request_key(run)] = forget_sets.read(Path(run.forget))
-    standing_in = []
+    stand_in_ids = []  # the nearest neighbors of forgotten samples
     for key, ids in forgotten.items():
         if key in experiment.near:
-            near = neighbors.read(experiment.near[key], ids).truncate(STANDING_IN).ids
-            standing_in.append(near[near != NOBODY])
-    ids = choose_page_ids(dataset.ids, forgotten.values(), standing_in, settings.samples)
+            neighbor_ids = neighbors.read(experiment.near[key], ids).truncate(STANDING_IN).ids
+            stand_in_ids.append(neighbor_ids[neighbor_ids != NOBODY])
+    ids = choose_page_ids(dataset.ids, forgotten.values(), stand_in_ids, settings.samples)
     rows = dataset.rows(ids)
     points = project_keys(keys.read(files.keyfile, ids).keys)
-    pictures = make_thumbnails(dataset.images[rows]) if settings.pictures else None
+    pictures = None
+    if settings.pictures:
+        pictures = make_thumbnails(dataset.images[rows])
     positions = {}
-    for key, each in forgotten.items():
-        positions[key] = np.flatnonzero(np.isin(ids, each)).astype(np.int32)
+    for key, forgotten_ids in forgotten.items():
+        positions[key] = np.flatnonzero(np.isin(ids, forgotten_ids)).astype(np.int32)
     near_by_memory = {}
     for key, path in experiment.near.items():
         near_by_memory[key] = pack_neighbors(neighbors.read(path, ids).truncate(settings.neighbors))
@@ -146,17 +148,17 @@ STREAMS = "make run TARGET=streams"
 
 
 def name_request(run: Evaluation) -> str:
-    """The request of a run, without its seed."""
+    """Return the request of a run, without its seed."""
     return "/".join(filter(None, [run.case, f"rate{run.rate}"]))
 
 
 def make_request_key(run: Evaluation) -> str:
-    """The request of one seed: SEED/REQUEST."""
+    """Return the request of one seed: SEED/REQUEST."""
     return f"{run.seed}/{name_request(run)}"
 
 
 def list_requests(experiment: Experiment) -> list[dict[str, Any]]:
-    """The requests to choose from, the main run's first, the largest rate first."""
+    """List the requests to choose from, the main run's first, the largest rate first."""
     from munkey.evaluation.metrics import RANDOM  # heavy, and planning imports this file
 
     requests = {}
@@ -180,7 +182,7 @@ def list_requests(experiment: Experiment) -> list[dict[str, Any]]:
 
 
 def explain_words(titles: Sequence[str]) -> dict[str, str]:
-    """The meaning of columns, as the report's glossary has it, and of systems, by their titles."""
+    """Explain columns, as the report's glossary does, and systems, by their titles."""
     from munkey.models.family import FAMILIES  # heavy, and planning imports this file
 
     words = {name: glossary.of_column(name) for name in EXPLAINED}
@@ -201,7 +203,7 @@ def explain_words(titles: Sequence[str]) -> dict[str, str]:
 
 
 def list_systems(experiment: Experiment) -> list[dict[str, Any]]:
-    """Every system of the tables: its role, and the original and the oracle that it belongs to."""
+    """List every system of the tables: its role, its original and its oracle."""
     originals = {}
     for row in experiment.rows:
         if row.context:
@@ -228,7 +230,7 @@ def list_systems(experiment: Experiment) -> list[dict[str, Any]]:
 
 
 def describe_scope(ids: np.ndarray, dataset: Dataset, forgotten: Mapping[str, np.ndarray]) -> str:
-    """Which samples the page shows, in a sentence."""
+    """Describe in a sentence which samples the page shows."""
     forgotten_ids = np.unique(np.concatenate(list(forgotten.values())))
     if len(ids) == len(dataset.ids):
         return f"All {len(ids):,} pictures of the data set are shown."
@@ -241,9 +243,11 @@ def describe_scope(ids: np.ndarray, dataset: Dataset, forgotten: Mapping[str, np
 
 
 def pack_neighbors(near: neighbors.Neighbors) -> NearRows:
-    """Neighbors as the page stores them."""
-    fitting = np.int16 if near.ids.max(initial=0) < np.iinfo(np.int16).max else np.int32
-    return NearRows(near.ids.astype(fitting).ravel(), near.cosines.ravel(), near.ids.shape[1])
+    """Pack neighbors as the page stores them: ids in 16 bits if they fit."""
+    dtype: type[np.int16] | type[np.int32] = np.int32
+    if near.ids.max(initial=0) < np.iinfo(np.int16).max:
+        dtype = np.int16
+    return NearRows(near.ids.astype(dtype).ravel(), near.cosines.ravel(), near.ids.shape[1])
 
 
 class AnswerTable:
@@ -270,7 +274,7 @@ class AnswerTable:
             key = f"{run.seed}/{FULL}/{run.method}"
         if key not in self.shown:
             smallest = np.min_scalar_type(len(self.dataset.classes))
-            p_true = true_class_probability(
+            p_true = compute_true_class_probability(
                 arrays["logits"][self.rows], self.dataset.labels[self.rows]
             )
             self.shown[key] = SystemAnswers(top[self.rows].astype(smallest), p_true, why)
@@ -287,24 +291,24 @@ class AnswerTable:
         size = len(self.dataset.classes)
         counts = {}
         correct = {}
-        for part, among in parts.items():
-            counts[part] = np.bincount(labels[among], minlength=size).tolist()
-            right = among & (top == labels)
-            correct[part] = np.bincount(labels[right], minlength=size).tolist()
+        for part, is_in_part in parts.items():
+            counts[part] = np.bincount(labels[is_in_part], minlength=size).tolist()
+            is_correct = is_in_part & (top == labels)
+            correct[part] = np.bincount(labels[is_correct], minlength=size).tolist()
         self.counts[make_request_key(run)] = counts
         self.correct[f"{make_request_key(run)}/{run.method}"] = correct
 
 
-def true_class_probability(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The softmax probability of each sample's true class, in 1/65535; 0 for NaN."""
-    exponentials = logits.astype(np.float64)
-    exponentials = np.exp(exponentials - exponentials.max(axis=1, keepdims=True))
+def compute_true_class_probability(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Compute the softmax probability of each sample's true class, in 1/65535; 0 for NaN."""
+    logits = logits.astype(np.float64)
+    exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
     p_true = exponentials[np.arange(len(labels)), labels] / exponentials.sum(axis=1)
     return np.round(np.nan_to_num(p_true) * FINEST).astype(np.uint16)
 
 
 def list_designs(files: ResultFiles, experiment: Experiment) -> list[dict[str, Any]]:
-    """A line for each design and request: the cells of the tables, and the numbers behind them."""
+    """List each design after each request: cells of the tables, and the numbers behind them."""
     main = read_main(files.main_table)
     tables = [("", main[main["dataset"] == experiment.dataset])]
     for path in files.scenarios:
@@ -328,7 +332,7 @@ def list_designs(files: ResultFiles, experiment: Experiment) -> list[dict[str, A
 
 
 def write_advice(files: ResultFiles, experiment: Experiment) -> str:
-    """Which design to deploy, as the report says it: at the largest rate."""
+    """Write which design to deploy, in the words of the report: at the largest rate."""
     main = read_main(files.main_table)
     audit = read_table(files.audits[0]) if files.audits else None
     summary = main[main["dataset"] == experiment.dataset]
@@ -336,7 +340,7 @@ def write_advice(files: ResultFiles, experiment: Experiment) -> str:
 
 
 def describe_design(point: Any, request: str) -> dict[str, Any]:
-    """One design after one request."""
+    """Describe one design after one request."""
     columns = [f"{metric}_mean" for metric in (*GAP_METRICS, "gap")]
     columns += ["TA_sd", "gap_sd", "share", "share_low", "share_high"]
     numbers = {}
@@ -361,14 +365,14 @@ def describe_design(point: Any, request: str) -> dict[str, Any]:
 
 
 def number_or_none(value: Any) -> float | None:
-    """The number; None if it is NaN or infinite, which JSON cannot hold."""
+    """Return the number; None if it is NaN or infinite, which JSON cannot hold."""
     if not math.isfinite(value):
         return None
     return float(value)
 
 
 def list_streams(files: ResultFiles) -> Sequence[Mapping[str, Any]]:
-    """The curves of streams: a line for each system, seed and number of requests."""
+    """List the points of the streams' curves: one per system, seed and number of requests."""
     lines = []
     for path in files.streams:
         for _, line in read_table(path).iterrows():

@@ -12,7 +12,7 @@ LIBRARIES = ("vendor/d3.min.js", "vendor/plot.umd.min.js")
 
 
 def render_page(contents: Contents) -> str:
-    """The page as HTML. Names are text wherever they stand: in HTML, in JSON, on a chart."""
+    """Render the page as HTML. Names are text everywhere: in HTML, in JSON and on charts."""
     from markupsafe import Markup
 
     scripts = [(ASSETS / name).read_text(encoding="utf-8") for name in (*LIBRARIES, "page.js")]
@@ -26,7 +26,7 @@ def render_page(contents: Contents) -> str:
 
 
 def contents_json(contents: Contents) -> str:
-    """The contents as JSON that can stand in a <script>: no character of it can end the element."""
+    """Encode the contents as JSON for a <script>: no character of it can end the element."""
     text = json.dumps(
         contents, default=encode_json, ensure_ascii=False, separators=(",", ":"), allow_nan=False
     )

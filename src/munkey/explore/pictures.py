@@ -16,32 +16,38 @@ LOSSLESS_SIDE = 16  # up to this side PNG is the smaller format, too
 
 
 def choose_page_ids(
-    all_ids: np.ndarray, forgotten: Iterable[np.ndarray], near: Iterable[np.ndarray], most: int
+    all_ids: np.ndarray, forgotten: Iterable[np.ndarray], near: Iterable[np.ndarray], max_count: int
 ) -> np.ndarray:
-    """The sorted ids of the samples that a page shows, at most `most`.
+    """Choose the samples that a page shows, at most `max_count`. Returns their sorted ids.
 
     Up to half of the places go to forgotten samples, up to a quarter to their neighbors and all
     others to a sample of the rest. Where a group is larger than its places, it is sampled; the
     seed is fixed.
     """
-    if len(all_ids) <= most:
+    if len(all_ids) <= max_count:
         return np.sort(all_ids)
     generator = Stage("explore", "samples").numpy_generator()
     chosen_ids = np.array([], dtype=np.int64)
-    groups = [(_union(forgotten), most // 2), (_union(near), most // 4), (all_ids, most)]
-    for group, places in groups:
-        others = np.setdiff1d(group, chosen_ids)
-        count = min(places, most - len(chosen_ids), len(others))
-        chosen_ids = np.union1d(chosen_ids, generator.choice(others, size=count, replace=False))
+    groups = [
+        (_union(forgotten), max_count // 2),
+        (_union(near), max_count // 4),
+        (all_ids, max_count),
+    ]
+    for group_ids, max_from_group in groups:
+        candidates = np.setdiff1d(group_ids, chosen_ids)
+        count = min(max_from_group, max_count - len(chosen_ids), len(candidates))
+        drawn_ids = generator.choice(candidates, size=count, replace=False)
+        chosen_ids = np.union1d(chosen_ids, drawn_ids)
     return chosen_ids
 
 
 def _union(groups: Iterable[np.ndarray]) -> np.ndarray:
+    """Return the sorted ids that are in any group."""
     return np.unique(np.concatenate([np.array([], dtype=np.int64), *groups]))
 
 
 def make_thumbnails(images: Sequence[np.ndarray] | np.ndarray) -> Thumbnails:
-    """Pictures (H, W, 3) uint8, side by side in one image."""
+    """Put pictures (H, W, 3) uint8 side by side into one image."""
     from PIL import Image
 
     side = min(LARGEST_SIDE, max(max(each.shape[:2]) for each in images))

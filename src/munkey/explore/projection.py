@@ -17,7 +17,7 @@ class Plane(NamedTuple):
 
 
 def project_keys(keys: np.ndarray) -> Plane:
-    """Keys (N, d) in two dimensions: UMAP where it is installed, else their principal components.
+    """Project keys (N, d) to the plane: by UMAP if it is installed, else by principal components.
 
     The same keys give the same points on one machine.
     """
@@ -33,13 +33,13 @@ def project_keys(keys: np.ndarray) -> Plane:
         points = np.stack([narrow_gaps(points[:, 0]), narrow_gaps(points[:, 1])], axis=1)
         words = "UMAP of the keys; empty gaps are compressed. Read neighborhoods, not distances."
     else:
-        points = _principal(keys)
+        points = _project_on_principal_components(keys)
         words = "The two directions in which the keys vary most (principal components)."
     return Plane(points[:, 0].astype(np.float32), points[:, 1].astype(np.float32), words)
 
 
 def narrow_gaps(values: np.ndarray) -> np.ndarray:
-    """Coordinates (N,) in the same order, with wide gaps between successive ones narrowed.
+    """Narrow wide gaps between successive coordinates (N,), which keep their order.
 
     UMAP's distances between clusters mean nothing, and one far cluster leaves the others no room.
     """
@@ -51,10 +51,11 @@ def narrow_gaps(values: np.ndarray) -> np.ndarray:
     return positions
 
 
-def _principal(keys: np.ndarray) -> np.ndarray:
+def _project_on_principal_components(keys: np.ndarray) -> np.ndarray:
+    """Project keys (N, d) on their first two principal components; 0 for a missing one."""
     centered = keys - keys.mean(axis=0)
     _, _, directions = np.linalg.svd(centered, full_matrices=False)
     points = np.zeros((len(keys), 2))
-    count = min(2, len(directions))
+    count = min(2, len(directions))  # a single key has one direction
     points[:, :count] = centered @ directions[:count].T
     return points

@@ -21,32 +21,36 @@ class MemoryRows(NamedTuple):
     names: Sequence[str]
 
 
-def choose_page_rows(ids: np.ndarray, most: int) -> np.ndarray:
-    """The sorted ids of the rows that the page shows, at most `most`: all, or a sample."""
-    return choose_page_ids(ids, [], [], most)
+def choose_page_rows(ids: np.ndarray, max_count: int) -> np.ndarray:
+    """Choose the rows that the page shows: all, or a sample of `max_count`. Returns their sorted ids."""
+    return choose_page_ids(ids, [], [], max_count)
 
 
 def gather_contents(
     title: str,
     rows: MemoryRows,
-    most: int,
+    max_count: int,
     depth: int,
     pictures: Mapping[int, np.ndarray] | None = None,
 ) -> Contents:
-    """The contents of the page of a saved model.
+    """Gather the contents of the page of a saved model.
 
-    most: rows to show; depth: number of neighbors of each, found among all rows; pictures: readable
+    max_count: rows to show; depth: number of neighbors of each, found among all rows; pictures: readable
     ones, by id; None shows no pictures.
     """
-    shown_ids = choose_page_rows(rows.ids, most)
+    shown_ids = choose_page_rows(rows.ids, max_count)
     places = np.searchsorted(rows.ids, shown_ids)
-    every_class, numbers = np.unique(np.array(rows.classes, dtype=object), return_inverse=True)
-    labels = numbers[places].astype(np.int64)
+    class_names, class_numbers = np.unique(
+        np.array(rows.classes, dtype=object), return_inverse=True
+    )
+    labels = class_numbers[places].astype(np.int64)
     # Rows of a saved estimator need not have length 1; a cosine is of directions.
     lengths = np.linalg.norm(rows.keys, axis=1, keepdims=True).clip(min=1e-12)
     unit_keys = np.ascontiguousarray(rows.keys / lengths, dtype=np.float32)
-    searched = min(depth + 1, len(rows.ids))  # a row is nearest to itself
-    near = find_nearest(Keys(shown_ids, unit_keys[places]), Keys(rows.ids, unit_keys), searched)
+    depth_with_self = min(depth + 1, len(rows.ids))  # a row is nearest to itself
+    neighbors = find_nearest(
+        Keys(shown_ids, unit_keys[places]), Keys(rows.ids, unit_keys), depth_with_self
+    )
     points = project_keys(unit_keys[places])
     scope = f"All {len(shown_ids):,} samples of the memory are shown."
     if len(shown_ids) < len(rows.ids):
@@ -56,12 +60,12 @@ def gather_contents(
         )
     sheet = None
     if pictures is not None:
-        sheet = make_thumbnails([pictures.get(int(one), NO_PICTURE) for one in shown_ids])
+        sheet = make_thumbnails([pictures.get(int(shown_id), NO_PICTURE) for shown_id in shown_ids])
     return Contents(
         title=title,
         subtitle="the memory of a saved model",
         scope=scope,
-        classes=every_class.tolist(),
+        classes=class_names.tolist(),
         samples=PageSamples(
             shown_ids,
             labels,
@@ -73,7 +77,7 @@ def gather_contents(
         projection=points.words,
         is_experiment=False,
         pictures=sheet,
-        near={"full": NearRows(near.ids.ravel(), near.cosines.ravel(), searched)},
+        near={"full": NearRows(neighbors.ids.ravel(), neighbors.cosines.ravel(), depth_with_self)},
     )
 
 

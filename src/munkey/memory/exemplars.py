@@ -57,25 +57,29 @@ class ExemplarMemory:
         return len(self.ids)
 
     def forget(self, ids: np.ndarray) -> "ExemplarMemory":
-        """M_u = M without the rows of `ids` (sec. 3.2, Unlearning). This memory stays as it is.
+        """Return M_u, a copy of M without the rows of `ids` (sec. 3.2, Unlearning).
 
         Raises KeyError for an id that is not in the memory.
         """
         is_remaining = np.ones(len(self), dtype=bool)
         is_remaining[rows_of(self.ids.numpy(), ids)] = False
         rows = torch.from_numpy(np.flatnonzero(is_remaining))
+        labels = None
+        if self.labels is not None:
+            labels = self.labels[rows]
+        # Ids and labels are on the host, keys and tokens on the device.
         device_rows = to_device(rows, self.tokens.device.type)
         return ExemplarMemory(
             self.ids[rows],
             self.keys[device_rows],
             self.tokens.detach()[device_rows],
-            None if self.labels is None else self.labels[rows],
+            labels,
         )
 
     def add(
         self, ids: np.ndarray, keys: Tensor, tokens: Tensor, labels: Tensor | None = None
     ) -> "ExemplarMemory":
-        """This memory with new rows, sorted by id. This memory stays as it is.
+        """Return a copy of this memory with new rows, sorted by id.
 
         Raises ValueError for an id that it already has.
         """
@@ -96,13 +100,17 @@ class ExemplarMemory:
         )
 
     def find_rows(self, ids: np.ndarray) -> Tensor:
-        """Row numbers of neighbor ids (any shape); NOBODY stays NOBODY. Raises KeyError."""
+        """Return the row numbers of neighbor ids (any shape), NOBODY for NOBODY.
+
+        Raises KeyError for an id that is not in the memory.
+        """
+        is_present = ids != NOBODY
         rows = np.full(ids.shape, NOBODY, dtype=np.int64)
-        rows[ids != NOBODY] = rows_of(self.ids.numpy(), ids[ids != NOBODY])
+        rows[is_present] = rows_of(self.ids.numpy(), ids[is_present])
         return to_device(torch.from_numpy(rows), self.tokens.device.type)
 
     def find_tokens(self, ids: np.ndarray) -> Tensor:
-        """The tokens (B, m) of samples. Raises KeyError for an id that is not in the memory."""
+        """Return the tokens (B, m) of samples. Raises KeyError for an id that is not in the memory."""
         return self.tokens[self.find_rows(ids)]
 
 
@@ -114,32 +122,37 @@ class FusedTokens(NamedTuple):
 
 
 def similarity_weights(cosines: Tensor, present: Tensor, temperature: float) -> Tensor:
-    """w_j = softmax(cos / tau) over the present neighbors, (..., K); 0 where absent (sec. 3.2)."""
+    """Return w_j = softmax(cos / tau) over present neighbors (..., K), 0 if absent (sec. 3.2)."""
     scores = (cosines / temperature).masked_fill(~present, -torch.inf)
     return torch.nan_to_num(scores.softmax(dim=-1))  # NaN: a query without any neighbor
 
 
 def rank_weights(present: Tensor) -> Tensor:
-    """Weights (..., K) proportional to 1 / (2 + rank), rank from 0 (app. D.1; formula ours)."""
+    """Return weights (..., K) in proportion to 1 / (2 + rank), rank from 0 (app. D.1).
+
+    The paper gives no formula for them; this one is ours.
+    """
     weights = present / (2.0 + torch.arange(present.shape[-1], device=present.device))
     total = weights.sum(dim=-1, keepdim=True)
     return weights / total.clamp(min=1e-12)  # 0 / 0: a query without any neighbor
 
 
 def draw_weights(weights: Tensor, quantile: Tensor) -> Tensor:
-    """Weight 1 on one neighbor, drawn with probabilities `weights`; others 0: (B, K).
+    """Draw one neighbor per query with probabilities `weights`; return one-hot weights (B, K).
 
-    quantile: (B,) uniform in [0, 1). All are 0 for a query whose weights are all 0.
+    quantile: (B,) uniform in [0, 1). A query whose weights are all 0 gets weights of 0.
     """
     # Inverse transform sampling: the first neighbor whose cumulative weight exceeds the quantile.
+    # The last cumulative weight is the total, which need not be exactly 1.
     cumulative = weights.cumsum(dim=1)
     exceeds = cumulative > quantile[:, None] * cumulative[:, -1:]
-    first = exceeds.int().argmax(dim=1, keepdim=True)
-    return torch.zeros_like(weights).scatter(1, first, 1.0) * (weights > 0)
+    first = exceeds.int().argmax(dim=1, keepdim=True)  # argmax returns the first True
+    one_hot = torch.zeros_like(weights).scatter(1, first, 1.0)
+    return one_hot * (weights > 0)  # without neighbors, argmax still returns 0
 
 
 def fusion_weights(cosines: Tensor, present: Tensor, fusion: Fusion, temperature: float) -> Tensor:
-    """The weight of each neighbor (..., K). The fusion `rank` does not use the temperature."""
+    """Return the weight of each neighbor (..., K). `rank` does not use the temperature."""
     if fusion == "rank":
         return rank_weights(present)
     return similarity_weights(cosines, present, temperature)
@@ -148,7 +161,7 @@ def fusion_weights(cosines: Tensor, present: Tensor, fusion: Fusion, temperature
 def fuse(
     tokens: Tensor, cosines: Tensor, present: Tensor, settings: InferenceSettings
 ) -> FusedTokens:
-    """The tokens (B, K, m) of the nearest neighbors, fused for the model. cosines, present: (B, K).
+    """Fuse the tokens (B, K, m) of the nearest neighbors. cosines, present: (B, K).
 
     `ensemble`: K passes, one for each token, whose logits are averaged by weight (sec. 3.2,
     Inference). `softmax` and `rank`: one pass with the weighted average token (app. D.1).
@@ -161,5 +174,5 @@ def fuse(
 
 
 def count_passes(settings: InferenceSettings) -> int:
-    """Number of forward passes that one query takes."""
+    """Return the number of forward passes that one query takes."""
     return settings.k if settings.fusion == "ensemble" else 1

@@ -11,14 +11,16 @@ from functools import lru_cache
 import numpy as np
 
 UNIT = 2.0**-15
-MOST = 2**23  # rows: 8.4 million
+MAX_ROWS = 2**23  # rows: 8.4 million
 BLOCK = 4096  # rows at once: bounds the memory of the float64 copies
 
 
 def round_keys(keys: np.ndarray) -> np.ndarray:
-    """Keys (N, d) of unit norm, rounded to whole multiples of UNIT. Exact in float32."""
+    """Round keys (N, d) of unit norm to whole multiples of UNIT, which float32 holds exactly."""
     # Clipped to less than 1 / UNIT = 2^15 multiples, so that a product of two is below 2^30.
-    return (UNIT * np.clip(np.rint(keys / UNIT), 1 - 1 / UNIT, 1 / UNIT - 1)).astype(np.float32)
+    largest = 1 / UNIT - 1
+    multiples = np.clip(np.rint(keys / UNIT), -largest, largest)
+    return (UNIT * multiples).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class RandomFeatures:
     seed: int
 
     def transform(self, keys: np.ndarray) -> np.ndarray:
-        """The features (N, M) float32 of keys (N, d)."""
+        """Return the features (N, M) float32 of keys (N, d)."""
         multiples = round_keys(keys).astype(np.float64) / UNIT
         projections = multiples @ _draw_projection(keys.shape[1], self.count, self.seed)
         # Projections of a key at unit norm have an sd of about 209 / 2^11 = 0.1: none reaches 1.
@@ -48,13 +50,14 @@ PROJECTION_SCALE = 2.0**11
 
 @lru_cache(maxsize=2)
 def _draw_projection(key_dim: int, count: int, seed: int) -> np.ndarray:
-    """Random whole numbers (d, M), as float64, near to normally distributed.
+    """Draw whole numbers (d, M), as float64, that are nearly normally distributed.
 
     Each is a sum of eight bytes, which is the same with any version of NumPy; a normal deviate of a
     `Generator` need not be.
     """
-    words = np.random.PCG64(seed).random_raw(key_dim * count)
-    entries = words.view(np.uint8).reshape(key_dim, count, 8).sum(axis=2, dtype=np.int64) - 1020
+    words = np.random.PCG64(seed).random_raw(key_dim * count)  # 64 bits each
+    bytes_of_word = words.view(np.uint8).reshape(key_dim, count, 8)
+    entries = bytes_of_word.sum(axis=2, dtype=np.int64) - 1020  # minus the mean, 8 * 127.5
     return entries.astype(np.float64)
 
 
@@ -76,37 +79,43 @@ class Sums:
     def empty(
         cls, classes: int, key_dim: int, seconds: bool, features: RandomFeatures | None = None
     ) -> "Sums":
-        """Sums of no rows. seconds: whether to keep outer products."""
-        width = features.count if features else key_dim
-        outer_products = np.zeros((width, width)) if seconds else None
+        """Make sums of no rows. seconds: whether to keep outer products."""
+        width = key_dim
+        if features:
+            width = features.count
+        outer_products = None
+        if seconds:
+            outer_products = np.zeros((width, width))
         return cls(np.zeros(classes), np.zeros((classes, width)), outer_products, features)
 
     def select(self, classes: np.ndarray) -> "Sums":
-        """The sums of these classes, in this order. All others must be empty."""
+        """Return the sums of these classes, in this order. All others must be empty."""
         return replace(self, counts=self.counts[classes], firsts=self.firsts[classes])
 
     def compute_vectors(self, keys: np.ndarray) -> np.ndarray:
-        """The vectors (N, w) to sum for keys (N, d): float64, whole multiples of UNIT."""
-        vectors = round_keys(keys) if self.features is None else self.features.transform(keys)
-        return vectors.astype(np.float64)
+        """Return the vectors (N, w) to sum for keys (N, d): float64, whole multiples of UNIT."""
+        if self.features is None:
+            return round_keys(keys).astype(np.float64)
+        return self.features.transform(keys).astype(np.float64)
 
     def add(self, keys: np.ndarray, labels: np.ndarray, sign: int = 1) -> None:
         """Add rows with keys (N, d) and classes (N,), or subtract them if `sign` is -1.
 
-        Raises ValueError for more than MOST rows in total, and if more rows of a class are
+        Raises ValueError for more than MAX_ROWS rows in total, and if more rows of a class are
         subtracted than were added.
         """
-        if self.counts.sum() + sign * len(labels) > MOST:
+        if self.counts.sum() + sign * len(labels) > MAX_ROWS:
             raise ValueError(
-                f"at most {MOST:,} rows can be summed without rounding; use KNN or MUNKEY for more"
+                f"at most {MAX_ROWS:,} rows can be summed without rounding; use KNN or MUNKEY for more"
             )
         counts = self.counts + sign * np.bincount(labels, minlength=len(self.counts))
         if counts.min(initial=0) < 0:
             raise ValueError("rows were taken out of sums that they are not in")
         self.counts = counts
         for start in range(0, len(labels), BLOCK):
-            multiples = self.compute_vectors(keys[start : start + BLOCK]) / UNIT
-            classes = labels[start : start + BLOCK]
+            block = slice(start, start + BLOCK)
+            multiples = self.compute_vectors(keys[block]) / UNIT
+            classes = labels[block]
             one_hot = (classes[:, None] == np.arange(len(self.counts))).astype(np.float64)
             self.firsts += sign * (one_hot.T @ multiples)
             if self.seconds is not None:

@@ -107,7 +107,7 @@ FOLDER = EncoderEntry(
 def test_an_encoder_in_a_folder_is_named_in_full(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(exporting, "build_encoder", FOLDER.build)
-    monkeypatch.setattr(exporting, "weights_fingerprint", FOLDER.weights)
+    monkeypatch.setattr(exporting, "fingerprint_weights", FOLDER.weights)
     monkeypatch.setattr(exporting, "compute_probe_key", lambda *of: [1.0])
     settings = EncoderSettings(encoder="./mine", revision=None, image_size=None, batch_size=1)
     assert exporting._make_encoder_reference(settings).settings.encoder == str(tmp_path / "mine")

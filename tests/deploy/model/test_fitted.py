@@ -221,7 +221,7 @@ def test_a_deletion_subtracts_its_rows_and_reads_no_others(family, model, pictur
 
 @summed
 def test_no_more_rows_are_taken_than_can_be_summed(family, model, pictures, monkeypatch):
-    monkeypatch.setattr(deployed, "MOST", 25)
+    monkeypatch.setattr(deployed, "MAX_ROWS", 25)
     with Predictor.load(model, writer=True, device="cpu") as used:
         used.add(pictures[:1], [0])
         with pytest.raises(ValueError, match="holds at most 25 samples, so nothing was added"):

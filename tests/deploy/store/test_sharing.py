@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from munkey.deploy.store import disk, recovery
+from munkey.deploy.store import store as stores
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError
 from munkey.deploy.store.ledger import Ledger
 from munkey.deploy.store.matrices import Matrices
@@ -378,6 +379,27 @@ def test_a_compaction_gives_up_where_a_reader_does_not_end_and_changes_nothing(f
         assert store.verify().dead == 2
         store.add([5], KEYS[:1], TOKENS[:1])
         assert store.compact() == () and store.verify().dead == 0
+
+
+def test_a_reader_locks_the_generation_whose_rows_it_gets_where_a_compaction_comes_before(
+    folder, monkeypatch
+):
+    lock_generation = disk.lock_generation
+    locked_folders = []
+
+    def lock_after_a_compaction(path, *, exclusive=False):
+        if not exclusive and not locked_folders:
+            locked_folders.append(path)
+            store.compact()
+        locked_folders.append(path)
+        return lock_generation(path, exclusive=exclusive)
+
+    with create(folder) as store:
+        monkeypatch.setattr(stores, "retire_generation", lambda path: None)  # it is about to
+        monkeypatch.setattr(disk, "lock_generation", lock_after_a_compaction)
+        with store.reading() as view:
+            assert view.generation == 2
+            assert locked_folders[-1].name == "generation-2"
 
 
 def test_a_child_that_is_forked_while_a_thread_reads_keeps_no_compaction_waiting(

@@ -78,8 +78,10 @@ class PicturesRequest(BaseModel, extra="forbid", strict=True, val_json_bytes="ba
 
     @model_validator(mode="after")
     def _require_images_or_rows(self) -> Self:
+        """Require images or rows, but not both, and rows of one length."""
+        has_one_kind = bool(self.images) != bool(self.rows)
         widths = {len(row) for row in self.rows}
-        if bool(self.images) == bool(self.rows) or len(widths) > 1:
+        if not has_one_kind or len(widths) > 1:
             raise ValueError(
                 f"send 1 to {MAX_PICTURES} images, or 1 to {MAX_PICTURES} rows of one length"
             )
@@ -88,7 +90,9 @@ class PicturesRequest(BaseModel, extra="forbid", strict=True, val_json_bytes="ba
     @property
     def inputs(self) -> list[bytes] | np.ndarray:
         """Picture files, or rows."""
-        return np.array(self.rows) if self.rows else self.images
+        if self.rows:
+            return np.array(self.rows)
+        return self.images
 
 
 class PredictRequest(PicturesRequest):
@@ -185,7 +189,10 @@ class CheckRequest(BaseModel, extra="forbid", strict=True):
 
     @model_validator(mode="after")
     def _require_ids_with_salt(self) -> Self:
-        if bool(self.ids) != (self.salt is not None):
+        """Require both ids and salt, or neither."""
+        has_ids = len(self.ids) > 0
+        has_salt = self.salt is not None
+        if has_ids != has_salt:
             raise ValueError("ids and salt go together: a certificate holds one hash of both")
         return self
 
@@ -216,7 +223,7 @@ class Refusal(BaseModel):
 
 
 async def read_body(request: Request, limits: RequestLimits) -> bytes:
-    """Read the body of a request. If it is too long, drop the rest and tell the client why.
+    """Read the body of a request. Raises HTTPException if it is too long or too slow.
 
     FastAPI's `max_body_size` answers in plain text, and neither FastAPI nor uvicorn ends a slow
     body.
@@ -227,6 +234,8 @@ async def read_body(request: Request, limits: RequestLimits) -> bytes:
         async with asyncio.timeout(limits.seconds):
             async for part in request.stream():
                 size += len(part)
+                # Read on to the end of a body that is too long, but drop it: many clients read no
+                # answer before they have sent everything.
                 if size <= limits.bytes:
                     content += part
     except TimeoutError:
@@ -281,11 +290,12 @@ def decode_pictures(
 ) -> np.ndarray:
     """Decode the pictures of a request: (N, H, W, 3) uint8. Raises HTTPException, PictureError."""
     names = [f"images.{number}" for number in range(len(files))]
-    bounds = PictureLimits(LIMITS.pixels, limits.decoding, limits.pixels, picture_size.white)
+    size = (picture_size.width, picture_size.height)
+    picture_limits = PictureLimits(
+        LIMITS.pixels, limits.decoding, limits.pixels, picture_size.white
+    )
     try:
-        return np.stack(
-            read_pictures(files, names, (picture_size.width, picture_size.height), bounds)
-        )
+        return np.stack(read_pictures(files, names, size, picture_limits))
     except TooManyPixelsError as error:
         sentence = f"{error} up to {names[error.number]}; a request may have {limits.pixels:,}"
         raise HTTPException(413, sentence) from error

@@ -127,7 +127,10 @@ class RequestQueue:
             return await asyncio.to_thread(work, self.predictor)
 
     async def delete(self, work: Callable[[Predictor], Json]) -> Json:
-        """Delete as `run_exclusively`. It is settled and purged when there is time, also after a failure."""
+        """Delete while nothing else uses the model.
+
+        `maintain` settles and purges when there is time, also after a failure.
+        """
         answer: Json = {"deleted": True}  # assumed if the work fails
         self._last_request = time.monotonic()
         try:
@@ -143,7 +146,10 @@ class RequestQueue:
         return answer | self.describe_purge()
 
     async def run_with_reader(self, work: Callable[[Predictor], T]) -> T:
-        """Do slow work with a separate reader, one at a time, while predictions and deletions go on."""
+        """Do slow work with a separate reader, while predictions and deletions go on.
+
+        One such reader works at a time.
+        """
 
         def read() -> T:
             with Predictor.load(self.predictor.directory) as reader:
@@ -157,22 +163,26 @@ class RequestQueue:
 
         Raises LockedMemoryError if a reader prevents it.
         """
-        async with (
-            self._reader_lock,
-            self._model_lock,
-        ):  # no reader of this service can block the purge then
-            self._record_purge(await asyncio.to_thread(self.predictor.purge))
+        # With both locks, no reader of this service can prevent the purge.
+        async with self._reader_lock, self._model_lock:
+            foreign_files = await asyncio.to_thread(self.predictor.purge)
+            self._record_purge(foreign_files)
 
-    def _record_purge(self, foreign: tuple[str, ...]) -> None:
+    def _record_purge(self, foreign_files: tuple[str, ...]) -> None:
+        """Record a purge, which is complete only without foreign files."""
         self._unsettled = False
         self._unpurged_since = None
-        self.unpurged = bool(foreign)
-        self.foreign = foreign
-        self.purged_at = None if foreign else datetime.now(UTC)
+        self.unpurged = len(foreign_files) > 0
+        self.foreign = foreign_files
+        self.purged_at = None
+        if not foreign_files:
+            self.purged_at = datetime.now(UTC)
 
     def describe_purge(self) -> Json:
-        """Say whether all traces of deleted samples are gone, since when, and which files are foreign."""
-        purged_at = self.purged_at and self.purged_at.isoformat(timespec="microseconds")
+        """Return whether all traces of deleted samples are gone, since when, and foreign files."""
+        purged_at = None
+        if self.purged_at:
+            purged_at = self.purged_at.isoformat(timespec="microseconds")
         state: Json = {"purged": not self.unpurged, "purged_at": purged_at}
         if self.foreign:
             state["foreign"] = self.foreign
@@ -191,5 +201,5 @@ class RequestQueue:
                 continue
             is_idle = now - self._last_request >= PURGE_IDLE_S
             if is_idle or now - self._unpurged_since >= PURGE_LATEST_S:
-                with suppress(LockedMemoryError):  # a reader of another process: next time
+                with suppress(LockedMemoryError):  # by a reader of another process: try next time
                     await self.purge()

@@ -29,7 +29,9 @@ class Tokens:
         """
         if not request.headers.get("authorization"):
             return None
-        credentials = bearer.credentials.strip().encode("latin-1") if bearer else b""
+        credentials = b""
+        if bearer:
+            credentials = bearer.credentials.strip().encode("latin-1")  # as HTTP encodes headers
         for role, token in self._tokens.items():
             # In constant time, so that no timing tells how much of a guess is right.
             if hmac.compare_digest(credentials, token.encode()):
@@ -53,9 +55,11 @@ class Tokens:
 
     def require_role(self, role: str, caller_role: str | None, exception: str = "") -> None:
         """Raise HTTPException unless the caller has this role or one above it."""
-        # Name the least role that suffices and has a token.
-        required_role = next(name for name in ROLES[ROLES.index(role) :] if name in self._tokens)
-        if caller_role is None and (role != "predict" or role in self._tokens):
+        # The refusal names the least role that suffices and has a token.
+        sufficient_roles = ROLES[ROLES.index(role) :]
+        required_role = next(name for name in sufficient_roles if name in self._tokens)
+        is_open = role == "predict" and role not in self._tokens
+        if caller_role is None and not is_open:
             sentence = (
                 f"this needs the token of {required_role!r}{exception}: send the header"
                 " `Authorization: Bearer TOKEN`"

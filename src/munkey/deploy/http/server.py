@@ -104,14 +104,15 @@ def serve(
             timeout_graceful_shutdown=GRACE_S,
         )
         url = f"http://{host}:{listener.getsockname()[1]}"
-        headers = {
-            role: f'-H "Authorization: Bearer {word}" ' for role, word in shell_words.items()
-        }
-        headers = {"predict": "", "verify": headers["forget"]} | headers
-        ask = ROW_EXAMPLES if predictor.manifest.stored is None else PICTURE_EXAMPLES
-        say(
-            HOW_TO.format(
-                directory=directory, url=url, ask=ask.format(url=url, **headers), **headers
-            )
-        )
+        headers = {}
+        for role, word in shell_words.items():
+            headers[role] = f'-H "Authorization: Bearer {word}" '
+        # Without tokens of their own, `predict` is open, and `verify` needs that of `forget`.
+        headers.setdefault("predict", "")
+        headers.setdefault("verify", headers["forget"])
+        examples = PICTURE_EXAMPLES
+        if predictor.manifest.stored is None:
+            examples = ROW_EXAMPLES
+        ask = examples.format(url=url, **headers)
+        say(HOW_TO.format(directory=directory, url=url, ask=ask, **headers))
         uvicorn.Server(config).run(sockets=[listener])

@@ -79,14 +79,14 @@ METRIC_HELP = {
     "refusals_total": "Refusals since the start, by status.",
 }
 HANDLED_ERRORS: tuple[type[Exception], ...] = (
-    *(
-        HTTPException,
-        RequestValidationError,
-        ClientDisconnect,
-        UnknownNamesError,
-        ClosedMemoryError,
-    ),
-    *(ValueError, OSError, Exception),  # for the last one, uvicorn also writes the traceback
+    HTTPException,
+    RequestValidationError,
+    ClientDisconnect,
+    UnknownNamesError,
+    ClosedMemoryError,
+    ValueError,
+    OSError,
+    Exception,  # for this one, uvicorn also writes the traceback
 )
 
 
@@ -101,6 +101,7 @@ def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestL
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        # Maintain the memory while the service runs; purge and close it when it ends.
         maintenance = asyncio.create_task(queue.maintain())
         yield
         maintenance.cancel()
@@ -213,7 +214,7 @@ def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestL
         role: Annotated[str | None, Depends(access.identify_role)],
     ) -> Json:  # in a thread: a purge may keep the memory
         """Whether the service can answer. For the role `verify`, also its samples and purge state."""
-        head = predictor.head  # raises where the memory cannot be used
+        head = predictor.head  # raises an error if the memory cannot be used
         if role in (None, "predict"):
             return {"status": "ok"}
         return {
@@ -228,7 +229,10 @@ def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestL
 def make_verify_router(
     queue: RequestQueue, counts: Counter[str], limits: RequestLimits
 ) -> APIRouter:
-    """The paths of the role `verify`. counts: pictures and refusals since the start, by metric."""
+    """Make the paths of the role `verify`.
+
+    counts: pictures and refusals since the start, by metric.
+    """
     router = APIRouter()
     predictor = queue.predictor
 
@@ -266,19 +270,20 @@ def make_verify_router(
         )
         later_rows = [row for row in all_rows if row.id > query.after]
         page = later_rows[: query.limit]
-        has_more = len(later_rows) > query.limit
+        next_after = None
+        if len(later_rows) > query.limit:
+            next_after = page[-1].id
         return {
             "samples": json_answers.format_samples(page),
             "total": len(all_rows),
-            "next": page[-1].id if has_more else None,
+            "next": next_after,
         }
 
     @router.get("/log")
     async def log() -> Json:
         """List deletions: numbers in the chain, time, request, how many, head; no ids."""
-        return {
-            "log": json_answers.format_log(await queue.run_exclusively(Predictor.log))
-        } | queue.describe_purge()
+        deletions = await queue.run_exclusively(Predictor.log)
+        return {"log": json_answers.format_log(deletions)} | queue.describe_purge()
 
     @router.get("/certificate")
     async def certificate(
@@ -326,22 +331,29 @@ def make_verify_router(
     @router.get("/metrics", responses={200: {"content": {"text/plain": {}}}})
     def metrics() -> PlainTextResponse:  # in a thread: a purge may keep the memory for seconds
         """Counts in Prometheus' text format."""
+        purged_timestamp: float = 0
+        if queue.purged_at:
+            purged_timestamp = queue.purged_at.timestamp()
         values = {
             "samples": len(predictor.ids),
             "deleted_samples_total": predictor.deletions,
             "predictions_waiting": queue.pending_predictions,
             "unpurged": int(queue.unpurged),
-            "purged_timestamp_seconds": queue.purged_at.timestamp() if queue.purged_at else 0,
+            "purged_timestamp_seconds": purged_timestamp,
         }
         lines = [f"# HELP munkey_{name} {text}\n" for name, text in METRIC_HELP.items()]
-        lines += [f"munkey_{name} {value}\n" for name, value in (values | counts).items()]
+        values |= counts
+        lines += [f"munkey_{name} {value}\n" for name, value in values.items()]
         return PlainTextResponse("".join(lines), media_type="text/plain; version=0.0.4")
 
     return router
 
 
 def delete_samples(model: Predictor, order: ForgetRequest, plan: DeletionPlan) -> Json:
-    """Forget. If anything fails after the deletion, the answer says that the deletion is done."""
+    """Carry out a request to forget.
+
+    If anything fails after the deletion, the answer says that the deletion is done.
+    """
     certificates = None
     answer: Json = {}
     if order.certificate:
@@ -360,13 +372,18 @@ def delete_samples(model: Predictor, order: ForgetRequest, plan: DeletionPlan) -
 
 
 def add_certificate(answer: Json, certificate: Certificate) -> None:
+    """Put a certificate into the answer."""
     answer["certificate"] = certificate.model_dump(mode="json")
 
 
 def make_not_found_answer(answer: Json, plan: DeletionPlan) -> Json:
-    """The answer to a request that names no sample."""
-    when = f"on {answer['when']}" if answer.get("repeated") else "now"
-    hint = f". {plan.hint}" if plan.hint else ""  # whoever may forget may list all names
+    """Make the answer to a request that names no sample."""
+    when = "now"
+    if answer.get("repeated"):
+        when = f"on {answer['when']}"
+    hint = ""
+    if plan.hint:
+        hint = f". {plan.hint}"  # it reveals names, but who may forget may list all of them
     return answer | {
         "error": f"found nothing {when}; deleted nothing{hint}",
         "unknown": answer["missing"],
@@ -375,7 +392,7 @@ def make_not_found_answer(answer: Json, plan: DeletionPlan) -> Json:
 
 
 def list_unmatched_names(plan: DeletionPlan) -> Json:
-    """The names without samples, and the look-alikes, for an answer."""
+    """List the names without samples, and the look-alikes, for an answer."""
     [deletion] = plan.deletions.values()
     return {
         "missing": plan.missing[:MAX_UNKNOWN_NAMES],
@@ -384,7 +401,7 @@ def list_unmatched_names(plan: DeletionPlan) -> Json:
 
 
 def make_refusal(error: Exception) -> JSONResponse:
-    """The answer to an error: a sentence, with the status of its kind."""
+    """Make the answer to an error: a sentence, with the status of its kind."""
     details: Json = {}
     headers: Mapping[str, str] | None = None
     match error:

@@ -35,11 +35,15 @@ NAME_COLUMNS = [HEADERS.index(header) for header in ("answer", "label", "source 
 
 
 def table(prediction: Prediction) -> str:
-    """Format a line for each neighbor behind the answers; without any, how the model answers."""
+    """Format a table with a line for each neighbor behind the answers.
+
+    Without neighbors, return a sentence that says how the model answers.
+    """
     from tabulate import tabulate
 
-    lines = [
-        (
+    lines = []
+    for row in prediction.explanation():
+        line = (
             row.picture,
             row.answer,
             row.probability,
@@ -50,8 +54,7 @@ def table(prediction: Prediction) -> str:
             row.cosine,
             row.file,
         )
-        for row in prediction.explanation()
-    ]
+        lines.append(line)
     if not lines:
         return prediction.basis
     return tabulate(
@@ -60,33 +63,35 @@ def table(prediction: Prediction) -> str:
 
 
 def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
-    """One HTML file that says how the model answers, with each picture beside its neighbors.
+    """Render an HTML page that says how the model answers, each picture beside its neighbors.
 
     A neighbor's picture is read from its source file. images: of the data set, row i of sample i,
     for samples without a source file (of a run: results/NAME/data/DATASET/images.npy). Without
     either, the page says so.
     """
-    neighbors: list[list[dict[str, object]]] = [[] for _ in prediction.classes]
+    neighbors_of_picture: list[list[dict[str, object]]] = [[] for _ in prediction.classes]
     for row in prediction.explanation():
         entry: dict[str, object] = {
             "row": row,
-            "picture": None if prediction.pictures is None else _load_picture(row, images),
+            "picture": None,
             "weight": row.weight,
             "unit": None,
             "is_copy": False,
         }
-        neighbors[row.picture].append(entry)
+        if prediction.pictures is not None:
+            entry["picture"] = _load_picture(row, images)
+        neighbors_of_picture[row.picture].append(entry)
     answers = []
-    for number, name in enumerate(prediction.classes):
+    for place, class_name in enumerate(prediction.classes):
         answer = {
-            "name": name,
-            "probability": float(prediction.probabilities[number].max()),
+            "name": class_name,
+            "probability": float(prediction.probabilities[place].max()),
             "picture": None,
-            "file": prediction.files[number],
-            "neighbors": neighbors[number],
+            "file": prediction.files[place],
+            "neighbors": neighbors_of_picture[place],
         }
         if prediction.pictures is not None:
-            answer["picture"] = encode_picture(prediction.pictures[number])
+            answer["picture"] = encode_picture(prediction.pictures[place])
         answers.append(answer)
     without_neighbors = "No single sample decided: all of them together did."
     if prediction.neighbors.ids.shape[1] > 0:
@@ -104,30 +109,30 @@ def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
 
 
 def render_near_page(near_samples: NearSamples, images: np.ndarray | None = None) -> str:
-    """One HTML file with each picture beside the samples near it. images: as for `page`."""
+    """Render an HTML page with each picture beside the samples near it. images: as for `page`."""
     answers = []
-    for number, samples in enumerate(near_samples.samples):
+    for place, samples in enumerate(near_samples.samples):
         neighbors = []
         for sample in samples:
             entry = {
                 "row": sample,
-                "picture": None if near_samples.pictures is None else _load_picture(sample, images),
+                "picture": None,
                 "weight": None,
                 "unit": sample.unit,
                 "is_copy": sample.copy,
             }
+            if near_samples.pictures is not None:
+                entry["picture"] = _load_picture(sample, images)
             neighbors.append(entry)
-        query = None
+        answer = {
+            "name": None,
+            "picture": None,
+            "file": near_samples.files[place],
+            "neighbors": neighbors,
+        }
         if near_samples.pictures is not None:
-            query = encode_picture(near_samples.pictures[number])
-        answers.append(
-            {
-                "name": None,
-                "picture": query,
-                "file": near_samples.files[number],
-                "neighbors": neighbors,
-            }
-        )
+            answer["picture"] = encode_picture(near_samples.pictures[place])
+        answers.append(answer)
     return render_template(
         PAGE,
         {
@@ -144,7 +149,7 @@ def render_near_page(near_samples: NearSamples, images: np.ndarray | None = None
 
 
 def is_explanation_page(path: Path) -> bool:
-    """Whether `page` or `render_near_page` made a file, by its title."""
+    """Return whether `page` or `render_near_page` made a file, by its title."""
     with path.open("rb") as file:
         start = file.read(1000)
     return any(f"<title>{title}</title>".encode() in start for title in (TITLE, NEAR_TITLE))

@@ -34,7 +34,7 @@ from munkey.deploy.model.sources import locate_file
 from munkey.deploy.model.trained_system import Sections, TrainedSystem, find_system
 from munkey.deploy.store import disk
 from munkey.deploy.store.store import Store
-from munkey.encoders.parts import make_portable, weights_fingerprint
+from munkey.encoders.parts import fingerprint_weights, make_portable
 from munkey.models.family import FAMILIES, FittedArchitecture, FittedFamily
 from munkey.models.networks.munkey import MunkeyArchitecture
 from munkey.settings import EncoderSettings
@@ -143,8 +143,10 @@ def write_model(result: TrainedSystem, folder: Path) -> None:
     tokens = to_host(memory.tokens.detach()).numpy()
     rows = data.rows(ids)
     files = [result.names.get(sample_id) for sample_id in ids.tolist()]
-    units = None if data.units is None else [data.units[row] for row in rows]
-    # Created empty: the name of the memory is the key of the digests.
+    units = None
+    if data.units is not None:
+        units = [data.units[row] for row in rows]
+    # Created without rows, because the digests of contents need the name of the memory as a key.
     with Store.create(folder / MEMORY, ids[:0], keys[:0], tokens[:0]) as store:
         contents = digest_contents((data.images[row] for row in rows), store.state.store)
         store.add(ids, keys, tokens, data.labels[rows], files, units, contents)
@@ -154,14 +156,14 @@ def write_model(result: TrainedSystem, folder: Path) -> None:
             first_new_id=int(data.ids[-1]) + 1,
         )
     manifest = _make_manifest(result, reference)
-    contents_by_name = {CARD: render_card(manifest, result.metrics).encode()}
+    content_by_name = {CARD: render_card(manifest, result.metrics).encode()}
     if model is not None and WEIGHTS in manifest.static_files:
-        tensors = model.state_dict().items()
-        contents_by_name[WEIGHTS] = to_safetensors(
-            {name: to_host(tensor).contiguous() for name, tensor in tensors}
-        )
+        tensors = {}
+        for name, tensor in model.state_dict().items():
+            tensors[name] = to_host(tensor).contiguous()
+        content_by_name[WEIGHTS] = to_safetensors(tensors)
     checksums: dict[str, str] = {}
-    for name, content in contents_by_name.items():
+    for name, content in content_by_name.items():
         with atomic(folder / name) as temporary:
             temporary.write_bytes(content)
         checksums[name] = hashlib.sha256(content).hexdigest()
@@ -170,7 +172,7 @@ def write_model(result: TrainedSystem, folder: Path) -> None:
 
 def write_rows(folder: Path, rows: EstimatorRows) -> None:
     """Write a model of an estimator's rows into an empty folder."""
-    tokens = rows.labels[:, None].astype(np.float32)
+    tokens = rows.labels[:, None].astype(np.float32)  # a fitted family's token is the class
     with Store.create(
         folder / MEMORY, rows.ids, rows.keys, tokens, rows.labels, units=rows.units
     ) as store:
@@ -188,7 +190,10 @@ def write_rows(folder: Path, rows: EstimatorRows) -> None:
 
 
 def render_card(manifest: Manifest, metrics: Mapping[str, Mapping[str, float]]) -> str:
-    """The model card. metrics: by rate of the forget set and name, as the run measured them."""
+    """Render the model card.
+
+    metrics: by rate of the forget set, then by name, as the run measured them.
+    """
     values = {
         "manifest": manifest,
         "metrics": metrics,
@@ -199,7 +204,7 @@ def render_card(manifest: Manifest, metrics: Mapping[str, Mapping[str, float]]) 
 
 
 def list_fixed_constants(manifest: Manifest) -> list[str]:
-    """The constants of a fitted family that no deletion recomputes."""
+    """List the constants of a fitted family that no deletion recomputes."""
     family = FAMILIES[manifest.family]
     if not isinstance(family, FittedFamily) or manifest.settings is None:
         return []
@@ -207,18 +212,23 @@ def list_fixed_constants(manifest: Manifest) -> list[str]:
 
 
 def _make_manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
+    """Make the manifest of a trained system, yet without the digests of its files."""
     assert result.system.memory is not None
     architecture = result.system.architecture
-    # The entries that depend on the kind of family: a network is asked, a fitted family is solved.
-    family_entries: dict[str, Any] = {}
+    family_entries: dict[str, Any] = {}  # of MUNKEY or of a fitted family, which need others
     if isinstance(architecture, MunkeyArchitecture):
         family_entries["model"] = result.model
         family_entries["architecture"] = architecture.architecture
         family_entries["inference"] = result.inference
-        family_entries["head"] = dict(architecture.head) if architecture.head else None
+        if architecture.head:
+            family_entries["head"] = dict(architecture.head)
     elif isinstance(architecture, FittedArchitecture):
         family_entries["settings"] = dict(architecture.settings)
     height, width = result.dataset.images.shape[1:3]
+    encoder_settings = EncoderSettings(**result.keys.model_dump(exclude={"depth"}))
+    source = None
+    if result.folder:
+        source = locate_file(result.folder)
     place = result.place
     origin = result.record["provenance"]
     return Manifest(
@@ -228,13 +238,11 @@ def _make_manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
         classes=list(result.dataset.classes),
         stored=PictureSize(height=height, width=width, white=result.source.white),
         data=result.data,
-        encoder=_make_encoder_reference(
-            EncoderSettings(**result.keys.model_dump(exclude={"depth"}))
-        ),
+        encoder=_make_encoder_reference(encoder_settings),
         **family_entries,
         token_dim=result.system.memory.tokens.shape[1],
         memory=memory,
-        source=locate_file(result.folder) if result.folder else None,
+        source=source,
         estimator=result.estimator,
         provenance=ModelOrigin(
             configuration=place.root.name,
@@ -242,7 +250,9 @@ def _make_manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
             seed=place.seed,
             subset=place.subset,
             system=place.system,
-            **{name: origin[name] for name in ("commit", "device", "versions")},
+            commit=origin["commit"],
+            device=origin["device"],
+            versions=origin["versions"],
         ),
         files={},
     )
@@ -250,7 +260,7 @@ def _make_manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
 
 @cache
 def _make_encoder_reference(settings: EncoderSettings) -> EncoderReference:
-    """The encoder of these settings, loaded once for all exports of a process."""
+    """Make the reference to an encoder, which is loaded once for all exports of a process."""
     settings = make_portable(settings)
     probe = compute_probe_key(settings, build_encoder(settings, "cpu"), "cpu")
-    return EncoderReference(settings=settings, weights=weights_fingerprint(settings), probe=probe)
+    return EncoderReference(settings=settings, weights=fingerprint_weights(settings), probe=probe)

@@ -49,11 +49,8 @@ class NearSamples:
 
 def require_valid_search(count: int, above: float) -> None:
     """Raise ValueError for a number of samples, or a cosine, that is out of range."""
-    if (
-        isinstance(count, bool)
-        or not isinstance(count, int | np.integer)
-        or not 1 <= count <= MAX_COUNT
-    ):
+    is_whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
+    if not is_whole or not 1 <= count <= MAX_COUNT:
         raise ValueError(f"count = {count!r}: must be a whole number from 1 to {MAX_COUNT:,}")
     if not -1 <= above <= 1:
         raise ValueError(f"above = {above!r}: must be a cosine, from -1 to 1")
@@ -73,37 +70,40 @@ class Finder:
     def find(
         self, keys: np.ndarray, contents: np.ndarray, count: int, above: float
     ) -> list[tuple[NearSample, ...]]:
-        """Find the `count` samples nearest to each key (Q, d).
+        """Find the `count` samples nearest to each key (Q, d), exact copies first.
 
         contents: digests (Q, 16) of the pictures behind the keys. above: the least cosine; exact
-        copies are listed anyway. No sample had been deleted when it was read.
+        copies are listed anyway. If a sample is deleted while it is read, the search repeats.
         """
         from munkey.deploy.model.retrieval import check_queries, find_nearest
 
         while True:
             with self.store.reading() as view:
-                near = find_nearest(
-                    view, check_queries(keys, view.keys.shape[1]), min(count, len(view.live))
-                )
-                present = near.rows != NOBODY
-                rows = near.rows[present]
+                queries = check_queries(keys, view.keys.shape[1])
+                nearest = find_nearest(view, queries, min(count, len(view.live)))
+                is_present = nearest.rows != NOBODY
+                rows = nearest.rows[is_present]  # of all queries, one after the other
                 row_contents = view.records["content"][rows]
                 sources = self.store.read_sources(rows)
-                copies = view.copy_rows(rows)
-            if copies.live.all():
+                copied_rows = view.copy_rows(rows)
+            if copied_rows.live.all():
                 break  # otherwise, a row was deleted meanwhile
-        queries = np.nonzero(present)[0]
-        cosines = near.cosines[present].clip(-1, 1)
-        are_copies = (row_contents == contents[queries]).all(axis=1)
+        query_of_row = np.nonzero(is_present)[0]
+        cosines = nearest.cosines[is_present].clip(-1, 1)
+        has_same_content = (row_contents == contents[query_of_row]).all(axis=1)
         samples: list[list[NearSample]] = [[] for _ in keys]
-        for number, query in enumerate(queries.tolist()):
-            file, unit = sources[number]
-            label = self.names.get(int(copies.labels[number]))
-            is_copy = bool(are_copies[number])
-            cosine = float(cosines[number])
-            if is_copy or cosine >= above:
-                sample = NearSample(
-                    int(copies.ids[number]), label, unit, self.locate(file), cosine, is_copy
-                )
+        for place, query in enumerate(query_of_row.tolist()):
+            file, unit = sources[place]
+            sample = NearSample(
+                id=int(copied_rows.ids[place]),
+                label=self.names.get(int(copied_rows.labels[place])),
+                unit=unit,
+                file=self.locate(file),
+                cosine=float(cosines[place]),
+                copy=bool(has_same_content[place]),
+            )
+            if sample.copy or sample.cosine >= above:
                 samples[query].append(sample)
-        return [tuple(sorted(nearest, key=lambda sample: not sample.copy)) for nearest in samples]
+        for samples_of_query in samples:
+            samples_of_query.sort(key=lambda sample: not sample.copy)  # stable: then by cosine
+        return [tuple(samples_of_query) for samples_of_query in samples]

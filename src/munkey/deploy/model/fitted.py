@@ -1,4 +1,7 @@
-"""A fitted family in use: KNN, LDA, NCM, RanPAC or KRR. Its weights follow from the rows in the memory."""
+"""A fitted family in use: KNN, LDA, NCM, RanPAC or KRR.
+
+Its weights follow from the rows in the memory.
+"""
 
 import hashlib
 import threading
@@ -7,7 +10,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -17,7 +20,7 @@ from munkey.deploy.model.manifest import Manifest
 from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.ledger import Position
 from munkey.deploy.store.store import Store
-from munkey.memory.sums import BLOCK, MOST, Sums
+from munkey.memory.sums import BLOCK, MAX_ROWS, Sums
 from munkey.models.family import (
     FAMILIES,
     FittedArchitecture,
@@ -40,11 +43,10 @@ UNKNOWN_LABEL = "has a row with a label that means no class"
 class LiveSums:
     """Sums over the live rows of a memory: rows are added to them and subtracted only here.
 
-    Two values say which rows the sums cover. `_covered_count`: the first so many live rows, in the order
-    of the memory. New rows come after these, a compaction keeps the order, and a deletion subtracts
-    those of its rows that are covered. `_head`: where the chain of deletions ended then. If it ends
-    elsewhere, another process has deleted rows whose keys are gone, and the sums are computed anew
-    from all rows.
+    The sums cover the first `_covered_count` live rows, in the order of the memory. New rows come
+    after these, a compaction keeps the order, and a deletion subtracts those of its rows that are
+    covered. `_head` is where the chain of deletions ended then. If it ends elsewhere, another
+    process has deleted rows whose keys are gone, and the sums are computed anew from all rows.
 
     The sums are exact, so the order in which rows come and go does not matter. empty: sums of no
     rows.
@@ -68,8 +70,9 @@ class LiveSums:
         """
         with self._lock:
             sums = self._sums
-            covered_rows = self._read_covered_rows(rows)
-            if sums is None or covered_rows is None:
+            # Read before the deletion, which overwrites them.
+            keys_and_labels = self._read_covered_rows(rows)
+            if sums is None or keys_and_labels is None:
                 self._sums = None
                 return delete()
             receipt = delete()
@@ -79,23 +82,29 @@ class LiveSums:
                 # Another thread has deleted rows through the store itself.
                 self._sums = None
                 return receipt
-            self._deleted.append(covered_rows)
-            self._covered_count -= len(covered_rows[1])
+            self._deleted.append(keys_and_labels)
+            _, labels = keys_and_labels
+            self._covered_count -= len(labels)
             self._head = bytes.fromhex(receipt.after)
-            if sum(len(labels) for _, labels in self._deleted) >= BLOCK:
+            deleted_count = sum(len(labels) for _, labels in self._deleted)
+            if deleted_count >= BLOCK:
                 self._subtract_deleted(sums)
             return receipt
 
     def _read_covered_rows(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """Keys and labels of the rows that the sums cover; None without sums, or with old ones."""
+        """Read keys and labels of those rows that the sums cover.
+
+        Returns None without sums, or if they are not those of the present memory.
+        """
         if self._sums is None:
             return None
         with self._store.snapshot() as (position, view):
             if position.head != self._head:
                 return None
-            # The last covered row. Those after it were added since.
-            last = np.flatnonzero(view.live)[self._covered_count - 1] if self._covered_count else -1
-            covered_rows = rows[rows <= last]
+            last_covered_row = -1
+            if self._covered_count:
+                last_covered_row = np.flatnonzero(view.live)[self._covered_count - 1]
+            covered_rows = rows[rows <= last_covered_row]  # those after it were added since
             return view.keys[covered_rows], view.labels[covered_rows]
 
     @contextmanager
@@ -125,7 +134,7 @@ class LiveSums:
                     self._covered_count = 0
                     self._head = position.head
                     self._deleted.clear()
-                # Nobody else has them until they are whole: a failure leaves none, not wrong ones.
+                # Unset until the sums are whole again: a failure leaves no sums, not wrong ones.
                 self._sums = None
                 self._subtract_deleted(sums)
                 added_rows = np.flatnonzero(view.live)[self._covered_count :]
@@ -140,6 +149,7 @@ class LiveSums:
             # Rows came or went while they were read. These sums are lost: start from zero.
 
     def _subtract_deleted(self, sums: Sums) -> None:
+        """Subtract the rows that were deleted since the last time."""
         if not self._deleted:
             return
         keys = np.concatenate([keys for keys, _ in self._deleted])
@@ -183,7 +193,9 @@ class FittedModel:
             len(manifest.classes), store.state.key_width, manifest.settings
         )
         empty = self.family.make_sums(self._architecture)
-        self.sums = LiveSums(store, empty) if empty is not None else None
+        self.sums: LiveSums | None = None
+        if empty is not None:
+            self.sums = LiveSums(store, empty)
         self._solved_head: SolvedHead | None = None
         self._present_head: SolvedHead | None = None
 
@@ -191,17 +203,20 @@ class FittedModel:
         """Raise ValueError if the memory would hold more rows than the family can be fitted to."""
         if self.sums is None:
             return
-        most = min(self.family.most_rows or MOST, MOST)
-        if int(np.count_nonzero(self.store.view.live)) + added_count > most:
+        max_rows = MAX_ROWS  # of exact sums
+        if self.family.most_rows:
+            max_rows = min(max_rows, self.family.most_rows)
+        live_count = int(np.count_nonzero(self.store.view.live))
+        if live_count + added_count > max_rows:
             raise ValueError(
-                f"{self.family.title} holds at most {most:,} samples, so nothing was added"
+                f"{self.family.title} holds at most {max_rows:,} samples, so nothing was added"
             )
 
     def digests(self, *, anew: bool = False) -> dict[str, str]:
-        """SHA-256 of `sums` and `weights` that answer now, or of the `rows` that vote.
+        """Return the SHA-256 of `sums` and `weights` that answer now, or of the `rows` that vote.
 
-        Also the `head` of the chain, and the number of `live` rows. anew: compute everything from
-        the remaining rows, whatever answered so far.
+        It comes with the `head` of the chain and the number of `live` rows. anew: compute
+        everything from the remaining rows, and nothing from earlier sums.
         """
         if anew:
             return FittedModel(self.manifest, self.store).digests()
@@ -217,7 +232,7 @@ class FittedModel:
         return {"head": position.head.hex(), "live": str(position.live)} | digests
 
     def _digest_rows(self) -> tuple[Position, dict[str, str]]:
-        """The digest of the rows that vote, by ascending id, and the position of the memory."""
+        """Digest the rows that vote, by ascending id. Returns the position of the memory, too."""
         while True:
             with self.store.snapshot() as (position, view):
                 rows = np.flatnonzero(view.live)
@@ -236,12 +251,12 @@ class FittedModel:
         while True:
             with self.sums.update() as (position, sums):
                 if self._solved_head is None or self._solved_head.position != position:
-                    self._solved_head = self._solve_head(
-                        position, sums, np.arange(len(sums.counts))
-                    )
+                    all_classes = np.arange(len(sums.counts))
+                    self._solved_head = self._solve_head(position, sums, all_classes)
                 if self._solved_head is not None:
                     yield position, sums, self._solved_head.head
                     return
+                # Rows went while they were read: again, at the new position.
 
     def _solve_head(self, position: Position, sums: Sums, classes: np.ndarray) -> SolvedHead | None:
         """Solve for the weights of these classes, by number, at a position.
@@ -260,14 +275,15 @@ class FittedModel:
                     labels = view.labels[rows]
                 if self.store.position != position:
                     return None
-                places = np.full(len(sums.counts), NOBODY)
-                places[classes] = np.arange(len(classes))
-                fitted_rows = FittedRows(ids, keys, places[labels])
+                # A label becomes the place of its class among `classes`.
+                place_of_class = np.full(len(sums.counts), NOBODY)
+                place_of_class[classes] = np.arange(len(classes))
+                fitted_rows = FittedRows(ids, keys, place_of_class[labels])
             head = self.family.solve(class_sums, self.section, fitted_rows)
             return SolvedHead(position, head, classes)
 
     def solve_head(self) -> "nn.Module | None":
-        """The weights that follow from the live rows; None for a family without weights.
+        """Solve for the weights of the live rows. Returns None for a family without weights.
 
         Raises UnreadableModelError if the memory is damaged.
         """
@@ -277,10 +293,10 @@ class FittedModel:
             return head
 
     def solve_present_head(self) -> SolvedHead:
-        """As `solve_head`, but only for classes with rows, in ascending order of their names.
+        """Solve for the weights of the classes with rows, in ascending order of their names.
 
-        It equals that of a fit to the rows, bit for bit: the last bits of the weights depend on the
-        order of classes.
+        They equal those of a fit to the rows, bit for bit: the last bits of the weights depend on
+        the order of classes.
         """
         assert self.sums is not None
         while True:
@@ -292,24 +308,28 @@ class FittedModel:
                     return self._present_head
 
     def find_present_classes(self) -> np.ndarray:
-        """Numbers of the classes with rows, in ascending order of their names."""
+        """Find the numbers of the classes with rows, in ascending order of their names."""
         with self.store.snapshot() as (_, view):
             rows = np.flatnonzero(view.live)
             labels = view.labels[rows]
-            labels = labels[view.live[rows]]  # read last: what is deleted meanwhile reads as zero
+            labels = labels[view.live[rows]]  # read last: a row deleted meanwhile reads as zero
         if len(labels) and (labels.min() < 0 or labels.max() >= len(self.manifest.classes)):
             raise UnreadableModelError(self.store.folder, UNKNOWN_LABEL)
         return self._sort_classes(np.flatnonzero(np.bincount(labels)))
 
     def _sort_classes(self, classes: np.ndarray) -> np.ndarray:
-        names = self.manifest.classes
-        numbers = classes.tolist()
-        if any(names[number] is None for number in numbers):
+        """Sort numbers of classes by the names of the classes.
+
+        Raises UnreadableModelError for a class without a name, which has no rows.
+        """
+        names: list[Any] = self.manifest.classes
+        if any(names[label] is None for label in classes):
             raise UnreadableModelError(self.store.folder, UNKNOWN_LABEL)
-        return np.array(sorted(numbers, key=names.__getitem__), dtype=np.int64)
+        sorted_classes = sorted(classes.tolist(), key=lambda label: names[label])
+        return np.array(sorted_classes, dtype=np.int64)
 
     def logits(self, keys: np.ndarray, retrieved_rows: "RetrievedRows") -> np.ndarray:
-        """Logits (N, C) of keys (N, d). Raises UnreadableModelError if the memory is damaged."""
+        """Compute logits (N, C) of keys (N, d). Raises UnreadableModelError for a damaged memory."""
         return self._compute_logits(
             keys, self.solve_head(), retrieved_rows, len(self.manifest.classes)
         )
@@ -317,10 +337,11 @@ class FittedModel:
     def compute_present_logits(
         self, keys: np.ndarray, retrieve: "Callable[[np.ndarray], RetrievedRows]"
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of the classes with rows, as `find_present_classes`, and logits (N, C) of these.
+        """Compute logits (N, C) of keys (N, d) for the classes with rows alone.
 
         They equal those of a fit to the rows, bit for bit. retrieve: finds the neighbors of keys,
-        if the family needs any.
+        if the family needs any. Returns the numbers of the classes, as `find_present_classes`, and
+        the logits.
         """
         from munkey.deploy.model.retrieval import make_empty_rows
 
@@ -337,9 +358,10 @@ class FittedModel:
             retrieved_rows = retrieve(keys)
             if self.store.position == position:  # otherwise, rows of new classes may have come
                 break
-        places = np.full(len(self.manifest.classes), NOBODY)
-        places[classes] = np.arange(len(classes))
-        tokens = places[retrieved_rows.labels].astype(np.float32)[..., None]
+        # The token of a row is its class: here, the place of the class among those with rows.
+        place_of_class = np.full(len(self.manifest.classes), NOBODY)
+        place_of_class[classes] = np.arange(len(classes))
+        tokens = place_of_class[retrieved_rows.labels].astype(np.float32)[..., None]
         retrieved_rows = replace(retrieved_rows, tokens=tokens)
         return classes, self._compute_logits(keys, None, retrieved_rows, len(classes))
 
@@ -350,13 +372,14 @@ class FittedModel:
         retrieved_rows: "RetrievedRows",
         classes: int,
     ) -> np.ndarray:
-        """Logits (N, classes) by weights, or by neighbors whose tokens are numbers of classes."""
+        """Compute logits (N, classes) by a head, or by neighbors whose tokens are their classes."""
         from munkey.data.image_set import ImageSet
 
         # These families read keys alone, so pictures and labels are blank.
         places = np.arange(len(keys))
-        blank = np.zeros((len(keys), 1, 1, 3), dtype=np.uint8)
-        samples = ImageSet(blank, places, places.copy(), np.zeros(len(keys), dtype=np.int64))
+        blank_images = np.zeros((len(keys), 1, 1, 3), dtype=np.uint8)
+        blank_labels = np.zeros(len(keys), dtype=np.int64)
+        samples = ImageSet(blank_images, places, places.copy(), blank_labels)
         architecture = FittedArchitecture(
             classes, self._architecture.key_dim, self._architecture.settings
         )
@@ -366,19 +389,18 @@ class FittedModel:
         return self.family.predict_logits(system, samples, unread_data, "cpu", retrieval)
 
     def weights(self, neighbors: "Neighbors") -> np.ndarray:
-        """How much each neighbor counts (N, K), as `LoadedNetwork.weights` of model.py says."""
+        """Return how much each neighbor counts (N, K). The weights of a picture sum to 1."""
         import torch
 
-        weights = self.family.weigh_votes(
-            self.section,
-            torch.from_numpy(neighbors.ids != NOBODY),
-            torch.from_numpy(neighbors.cosines),
-        )
-        return (weights / weights.sum(dim=1, keepdim=True).clamp(min=1e-12)).numpy()
+        present = torch.from_numpy(neighbors.ids != NOBODY)
+        cosines = torch.from_numpy(neighbors.cosines)
+        weights = self.family.weigh_votes(self.section, present, cosines)
+        total = weights.sum(dim=1, keepdim=True)
+        return (weights / total.clamp(min=1e-12)).numpy()  # 0 / 0: a query without any neighbor
 
 
 def _hash_arrays(arrays: list[np.ndarray]) -> str:
-    """SHA-256 of the numbers of all arrays, one after the other."""
+    """Return the SHA-256 of the numbers of all arrays, one after the other."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(np.ascontiguousarray(array).tobytes())

@@ -86,16 +86,19 @@ def read_pixels(
     places: list[int] = []
     brightest: list[int | None] = []
     faults: list[str] = []
-    for number, picture in enumerate(iterate_pictures(images)):
+    for place, picture in enumerate(iterate_pictures(images)):
         try:
             decoded_picture = _decode_any(picture, picture_size)
         except PictureError as error:
             faults.append(str(error))
             continue
+        file = None
+        if isinstance(picture, str | os.PathLike):
+            file = locate_file(picture)
         pictures.append(decoded_picture.pixels)
         brightest.append(decoded_picture.brightest)
-        files.append(locate_file(picture) if isinstance(picture, str | os.PathLike) else None)
-        places.append(number)
+        files.append(file)
+        places.append(place)
     if faults and (on_bad == "raise" or not pictures):
         raise PictureError(_list_faults(faults))
     if not pictures:
@@ -110,10 +113,11 @@ def read_pixels(
 
 
 def _list_faults(faults: Sequence[str]) -> str:
-    """The faults of pictures: the only one, or one a line."""
+    """Join the faults of pictures, one a line. A single fault stands alone."""
     if len(faults) == 1:
         return faults[0]
-    lines = [f"{len(faults):,} pictures cannot be used:", *(f"  - {fault}" for fault in faults)]
+    lines = [f"{len(faults):,} pictures cannot be used:"]
+    lines += [f"  - {fault}" for fault in faults]
     return "\n".join(lines)
 
 
@@ -128,7 +132,11 @@ def read_embeddings(
     parts: list[np.ndarray] = []
     files: list[str | None] = []
     for item in iterate_pictures(rows):
-        path = Path(item) if isinstance(item, str | os.PathLike) else None
+        path = None
+        file = None
+        if isinstance(item, str | os.PathLike):
+            path = Path(item)
+            file = locate_file(path)
         requirement = f"{path or 'the input'}: this model takes embeddings, rows of {width} finite numbers each"
         values: Any = item
         try:
@@ -141,21 +149,24 @@ def read_embeddings(
             raise PictureError(
                 f"{requirement}, also as a .npy file or a .csv file ({error})"
             ) from error
-        if part.ndim != 2 or part.shape[1] != width or not len(part) or not np.isfinite(part).all():
+        has_rows = part.ndim == 2 and part.shape[1] == width and len(part) > 0
+        if not has_rows or not np.isfinite(part).all():
             raise PictureError(f"{requirement}, not an array of shape {part.shape} or one with NaN")
         parts.append(part)
-        files += [locate_file(path) if path else None] * len(part)
+        files += [file] * len(part)
     if not parts:
         raise PictureError("no row was given")
     matrix = np.concatenate(parts)
-    keys = normalize_rows(matrix) if bound is None else scale_to_bound(matrix, bound)
-    return keys, tuple(files)
+    if bound is None:
+        return normalize_rows(matrix), tuple(files)
+    return scale_to_bound(matrix, bound), tuple(files)
 
 
 def digest_contents(images: Iterable[np.ndarray], key: bytes) -> np.ndarray:
-    """Digests (N, 16) uint8 of pictures (H, W, 3) uint8 of one size, equal if all pixels are.
+    """Digest pictures (H, W, 3) uint8 of one size to (N, 16) uint8, equal if all pixels are.
 
-    key: the name of the memory, at most 64 bytes. Without it, a digest says nothing.
+    key: the name of the memory, at most 64 bytes. Nobody can tell a picture from its digest without
+    it.
     """
     digests = b"".join(
         hashlib.blake2b(image.tobytes(), digest_size=16, key=key).digest() for image in images
@@ -167,7 +178,10 @@ def iterate_pictures(images: "Images") -> "Iterator[PictureLike]":
     """Yield pictures one by one, from folders and arrays too."""
     if isinstance(images, str | os.PathLike):
         path = Path(images)
-        yield from _list_pictures(path) if path.is_dir() else [path]
+        if path.is_dir():
+            yield from _list_pictures(path)
+        else:
+            yield path
     elif isinstance(images, np.ndarray) and images.ndim == 4:
         yield from images
     elif isinstance(images, np.ndarray) or not isinstance(images, Iterable):
@@ -193,14 +207,15 @@ def _list_pictures(folder: Path) -> list[Path]:
 
 
 def _decode_any(picture: "PictureLike", picture_size: PictureSize) -> DecodedPicture:
-    """Decode a picture of any kind, at the stored size."""
+    """Decode a file, a picture of Pillow or an array, at the stored size."""
     from PIL.Image import Image
 
     size = (picture_size.width, picture_size.height)
     if isinstance(picture, str | os.PathLike):
         return _read_file(Path(picture), size, picture_size.white)
     if isinstance(picture, Image):
-        return DecodedPicture(resize(_decode_pillow(picture, picture_size.white), size), None)
+        pixels = _decode_pillow(picture, picture_size.white)
+        return DecodedPicture(resize(pixels, size), None)
     if not isinstance(picture, np.ndarray):
         kind = type(picture).__name__
         raise PictureError(f"a picture is a path, a picture of Pillow or an array, not {kind}")
@@ -219,6 +234,7 @@ def read_picture(path: Path, size: Size | None = None) -> np.ndarray:
 
 
 def _read_file(path: Path, size: Size | None, white: int | None) -> DecodedPicture:
+    """Read a picture file. white: the brightest value of 16-bit gray. Raises PictureError."""
     if not path.is_file():
         raise PictureError(f"{path}: there is no such file")
     with open_regular_file(path) as file:
@@ -244,9 +260,10 @@ def _decode(
     size: Size | None,
     limits: PictureLimits,
 ) -> list[DecodedPicture]:
+    """Decode pictures in the decoder's process. names: one for each, for the message."""
     try:
         return decode(pictures, limits, size)
-    except TooManyPixelsError:
+    except TooManyPixelsError:  # a refused picture, too; callers tell it apart
         raise
     except RefusedPictureError as error:
         raise PictureError(f"{names[error.number]}: {error}") from error

@@ -112,12 +112,14 @@ class LiveModel:
 
     @cached_property
     def network(self) -> "LoadedNetwork":
+        """The network of MUNKEY, with its weights."""
         from munkey.deploy.model.model import LoadedNetwork, choose_device
 
         return LoadedNetwork(self.directory, self.manifest, choose_device(self._device))
 
     @cached_property
     def encoder(self) -> "KeyEncoder":
+        """The encoder that makes keys of pictures."""
         from munkey.deploy.model.model import KeyEncoder, choose_device
 
         return KeyEncoder(self.directory, self.manifest, choose_device(self._device))
@@ -153,7 +155,7 @@ class LiveModel:
         return DecodedPictures(blank, files, np.arange(len(keys))), keys
 
     def digest_contents(self, pictures: DecodedPictures, rows: np.ndarray | None) -> np.ndarray:
-        """Digests (N, 16) that are equal for exact copies: of pictures, or of rows as stored."""
+        """Digest pictures, or rows as stored, to (N, 16). Exact copies have equal digests."""
         if rows is not None and self.fitted_model:
             return digest_keys(self.fitted_model.family.prepare_keys(rows))
         return digest_contents(pictures.images, bytes.fromhex(self.manifest.memory.store))
@@ -177,11 +179,15 @@ class LiveModel:
         names = tuple(manifest.names)
         allowed_logits = logits
         if only_held_classes:
-            has_samples = np.isin(range(len(names)), self.samples.read_ids_and_labels()[1])
+            _, present_labels = self.samples.read_ids_and_labels()
+            has_samples = np.isin(range(len(names)), present_labels)
             if not has_samples.any():  # the last ones were deleted meanwhile
                 raise EmptyModelError(self.directory, self.fitted_model is not None)
             allowed_logits = np.where(has_samples, logits, np.float32(-np.inf))
         labels = allowed_logits.argmax(axis=1)
+        answered_pictures = None
+        if manifest.stored is not None:
+            answered_pictures = pictures.images
         return Prediction(
             logits=logits,
             probabilities=softmax(allowed_logits),
@@ -189,7 +195,7 @@ class LiveModel:
             classes=tuple(names[label] for label in labels),
             neighbors=evidence,
             names=names,
-            pictures=pictures.images if manifest.stored is not None else None,
+            pictures=answered_pictures,
             files=pictures.files,
             basis=describe_basis(manifest, int(np.count_nonzero(self.store.view.live))),
         )
@@ -198,18 +204,23 @@ class LiveModel:
         """Implement `Predictor.find`."""
         _ = self.store.view  # refuses first in a forked child, where torch would wait forever
         pictures, rows = self.read_inputs(images, on_bad)
-        keys = self.encoder.compute_keys(pictures.images) if rows is None else rows
+        if rows is None:
+            keys = self.encoder.compute_keys(pictures.images)
+            query_pictures = pictures.images
+        else:
+            keys = rows
+            query_pictures = None
         contents = self.digest_contents(pictures, rows)
 
         def find_samples() -> list[tuple[NearSample, ...]]:
             finder = Finder(self.store, self.samples.sources.locate, self.samples.classes)
             return finder.find(keys, contents, count, above)
 
-        samples = tuple(self.answer_with_manifest(find_samples)[1])
-        return NearSamples(samples, pictures.files, pictures.images if rows is None else None)
+        _, samples = self.answer_with_manifest(find_samples)
+        return NearSamples(tuple(samples), pictures.files, query_pictures)
 
     def _compute_logits(self, images: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, Evidence]:
-        """Logits (N, C) of pictures, and the neighbors that they rest on."""
+        """Compute logits (N, C) of pictures. Returns the neighbors that they rest on, too."""
         from munkey.deploy.model.retrieval import make_empty_rows
 
         if self.fitted_model:
@@ -226,35 +237,46 @@ class LiveModel:
         return logits, self._collect_evidence(retrieved_rows)
 
     def retrieve(self, keys: np.ndarray) -> "RetrievedRows":
-        """The nearest rows to keys (N, d), as the settings of inference ask for them."""
+        """Find the nearest rows to keys (N, d), as the settings of inference ask for them."""
         from munkey.deploy.model.retrieval import Retriever
 
         settings = self.manifest.inference
         if settings is None:
-            k = self.fitted_model.k if self.fitted_model else 1
+            k = 1
+            if self.fitted_model:
+                k = self.fitted_model.k
             settings = InferenceSettings(k=k, fusion="ensemble", temperature=1.0)
+        # Rows that were added after training have no token of their own, and borrow one.
         first_borrower: int | None = self.manifest.memory.first_new_id
         if self.fitted_model is not None or self.tokens_are_keys:
             first_borrower = None  # every row has a token of its own
         return Retriever(self.store, settings, first_borrower).retrieve(keys)
 
     def _collect_evidence(self, retrieved_rows: "RetrievedRows") -> Evidence:
+        """Collect the neighbors behind the answers, with their weights and source files."""
         neighbors = retrieved_rows.neighbors
         if retrieved_rows.labels.max(initial=0) >= len(self.manifest.classes):
             why = "its memory holds labels that are not among its classes"
             raise UnreadableModelError(self.directory, why)
-        place = self.samples.sources.locate
+        answering_model = self.fitted_model or self.network
+        locate = self.samples.sources.locate
+        files = []
+        for files_of_query in retrieved_rows.files:
+            files.append(tuple(locate(file) for file in files_of_query))
         return Evidence(
             ids=neighbors.ids,
             cosines=neighbors.cosines,
-            weights=(self.fitted_model or self.network).weights(neighbors),
+            weights=answering_model.weights(neighbors),
             labels=retrieved_rows.labels,
-            files=tuple(tuple(map(place, files)) for files in retrieved_rows.files),
+            files=tuple(files),
         )
 
 
 def read_manifest_stamp(directory: Path) -> Stamp:
-    """Inode, time and size of the manifest, which change when it is written. None without one."""
+    """Read inode, time and size of the manifest, which change when it is written.
+
+    Returns None without a manifest.
+    """
     try:
         status = (directory / manifests.NAME).lstat()
     except OSError:  # `read_manifest` says what is wrong
@@ -275,7 +297,9 @@ def open_memory(directory: Path, manifest: Manifest, writer: bool, wait: float) 
     if state.store.hex() != manifest.memory.store:
         store.close()
         raise UnreadableModelError(folder, "is the memory of another model")
-    key_width = len(manifest.encoder.probe) if manifest.encoder else state.key_width
+    key_width = state.key_width  # any, for a model of embeddings
+    if manifest.encoder:
+        key_width = len(manifest.encoder.probe)
     if (state.key_width, state.token_width) != (key_width, manifest.token_dim):
         store.close()
         why = "holds keys or tokens of a size that does not fit its model"

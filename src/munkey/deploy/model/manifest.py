@@ -44,15 +44,18 @@ ExportedFamily: TypeAlias = Literal["munkey", "knn", "lda", "ncm", "ranpac", "kr
 # Families whose systems can be exported.
 EXPORTED_FAMILIES: tuple[str, ...] = get_args(ExportedFamily)
 MAX_BYTES = 64 * 2**20  # bytes of a manifest
+MAX_SIZE = 4096  # largest batch_size, k and side of a picture that a manifest may ask for
+MAX_PATCHES_PER_SIDE = 256
 
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Text = Annotated[str, Field(max_length=10_000)]
 
 
 def compute_digest(model: BaseModel) -> str:
-    """SHA-256 of a model's canonical form: JSON in UTF-8, keys sorted, no spaces, without `sha256`.
+    """Return the SHA-256 of a model's canonical form, without its entry `sha256`.
 
-    It is stored in the model's file, to reveal accidental changes.
+    That form is JSON in UTF-8 with sorted keys and no spaces. The digest is stored in the model's
+    file, to reveal accidental changes.
     """
     value = model.model_dump(mode="json", exclude={"sha256"})
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -72,11 +75,10 @@ class PictureSize(Section):
     @model_serializer(mode="wrap")
     def _omit_default_white(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out a white of None, so that the digest of an older manifest stays the same."""
-        return {
-            name: value
-            for name, value in serialize(self).items()
-            if name != "white" or value is not None
-        }
+        entries: dict[str, Any] = serialize(self)
+        if entries.get("white") is None:
+            entries.pop("white", None)
+        return entries
 
 
 class EncoderReference(Section):
@@ -131,7 +133,9 @@ class EstimatorReference(Section):
     def bound(self) -> float | None:
         """The number that divides rows which keep their length; None for rows at unit norm."""
         bound = self.params.get("bound")
-        return float(bound) if isinstance(bound, int | float) and bound > 0 else None
+        if isinstance(bound, int | float) and bound > 0:
+            return float(bound)
+        return None
 
 
 class Manifest(Section):
@@ -186,35 +190,43 @@ class Manifest(Section):
     sha256: Digest | None = None
 
     @model_validator(mode="after")
-    def _require_consistency(self) -> Self:
-        """Refuse entries that contradict one another, or would only keep a machine busy."""
-        is_fitted = self.settings is not None
-        if is_fitted:
-            fits_family = not self.head
-        else:
+    def _require_settings_of_its_family(self) -> Self:
+        """Require the settings of a network for MUNKEY, and those of a fitted family for others."""
+        if self.family == "munkey":
             network = (self.model, self.architecture, self.inference, self.encoder, self.data)
-            fits_family = None not in network
-        if self.head and self.head.get("family", "lda") not in ("lda", "krr"):
-            fits_family = False
-        if (self.family == "munkey") == is_fitted or not fits_family:
+            fits_family = None not in network and self.settings is None
+        else:
+            fits_family = self.settings is not None and not self.head
+        if not fits_family:
             raise ValueError("its settings are not those of its family")
-        has_size = (self.encoder is None) == (self.stored is None)
-        has_inference = (self.model is None) == (self.inference is None)
-        if not has_size or not has_inference:
-            raise ValueError(
-                "it lacks the encoder, the size of its pictures, or settings of inference"
-            )
-        sizes = [0]
-        if self.inference:
-            sizes.append(self.inference.k)
+        if self.head and self.head.get("family", "lda") not in ("lda", "krr"):
+            raise ValueError("its settings are not those of its family")
+        return self
+
+    @model_validator(mode="after")
+    def _require_entries_in_pairs(self) -> Self:
+        """Refuse an encoder without a size of pictures, a network without inference, or the reverse."""
+        message = "it lacks the encoder, the size of its pictures, or settings of inference"
+        if (self.encoder is None) != (self.stored is None):
+            raise ValueError(message)
+        if (self.model is None) != (self.inference is None):
+            raise ValueError(message)
+        return self
+
+    @model_validator(mode="after")
+    def _require_bounded_sizes(self) -> Self:
+        """Refuse sizes that would only keep a machine busy, since anyone may write a manifest."""
+        message = "batch_size, k or a number of pixels is too large"
+        if self.inference and self.inference.k > MAX_SIZE:
+            raise ValueError(message)
         if self.encoder:
-            sizes.append(self.encoder.settings.batch_size)
-            sizes.append(self.encoder.settings.image_size or 0)
-        patches = 1.0
+            encoder_settings = self.encoder.settings
+            if max(encoder_settings.batch_size, encoder_settings.image_size or 0) > MAX_SIZE:
+                raise ValueError(message)
         if self.data and self.model:
-            patches = self.data.image_size / self.model.patch_size
-        if max(sizes) > 4096 or patches > 2**8:
-            raise ValueError("batch_size, k or a number of pixels is too large")
+            patches_per_side = self.data.image_size / self.model.patch_size
+            if patches_per_side > MAX_PATCHES_PER_SIDE:
+                raise ValueError(message)
         return self
 
     @property
@@ -229,7 +241,10 @@ class Manifest(Section):
     @property
     def names(self) -> list[str]:
         """The classes as texts."""
-        return ["" if name is None else str(name) for name in self.classes]
+        names = []
+        for name in self.classes:
+            names.append("" if name is None else str(name))
+        return names
 
     @property
     def network(self) -> "MunkeyArchitecture":
@@ -257,6 +272,7 @@ def read_plain_file(path: Path, largest: int | None = None) -> bytes:
 
     largest: how many bytes it may have.
     """
+    # O_NOFOLLOW refuses a link, and without O_NONBLOCK, a pipe would block.
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:

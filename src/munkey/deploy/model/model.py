@@ -13,8 +13,8 @@ from munkey.data.image_set import ImageSet
 from munkey.deploy.errors import UnreadableModelError, translate_read_errors
 from munkey.deploy.model.manifest import WEIGHTS, Manifest, read_static_file
 from munkey.deploy.store.errors import ClosedMemoryError
-from munkey.encoders.keys import LEAST, extract
-from munkey.encoders.parts import build, part_entries
+from munkey.encoders.keys import MIN_BATCH, extract
+from munkey.encoders.parts import build, find_part_entries
 from munkey.encoders.registry import Encoder, EncoderEntry, MissingEncoderError
 from munkey.memory.exemplars import ExemplarMemory, fusion_weights
 from munkey.memory.neighbors import Neighbors
@@ -22,25 +22,27 @@ from munkey.models.family import FAMILIES, Retrieval, System
 from munkey.models.networks.munkey import NETWORKS
 from munkey.settings import EncoderSettings
 
-MIN_PROBE_COSINE = (
-    0.999  # least cosine of two keys of one picture, on any machine and in half precision
-)
+# The least cosine of two keys of one picture, on any machine and in half precision.
+MIN_PROBE_COSINE = 0.999
 
 # A fixed picture, whose key identifies an encoder.
 PROBE = np.random.default_rng(0).integers(0, 256, (1, 32, 32, 3), dtype=np.uint8)
 
 
 def choose_device(name: str) -> str:
-    """`cpu` or `cuda`. `auto` becomes `cuda` if torch sees a GPU."""
+    """Return `cpu` or `cuda`. `auto` becomes `cuda` if torch sees a GPU."""
     if name != "auto":
         return name
     return "cuda" if gpu.is_available() else "cpu"
 
 
 def find_encoders(settings: EncoderSettings) -> list[EncoderEntry]:
-    """The entry of each encoder. Raises MissingEncoderError if no installed package registers it."""
+    """Find the entry of each encoder.
+
+    Raises MissingEncoderError if no installed package registers it.
+    """
     try:
-        return part_entries(settings)
+        return find_part_entries(settings)
     except (KeyError, ValueError) as error:
         why = f"{error.args[0]}. If it is a plug-in, install its package here; nothing was changed"
         raise MissingEncoderError(why) from error
@@ -51,7 +53,7 @@ def build_encoder(settings: EncoderSettings, device: str) -> Encoder:
     find_encoders(settings)
     try:
         return build(settings, device)
-    except OSError:  # MissingEncoderError among them, which says what to do
+    except OSError:  # such as MissingEncoderError, which says what to do
         raise
     except Exception as error:
         why = f"the encoder {settings.encoder} cannot be loaded here ({type(error).__name__}: {error})"
@@ -62,9 +64,9 @@ def build_encoder(settings: EncoderSettings, device: str) -> Encoder:
 
 @cache
 def get_first_process() -> int:
-    """The process that loaded an encoder first.
+    """Return the id of the process that called this first, to load an encoder.
 
-    In its forked children, torch would wait for threads that they lack.
+    Its forked children inherit the cached id. In them, torch would wait for threads that they lack.
     """
     return os.getpid()
 
@@ -90,15 +92,16 @@ class KeyEncoder:
         self.encode = build_encoder(reference.settings, device)
         probe = self.compute_keys(PROBE)[0]
         expected = np.array(reference.probe, dtype=np.float32)
-        if (
-            probe.shape != expected.shape
-            or not probe @ expected > MIN_PROBE_COSINE * np.linalg.norm(expected)
-        ):
+        is_same_encoder = False
+        if probe.shape == expected.shape:
+            cosine_times_norm = probe @ expected  # the probe's key has norm 1
+            is_same_encoder = cosine_times_norm > MIN_PROBE_COSINE * np.linalg.norm(expected)
+        if not is_same_encoder:
             why = f"not made with the encoder {reference.settings.encoder} that is installed here"
             raise UnreadableModelError(directory, why)
 
     def compute_keys(self, images: np.ndarray) -> np.ndarray:
-        """Keys (N, d) of images (N, H, W, 3) uint8, as the pipeline computes them.
+        """Compute keys (N, d) of images (N, H, W, 3) uint8, as the pipeline does.
 
         Raises ValueError for an unusable key.
         """
@@ -106,7 +109,7 @@ class KeyEncoder:
 
 
 def compute_probe_key(settings: EncoderSettings, encode: Encoder, device: str) -> list[float]:
-    """The key of the probe, for a manifest."""
+    """Compute the key of the probe, for a manifest."""
     key = extract(encode, PROBE, settings.batch_size, device, lambda starts: starts)[0]
     return [float(number) for number in key]
 
@@ -122,12 +125,13 @@ class LoadedNetwork:
         with translate_read_errors(path):
             weights = load_tensors(content)
             assert manifest.model and manifest.architecture
+            # Names of weights are `blocks.NUMBER.…`.
             blocks = {name.split(".")[1] for name in weights if name.startswith("blocks.")}
             if len(blocks) != manifest.model.depth:
                 raise UnreadableModelError(
                     path, "has a different number of blocks than its manifest says"
                 )
-            with torch.device("meta"):
+            with torch.device("meta"):  # without memory: `assign` puts the loaded weights in place
                 model = NETWORKS[manifest.architecture](manifest.network)
             for name, tensor in weights.items():
                 if tensor.dtype != torch.float32 or not tensor.isfinite().all():
@@ -138,15 +142,15 @@ class LoadedNetwork:
     def logits(
         self, images: np.ndarray, memory: ExemplarMemory, neighbors: Neighbors
     ) -> np.ndarray:
-        """Logits (N, C) of images (N, H, W, 3) uint8. memory: holds the neighbors."""
+        """Compute logits (N, C) of images (N, H, W, 3) uint8. memory: holds the neighbors."""
         count = len(images)
-        # Repeat the last picture up to a multiple of LEAST, so that no batch is a small one:
+        # Repeat the last picture up to a multiple of MIN_BATCH, so that no batch is a small one:
         # another kernel would compute it, with other last bits.
-        padded_images = np.concatenate([images, np.repeat(images[-1:], -count % LEAST, axis=0)])
+        padding = np.repeat(images[-1:], -count % MIN_BATCH, axis=0)
+        padded_images = np.concatenate([images, padding])
         places = np.arange(len(padded_images))
-        samples = ImageSet(
-            padded_images, places, places.copy(), np.zeros(len(padded_images), dtype=np.int64)
-        )
+        unread_labels = np.zeros(len(padded_images), dtype=np.int64)
+        samples = ImageSet(padded_images, places, places.copy(), unread_labels)
         system = System("munkey", self.manifest.network, self.model, memory)
         repeated_neighbors = neighbors.select(np.minimum(places, count - 1))
         retrieval = Retrieval(repeated_neighbors, self.manifest.inference)
@@ -157,7 +161,7 @@ class LoadedNetwork:
         return logits[:count]
 
     def weights(self, neighbors: Neighbors) -> np.ndarray:
-        """How much each neighbor counts (N, K), as inference fuses them; 0 for a missing one."""
+        """Return how much each neighbor counts (N, K) in the fusion; 0 for a missing neighbor."""
         inference = self.manifest.inference
         assert inference
         present = torch.from_numpy(neighbors.ids >= 0)

@@ -89,13 +89,16 @@ class Prediction:
         neighbors = self.neighbors
         for picture, rank in zip(*np.nonzero(neighbors.ids != NOBODY), strict=True):
             label = int(neighbors.labels[picture, rank])
+            label_name = None
+            if label != NOBODY:
+                label_name = self.names[label]
             yield ExplanationRow(
                 picture=int(picture),
                 answer=self.classes[picture],
                 probability=float(self.probabilities[picture, self.labels[picture]]),
                 rank=int(rank) + 1,
                 id=int(neighbors.ids[picture, rank]),
-                label=None if label == NOBODY else self.names[label],
+                label=label_name,
                 weight=float(neighbors.weights[picture, rank]),
                 cosine=float(neighbors.cosines[picture, rank]),
                 file=neighbors.files[picture][rank],
@@ -103,7 +106,7 @@ class Prediction:
 
 
 def describe_basis(manifest: Manifest, samples: int) -> str:
-    """How a model of this kind answers from so many samples, in a sentence or two."""
+    """Describe in a sentence or two how a model answers. samples: their number in the memory."""
     all_samples = f"all {samples:,} samples" if samples > 1 else "its only sample"
     listing = "Listed are the nearest samples, with their classes and how much each counts"
     match manifest.family:
@@ -133,8 +136,8 @@ def describe_basis(manifest: Manifest, samples: int) -> str:
     if manifest.head is not None:
         from munkey.models.family import added_head
 
-        title = added_head(manifest.head)[0].title
-        head = f" {title}'s logits, computed from {all_samples}, are added to its own."
+        family, _ = added_head(manifest.head)
+        head = f" {family.title}'s logits, computed from {all_samples}, are added to its own."
     return (
         "MUNKEY reads the picture together with the tokens of the samples nearest to it."
         f" {listing}; for one that was added after training, an average of its nearest training"
@@ -143,6 +146,6 @@ def describe_basis(manifest: Manifest, samples: int) -> str:
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
-    """Probabilities of logits (N, C), without overflow."""
+    """Return the probabilities of logits (N, C), without overflow."""
     exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
     return exponentials / exponentials.sum(axis=1, keepdims=True)

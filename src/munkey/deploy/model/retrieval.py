@@ -29,7 +29,7 @@ class RetrievedRows:
     files: np.ndarray
 
     def to_memory(self, device: str) -> ExemplarMemory:
-        """The rows that are a neighbor of any query, as a memory of their own, without keys."""
+        """Make a memory of the rows that are a neighbor of any query, without keys."""
         present = self.neighbors.ids != NOBODY
         ids, first_places = np.unique(self.neighbors.ids[present], return_index=True)
         keys = torch.zeros(len(ids), 0)
@@ -40,7 +40,7 @@ class RetrievedRows:
 
 
 def make_empty_rows(queries: int) -> RetrievedRows:
-    """No neighbors, for a family that needs none."""
+    """Make rows without any neighbor (Q, 0), for a family that needs no neighbors."""
     no_ids = np.full((queries, 0), NOBODY)
     no_cosines = np.zeros((queries, 0), dtype=np.float32)
     no_tokens = np.zeros((queries, 0, 1), dtype=np.float32)
@@ -75,39 +75,42 @@ class Retriever:
     first_added: int | None
 
     def retrieve(self, queries: np.ndarray) -> RetrievedRows:
-        """Find the K nearest rows to each query key (Q, d); none if no trained sample is left.
+        """Find the K nearest rows to each query key (Q, d).
 
-        No row had been deleted when it was read, and no lender. Raises ValueError for queries of
-        another shape or type.
+        If a row, or one that lends its token, is deleted while it is read, the search repeats. An
+        added row is left out if no trained sample remains to lend it a token. Raises ValueError for
+        queries of another shape or type.
         """
         while True:
             with self.store.reading() as view:
-                nearest = find_nearest(
-                    view, check_queries(queries, view.keys.shape[1]), self.inference.k
-                )
-                rows = nearest.rows
-                present = rows != NOBODY
-                copies = view.copy_rows(rows[present])
-                file_names = [file for file, _ in self.store.read_sources(rows[present])]
-                borrowers = np.flatnonzero(self._is_added(copies.ids))
-                lent = self._lend_tokens(view, rows[present][borrowers])
-            if copies.live.all() and lent.still_live:
+                key_width = view.keys.shape[1]
+                nearest = find_nearest(view, check_queries(queries, key_width), self.inference.k)
+                is_present = nearest.rows != NOBODY
+                rows = nearest.rows[is_present]  # of all queries, one after the other
+                copied_rows = view.copy_rows(rows)
+                file_names = [file for file, _ in self.store.read_sources(rows)]
+                borrowers = np.flatnonzero(self._is_added(copied_rows.ids))
+                lent_tokens = self._lend_tokens(view, rows[borrowers])
+            if copied_rows.live.all() and lent_tokens.still_live:
                 break  # otherwise, a row was deleted meanwhile
-        copies.tokens[borrowers] = lent.tokens
-        has_token = np.ones(len(copies.ids), dtype=bool)
-        has_token[borrowers] = lent.has_lender
-        present[present] = has_token
-        labels = np.full(rows.shape, NOBODY)
-        labels[present] = copies.labels[has_token]
-        tokens = np.zeros((*rows.shape, view.tokens.shape[1]), dtype=np.float32)
-        tokens[present] = copies.tokens[has_token]
-        files = np.full(rows.shape, None)
-        files[present] = np.array(file_names, dtype=object)[has_token]
-        ids = np.where(present, nearest.ids, NOBODY)
-        cosines = np.where(present, nearest.cosines, 0).astype(np.float32)
+        copied_rows.tokens[borrowers] = lent_tokens.tokens
+        has_token = np.ones(len(rows), dtype=bool)
+        has_token[borrowers] = lent_tokens.has_lender
+        # From here on, a row without a token counts as missing.
+        is_present[is_present] = has_token
+        shape = nearest.rows.shape
+        labels = np.full(shape, NOBODY)
+        labels[is_present] = copied_rows.labels[has_token]
+        tokens = np.zeros((*shape, view.tokens.shape[1]), dtype=np.float32)
+        tokens[is_present] = copied_rows.tokens[has_token]
+        files = np.full(shape, None)
+        files[is_present] = np.array(file_names, dtype=object)[has_token]
+        ids = np.where(is_present, nearest.ids, NOBODY)
+        cosines = np.where(is_present, nearest.cosines, 0).astype(np.float32)
         return RetrievedRows(Neighbors(ids, cosines), labels, tokens, files)
 
     def _is_added(self, ids: np.ndarray) -> np.ndarray:
+        """Return which ids are those of samples added after training: (N,) bool."""
         if self.first_added is None:
             return np.zeros(len(ids), dtype=bool)
         return ids >= self.first_added
@@ -118,25 +121,27 @@ class Retriever:
         if not len(rows):
             no_tokens = np.zeros((0, width), dtype=np.float32)
             return LentTokens(no_tokens, np.zeros(0, dtype=bool), still_live=True)
-        unique_rows, places = np.unique(rows, return_inverse=True)
+        # A row may be a neighbor of several queries, and is looked up once.
+        unique_rows, unique_place = np.unique(rows, return_inverse=True)
         keys = view.keys[unique_rows]
         # All trained rows lie before the first added one.
         end = int(self._is_added(view.ids).argmax())
         nearest = find_nearest(view, keys, self.inference.k, end)
-        present = nearest.rows != NOBODY
-        lenders = view.copy_rows(nearest.rows[present])
+        is_present = nearest.rows != NOBODY
+        lenders = view.copy_rows(nearest.rows[is_present])
         tokens = np.zeros((*nearest.rows.shape, width), dtype=np.float32)
-        tokens[present] = lenders.tokens
+        tokens[is_present] = lenders.tokens
         weights = fusion_weights(
             torch.from_numpy(nearest.cosines.astype(np.float32)),
-            torch.from_numpy(present),
+            torch.from_numpy(is_present),
             self.inference.fusion,
             self.inference.temperature,
         ).numpy()
-        averages = np.einsum("nk,nkm->nm", weights, tokens).astype(np.float32)
+        average_tokens = np.einsum("nk,nkm->nm", weights, tokens).astype(np.float32)
+        has_lender = is_present.any(axis=1)
         return LentTokens(
-            tokens=averages[places],
-            has_lender=present.any(axis=1)[places],
+            tokens=average_tokens[unique_place],
+            has_lender=has_lender[unique_place],
             still_live=bool(lenders.live.all() and view.live[unique_rows].all()),
         )
 
@@ -150,7 +155,7 @@ def find_nearest(
 
 
 def check_queries(queries: np.ndarray, width: int) -> np.ndarray:
-    """The queries, if they are finite float32 (Q, width); else ValueError."""
+    """Return the queries. Raises ValueError unless they are finite float32 (Q, width)."""
     if queries.ndim != 2 or queries.shape[1] != width or queries.dtype != np.float32:
         raise ValueError(
             f"wanted float32 of shape (N, {width}), not {queries.dtype} of shape {queries.shape}"

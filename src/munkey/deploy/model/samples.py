@@ -22,9 +22,8 @@ from munkey.deploy.store.errors import UnknownIdsError
 from munkey.deploy.store.rows import check_ids
 from munkey.deploy.store.store import Store
 
-DEFAULT_SIMILARITY = (
-    0.95  # samples of this cosine of keys are look-alikes, unless another one is given
-)
+# Samples of this cosine of keys are look-alikes, unless the caller sets another.
+DEFAULT_SIMILARITY = 0.95
 MAX_QUERIES = 1000  # samples whose look-alikes are looked up at once
 BLOCK_ROWS = 65_536  # keys at a time
 
@@ -48,41 +47,40 @@ class Samples:
         self.sources = SourceFiles(store, manifest().source)
 
     def read_ids_and_labels(self) -> tuple[np.ndarray, np.ndarray]:
-        """Ids and labels of the samples in the memory: (N,) int64 each."""
+        """Read ids and labels of the samples in the memory: (N,) int64 each."""
         with self._store.reading() as view:
             rows = np.flatnonzero(view.live)
             ids = view.ids[rows]
             labels = view.labels[rows]
-            live = view.live[rows]  # read last: what is deleted meanwhile reads as zero
-            return ids[live], labels[live]
+            is_live = view.live[rows]  # read last: a row deleted meanwhile reads as zero
+            return ids[is_live], labels[is_live]
 
     def count_samples_and_labels(self, labels: np.ndarray) -> tuple[int, np.ndarray]:
-        """The number of samples, and those of these labels (N,) that any sample has.
+        """Count the samples, and find those of these labels (N,) that any sample has.
 
-        Reading ends once all labels were seen: among a million rows, mostly after the first block.
+        Reading ends once every label has occurred: among a million rows, mostly after one block.
         """
         with self._store.reading() as view:
             count = int(np.count_nonzero(view.live))
             is_present = np.zeros(len(labels), dtype=bool)
             for start in range(0, len(view.live), BLOCK_ROWS):
                 block = slice(start, start + BLOCK_ROWS)
-                is_live = view.live[block]
-                block_labels = view.labels[block]
-                is_live = is_live & view.live[block]  # read last, as above
+                block_labels = np.array(view.labels[block])
+                is_live = view.live[block]  # read last: a row deleted meanwhile reads as zero
                 is_present |= np.isin(labels, block_labels[is_live])
                 if is_present.all():
                     break
         return count, labels[is_present]
 
     def read_keys(self) -> tuple[np.ndarray, np.ndarray]:
-        """Ids, ascending, and keys of the samples that the memory holds: (N,) int64, (N, d) float32."""
+        """Read ids, ascending, and keys of all samples: (N,) int64 and (N, d) float32."""
         with self._store.reading() as view:
             rows = np.flatnonzero(view.live)
             ids = view.ids[rows]
             keys = np.array(view.keys[rows])
-            live = view.live[rows]  # looked at last: what is deleted meanwhile is zero
-        order = np.argsort(ids[live])
-        return ids[live][order], keys[live][order]
+            is_live = view.live[rows]  # read last: a row deleted meanwhile reads as zero
+        order = np.argsort(ids[is_live])
+        return ids[is_live][order], keys[is_live][order]
 
     @property
     def ids(self) -> np.ndarray:
@@ -95,19 +93,24 @@ class Samples:
         return dict(enumerate(self._manifest().names))
 
     def encode_labels(self, labels: Iterable[int | str] | np.ndarray) -> np.ndarray:
-        """Turn labels into numbers of classes. Raises ValueError that lists the classes."""
+        """Turn labels, names or numbers of classes, into numbers of classes.
+
+        Raises ValueError that lists the classes.
+        """
         manifest = self._manifest()
-        names = manifest.names
+        class_names = manifest.names
         labels = require_list("labels", labels)
-        spellings = match_units({label for label in labels if isinstance(label, str)}, names)
-        numbers: list[Any] = []
+        text_labels = {label for label in labels if isinstance(label, str)}
+        matching_names = match_units(text_labels, class_names)
+        class_numbers: list[Any] = []
         for label in labels:
-            matches = spellings[label] if isinstance(label, str) else []
-            number = names.index(matches[0]) if len(matches) == 1 else label
-            if not _is_class_number(number, manifest.classes):
-                raise ValueError(_describe_unknown_class(number, names))
-            numbers.append(number)
-        return np.array(numbers, dtype=np.int64)
+            class_number: Any = label
+            if isinstance(label, str) and len(matching_names[label]) == 1:
+                class_number = class_names.index(matching_names[label][0])
+            if not _is_class_number(class_number, manifest.classes):
+                raise ValueError(_describe_unknown_class(class_number, class_names))
+            class_numbers.append(class_number)
+        return np.array(class_numbers, dtype=np.int64)
 
     def list_rows(
         self,
@@ -118,10 +121,9 @@ class Samples:
         """Implement `Predictor.rows`."""
         class_numbers = set(self.encode_labels(labels).tolist())
         units = require_list("units", units)
-        with_no_unit = None in units
-        ids_by_unit, unit_hint = self._find_ids_by_unit(
-            [unit for unit in units if unit is not None]
-        )
+        includes_samples_without_unit = None in units
+        unit_names = [unit for unit in units if unit is not None]
+        ids_by_unit, unit_hint = self._find_ids_by_unit(unit_names)
         ids_by_file = self.sources.find_ids_by_name(files)
         missing_files = [name for name, ids in ids_by_file.items() if not ids]
         missing_units = [f"unit {unit}" for unit, ids in ids_by_unit.items() if not ids]
@@ -137,8 +139,8 @@ class Samples:
         for sample_id, label, added, (file, unit) in zip(*columns, sources, strict=True):
             if class_numbers and label not in class_numbers:
                 continue
-            is_without_unit = with_no_unit and unit is None
-            if units and sample_id not in ids_of_units and not is_without_unit:
+            is_wanted_without_unit = includes_samples_without_unit and unit is None
+            if units and sample_id not in ids_of_units and not is_wanted_without_unit:
                 continue
             if ids_by_file and sample_id not in ids_of_files:
                 continue
@@ -161,6 +163,7 @@ class Samples:
         present_ids, present_labels = self.read_ids_and_labels()
         classes = self.classes
         unknown_ids: list[int] = np.setdiff1d(requested_ids, present_ids).tolist()
+        # Pairs, since a file, a class and a unit may have the same name.
         ids_by_name: list[tuple[str, Iterable[int]]] = [
             *self.sources.find_ids_by_name(files).items()
         ]
@@ -169,22 +172,31 @@ class Samples:
         for label in self.encode_labels(labels):
             class_ids = present_ids[present_labels == label].tolist()
             ids_by_name.append((f"class {classes[label]}", class_ids))
-        ids_by_name += [(f"unit {unit}", unit_ids) for unit, unit_ids in ids_by_unit.items()]
-        missing = [name for name, name_ids in ids_by_name if not name_ids]
+        for unit, unit_ids in ids_by_unit.items():
+            ids_by_name.append((f"unit {unit}", unit_ids))
+        missing_names = [name for name, name_ids in ids_by_name if not name_ids]
         hint = f"{unit_hint}{self.sources.suggest_names(missing_files)}".rstrip()
-        must_find = not ignore_missing and (unknown_ids or missing)
-        if must_find and (request is None or self._store.find_receipt(request) is None):
-            if missing:
-                raise UnknownNamesError([*map(str, unknown_ids), *missing], hint)
-            raise UnknownIdsError(unknown_ids)
-        ids_of_names = [sample_id for _, name_ids in ids_by_name for sample_id in name_ids]
-        is_selected = np.isin(present_ids, [*requested_ids, *ids_of_names])
+        if (unknown_ids or missing_names) and not ignore_missing:
+            # The samples of a request that was carried out before are gone, and that is no error.
+            is_repeated = request is not None and self._store.find_receipt(request) is not None
+            if not is_repeated and missing_names:
+                raise UnknownNamesError([*map(str, unknown_ids), *missing_names], hint)
+            if not is_repeated:
+                raise UnknownIdsError(unknown_ids)
+        selected_ids = set(requested_ids.tolist())
+        for _, name_ids in ids_by_name:
+            selected_ids.update(name_ids)
+        is_selected = np.isin(present_ids, list(selected_ids))
         class_counts: dict[str, int] = {}
         selected_labels, counts = np.unique(present_labels[is_selected], return_counts=True)
         for label, count in zip(selected_labels.tolist(), counts.tolist(), strict=True):
             class_counts[classes.get(label, str(label))] = count
-        missing = [*map(str, unknown_ids), *missing]
-        return Selection(np.sort(present_ids[is_selected]), tuple(missing), class_counts, hint)
+        return Selection(
+            ids=np.sort(present_ids[is_selected]),
+            missing=(*map(str, unknown_ids), *missing_names),
+            classes=class_counts,
+            hint=hint,
+        )
 
     def _find_ids_by_unit(self, units: Sequence[str]) -> tuple[dict[str, list[int]], str]:
         """Find the ids of each unit, and a hint with names close to those that no sample has.
@@ -222,8 +234,10 @@ class Samples:
                 for start in range(0, len(cosines), BLOCK_ROWS):
                     block = slice(start, start + BLOCK_ROWS)
                     cosines[block] = (_normalize_keys(view.keys[block]) @ queries.T).max(axis=1)
+            # Neither the samples themselves nor their exact copies are look-alikes.
             cosines[[*rows, *self._store.find_copies(rows)]] = 0
             similar_rows = np.flatnonzero(view.live & (cosines >= above))
+            # By descending cosine, then by ascending id: the last key sorts first.
             order = np.lexsort((view.ids[similar_rows], -cosines[similar_rows]))
             similar_rows = similar_rows[order]
             similar_ids = view.ids[similar_rows].tolist()
@@ -237,30 +251,31 @@ class Samples:
     def find_copies_by_row(self, rows: np.ndarray) -> ExactCopies:
         """Find other samples that are exact copies of rows (N,) of the present generation."""
         with self._store.reading():
-            twins = self._store.find_copies(rows)
-            return ExactCopies(twins, self._read_ids_and_units(twins))
+            copies = self._store.find_copies(rows)
+            return ExactCopies(copies, self._read_ids_and_units(copies))
 
     def _read_ids_and_units(self, rows: np.ndarray) -> list[dict[str, Any]]:
-        """Id and unit of rows of the present generation, by ascending id."""
+        """Read id and unit of rows of the present generation, by ascending id."""
         if not len(rows):  # most deletions have no copies, and a query of the ledger takes time
             return []
         with self._store.reading() as view:
             ids = view.ids[rows]
             order = np.argsort(ids)
             sources = self._store.read_sources(rows[order])
-        return [
-            {"id": sample_id, "unit": unit}
-            for sample_id, (_, unit) in zip(ids[order].tolist(), sources, strict=True)
-        ]
+        samples = []
+        for sample_id, (_, unit) in zip(ids[order].tolist(), sources, strict=True):
+            samples.append({"id": sample_id, "unit": unit})
+        return samples
 
     def read_units(self, ids: np.ndarray) -> dict[int, str | None]:
-        """The units of samples in the memory, by id."""
+        """Read the units of samples in the memory, by id."""
         with self._store.reading() as view:
             rows = np.flatnonzero(view.live & np.isin(view.ids, ids))
             return {sample["id"]: sample["unit"] for sample in self._read_ids_and_units(rows)}
 
 
 def _is_class_number(number: object, classes: Sequence[object]) -> bool:
+    """Return whether a value is the number of a class."""
     if isinstance(number, bool) or not isinstance(number, int | np.integer):
         return False
     # A class without rows may be None: an estimator has dropped its name.
@@ -269,16 +284,22 @@ def _is_class_number(number: object, classes: Sequence[object]) -> bool:
 
 
 def _describe_unknown_class(label: object, names: Sequence[str]) -> str:
-    """The message about a label that is not a class."""
-    close_names = [repr(name) for name in similar_names([str(label)], names)[str(label)]]
-    suggestion = f"near is {' or '.join(close_names)}; " if close_names else ""
-    more = ", …" if len(names) > 20 else ""
+    """Write the message about a label that is not a class."""
+    text = str(label)
+    close_names = [repr(name) for name in similar_names([text], names)[text]]
+    suggestion = ""
+    if close_names:
+        suggestion = f"near is {' or '.join(close_names)}; "
+    listed_names = ", ".join(names[:20])
+    if len(names) > 20:
+        listed_names += ", …"
     return (
         f"{label!r} is not the name of a class of this model; {suggestion}its classes are:"
-        f" {', '.join(names[:20])}{more}"
+        f" {listed_names}"
     )
 
 
 def _normalize_keys(keys: np.ndarray) -> np.ndarray:
-    """Keys (N, d) at length 1. The zeros of a deleted row stay zero."""
-    return np.asarray(keys / np.linalg.norm(keys, axis=1, keepdims=True).clip(min=1e-12))
+    """Scale keys (N, d) to unit norm. The zeros of a deleted row stay zero."""
+    norms = np.linalg.norm(keys, axis=1, keepdims=True)
+    return np.asarray(keys / norms.clip(min=1e-12))

@@ -79,11 +79,12 @@ def require_list(kind: str, names: Iterable[T]) -> list[T]:
 
 def normalize_path(path: str) -> str:
     """Bring a path to Unicode form NFC, without blanks around its parts. Macs write NFD."""
-    return "/".join(part.strip() for part in unicodedata.normalize("NFC", path).split("/"))
+    parts = unicodedata.normalize("NFC", path).split("/")
+    return "/".join(part.strip() for part in parts)
 
 
 def locate_file(file: str | os.PathLike[str]) -> str:
-    """The place of a file, as a memory stores it: an absolute path without `..`, printable."""
+    """Return the place of a file, as a memory stores it: an absolute, printable path."""
     return escape_undecodable(os.path.abspath(file))  # noqa: PTH100 (Path.resolve would follow links)
 
 
@@ -98,19 +99,19 @@ class SourceFiles:
         self._root = Path(locate_file(root)) if root else Path()
 
     def locate(self, file: str | None) -> str | None:
-        """Where a file lay when it was read, according to the memory."""
+        """Return where a file lay when it was read, by its name in the memory."""
         if file is None:
             return None
         return posixpath.normpath(posixpath.join(self._root, file))
 
     def read_records(self) -> tuple[np.ndarray, list[Source]]:
-        """The records (N,) of all samples in the memory, with file and unit of each."""
+        """Read the records (N,) of all samples in the memory, with file and unit of each."""
         with self._store.reading() as view:
             rows = np.flatnonzero(view.live)
             sources = self._store.read_sources(rows)
             records = view.records[rows]
-            live = view.live[rows]  # read last: what is deleted meanwhile reads as zero
-            return records[live], list(compress(sources, live))
+            is_live = view.live[rows]  # read last: a row deleted meanwhile reads as zero
+            return records[is_live], list(compress(sources, is_live))
 
     def find_ids_by_name(self, files: Iterable[str | Path]) -> dict[str, set[int]]:
         """Find the ids that each name means; an empty set for a name without samples.
@@ -130,6 +131,7 @@ class SourceFiles:
                     f"{name[:80]!r}…: has {len(name):,} characters; a name or a pattern may have at"
                     f" most {MAX_NAME_LENGTH:,}"
                 )
+        # The indexes of the ledger answer for most names; only others need all records.
         ids_by_name = {name: self._resolve(Path(name), self._find_ids) for name in names}
         if all(ids_by_name.values()):
             return ids_by_name
@@ -151,11 +153,16 @@ class SourceFiles:
         return ids_by_name
 
     def _find_common_folder(self, sources: Sequence[Source]) -> Path:
-        """The root, or else the deepest folder that holds all files with an absolute path."""
+        """Find the root, or else the deepest folder that holds all files with an absolute path."""
         if self._root.parts:
             return self._root
-        folders = {posixpath.dirname(file) for file, _ in sources if file and file.startswith("/")}
-        return Path(posixpath.commonpath(folders)) if folders else Path()
+        folders = set()
+        for file, _ in sources:
+            if file and file.startswith("/"):
+                folders.add(posixpath.dirname(file))
+        if not folders:
+            return Path()
+        return Path(posixpath.commonpath(folders))
 
     def _resolve_from_above(
         self, name: str, folder: Path, find_ids_by_source: Callable[[str], set[int]]
@@ -180,34 +187,40 @@ class SourceFiles:
         return set().union(*ids_by_place.values())
 
     def suggest_names(self, missing: Sequence[str]) -> str:
-        """Names of files close to the missing ones, and how to name a file; empty without any."""
+        """Suggest names of files close to the missing ones, and say how to name a file.
+
+        Returns an empty text if none is missing.
+        """
         if not missing:
             return ""
         files = {file for file, _ in self.read_records()[1] if file}
         names = files | {str(self.locate(file)) for file in files}
         suggestion = suggest_near_names("file", missing, names)
-        root = f" from {self._root} on," if self._root.parts else ""
+        root = ""
+        if self._root.parts:
+            root = f" from {self._root} on,"
         return (
-            f"{suggestion}Source files are named{root} as `list` shows them, by their absolute path, or by"
-            " a path from here."
+            f"{suggestion}Source files are named{root} as `list` shows them, by their absolute path,"
+            " or by a path from here."
         )
 
     def _find_ids(self, place: str) -> set[int]:
-        """The ids of the samples that came from the file at this place."""
+        """Find the ids of the samples that came from the file at this place."""
         names = {place}
         if Path(place).is_relative_to(self._root):
             names.add(Path(place).relative_to(self._root).as_posix())
-        return {
-            sample_id
-            for name in names
-            for sample_id in self._store.find_ids_by_source(name).tolist()
-        }
+        ids: set[int] = set()
+        for name in names:
+            ids.update(self._store.find_ids_by_source(name).tolist())
+        return ids
 
     def _resolve(self, file: Path, find_ids_by_source: Callable[[str], set[int]]) -> set[int]:
         """Find the ids of a file by its name in the memory, or by where it lies now."""
         name = str(self._root / escape_undecodable(file.as_posix()))
         place = locate_file(file)
-        ids_by_name = find_ids_by_source(name) if file.parts else set()  # `.` is a place
+        ids_by_name: set[int] = set()
+        if file.parts:  # `.` is the current folder, not the root of the data set
+            ids_by_name = find_ids_by_source(name)
         ids_by_place = find_ids_by_source(place)
         if ids_by_place and not ids_by_name <= ids_by_place:
             raise AmbiguousFileError({name: ids_by_name, place: ids_by_place})
@@ -227,43 +240,55 @@ class FileTree:
         spell: Callable[[str], str],
     ) -> None:
         self._spell = spell
-        # Names and ids of the files directly in a folder. Folders are as the memory writes them.
+        # Names and ids of the files directly in a folder. Folders are as the memory writes them; a
+        # sample without a file has an empty name.
         self._files_by_folder: dict[str, list[tuple[str, int]]] = defaultdict(list)
-        for sample_id, (file, _) in zip(records[0]["id"].tolist(), records[1], strict=True):
+        sample_records, sources = records
+        for sample_id, (file, _) in zip(sample_records["id"].tolist(), sources, strict=True):
             folder, slash, name = (file or "").rpartition("/")
             self._files_by_folder[folder + slash].append((spell(name), sample_id))
-        self._places = {
-            folder: PurePosixPath(spell(str(files.locate(folder))))
-            for folder in self._files_by_folder
-        }
-        self._subfolders: dict[str, list[str]] = defaultdict(list)  # by place
+        self._places: dict[str, PurePosixPath] = {}  # where each folder lies
+        self._subfolders: dict[str, list[str]] = defaultdict(list)  # all folders below a place
         self._ids_by_place: dict[str, set[int]] = defaultdict(set)  # by the place of a file
-        for folder, place in self._places.items():
+        for folder, named_ids in self._files_by_folder.items():
+            place = PurePosixPath(spell(str(files.locate(folder))))
+            self._places[folder] = place
             for parent in (place, *place.parents):
                 self._subfolders[str(parent)].append(folder)
-            for name, sample_id in self._files_by_folder[folder]:
+            for name, sample_id in named_ids:
                 if name:
                     self._ids_by_place[str(place / name)].add(sample_id)
 
     def find_ids_below(self, place: str) -> set[int]:
-        """The ids of the file at a place, of all files below a folder, or of a pattern."""
+        """Find the ids of the file at a place, of all files below a folder, or of a pattern."""
         place = self._spell(place)
         if place in self._ids_by_place:
             return self._ids_by_place[place]
-        if place in self._subfolders or not set(place) & SPECIAL:
-            return {
-                sample_id
-                for folder in self._subfolders.get(place, ())
-                for name, sample_id in self._files_by_folder[folder]
-                if name
-            }
-        parts = PurePosixPath(place).parts
+        is_pattern = not SPECIAL.isdisjoint(place)
+        # A folder may have a name with brackets, and then its name is no pattern.
+        if place in self._subfolders or not is_pattern:
+            return self._list_ids_below(place)
+        return self._match_pattern(place)
+
+    def _list_ids_below(self, place: str) -> set[int]:
+        """List the ids of all files below a folder."""
+        ids = set()
+        for folder in self._subfolders.get(place, ()):
+            for name, sample_id in self._files_by_folder[folder]:
+                if name:  # samples without a file have an empty one
+                    ids.add(sample_id)
+        return ids
+
+    def _match_pattern(self, pattern: str) -> set[int]:
+        """Find the ids of the files that a pattern matches."""
+        parts = PurePosixPath(pattern).parts
         if len(parts) > MAX_PATTERN_PARTS:
             raise ValueError(
-                f"{place[:80]!r}…: a pattern may have at most {MAX_PATTERN_PARTS} parts between slashes"
+                f"{pattern[:80]!r}…: a pattern may have at most {MAX_PATTERN_PARTS} parts between"
+                " slashes"
             )
         if parts[-1] == "**":
-            parts = (*parts, "*")
+            parts = (*parts, "*")  # any file in any folder
         *folder_parts, file_pattern = parts
         ids = set()
         for folder, files in self._files_by_folder.items():
@@ -280,25 +305,29 @@ def suggest_near_names(kind: str, missing: Iterable[str], present: Iterable[str]
     queries = [*missing][:10]
     if not queries:
         return ""
-    suggestions = [
-        f"{name!r}: {' or '.join(map(repr, names))}"
-        for name, names in similar_names(queries, present).items()
-        if names
-    ]
+    suggestions = []
+    for name, near_names in similar_names(queries, present).items():
+        if near_names:
+            suggestions.append(f"{name!r}: {' or '.join(map(repr, near_names))}")
     if not suggestions:
         return ""
     return f"Near names of a {kind} are, for {'; for '.join(suggestions)}. "
 
 
 def _matches_folder(pattern: Sequence[str], folder: Sequence[str]) -> bool:
-    """Whether a pattern matches a folder, both as the parts of their paths."""
-    # After each part of the pattern: how many parts of the folder it can have matched.
-    ends = {0}
+    """Return whether a pattern matches a folder, both as the parts of their paths."""
+    # All counts of the folder's parts that the pattern so far can match. There are several after
+    # `**`, which matches any number of parts. So the time is bounded by the product of both lengths.
+    matched_counts = {0}
     for part in pattern:
-        if not ends:
+        if not matched_counts:
             return False
         if part == "**":
-            ends = set(range(min(ends), len(folder) + 1))
-        else:
-            ends = {end + 1 for end in ends if end < len(folder) and fnmatchcase(folder[end], part)}
-    return len(folder) in ends
+            matched_counts = set(range(min(matched_counts), len(folder) + 1))
+            continue
+        next_counts = set()
+        for count in matched_counts:
+            if count < len(folder) and fnmatchcase(folder[count], part):
+                next_counts.add(count + 1)
+        matched_counts = next_counts
+    return len(folder) in matched_counts

@@ -22,7 +22,7 @@ from munkey.data.registry import DATASETS
 from munkey.deploy.errors import ExportError
 from munkey.deploy.model.manifest import EXPORTED_FAMILIES, EstimatorReference
 from munkey.encoders import keys
-from munkey.encoders.parts import cache_name
+from munkey.encoders.parts import name_cache_folder
 from munkey.models import system as systems
 from munkey.models.family import FAMILIES, FittedFamily, System
 from munkey.settings import (
@@ -51,15 +51,18 @@ def find_system(result: str | Path) -> Path:
     if only one result fits. Raises ExportError that lists what fits.
     """
     path = Path(result)
-    name, *words = path.parts or ("default",)
+    name, *words = path.parts or ("default",)  # without any word, the run `default`
     folder = Path("results", name, "models", *words)
+    # Folders with a pattern of the file below them, the most literal meaning first.
     patterns = [(path, SYSTEM), (folder, SYSTEM)]
     if path.name == SYSTEM:
         patterns.insert(0, (path.parent, SYSTEM))
-    # From NAME/DATASET/seedS, NAME/DATASET, or NAME alone.
-    patterns += [(folder, f"{'*/' * depth}full/original-m/{SYSTEM}") for depth in range(3)]
+    for depth in range(3):  # from NAME/DATASET/seedS, NAME/DATASET, or NAME alone
+        patterns.append((folder, f"{'*/' * depth}full/original-m/{SYSTEM}"))
     for start, pattern in patterns:
-        files = sorted(start.glob(pattern)) if start.is_dir() else []
+        files = []
+        if start.is_dir():
+            files = sorted(start.glob(pattern))
         if len(files) == 1:
             return files[0]
         if files:
@@ -87,12 +90,13 @@ class Place:
 
     @classmethod
     def from_file(cls, file: Path) -> "Place":
+        """Return the place of a file of a system. Raises ExportError if it is not in results."""
         parts = file.absolute().parts
         if "models" not in parts[:-5] or not parts[-4].startswith("seed"):
             raise ExportError(
                 f"{file}: does not lie in the results of a run, results/NAME/models/DATASET/seedS/…"
             )
-        start = len(parts) - 1 - parts[::-1].index("models")
+        start = len(parts) - 1 - parts[::-1].index("models")  # the last folder of this name
         seed, subset, system_name = parts[-4:-1]
         return cls(
             file=file,
@@ -130,10 +134,13 @@ class TrainedSystem:
             raise ExportError(
                 f"{file}: {EXPORTABLE}; of this seed there are: {self._list_exportable()}"
             )
-        # What it was trained with goes before what params.yaml says by now.
-        self._read_sections({**(sections or self._read_run_settings()), **self.record["settings"]})
+        if not sections:
+            sections = self._read_run_settings()
+        # The settings that it was trained with replace those of params.yaml, changed since.
+        self._read_sections({**sections, **self.record["settings"]})
 
     def _read_sections(self, sections: Sections) -> None:
+        """Check the sections that an export needs, and keep them."""
         self.data = DataSettings.model_validate(sections["data"])
         self.model = ModelSettings.model_validate(sections["model"])
         self.inference = InferenceSettings.model_validate(sections["inference"])
@@ -141,17 +148,19 @@ class TrainedSystem:
         self.source = SourceSettings.model_validate(sections["source"])
 
     def _list_exportable(self) -> str:
-        """The MUNKEY systems of the same seed, in words."""
+        """List the MUNKEY systems of the same seed, in words."""
         records = sorted(self.place.file.parents[2].glob("*/*/record.json"))
         folders = [file.parent for file in records if "munkey" in read_json(file)["settings"]]
         names = [f"{folder.parent.name}/{folder.name}" for folder in folders]
         return ", ".join(names) or "none"
 
     def _read_run_settings(self) -> Sections:
-        """The sections of this case in the run's settings.json."""
+        """Read the sections of this case in the run's settings.json."""
         file = self.place.root / SETTINGS
         if not file.exists():
-            target = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+            target = file
+            if file.is_relative_to(Path.cwd()):
+                target = file.relative_to(Path.cwd())
             raise ExportError(
                 f"{file}: is missing; it says with which settings a run was made. Make it with"
                 f" `{command_to_make(target)}`{overlays_hint(file)}"
@@ -187,7 +196,7 @@ class TrainedSystem:
         """Raise ExportError unless the encoder in the settings made the keys in the memory."""
         memory = self.system.memory
         assert memory is not None
-        folder = cache_name(self.keys)
+        folder = name_cache_folder(self.keys)
         file = self.place.root / "keys" / self.place.dataset / folder / "keys.npz"
         if not file.exists():
             raise ExportError(
@@ -213,8 +222,9 @@ class TrainedSystem:
             return {}
         metrics: dict[str, dict[str, float]] = {}
         for row in read_csv(file):
-            is_own = (row["seed"], row["method"]) == (str(self.place.seed), self.place.system)
-            if is_own and self.place.subset in ("full", f"rate{row['rate']}"):
+            if row["seed"] != str(self.place.seed) or row["method"] != self.place.system:
+                continue
+            if self.place.subset in ("full", f"rate{row['rate']}"):
                 metrics.setdefault(row["rate"], {})[row["metric"]] = float(row["value"])
         return metrics
 

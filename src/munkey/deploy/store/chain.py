@@ -57,33 +57,35 @@ class Receipt:
 
 
 def compute_first_head(store: bytes) -> bytes:
-    """The head of a chain without deletions: SHA-256(name of the store)."""
+    """Return the head of a chain without deletions: SHA-256(name of the store)."""
     return hashlib.sha256(store).digest()
 
 
 def compute_next_head(head: bytes, sequence: int, at: int, log_entry: bytes, mark: bytes) -> bytes:
-    """SHA-256(head || sequence || at || entry || mark), the numbers as 8 bytes, little-endian."""
+    """Return SHA-256(head || sequence || at || entry || mark); numbers as in `to_bytes`."""
     return hashlib.sha256(head + to_bytes(sequence, at) + log_entry + mark).digest()
 
 
 def compute_next_mark(
     mark: bytes, first: int, last: int, at: int, request: str | None, blocked: Iterable[bytes]
 ) -> bytes:
-    """SHA-256(mark before || first || last || at || SHA-256(blocked, ascending) || request).
+    """Return SHA-256(mark || first || last || at || SHA-256(blocked, ascending) || request).
 
-    It stands for the deletion, whose first row carries it into the chain. blocked: the hashes that
-    the deletion blocks (`Ledger.are_blocked`).
+    It stands for a deletion, whose first row carries it into the chain. mark: of the deletion
+    before. first, last: sequence numbers of its rows. blocked: the hashes that the deletion blocks
+    (`Ledger.are_blocked`).
     """
-    hashes = hashlib.sha256(b"".join(sorted(blocked))).digest()
-    number = (request or "").encode()
-    return hashlib.sha256(mark + to_bytes(first, last, at) + hashes + number).digest()
+    digest_of_blocked = hashlib.sha256(b"".join(sorted(blocked))).digest()
+    request_number = (request or "").encode()
+    parts = mark + to_bytes(first, last, at) + digest_of_blocked + request_number
+    return hashlib.sha256(parts).digest()
 
 
 def to_bytes(*numbers: int) -> bytes:
-    """Whole numbers as 8 bytes each, little-endian."""
+    """Convert whole numbers to 8 bytes each, little-endian."""
     return b"".join(number.to_bytes(8, "little", signed=True) for number in numbers)
 
 
 def to_datetime(at: int) -> datetime:
-    """A time in the log, microseconds since 1970, in UTC."""
+    """Convert a time in the log, microseconds since 1970, to a datetime in UTC."""
     return datetime.fromtimestamp(at / 1e6, UTC)

@@ -42,11 +42,11 @@ def require_plain_file(path: Path) -> None:
 
 def write(descriptor: int, data: bytes | memoryview, offset: int) -> None:
     """Write all of the data at an offset. It is on the disk only after `sync`."""
-    remaining = memoryview(data).cast("B")
-    while remaining:
-        written = os.pwrite(descriptor, remaining, offset)
-        remaining = remaining[written:]
-        offset += written
+    unwritten = memoryview(data).cast("B")
+    while unwritten:
+        written_count = os.pwrite(descriptor, unwritten, offset)  # may write fewer bytes
+        unwritten = unwritten[written_count:]
+        offset += written_count
 
 
 def truncate(descriptor: int, size: int) -> None:
@@ -55,7 +55,9 @@ def truncate(descriptor: int, size: int) -> None:
 
 def sync(descriptor: int) -> None:
     """Wait until the file's content and size are on the disk."""
-    getattr(os, "fdatasync", os.fsync)(descriptor)
+    # macOS has no fdatasync, which skips the file's times.
+    sync_content = getattr(os, "fdatasync", os.fsync)
+    sync_content(descriptor)
 
 
 def sync_file(path: Path) -> None:
@@ -93,7 +95,7 @@ def create_folder(folder: Path) -> Iterator[Path]:
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}")
     temporary.mkdir()
-    mode = temporary.stat().st_mode  # of the user's umask, whatever is copied into the folder
+    mode = temporary.stat().st_mode  # as the user's umask has it; a copy may change it
     try:
         yield temporary
         # Synced before the rename, so that a power failure never leaves a folder without its files.
@@ -111,7 +113,8 @@ def _flock(descriptor: int, kind: int, wait: float) -> None:
     deadline = time.monotonic() + wait
     while True:
         try:
-            return fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            return
         except BlockingIOError:
             if time.monotonic() >= deadline:
                 raise
@@ -127,14 +130,14 @@ def lock(folder: Path, wait: float = 0.0) -> int:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         _flock(descriptor, fcntl.LOCK_EX, wait)
-        with os.fdopen(
-            open_file(folder / "lock", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w"
-        ) as holder:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        with os.fdopen(open_file(folder / "lock", flags), "w") as holder:
             holder.write(str(os.getpid()))
     except BlockingIOError:
         os.close(descriptor)
+        process = _read_holder(folder / "lock")
         raise LockedMemoryError(
-            f"{folder}: already open for writing elsewhere (process {_read_holder(folder / 'lock')});"
+            f"{folder}: already open for writing elsewhere (process {process});"
             " a memory has one writer at a time"
         ) from None
     except BaseException:
@@ -149,15 +152,22 @@ def lock_generation(folder: Path, *, exclusive: bool = False) -> int:
 
     Raises LockedMemoryError after waiting for `PATIENCE_S`, and OSError if it is not a folder.
     """
+    if exclusive:
+        kind = fcntl.LOCK_EX
+        holder = "a reader"
+    else:
+        kind = fcntl.LOCK_SH
+        holder = "a compaction"
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(folder, flags)
     try:
-        _flock(descriptor, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH, PATIENCE_S)
+        _flock(descriptor, kind, PATIENCE_S)
     except BlockingIOError:
         os.close(descriptor)
-        holder = "a reader is" if exclusive else "a compaction is"
-        reason = f"{holder} at work there for more than {PATIENCE_S:g} s"
-        raise LockedMemoryError(f"{folder}: {reason}; nothing was changed, try again") from None
+        raise LockedMemoryError(
+            f"{folder}: {holder} is at work there for more than {PATIENCE_S:g} s; nothing was"
+            " changed, try again"
+        ) from None
     except BaseException:
         os.close(descriptor)
         raise
@@ -166,6 +176,7 @@ def lock_generation(folder: Path, *, exclusive: bool = False) -> int:
 
 
 def _read_holder(path: Path) -> str:
+    """Read the id of the process that holds the lock."""
     try:
         return path.read_bytes()[:20].decode("ascii", "replace").strip() or "unknown"
     except OSError:
@@ -173,7 +184,7 @@ def _read_holder(path: Path) -> str:
 
 
 def unlock(descriptor: int) -> None:
-    """Release a lock. In a forked child, which has none, nothing happens."""
+    """Release a lock. In a forked child, which holds no lock, it does nothing."""
     if descriptor in _LOCKS:
         _LOCKS.discard(descriptor)
         # Explicitly: a child that is being forked may still have it open.

@@ -44,6 +44,7 @@ def translate_sqlite_error(
     path: Path, error: sqlite3.DatabaseError | UnicodeDecodeError
 ) -> Exception:
     """Translate an error of SQLite: its file is busy, out of reach, or damaged."""
+    # The low byte is the error; the rest of an extended code says where in SQLite it arose.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     if code in BUSY_CODES:
         return LockedMemoryError(f"{path}: kept busy by another process; try again")

@@ -66,20 +66,19 @@ class LedgerState(NamedTuple):
     secret: bytes
 
     def is_plausible(self) -> bool:
-        widths = (self.key_width, self.token_width)
-        return (
-            min(*widths, self.generation) > 0
-            and min(self.rows, self.erased) >= 0
-            and max(widths) <= MAX_WIDTH
-            and (len(self.store), len(self.secret)) == (16, 32)
-        )
+        """Return whether all values are in their range: a damaged file may hold any."""
+        has_widths = 0 < self.key_width <= MAX_WIDTH and 0 < self.token_width <= MAX_WIDTH
+        has_counts = self.generation > 0 and self.rows >= 0 and self.erased >= 0
+        has_names = len(self.store) == 16 and len(self.secret) == 32
+        return has_widths and has_counts and has_names
 
     def compute_seal(self, head: bytes, mark: bytes) -> bytes:
-        """SHA-256(head of the chain || last mark || state). It reveals a change to any of them."""
-        numbers = to_bytes(
+        """Return SHA-256(head of the chain || last mark || state), which reveals any change."""
+        numbers_as_bytes = to_bytes(
             self.key_width, self.token_width, self.generation, self.rows, self.erased
         )
-        return hashlib.sha256(head + mark + self.store + numbers + self.secret).digest()
+        state_as_bytes = self.store + numbers_as_bytes + self.secret
+        return hashlib.sha256(head + mark + state_as_bytes).digest()
 
 
 class Position(NamedTuple):
@@ -114,7 +113,7 @@ class Ledger:
             raise translate_sqlite_error(path, error) from error
         try:
             self._check_file()
-            self._wal = self._get_wal_inode()
+            self._wal_inode = self._get_wal_inode()
         except BaseException:
             self.close()
             raise
@@ -133,6 +132,10 @@ class Ledger:
         connection.close()
 
     def _check_file(self) -> None:
+        """Check that the file is a ledger of this format, and configure the connection.
+
+        Raises UnreadableMemoryError otherwise.
+        """
         if self._query_number("PRAGMA application_id") != APPLICATION_ID:
             raise UnreadableMemoryError(self.path, "not the ledger of a memory")
         version = self._query_number("PRAGMA user_version")
@@ -145,7 +148,7 @@ class Ledger:
         statements = {sql for (sql,) in self._query("SELECT sql FROM sqlite_master")}
         if statements != set(SCHEMA.strip(";\n").split(";\n")):
             raise UnreadableMemoryError(self.path, "damaged: its tables are not those of a memory")
-        self.read_state()
+        self.read_state()  # raises an error if the state is damaged
 
     def _get_wal_inode(self) -> int:
         """Return the inode of the write-ahead log; 0 without one."""
@@ -156,7 +159,7 @@ class Ledger:
 
     def is_wal_current(self) -> bool:
         """Whether the open write-ahead log is still the one beside the file."""
-        return self._get_wal_inode() == self._wal
+        return self._get_wal_inode() == self._wal_inode
 
     def _require_wal(self) -> None:
         if not self.is_wal_current():
@@ -176,7 +179,10 @@ class Ledger:
     def _query_records(
         self, columns: str, types: tuple[Any, ...], clause: str, *values: int | str
     ) -> list[tuple[Any, ...]]:
-        """`SELECT columns FROM clause`. Raises UnreadableMemoryError for a value of another type."""
+        """Run `SELECT columns FROM clause`, and check the type of each column.
+
+        Raises UnreadableMemoryError for a value of another type: SQLite stores any in any column.
+        """
         records = self._query(f"SELECT {columns} FROM {clause}", *values)
         for place, expected_type in enumerate(types):
             value_types = {type(record[place]) for record in records}
@@ -189,7 +195,10 @@ class Ledger:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Write all or nothing. It is on the disk once the block ends. Raises OSError otherwise."""
+        """Commit all that the block writes to the disk, or nothing if it fails.
+
+        Raises OSError if the file cannot be written.
+        """
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             yield self._connection
@@ -211,25 +220,37 @@ class Ledger:
 
     def read_position(self) -> Position:
         """Read which rows there are, as one value. Raises as `read_state`."""
-        state, head, dead = self._read_sealed_state()
-        return Position(state.generation, state.rows, state.rows - dead, head)
+        state, head, dead_count = self._read_sealed_state()
+        return Position(
+            generation=state.generation,
+            rows=state.rows,
+            live=state.rows - dead_count,
+            head=head,
+        )
 
     def _read_sealed_state(self) -> tuple[LedgerState, bytes, int]:
         """Read state, head of the chain and number of dead rows, all at the same moment."""
         columns = f"{', '.join(LedgerState._fields)}, seal, {LAST_HEAD}, {LAST_MARK}, {DEAD_COUNT}"
-        records = self._query_records(columns, (bytes, *[int] * 5, *[bytes] * 4, int), "state")
+        types = (bytes, int, int, int, int, int, bytes, bytes, bytes, bytes, int)
+        records = self._query_records(columns, types, "state")
         if len(records) != 1 or not LedgerState(*records[0][:-4]).is_plausible():
             raise UnreadableMemoryError(self.path, "damaged: its state makes no sense")
         state = LedgerState(*records[0][:-4])
-        seal, last_head, mark, dead = records[0][-4:]
+        seal, last_head, mark, dead_count = records[0][-4:]
         head = last_head or compute_first_head(state.store)
         if seal != state.compute_seal(head, mark):
-            why = "damaged: its state, or the last link of its chain of deletions, was changed after it was written"
-            raise UnreadableMemoryError(self.path, why)
-        return state, head, dead
+            raise UnreadableMemoryError(
+                self.path,
+                "damaged: its state, or the last link of its chain of deletions, was changed after"
+                " it was written",
+            )
+        return state, head, dead_count
 
     def _write_state(self, state: LedgerState) -> None:
-        """Write the state, sealed: the last statement of a transaction."""
+        """Write the state with its seal.
+
+        The last statement of a transaction, since the seal covers the head of the chain.
+        """
         [(head, mark)] = self._query(f"SELECT {LAST_HEAD}, {LAST_MARK}")
         seal = state.compute_seal(head or compute_first_head(state.store), mark)
         self._connection.execute(
@@ -247,19 +268,21 @@ class Ledger:
         return self._query_number("PRAGMA data_version")
 
     def list_dead_rows(self, after: int = 0, until: int = 1 << 62) -> np.ndarray:
-        """Dead rows (D,) int64 in order of deletion, of sequence numbers in (after, until]."""
+        """List dead rows (D,) int64 in order of deletion, of sequence numbers in (after, until]."""
         clause = "dead WHERE sequence > ? AND sequence <= ? ORDER BY sequence"
         records = self._query_records("row", (int,), clause, after, until)
         return np.array([row for (row,) in records], dtype=np.int64)
 
     def _query_links(self, clause: str) -> list[ChainLink]:
+        """Run `SELECT ... FROM log clause`. The links have no marks, which `deletions` holds."""
         columns = ", ".join(ChainLink._fields[:-1])
         records = self._query_records(columns, (int, int, bytes, bytes), f"log {clause}")
         return [ChainLink(*record) for record in records]
 
     def list_links(self) -> list[ChainLink]:
         """List the links of the chain, in order."""
-        # Read before the marks: a deletion may come in between.
+        # Links before marks: if a deletion comes in between, its marks are left over, but no link
+        # lacks its mark.
         links = self._query_links("ORDER BY sequence")
         marks = dict(
             self._query_records("first, mark", (int, bytes), "deletions WHERE first <= last")
@@ -268,15 +291,17 @@ class Ledger:
 
     def list_receipts(self, request: str | None = None) -> list[Receipt]:
         """List deletions in order: all, or the one with this request number."""
-        columns = "first, last, b.head, a.head, deletions.at, request"
+        columns = "first, last, before.head, after.head, deletions.at, request"
         types = (int, int, bytes | None, bytes | None, int, str | None)
-        heads = (
-            "LEFT JOIN log AS b ON b.sequence = first - 1 LEFT JOIN log AS a ON a.sequence = last"
+        # A deletion before which the log was empty has no link before it.
+        table = (
+            "deletions LEFT JOIN log AS before ON before.sequence = first - 1"
+            " LEFT JOIN log AS after ON after.sequence = last"
         )
         if request is None:
-            records = self._query_records(columns, types, f"deletions {heads} ORDER BY number")
+            records = self._query_records(columns, types, f"{table} ORDER BY number")
         else:
-            clause = f"deletions {heads} WHERE request = ? ORDER BY number"
+            clause = f"{table} WHERE request = ? ORDER BY number"
             records = self._query_records(columns, types, clause, request)
         store = self.read_state().store
         receipts = []
@@ -294,25 +319,25 @@ class Ledger:
         return receipts
 
     def hash_contents(self, contents: np.ndarray) -> list[bytes]:
-        """HMAC-SHA-256 of each content (N, 16) under the secret of this memory."""
+        """Return the HMAC-SHA-256 of each content (N, 16) under the secret of this memory."""
         secret = self.read_state().secret
         return [hmac.digest(secret, content.tobytes(), "sha256") for content in contents]
 
     def are_blocked(self, contents: np.ndarray) -> np.ndarray:
-        """Which of the contents (N, 16) are blocked: (N,) bool."""
+        """Return which of the contents (N, 16) are blocked: (N,) bool."""
+        is_blocked = np.zeros(len(contents), dtype=bool)
         if not self._query_number("SELECT EXISTS (SELECT * FROM blocked)"):
-            return np.zeros(len(contents), dtype=bool)
-        statement = "SELECT 1 FROM blocked WHERE hash = ?"
-        are_blocked = [
-            bool(self._query(statement, digest)) for digest in self.hash_contents(contents)
-        ]
-        return np.array(are_blocked, dtype=bool)
+            return is_blocked
+        for place, digest in enumerate(self.hash_contents(contents)):
+            records = self._query("SELECT 1 FROM blocked WHERE hash = ?", digest)
+            is_blocked[place] = len(records) > 0
+        return is_blocked
 
     def count_blocked(self) -> int:
         return self._query_number("SELECT COUNT(*) FROM blocked")
 
     def get_last_link(self) -> ChainLink:
-        """Return the last link of the chain. Before any deletion: number 0 with the first head."""
+        """Return the last link of the chain, or link 0 with the first head before any deletion."""
         links = self._query_links("ORDER BY sequence DESC LIMIT 1")
         if not links:
             return ChainLink(0, 0, b"", compute_first_head(self.read_state().store))
@@ -354,11 +379,14 @@ class Ledger:
         )
 
     def find_false_deletion(self) -> int | None:
-        """Find the first deletion in the log that was changed or does not fit its links."""
+        """Return the number of the first deletion that was changed or does not fit its links.
+
+        None if there is none.
+        """
         columns = "number, first, last, at, request, mark"
         types = (int, int, int, int, str | None, bytes)
         hashes: dict[int, list[bytes]] = {}  # of blocked contents, by deletion
-        self._query("BEGIN")  # all of the same moment
+        self._query("BEGIN")  # one transaction, so that the three tables are of the same moment
         try:
             links = self._query_links("ORDER BY sequence")
             deletions = self._query_records(columns, types, "deletions ORDER BY number")
@@ -367,16 +395,19 @@ class Ledger:
         finally:
             self._query("COMMIT")
         mark = b""
-        end = 0  # the last link so far
+        last_so_far = 0  # the last link of the deletions so far
         for place, deletion in enumerate(deletions, start=1):
             number, first, last, at, request, written_mark = deletion
             mark = compute_next_mark(mark, first, last, at, request, hashes.pop(number, ()))
-            if (number, first, written_mark) != (place, end + 1, mark) or last < end:
+            if number != place or written_mark != mark:
                 return place
-            if any(link.at != at for link in links[end:last]):
+            if first != last_so_far + 1 or last < last_so_far:  # last = first - 1: no rows
                 return place
-            end = last
-        if end != len(links) or hashes:
+            if any(link.at != at for link in links[last_so_far:last]):
+                return place
+            last_so_far = last
+        # Links or blocked contents without a deletion: one is missing at the end.
+        if last_so_far != len(links) or hashes:
             return len(deletions) + 1
         return None
 
@@ -392,20 +423,23 @@ class Ledger:
         This is the point of no return. request: the number of the request. block: refuse these
         contents from now on.
         """
-        last = self.get_last_link()
-        at = time.time_ns() // 1000
+        last_link = self.get_last_link()
+        at = time.time_ns() // 1000  # microseconds
         state = self.read_state()
         [(number, last_mark)] = self._query(
             f"SELECT (SELECT IFNULL(max(number), 0) + 1 FROM deletions), {LAST_MARK}"
         )
-        sequences = range(last.sequence + 1, last.sequence + 1 + len(rows))
-        log_line = (sequences.start, sequences.stop - 1, at, request)
-        contents = np.unique(records["content"], axis=0) if block else records["content"][:0]
-        hashes = self.hash_contents(contents[~self.are_blocked(contents)])
+        first = last_link.sequence + 1
+        sequences = range(first, first + len(rows))
+        log_line = (first, sequences.stop - 1, at, request)
+        hashes: list[bytes] = []  # of contents to block that are not blocked yet
+        if block:
+            contents = np.unique(records["content"], axis=0)
+            hashes = self.hash_contents(contents[~self.are_blocked(contents)])
         mark = compute_next_mark(last_mark, *log_line, hashes)
-        # The first link carries the mark of the deletion into the chain.
         links = []
-        head = last.head
+        head = last_link.head
+        # The first link carries the mark of the deletion into the chain, all others an empty one.
         link_mark = mark
         for sequence, commitment in zip(sequences, records["commitment"], strict=True):
             log_entry = compute_log_entry(commitment.tobytes())
@@ -417,9 +451,11 @@ class Ledger:
             connection.executemany(
                 "INSERT INTO dead VALUES (?, ?)", zip(sequences, rows.tolist(), strict=True)
             )
-            new_dead = "SELECT row FROM dead WHERE sequence > ?"
-            connection.execute(f"DELETE FROM sources WHERE row IN ({new_dead})", (last.sequence,))
-            if links or request is not None:
+            connection.execute(
+                "DELETE FROM sources WHERE row IN (SELECT row FROM dead WHERE sequence > ?)",
+                (last_link.sequence,),
+            )
+            if links or request is not None:  # a request without rows is on record, too
                 connection.execute(
                     "INSERT INTO deletions VALUES (?, ?, ?, ?, ?, ?)", (number, *log_line, mark)
                 )
@@ -430,7 +466,7 @@ class Ledger:
         return Receipt(
             store=state.store.hex(),
             sequences=sequences,
-            before=last.head.hex(),
+            before=last_link.head.hex(),
             after=head.hex(),
             when=to_datetime(at),
             request=request,
@@ -441,28 +477,31 @@ class Ledger:
     ) -> None:
         """Record that all dead rows up to the sequence number `erased` are zero on the disk.
 
-        added: how many rows came. sources: theirs, by row.
+        added: the number of rows that were added at the same time. sources: of these, by row.
         """
+        if sources is None:
+            sources = {}
         state = self.read_state()
         with self._transaction() as connection:
             connection.executemany(
-                INSERT_SOURCE, ((row, *source) for row, source in (sources or {}).items())
+                INSERT_SOURCE, ((row, *source) for row, source in sources.items())
             )
             self._write_state(state._replace(rows=state.rows + added, erased=erased))
 
     def switch_generation(self, generation: int, live_rows: np.ndarray) -> None:
         """Record that the live rows, ascending, now lie in another generation, numbered from 0."""
         state = self.read_state()
-        last = self.get_last_link()
+        last_sequence = self.get_last_link().sequence
         records = self._query_records("row", (int,), "sources ORDER BY row")
         old_rows = np.array([row for (row,) in records], dtype=np.int64)
         new_rows = np.searchsorted(live_rows, old_rows)
+        # In ascending order, so that no row takes the number of one that has yet to move.
         moves = zip(new_rows.tolist(), old_rows.tolist(), strict=True)
         with self._transaction() as connection:
             connection.execute("DELETE FROM dead")
             connection.executemany("UPDATE sources SET row = ? WHERE row = ?", moves)
             self._write_state(
-                state._replace(generation=generation, rows=len(live_rows), erased=last.sequence)
+                state._replace(generation=generation, rows=len(live_rows), erased=last_sequence)
             )
 
     def vacuum(self) -> None:
@@ -470,7 +509,10 @@ class Ledger:
         self._query("VACUUM")
 
     def empty_wal(self) -> bool:
-        """Move everything out of the write-ahead log and truncate it. Returns whether it worked."""
+        """Move everything out of the write-ahead log and truncate it.
+
+        Returns False if a reader kept it from doing so.
+        """
         [(busy, *_)] = self._query("PRAGMA wal_checkpoint(TRUNCATE)")
         return not busy
 

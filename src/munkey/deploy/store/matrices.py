@@ -74,7 +74,7 @@ class MemoryView:
         return self.records["label"]
 
     def take_rows(self, rows: np.ndarray) -> Rows:
-        """Copies of some rows, dead or alive."""
+        """Copy rows, dead or alive."""
         return Rows(self.records[rows], self.keys[rows], self.tokens[rows])
 
     def copy_rows(self, rows: np.ndarray) -> CopiedRows:
@@ -101,13 +101,13 @@ class Matrices:
 
     def __init__(self, folder: Path, widths: tuple[int, ...], flags: int, rows: int = 0) -> None:
         self.folder = folder
-        types = (
-            np.dtype(("<f4", widths[:1])),
-            np.dtype(("<f4", widths[1:])),
-            RECORD,
-            np.dtype(bool),
-        )
-        self._types = dict(zip(NAMES, types, strict=True))
+        key_width, token_width = widths
+        self._types = {
+            "keys": np.dtype(("<f4", (key_width,))),
+            "tokens": np.dtype(("<f4", (token_width,))),
+            "records": RECORD,
+            "live": np.dtype(bool),
+        }
         self._files: dict[str, int] = {}
         if folder.is_symlink():
             raise UnreadableMemoryError(folder, "a link, where the memory's own folder should be")
@@ -138,8 +138,10 @@ class Matrices:
         return MemoryView(generation, *(self._map_file(name, rows) for name in NAMES))
 
     def _map_file(self, name: str, rows: int) -> np.ndarray:
+        """Map the first `rows` rows of a file."""
         if not rows:  # an empty file cannot be mapped
             return np.zeros(0, self._types[name])
+        # A copy of the descriptor, since the `with` closes it; the map stays.
         with os.fdopen(os.dup(self._files[name]), "rb") as file:
             return np.memmap(file, self._types[name], "r", shape=(rows,))
 
@@ -151,23 +153,34 @@ class Matrices:
 
     def append(self, at: int, rows: Rows) -> None:
         """Write live rows from row number `at` on. They are on the disk only after `sync`."""
-        arrays = (rows.keys, rows.tokens, rows.records, np.ones(len(rows.keys), "?"))
-        for name, array in zip(NAMES, arrays, strict=True):
-            self._write_file(name, np.ascontiguousarray(array).reshape(-1).view("u1").data, at)
+        arrays = {
+            "keys": rows.keys,
+            "tokens": rows.tokens,
+            "records": rows.records,
+            # Last: a row that is live has all its content.
+            "live": np.ones(len(rows.keys), dtype=bool),
+        }
+        for name, array in arrays.items():
+            content = np.ascontiguousarray(array).reshape(-1).view("u1")
+            self._write_file(name, content.data, at)
 
     def truncate(self, rows: int) -> None:
         """Drop all bytes after the first `rows` rows. Raises OSError if a file was replaced."""
         for name, file in self._files.items():
-            if not os.path.samestat(os.fstat(file), (self.folder / name).stat()):
-                raise OSError(
-                    f"{self.folder / name}: was replaced while the memory was open; open it again"
-                )
-            if os.fstat(file).st_size != rows * self._types[name].itemsize:
-                disk.truncate(file, rows * self._types[name].itemsize)
+            path = self.folder / name
+            if not os.path.samestat(os.fstat(file), path.stat()):
+                raise OSError(f"{path}: was replaced while the memory was open; open it again")
+            size = rows * self._types[name].itemsize
+            if os.fstat(file).st_size != size:
+                disk.truncate(file, size)
 
     def hide(self, rows: np.ndarray, total: int) -> None:
-        """Clear `live` of some rows. Every reader sees that at once."""
+        """Clear `live` of some rows. Every reader sees that at once.
+
+        total: the number of rows in the files.
+        """
         if rows.size:
+            # One write from the first to the last of them, since only the writer changes the file.
             first = int(rows.min())
             last = int(rows.max())
             live = np.array(self._map_file("live", total)[first : last + 1])
@@ -178,15 +191,22 @@ class Matrices:
         self._write_file("live", live.tobytes(), 0)
 
     def erase(self, rows: np.ndarray) -> None:
-        """Write zeros over key, token and record of some rows. On the disk only after `sync`."""
+        """Write zeros over key, token and record of some rows.
+
+        The zeros are on the disk only after `sync`.
+        """
         if not rows.size:
             return
         sorted_rows = np.unique(rows)
         # One write for each run of consecutive rows, at most BLOCK of them.
-        is_end = (np.diff(sorted_rows) != 1) | (np.arange(1, len(sorted_rows)) % BLOCK == 0)
-        for run in np.split(sorted_rows, np.flatnonzero(is_end) + 1):
+        has_gap = np.diff(sorted_rows) != 1
+        is_full = np.arange(1, len(sorted_rows)) % BLOCK == 0
+        run_starts = np.flatnonzero(has_gap | is_full) + 1
+        for run in np.split(sorted_rows, run_starts):
+            first = int(run[0])
             for name in ("keys", "tokens", "records"):
-                self._write_file(name, bytes(len(run) * self._types[name].itemsize), int(run[0]))
+                zeros = bytes(len(run) * self._types[name].itemsize)
+                self._write_file(name, zeros, first)
 
     def sync(self) -> None:
         for file in self._files.values():
@@ -209,8 +229,11 @@ def retire_generation(folder: Path) -> None:
 
     Files that are not the memory's stay, and then the folder stays too.
     """
-    paths = [folder / name for name in reversed(NAMES)]  # `live` first: it hides the rows
-    paths = [path for path in paths if path.is_file() and not path.is_symlink()]
+    paths = []
+    for name in reversed(NAMES):  # `live` first: it hides the rows
+        path = folder / name
+        if path.is_file() and not path.is_symlink():
+            paths.append(path)
     for path in paths:
         file = disk.open_file(path, os.O_RDWR)
         try:

@@ -49,19 +49,21 @@ def list_foreign_files(folder: Path, state: LedgerState) -> tuple[str, ...]:
     """
     current = generation_folder(folder, state.generation)
     row_sizes = (4 * state.key_width, 4 * state.token_width, RECORD.itemsize, 1)
-    own_names = {current.name, "lock", "store.db", *SQLITE_FILES}
+    memory_names = {current.name, "lock", "store.db", *SQLITE_FILES}
     names = []
     tails = []
     try:
-        names += [path.name for path in folder.iterdir() if path.name not in own_names]
+        for path in folder.iterdir():
+            if path.name not in memory_names:
+                names.append(path.name)
         for path in current.iterdir():
             if path.name not in NAMES or path.is_dir():
                 names.append(f"{current.name}/{path.name}")
         for name, row_size in zip(NAMES, row_sizes, strict=True):
-            tail = (current / name).stat().st_size - state.rows * row_size
-            if tail > 0:
-                tails.append(f"{current.name}/{name}, {tail} bytes behind its last row")
-    except FileNotFoundError:  # compacted meanwhile
+            extra_bytes = (current / name).stat().st_size - state.rows * row_size
+            if extra_bytes > 0:
+                tails.append(f"{current.name}/{name}, {extra_bytes} bytes behind its last row")
+    except FileNotFoundError:  # a compaction has removed the generation meanwhile
         return ()
     return (*sorted(names), *tails)
 
@@ -75,54 +77,55 @@ def require_undamaged(folder: Path, ledger: Ledger, view: MemoryView) -> np.ndar
     """
     # Read in this order: the ledger counts a row before it calls it dead, and calls it dead before
     # the row is hidden.
-    is_hidden = view.live.view("u1") == 0
-    dead = ledger.list_dead_rows()
-    rows = ledger.read_state().rows
-    live = np.ones(len(is_hidden), dtype=bool)
-    if dead.size and not (dead.min() >= 0 and dead.max() < rows):
+    is_hidden = view.live.view("u1") == 0  # as bytes: a damaged file may hold others than 0 and 1
+    dead_rows = ledger.list_dead_rows()
+    row_count = ledger.read_state().rows
+    if len(dead_rows) and (dead_rows.min() < 0 or dead_rows.max() >= row_count):
         raise UnreadableMemoryError(
-            ledger.path, f"damaged: it lists dead rows that are not among its {rows}"
+            ledger.path, f"damaged: it lists dead rows that are not among its {row_count}"
         )
-    live[dead[dead < len(live)]] = False
-    lost_rows = np.flatnonzero(live & is_hidden)
+    is_live = np.ones(len(is_hidden), dtype=bool)
+    is_live[dead_rows[dead_rows < len(is_live)]] = False
+    lost_rows = np.flatnonzero(is_live & is_hidden)
     if len(lost_rows):
-        why = (
-            f"does not know of {pluralize(len(lost_rows), 'deleted row')}, {format_first_rows(lost_rows)}: it"
-            " is older than the rows are, or its write-ahead log, store.db-wal, was lost"
+        raise UnreadableMemoryError(
+            ledger.path,
+            f"does not know of {pluralize(len(lost_rows), 'deleted row')},"
+            f" {format_first_rows(lost_rows)}: it is older than the rows are, or its write-ahead"
+            " log, store.db-wal, was lost",
         )
-        raise UnreadableMemoryError(ledger.path, why)
-    live_rows = np.flatnonzero(live)
-    sample = live_rows[:: max(1, len(live_rows) // SAMPLE_ROWS)]
-    wrong_rows = find_mismatched_rows(ledger, view, sample)
+    live_rows = np.flatnonzero(is_live)
+    step = max(1, len(live_rows) // SAMPLE_ROWS)
+    wrong_rows = find_mismatched_rows(ledger, view, live_rows[::step])
     if len(wrong_rows):
-        why = (
+        raise UnreadableMemoryError(
+            generation_folder(folder, view.generation),
             f"{pluralize(len(wrong_rows), 'row')} not matching their commitment,"
-            f" {format_first_rows(wrong_rows)}: a file or the name of a source file was changed, or is of"
-            " another memory"
+            f" {format_first_rows(wrong_rows)}: a file or the name of a source file was changed, or"
+            " is of another memory",
         )
-        raise UnreadableMemoryError(generation_folder(folder, view.generation), why)
-    return live
+    return is_live
 
 
 def recover_memory(folder: Path, ledger: Ledger) -> Matrices:
     """Bring the files in line with the ledger, and return them open for writing. Needs the lock."""
     state = ledger.read_state()
-    last = ledger.get_last_link().sequence
+    last_sequence = ledger.get_last_link().sequence
     matrices = open_matrices(folder, state, os.O_RDWR)
     try:
         view = matrices.map_rows(state.generation, state.rows)
-        live = require_undamaged(folder, ledger, view)  # nothing has been changed up to here
+        is_live = require_undamaged(folder, ledger, view)  # nothing has been changed up to here
         matrices.truncate(state.rows)
-        if not np.array_equal(view.live.view("u1"), live.view("u1")):
-            matrices.set_live(live)
+        if not np.array_equal(view.live.view("u1"), is_live.view("u1")):
+            matrices.set_live(is_live)
         matrices.erase(ledger.list_dead_rows(after=state.erased))
         matrices.sync()
-        # Of a compaction that was killed before or after its switch.
+        # A compaction that was killed before or after its switch has left them.
         for other_folder in sorted(list_generations(folder) - {matrices.folder}):
             retire_generation(other_folder)
         disk.sync_folder(folder)
-        if state.erased != last:
-            ledger.record_zeros(last)
+        if state.erased != last_sequence:
+            ledger.record_zeros(last_sequence)
         ledger.empty_wal()
     except BaseException:
         matrices.close()
@@ -153,17 +156,19 @@ def wait_until_hidden(folder: Path, ledger: Ledger, view: MemoryView) -> None:
     """
     deadline = time.monotonic() + PATIENCE_S
     while True:
-        dead = ledger.list_dead_rows()
-        if not view.live[dead[(dead >= 0) & (dead < len(view.live))]].any():
-            return None
+        dead_rows = ledger.list_dead_rows()
+        is_in_view = (dead_rows >= 0) & (dead_rows < len(view.live))
+        if not view.live[dead_rows[is_in_view]].any():
+            return
         try:
             lock = disk.lock(folder)
-        except LockedMemoryError:
+        except LockedMemoryError:  # a writer is at work, and hides its rows in a moment
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
         else:
             try:
-                return recover_memory(folder, ledger).close()
+                recover_memory(folder, ledger).close()
+                return
             finally:
                 disk.unlock(lock)

@@ -41,15 +41,12 @@ def check_ids(ids: ArrayLike | Iterable[int]) -> np.ndarray:
 
     Raises ValueError unless they are whole numbers from 0 to 2^63 - 1.
     """
-    if (
-        isinstance(ids, Iterable)
-        and not isinstance(ids, Sequence)
-        and not hasattr(ids, "__array__")
-    ):
-        array = np.array([*ids])  # of a set or a generator
+    is_array_like = isinstance(ids, Sequence) or hasattr(ids, "__array__")
+    if isinstance(ids, Iterable) and not is_array_like:
+        array = np.array([*ids])  # NumPy would make a set or a generator one object
     else:
         array = np.asarray(ids)
-    # Numbers too large for any integer type become objects.
+    # Whole numbers too large for any integer type become objects.
     is_whole = array.dtype.kind in "iu" or all(type(value) is int for value in array.flat)
     if array.ndim != 1 or not is_whole:
         raise ValueError(
@@ -79,20 +76,23 @@ def check_matrix(name: str, values: ArrayLike, count: int) -> np.ndarray:
 
 
 def check_texts(kind: str, texts: Sequence[str | None] | None, count: int) -> list[str | None]:
-    """Check the texts of `count` rows, None if a row has none, and return them as a list."""
+    """Check the texts of `count` rows, and return them as a list. None: a row without a text."""
     if isinstance(texts, str) or (texts is not None and len(texts) != count):
         raise ValueError(f"{kind}s must be a list of {count}, one for each row, not {texts!r:.80}")
     if not texts:
         return [None] * count
     for text in texts:
-        is_text = isinstance(text, str) and re.fullmatch("[^\ud800-\udfff]+", text)
-        if text is not None and not is_text:
+        if text is None:
+            continue
+        # Not empty, and without surrogates, which UTF-8 cannot encode.
+        is_valid = isinstance(text, str) and re.fullmatch("[^\ud800-\udfff]+", text)
+        if not is_valid:
             raise ValueError(f"a {kind} must be named in text, not {text!r}")
     return list(texts)
 
 
 def digest_keys(keys: np.ndarray) -> np.ndarray:
-    """Digest keys (N, d): (N, 16) uint8, the content of rows without a picture."""
+    """Digest keys (N, d) to (N, 16) uint8, the contents of rows without a picture."""
     digests = b"".join(hashlib.sha256(key).digest()[:DIGEST] for key in keys)
     return np.frombuffer(digests, "u1").reshape(-1, DIGEST)
 
@@ -126,23 +126,34 @@ def make_rows(  # noqa: PLR0913  # the parts of a row
     sources: list[Source] = list(zip(file_names, unit_names, strict=True))
     if len(np.unique(ids)) != len(ids):
         raise ValueError("an id occurs twice among the rows to add")
-    records = np.zeros(len(ids), RECORD)
-    label_array = np.full(len(ids), NOBODY) if labels is None else check_ids(labels)
+    if labels is None:
+        label_array = np.full(len(ids), NOBODY)
+    else:
+        label_array = check_ids(labels)
     if len(label_array) != len(ids):
         raise ValueError(f"{len(label_array)} labels for {len(ids)} ids")
+    records = np.zeros(len(ids), RECORD)
     records["id"] = ids
     records["label"] = label_array
-    records["added"] = time.time_ns() // 1000
+    records["added"] = time.time_ns() // 1000  # microseconds
     records["salt"] = np.frombuffer(secrets.token_bytes(16 * len(ids)), "u1").reshape(-1, 16)
     rows = Rows(
         records, check_matrix("keys", keys, len(ids)), check_matrix("tokens", tokens, len(ids))
     )
-    digests = digest_keys(rows.keys) if contents is None else check_contents(contents)
+    if contents is None:
+        digests = digest_keys(rows.keys)
+    else:
+        digests = check_contents(contents)
     if len(digests) != len(ids):
         raise ValueError(f"{len(digests)} contents for {len(ids)} ids")
     records["content"] = digests
+    # Last: a commitment covers all other fields of its record.
     records["commitment"] = compute_commitments(store, rows, sources)
-    return rows, {place: source for place, source in enumerate(sources) if source != NO_SOURCE}
+    known_sources = {}
+    for place, source in enumerate(sources):
+        if source != NO_SOURCE:
+            known_sources[place] = source
+    return rows, known_sources
 
 
 def compute_commitments(store: bytes, rows: Rows, sources: Sequence[Source]) -> np.ndarray:
@@ -170,23 +181,26 @@ def compute_commitments(store: bytes, rows: Rows, sources: Sequence[Source]) -> 
 def find_same_contents(records: np.ndarray, halves: np.ndarray, contents: np.ndarray) -> np.ndarray:
     """Find the places of the records (N,) whose content is among contents (M, 16), ascending.
 
-    It compares the first halves first, as numbers: a millisecond for N = 10^6 and M = 1.
-
-    halves: the `copy_first_halves` of the records' contents; those of rows deleted since may be theirs still.
+    halves: `copy_first_halves` of the records' contents. For a row deleted since, they may still be
+    the old ones, while the record is zero.
     """
-    places = np.flatnonzero(np.isin(halves, copy_first_halves(contents)))
-    whole_contents = {content.tobytes() for content in contents}
-    is_same = [content.tobytes() in whole_contents for content in records["content"][places]]
-    return places[is_same]
+    # First halves first, compared as numbers: a millisecond for N = 10^6 and M = 1.
+    candidates = np.flatnonzero(np.isin(halves, copy_first_halves(contents)))
+    contents_to_find = {content.tobytes() for content in contents}
+    is_same = [content.tobytes() in contents_to_find for content in records["content"][candidates]]
+    return candidates[is_same]
 
 
 def copy_first_halves(contents: np.ndarray) -> np.ndarray:
-    """The first 8 bytes of each content (N, 16), as uint64 (N,)."""
+    """Copy the first 8 bytes of each content (N, 16) to uint64 (N,)."""
     return np.ascontiguousarray(contents[:, :8]).view("<u8")[:, 0]
 
 
 def compute_log_entry(commitment: bytes) -> bytes:
-    """SHA-256(c), the log's entry for a deleted row. The commitment c is erased with the row."""
+    """Return SHA-256(c), the log's entry for a deleted row of commitment c.
+
+    The commitment itself is erased with the row.
+    """
     return hashlib.sha256(commitment).digest()
 
 
@@ -202,16 +216,20 @@ class RowIndex:
         self._ids = ids[self._rows]
 
     def add(self, ids: np.ndarray, rows: np.ndarray) -> None:
+        """Insert the rows of ids, in their sorted places."""
         order = np.argsort(ids, kind="stable")
-        # After a deleted row of the same id, if there is one.
+        # To the right of deleted rows with the same id, so that `find` meets the newest row.
         places = np.searchsorted(self._ids, ids[order], side="right")
         self._ids = np.insert(self._ids, places, ids[order])
         self._rows = np.insert(self._rows, places, rows[order])
 
     def find(self, ids: np.ndarray, live: np.ndarray) -> np.ndarray:
-        """The live row of each id, or -1."""
+        """Find the live row of each id, -1 for an unknown id."""
         if not len(self._ids):
             return np.full(len(ids), -1)
-        places = np.maximum(np.searchsorted(self._ids, ids, side="right") - 1, 0)
+        # The last place of each id. For an id below all others it is -1; the comparison tells.
+        places = np.searchsorted(self._ids, ids, side="right") - 1
+        places = np.maximum(places, 0)
         rows = self._rows[places]
-        return np.where((self._ids[places] == ids) & live[rows], rows, -1)
+        is_known = (self._ids[places] == ids) & live[rows]
+        return np.where(is_known, rows, -1)

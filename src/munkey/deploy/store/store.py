@@ -93,7 +93,7 @@ class Store(AbstractContextManager["Store"]):
     """
 
     def __init__(self, folder: Path, ledger: Ledger, lock: int | None) -> None:
-        """Use `Store.open`. lock: of a writer."""
+        """Use `Store.open` instead. lock: the lock of a writer, None for a reader."""
         self.folder = folder
         self._ledger = ledger
         self._state_lock = threading.RLock()
@@ -111,7 +111,7 @@ class Store(AbstractContextManager["Store"]):
         self._data_version: int | None = None  # `Ledger.read_data_version` when the view was mapped
         with self._close_on_failure():
             if lock is None:
-                _ = self.view
+                _ = self.view  # maps the rows, which raises an error if the memory is damaged
             else:
                 self._become_writer(lock)
 
@@ -169,13 +169,21 @@ class Store(AbstractContextManager["Store"]):
         name = secrets.token_bytes(16)
         rows, sources = make_rows(name, ids, keys, tokens, labels, files, units, contents)
         widths = (rows.keys.shape[1], rows.tokens.shape[1])
-        with disk.create_folder(Path(folder)) as new:
-            matrices = Matrices.create(generation_folder(new, 1), widths)
+        with disk.create_folder(Path(folder)) as new_folder:
+            matrices = Matrices.create(generation_folder(new_folder, 1), widths)
             matrices.append(0, rows)
             matrices.sync_with_names()
             matrices.close()
-            state = LedgerState(name, *widths, 1, len(rows.keys), 0, secrets.token_bytes(32))
-            Ledger.create(new / "store.db", state, sources)
+            state = LedgerState(
+                store=name,
+                key_width=widths[0],
+                token_width=widths[1],
+                generation=1,
+                rows=len(rows.keys),
+                erased=0,
+                secret=secrets.token_bytes(32),
+            )
+            Ledger.create(new_folder / "store.db", state, sources)
         return cls.open(folder, writer=True)
 
     @classmethod
@@ -202,8 +210,10 @@ class Store(AbstractContextManager["Store"]):
         for name in ("lock", *SQLITE_FILES):
             disk.require_plain_file(folder / name)
         ledger = Ledger(folder / "store.db")
+        lock = None
         try:
-            lock = disk.lock(folder, wait) if writer else None
+            if writer:
+                lock = disk.lock(folder, wait)
         except BaseException:
             ledger.close()
             raise
@@ -229,6 +239,7 @@ class Store(AbstractContextManager["Store"]):
 
     @contextmanager
     def _lock_for_writing(self) -> Iterator[Matrices]:
+        """Let one thread at a time change the memory. Yields its files."""
         self._require_open()
         with self._change_lock, self._lock_state():
             yield self._require_writer()
@@ -282,6 +293,7 @@ class Store(AbstractContextManager["Store"]):
             raise
 
     def _release(self) -> None:
+        """Close all files and release the writer's lock, without writing anything."""
         self._closed = True
         self._ledger.close()
         if self._matrices is not None:
@@ -320,34 +332,52 @@ class Store(AbstractContextManager["Store"]):
             return view
 
     def _lock_view(self) -> tuple[int, MemoryView]:
-        """Lock the generation that the ledger names, for reading. Returns the lock and the rows."""
+        """Lock the current generation for reading. Returns the lock and the rows.
+
+        A compaction may put another generation in its place before it is locked; then the next one
+        is tried.
+        """
         with self._lock_state():
-            generation = self._view.generation or self._ledger.read_state().generation
+            generation = self._view.generation  # 0 before the first look
+            if not generation:
+                generation = self._ledger.read_state().generation
         while True:
-            try:
-                lock = disk.lock_generation(generation_folder(self.folder, generation))
-            except LockedMemoryError:
-                raise
-            except OSError:  # a compaction has removed the folder, or the memory is damaged
-                with self._lock_state():
-                    state = self._ledger.read_state()
-                    if state.generation == generation:
-                        open_matrices(self.folder, state, os.O_RDONLY).close()  # names the fault
-                        raise
-                generation = state.generation
+            lock = self._lock_generation(generation)
+            if lock is None:
+                generation = self.state.generation
                 continue
             try:
                 with self._lock_state():
-                    generation = self._refresh_view(generation)
-                    if generation == self._view.generation:
-                        return lock, self._view
+                    current_generation = self._refresh_view(generation)
+                    view = self._view
             except BaseException:
                 disk.unlock(lock)
                 raise
+            if current_generation == generation:
+                return lock, view
             disk.unlock(lock)
+            generation = current_generation
+
+    def _lock_generation(self, generation: int) -> int | None:
+        """Lock a generation for reading. Returns None if a compaction has removed it."""
+        try:
+            return disk.lock_generation(generation_folder(self.folder, generation))
+        except LockedMemoryError:  # an OSError, too, but of a folder that is there
+            raise
+        except OSError:
+            with self._lock_state():
+                state = self._ledger.read_state()
+                if state.generation != generation:
+                    return None
+                # Not a compaction: the memory is damaged. Opening its files names the fault.
+                open_matrices(self.folder, state, os.O_RDONLY).close()
+            raise
 
     def _refresh_view(self, locked_generation: int) -> int:
-        """Return the ledger's generation. If it is the locked one, map its rows if they changed."""
+        """Map the rows again if another process has changed the memory.
+
+        Returns the current generation. If it is not the locked one, the view stays as it is.
+        """
         data_version = self._ledger.read_data_version()  # changed by other connections only
         if data_version == self._data_version:
             return self._view.generation
@@ -360,6 +390,7 @@ class Store(AbstractContextManager["Store"]):
 
     @property
     def state(self) -> LedgerState:
+        """The state in the ledger."""
         with self._lock_state():
             return self._ledger.read_state()
 
@@ -384,17 +415,15 @@ class Store(AbstractContextManager["Store"]):
                 return
 
     def _read_position(self, view: MemoryView) -> Position:
-        """The position, once the view shows no row as live that the ledger calls dead."""
+        """Return the position, once the view shows no row as live that the ledger calls dead."""
         checked_position = None
         with self._lock_state():
             while True:
-                live = np.count_nonzero(view.live)
+                live_count = np.count_nonzero(view.live)  # before the position is read
                 position = self._ledger.read_position()
-                if (
-                    position.rows != len(view.live)
-                    or live <= position.live
-                    or position == checked_position
-                ):
+                if position.rows != len(view.live):
+                    return position  # the view is of another moment: `snapshot` takes a new one
+                if live_count <= position.live or position == checked_position:
                     return position
                 # Another process has recorded a deletion, and not hidden its rows yet.
                 wait_until_hidden(self.folder, self._ledger, view)
@@ -452,23 +481,27 @@ class Store(AbstractContextManager["Store"]):
         )
 
     def _find_live_ids(self, find_rows: Callable[[MemoryView], ArrayLike]) -> np.ndarray:
+        """Return the ids of the live rows among those that `find_rows` finds in a view."""
         with self.reading() as view:
             with self._lock_state():
                 rows = np.array(find_rows(view), dtype=np.int64)
-            copies = view.copy_rows(rows[rows < len(view.live)])
-            return copies.ids[copies.live]
+            # The ledger may know rows that were added after the view was mapped.
+            copied_rows = view.copy_rows(rows[rows < len(view.live)])
+            return copied_rows.ids[copied_rows.live]
 
     def find_copies(self, rows: np.ndarray) -> np.ndarray:
         """Find other live rows with the content of any of these rows, ascending."""
         with self.reading() as view:
             contents = view.records["content"][rows]
-            copies = np.setdiff1d(
-                find_same_contents(view.records, view.content_halves, contents), rows
-            )
+            same_rows = find_same_contents(view.records, view.content_halves, contents)
+            copies = np.setdiff1d(same_rows, rows)
             return copies[view.live[copies]]
 
     def are_blocked(self, contents: ArrayLike) -> np.ndarray:
-        """Which contents (N, 16) `add` refuses, deleted with `block_return`: (N,) bool."""
+        """Return which contents (N, 16) were deleted with `block_return`: (N,) bool.
+
+        `add` refuses them.
+        """
         with self._lock_state():
             return self._ledger.are_blocked(check_contents(contents))
 
@@ -479,12 +512,12 @@ class Store(AbstractContextManager["Store"]):
             return self._ledger.count_blocked()
 
     def log(self) -> list[Receipt]:
-        """All deletions, in order."""
+        """Return the receipts of all deletions, in order."""
         with self._lock_state():
             return self._ledger.list_receipts()
 
     def find_receipt(self, request: str) -> Receipt | None:
-        """The receipt of an earlier request, marked as `repeated`; None if there was none."""
+        """Return the receipt of an earlier request, marked as `repeated`; None without one."""
         with self._lock_state():
             receipts = self._ledger.list_receipts(request)
         if not receipts:
@@ -506,12 +539,17 @@ class Store(AbstractContextManager["Store"]):
             return check_memory(self._ledger, view, published, foreign)
 
     def are_zero(self, sequences: range) -> bool:
-        """Whether rows, by their numbers in the log, are zero in the maps and on the disk."""
+        """Return whether deleted rows are zero in the maps and on the disk.
+
+        sequences: their numbers in the log.
+        """
         with self.reading() as view, self._lock_state():
+            last_sequence = sequences.stop - 1
+            if self._ledger.read_state().erased < last_sequence:
+                return False
             # Rows that are not listed any more were overwritten by a compaction.
-            rows = self._ledger.list_dead_rows(sequences.start - 1, sequences.stop - 1)
-            is_on_disk = self._ledger.read_state().erased >= sequences.stop - 1
-            return is_on_disk and not len(find_nonzero_rows(view, rows))
+            rows = self._ledger.list_dead_rows(sequences.start - 1, last_sequence)
+            return not len(find_nonzero_rows(view, rows))
 
     # Writing
 
@@ -565,15 +603,17 @@ class Store(AbstractContextManager["Store"]):
                         f"deleted before, and blocked since: {blocked_ids}, so nothing was added"
                     )
             with self._close_on_failure():
-                total = state.rows + len(rows.keys)
-                matrices.append(state.rows, rows)
+                first_row = state.rows
+                row_count = first_row + len(rows.keys)
+                matrices.append(first_row, rows)
                 # On the disk before the ledger counts the rows, or a power failure would leave
                 # rows without content.
                 matrices.sync()
-                source_of_row = {state.rows + place: sources[place] for place in sources}
-                self._ledger.record_zeros(self._erased_sequence, len(rows.keys), source_of_row)
-                self._view = matrices.map_rows(state.generation, total)
-                self._row_index.add(new_ids, np.arange(state.rows, total))
+                source_by_row = {first_row + place: source for place, source in sources.items()}
+                # From here on the rows count.
+                self._ledger.record_zeros(self._erased_sequence, len(rows.keys), source_by_row)
+                self._view = matrices.map_rows(state.generation, row_count)
+                self._row_index.add(new_ids, np.arange(first_row, row_count))
 
     def delete(
         self,
@@ -617,26 +657,35 @@ class Store(AbstractContextManager["Store"]):
             unique_ids = np.unique(check_ids(ids))
             check_texts("request", [request], 1)
             rows = self.find_rows(unique_ids)
-            if (rows < 0).any() and (request is None or self.find_receipt(request) is None):
-                raise UnknownIdsError(unique_ids[rows < 0].tolist())
-            return self.delete_rows(rows[rows >= 0], request=request, block_return=block_return)
+            is_unknown = rows < 0
+            if is_unknown.any():
+                # Unknown because the same request was carried out before: no error.
+                is_repeated = request is not None and self.find_receipt(request) is not None
+                if not is_repeated:
+                    raise UnknownIdsError(unique_ids[is_unknown].tolist())
+            return self.delete_rows(rows[~is_unknown], request=request, block_return=block_return)
 
     def delete_rows(
         self, rows: np.ndarray, *, request: str | None = None, block_return: bool = False
     ) -> Receipt:
-        """As `delete`, for live rows of the present generation, in the order of the chain."""
+        """Delete live rows of the present generation, as `delete` deletes ids.
+
+        Their order is that of their links in the chain.
+        """
         with self._lock_for_writing() as matrices:
             check_texts("request", [request], 1)
-            earlier = None if request is None else self.find_receipt(request)
-            if earlier and len(rows):
-                outcome = "was carried out" if earlier.sequences else "found nothing"
+            earlier_receipt = None
+            if request is not None:
+                earlier_receipt = self.find_receipt(request)
+            if earlier_receipt and len(rows):
+                outcome = "was carried out" if earlier_receipt.sequences else "found nothing"
                 raise ValueError(
-                    f"request {request!r} {outcome} at {earlier.when.isoformat()}, and the memory"
-                    f" still holds {pluralize(len(rows), 'id')} of these; give this deletion another"
-                    " number"
+                    f"request {request!r} {outcome} at {earlier_receipt.when.isoformat()}, and the"
+                    f" memory still holds {pluralize(len(rows), 'id')} of these; give this deletion"
+                    " another number"
                 )
-            if earlier:
-                return earlier
+            if earlier_receipt:
+                return earlier_receipt
             with self._close_on_failure():
                 # The ledger first: once it says that the rows are dead, a killed process cannot
                 # bring them back, and whoever opens the memory next hides and overwrites them.
@@ -665,6 +714,7 @@ class Store(AbstractContextManager["Store"]):
                 self._pending_rows.clear()
 
     def _settle_and_record(self) -> None:
+        """Settle, and record in the ledger up to which deletion all rows are zero."""
         self.settle()
         with self._close_on_failure():
             self._ledger.record_zeros(self._erased_sequence)
@@ -677,8 +727,8 @@ class Store(AbstractContextManager["Store"]):
         Returns
         -------
         tuple of str
-            Files in the folder that are not the memory's (`recovery.list_foreign_files`). They stay, and
-            may hold anything.
+            Files in the folder that are not the memory's (`recovery.list_foreign_files`). They
+            stay, and may hold anything.
 
         Raises
         ------
@@ -688,10 +738,10 @@ class Store(AbstractContextManager["Store"]):
         with self._lock_for_writing() as matrices, self._close_on_failure():
             self._settle_and_record()
             matrices.truncate(len(self._view.live))
-            # Of an older copy that was put back, for example.
-            remaining_rows = find_nonzero_rows(self._view, self._ledger.list_dead_rows())
-            if len(remaining_rows):
-                matrices.erase(remaining_rows)
+            # A dead row has content again if, for example, an older copy of a file was put back.
+            nonzero_rows = find_nonzero_rows(self._view, self._ledger.list_dead_rows())
+            if len(nonzero_rows):
+                matrices.erase(nonzero_rows)
                 matrices.sync()
             for old_folder in list_generations(self.folder) - {matrices.folder}:
                 retire_generation(old_folder)
@@ -754,27 +804,31 @@ class Store(AbstractContextManager["Store"]):
         number = self._view.generation + 1
         while os.path.lexists(generation_folder(self.folder, number)):
             number += 1
-        new_matrices = Matrices.create(generation_folder(self.folder, number), self.state[1:3])
-        for start, block in enumerate(split_blocks(rows)):
-            new_matrices.append(start * BLOCK, self._view.take_rows(block))
+        state = self.state
+        widths = (state.key_width, state.token_width)
+        new_matrices = Matrices.create(generation_folder(self.folder, number), widths)
+        for block_number, block in enumerate(split_blocks(rows)):
+            new_matrices.append(block_number * BLOCK, self._view.take_rows(block))
         new_matrices.sync_with_names()
         return number, new_matrices
 
     def copy(self, folder: Path) -> None:
         """Write the memory, with its name and its chain of deletions, to a new folder.
 
-        Nobody changes the memory meanwhile.
+        The memory stays locked for writing meanwhile.
         """
         with self._lock_for_writing() as matrices:
             self._settle_and_record()
             state = self._ledger.read_state()
             generation = generation_folder(folder, state.generation)
             generation.mkdir(parents=True)
-            # SQLite copies `store.db`, below: if this process opened and closed that file itself,
-            # it would lose SQLite's locks on it, as POSIX has it.
+            # SQLite copies `store.db`, below. If this process opened and closed that file itself, it
+            # would lose SQLite's locks on it: POSIX drops all of a process's locks on a file when
+            # the process closes any descriptor of it.
             for name in NAMES:
                 shutil.copyfile(matrices.folder / name, generation / name)
-            copied_matrices = Matrices(generation, state[1:3], os.O_RDWR, state.rows)
+            widths = (state.key_width, state.token_width)
+            copied_matrices = Matrices(generation, widths, os.O_RDWR, state.rows)
             copied_matrices.truncate(state.rows)
             copied_matrices.sync_with_names()
             copied_matrices.close()
@@ -802,6 +856,7 @@ class Store(AbstractContextManager["Store"]):
         self.close()
 
     def _map_rows(self) -> MemoryView:
+        """Map the rows that the ledger counts now."""
         if self._matrices is None:
             return map_rows_for_reading(self.folder, self._ledger)
         state = self._ledger.read_state()

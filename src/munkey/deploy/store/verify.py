@@ -51,7 +51,9 @@ class Report:
             foreign = f"; not checked, since not part of it: {', '.join(self.foreign)}"
         if self.problems:
             return f"NOT VERIFIED: {'; '.join(self.problems)}{foreign}"
-        zero = f"all but {self.unsettled:,} of them zero" if self.unsettled else "zero"
+        zero = "zero"
+        if self.unsettled:
+            zero = f"all but {self.unsettled:,} of them zero"
         return (
             f"verified: {pluralize(self.live, 'live row')} with the right commitment, none of them a"
             " deleted row put back (a picture that was added anew is another row);"
@@ -61,44 +63,50 @@ class Report:
 
 
 def split_blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
+    """Split rows into blocks of at most BLOCK, which bounds the memory of their copies."""
     return (rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK))
 
 
 def select_rows(
     view: MemoryView, rows: np.ndarray, condition: Callable[[Rows], ArrayLike]
 ) -> np.ndarray:
-    """Select the rows that meet a condition, which gets a block of rows and returns (n,) bool."""
-    matches = [
-        np.asarray(condition(view.take_rows(block)), dtype=bool) for block in split_blocks(rows)
-    ]
-    return rows[np.concatenate(matches)] if matches else rows
+    """Select the rows that meet a condition, which takes a block of rows and returns (n,) bool."""
+    matches = [rows[:0]]
+    for block in split_blocks(rows):
+        meets_condition = np.asarray(condition(view.take_rows(block)), dtype=bool)
+        matches.append(block[meets_condition])
+    return np.concatenate(matches)
 
 
 def find_mismatched_rows(ledger: Ledger, view: MemoryView, rows: np.ndarray) -> np.ndarray:
     """Find rows that do not match their commitment, and were not deleted meanwhile."""
     store = ledger.read_state().store
-    suspects = rows[:0]
+    wrong_rows = rows[:0]
     for block in split_blocks(rows):
         stored_rows = view.take_rows(block)
         expected = compute_commitments(store, stored_rows, ledger.read_sources(block))
         is_wrong = (expected != stored_rows.records["commitment"]).any(axis=1)
-        suspects = np.append(suspects, block[is_wrong])
-    # The ledger drops a name before the row is hidden, so `live` alone does not tell.
-    return np.setdiff1d(suspects[view.live[suspects]], ledger.list_dead_rows())
+        wrong_rows = np.append(wrong_rows, block[is_wrong])
+    # A row deleted meanwhile is not wrong. The ledger drops its source before the row is hidden, so
+    # both are asked.
+    return np.setdiff1d(wrong_rows[view.live[wrong_rows]], ledger.list_dead_rows())
 
 
 def find_nonzero_rows(view: MemoryView, rows: np.ndarray) -> np.ndarray:
     """Find rows with any bit that is not zero."""
 
     def has_bits(stored_rows: Rows) -> np.ndarray:
-        parts = [part.view("u1").reshape(len(part), -1).any(axis=1) for part in stored_rows]
-        return np.any(parts, axis=0)
+        is_nonzero = np.zeros(len(stored_rows.keys), dtype=bool)
+        for part in stored_rows:
+            row_bytes = part.view("u1").reshape(len(part), -1)
+            is_nonzero |= row_bytes.any(axis=1)
+        return is_nonzero
 
     return select_rows(view, rows, has_bits)
 
 
 def find_returned_rows(view: MemoryView, rows: np.ndarray, entries: set[bytes]) -> np.ndarray:
-    """Find live rows that the log lists as deleted."""
+    """Find live rows that the log lists as deleted. entries: of the log."""
 
     def is_in_log(stored_rows: Rows) -> list[bool]:
         return [
@@ -114,17 +122,17 @@ def find_rows_with_repeated_ids(view: MemoryView, rows: np.ndarray) -> np.ndarra
     """Find rows that share their id with another row."""
     ids = view.ids[rows]
     live = view.live[rows]  # read last: the id of a row that is deleted meanwhile reads as zero
-    _, places, counts = np.unique(ids[live], return_inverse=True, return_counts=True)
-    return rows[live][counts[places] > 1]
+    _, group_of_row, group_sizes = np.unique(ids[live], return_inverse=True, return_counts=True)
+    return rows[live][group_sizes[group_of_row] > 1]
 
 
 def find_nonfinite_rows(view: MemoryView, rows: np.ndarray) -> np.ndarray:
     """Find rows whose key or token has NaN or infinity."""
 
     def is_nonfinite(stored_rows: Rows) -> np.ndarray:
-        return np.asarray(
-            ~np.isfinite(np.hstack([stored_rows.keys, stored_rows.tokens])).all(axis=1)
-        )
+        is_finite = np.isfinite(stored_rows.keys).all(axis=1)
+        is_finite &= np.isfinite(stored_rows.tokens).all(axis=1)
+        return ~is_finite
 
     return select_rows(view, rows, is_nonfinite)
 
@@ -146,9 +154,11 @@ def find_chain_faults(ledger: Ledger, links: list[ChainLink]) -> Iterator[str]:
 
 
 def format_first_rows(rows: np.ndarray) -> str:
-    """Format the first five row numbers."""
-    more = ", …" if len(rows) > 5 else ""
-    return f"{', '.join(map(str, np.sort(rows)[:5].tolist()))}{more}"
+    """Format the five smallest row numbers."""
+    text = ", ".join(map(str, np.sort(rows)[:5].tolist()))
+    if len(rows) > 5:
+        text += ", …"
+    return text
 
 
 def find_problems(
@@ -158,10 +168,10 @@ def find_problems(
     integrity = ledger.check_integrity()
     if integrity != "ok":
         yield f"SQLite finds its file damaged: {integrity}"
-    # Read in this order: hidden rows are dead in the ledger by then, and dead rows are among those
-    # of a later state.
-    hidden = np.flatnonzero(~view.live)
-    dead = ledger.list_dead_rows()
+    # Read in this order, since the memory may change meanwhile: a hidden row is dead in the ledger
+    # read after it, and a dead row is counted in the state read after that.
+    hidden_rows = np.flatnonzero(~view.live)
+    dead_rows = ledger.list_dead_rows()
     state = ledger.read_state()
     yield from find_chain_faults(ledger, links)
     heads = {link.head.hex() for link in links} | {compute_first_head(state.store).hex()}
@@ -176,24 +186,26 @@ def find_problems(
             "the chain of deletions does not end in those of the dead rows:"
             f" {unchained_count} have another number"
         )
-    if len(np.unique(dead)) != len(dead) or not np.isin(dead, np.arange(state.rows)).all():
+    is_repeated = len(np.unique(dead_rows)) != len(dead_rows)
+    if is_repeated or not np.isin(dead_rows, np.arange(state.rows)).all():
         yield "the list of dead rows makes no sense"
         return
     stray_sources = ledger.count_stray_sources()
     if stray_sources:
         yield f"source files and units that belong to no live row: {stray_sources}"
+    # Rows that must be zero on the disk; those deleted since the last `settle` need not be yet.
     erased_rows = np.setdiff1d(
-        dead[dead < len(view.live)], ledger.list_dead_rows(after=state.erased)
+        dead_rows[dead_rows < len(view.live)], ledger.list_dead_rows(after=state.erased)
     )
-    live = np.flatnonzero(view.live)
+    live_rows = np.flatnonzero(view.live)
     rows_by_fault = {
-        "hidden and never deleted": np.setdiff1d(hidden, dead),
+        "hidden and never deleted": np.setdiff1d(hidden_rows, dead_rows),
         "dead and not hidden": erased_rows[view.live[erased_rows]],
         "dead and not zero": find_nonzero_rows(view, erased_rows),
-        "not matching their commitment": find_mismatched_rows(ledger, view, live),
-        "deleted and back": find_returned_rows(view, live, {link.entry for link in links}),
-        "with an id that another row has too": find_rows_with_repeated_ids(view, live),
-        "with numbers that are not finite": find_nonfinite_rows(view, live),
+        "not matching their commitment": find_mismatched_rows(ledger, view, live_rows),
+        "deleted and back": find_returned_rows(view, live_rows, {link.entry for link in links}),
+        "with an id that another row has too": find_rows_with_repeated_ids(view, live_rows),
+        "with numbers that are not finite": find_nonfinite_rows(view, live_rows),
     }
     for fault, rows in rows_by_fault.items():
         if len(rows):

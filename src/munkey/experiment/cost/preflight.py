@@ -7,7 +7,7 @@ from pathlib import Path
 from munkey.core.device import has_gpu
 from munkey.data.download import MissingDataError
 from munkey.encoders.hub_models import look_up
-from munkey.encoders.parts import part_settings
+from munkey.encoders.parts import split_parts
 from munkey.encoders.registry import MissingEncoderError, find
 from munkey.experiment.cost.estimate import CostEstimate, gigabytes
 from munkey.experiment.plan.exhibits import Exhibits
@@ -68,7 +68,7 @@ def encoder_faults(plan: Plan) -> Iterator[str]:
     encoders = set()
     for cases in plan.cases.values():
         for case in cases:
-            for part in part_settings(plan.params.for_case(case).keys):
+            for part in split_parts(plan.params.for_case(case).keys):
                 encoders.add((part.encoder, part.revision))
     for encoder, revision in sorted(encoders, key=str):
         hub = find(encoder).hub

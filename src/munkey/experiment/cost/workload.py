@@ -13,7 +13,7 @@ from munkey.core.randomness import Stage
 from munkey.data.sizes import SIZES, Size, class_limit
 from munkey.data.source import SPLITS
 from munkey.data.source_settings import apply_source_settings
-from munkey.encoders.parts import cache_name, part_settings
+from munkey.encoders.parts import name_cache_folder, split_parts
 from munkey.encoders.registry import find
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.cost.flops import NetworkCost, count
@@ -186,8 +186,8 @@ class Workload:
         parts: dict[tuple[str, str], EncoderSettings] = {}
         for run in self.systems:
             encoder = self.plan.encoder_of(f"{run.dataset}/{run.case}".removesuffix("/"))
-            for part in part_settings(self.plan.encoder_settings(run.dataset, encoder)):
-                parts.setdefault((run.dataset, cache_name(part)), part)
+            for part in split_parts(self.plan.encoder_settings(run.dataset, encoder)):
+                parts.setdefault((run.dataset, name_cache_folder(part)), part)
         return [(dataset, part) for (dataset, _), part in parts.items()]
 
     @property
@@ -213,7 +213,7 @@ class Workload:
         steps = math.ceil(self.sizes[dataset].images / part.batch_size)
         # At a speed that is known for training steps: one forward pass of three.
         network = NetworkCost(0, int(operations), 3 * int(operations)) if operations else None
-        name = cache_name(part)
+        name = name_cache_folder(part)
         return Work("keys", name, dataset, 1, steps, pictures * operations, network)
 
     def setting(self, run: Evaluation) -> RunSetting:

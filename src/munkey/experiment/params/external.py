@@ -14,7 +14,7 @@ from munkey.core.registry import did_you_mean
 from munkey.data import forget_draws
 from munkey.data.registry import DATASETS, find_reader
 from munkey.encoders.hub_models import MODEL_TYPES, SUPPORTED
-from munkey.encoders.parts import part_settings
+from munkey.encoders.parts import split_parts
 from munkey.encoders.registry import ENCODERS, find
 from munkey.experiment.params.messages import require_registered
 from munkey.settings import EncoderSettings, ForgetSettings, KeySettings, SourceSettings
@@ -137,7 +137,7 @@ def _check_driver(uri: str) -> None:
 def check_encoder(keys: KeySettings) -> None:
     """Raise ValueError for an unknown encoder, or for a size or revision that it does not take."""
     try:
-        parts = part_settings(keys)
+        parts = split_parts(keys)
     except KeyError as error:
         raise ValueError(
             f"keys.encoder = {keys.encoder!r}: {error.args[0]}. A + separates encoders; a folder's"

@@ -7,7 +7,12 @@ ablation or for the selection of p_image and p_token.
 from functools import cache, cached_property
 
 from munkey.core.paths import Layout, fill
-from munkey.encoders.parts import cache_name, part_entries, part_settings, weights_fingerprint
+from munkey.encoders.parts import (
+    find_part_entries,
+    fingerprint_weights,
+    name_cache_folder,
+    split_parts,
+)
 from munkey.encoders.registry import Builder
 from munkey.experiment.params.load import Params, memory_family, rate_name
 from munkey.models.family import FAMILIES, Family
@@ -203,8 +208,8 @@ class Cases:
         """The encoder, or the several, that a folder of keys is named for."""
         for case in self.cases[dataset]:
             settings = self._encoder(case)
-            for candidate in (settings, *part_settings(settings)):
-                if cache_name(candidate) == encoder:
+            for candidate in (settings, *split_parts(settings)):
+                if name_cache_folder(candidate) == encoder:
                     return candidate
         raise KeyError(f"no case of {dataset} has keys of {encoder}")
 
@@ -215,18 +220,21 @@ class Cases:
 
     def key_parts(self, dataset: str, encoder: str) -> list[str]:
         """The files of keys that those of several encoders are joined from; none for one encoder."""
-        parts = part_settings(self.encoder_settings(dataset, encoder))
+        parts = split_parts(self.encoder_settings(dataset, encoder))
         if len(parts) == 1:
             return []
-        return [fill(self.layout.keys, dataset=dataset, encoder=cache_name(part)) for part in parts]
+        return [
+            fill(self.layout.keys, dataset=dataset, encoder=name_cache_folder(part))
+            for part in parts
+        ]
 
     def encoder_builders(self, dataset: str, encoder: str) -> list[Builder]:
         """The functions that build the encoders that a folder of keys is named for."""
-        return [entry.build for entry in part_entries(self.encoder_settings(dataset, encoder))]
+        return [entry.build for entry in find_part_entries(self.encoder_settings(dataset, encoder))]
 
     def encoder_weights(self, dataset: str, encoder: str) -> str | None:
         """A mark of the weights of these encoders, which tells them from others of their names."""
-        return weights_fingerprint(self.encoder_settings(dataset, encoder))
+        return fingerprint_weights(self.encoder_settings(dataset, encoder))
 
     def method_code(self, name: str) -> list[object]:
         """The code that unlearning finds through registries: method, settings, and the family of the original."""
@@ -235,4 +243,4 @@ class Cases:
 
     def encoder_of(self, case: str) -> str:
         """The folder of a case's keys and neighbors: one for each encoder, revision, side and mirror."""
-        return cache_name(self.params.for_case(case).keys)
+        return name_cache_folder(self.params.for_case(case).keys)

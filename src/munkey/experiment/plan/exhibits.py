@@ -6,7 +6,7 @@ from typing import Any
 
 from munkey.core.paths import fill
 from munkey.data import forget_draws
-from munkey.encoders.published_name import published_name
+from munkey.encoders.published_name import find_published_name
 from munkey.experiment.params.load import memory_family
 from munkey.experiment.params.overlays import name_of
 from munkey.experiment.plan.cases import SCENARIO
@@ -141,7 +141,7 @@ class Exhibits:
         keys = self.params.for_case(dataset).keys
         return {
             **values_of(self.plan.sections(dataset, *names)),
-            "keys": keys.model_dump() | {"encoder": published_name(keys.encoder)},
+            "keys": keys.model_dump() | {"encoder": find_published_name(keys.encoder)},
             "search": self.params.search,
             "network": self.params.network,
             "selection": self.params.selection.model_dump(),
