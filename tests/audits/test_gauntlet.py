@@ -29,6 +29,7 @@ from munkey.audits.attacks.residual_share import residual_share
 from munkey.audits.evidence import Halves, draw_halves
 
 POOL = 286
+EIGHT = pytest.param(8, marks=pytest.mark.ci)  # pairs of models; takes longest
 AUDITS = 4
 SIMULATED = {  # too small a mark for networks
     "10 % kept whole",
@@ -45,7 +46,7 @@ HARD = {  # found less often than in nine of ten audits: the kept table says how
 FOUND = sorted((CHEATERS | FAKES).keys() - HARD)
 
 
-@pytest.mark.parametrize("pairs", [3, 4, 8])
+@pytest.mark.parametrize("pairs", [3, 4, EIGHT])
 @pytest.mark.parametrize("words", FOUND)
 def test_cheaters_are_flagged(words, pairs):
     worlds = [simulated(pairs, POOL, np.random.default_rng(seed)) for seed in range(AUDITS)]
@@ -57,7 +58,7 @@ def test_of_eight_pairs_a_twentieth_that_is_kept_is_flagged():
     assert sum(bool(flagged(world, CHEATERS["5 % kept whole"], REDRAWS)) for world in worlds) >= 7
 
 
-@pytest.mark.parametrize("pairs", [3, 8])
+@pytest.mark.parametrize("pairs", [3, EIGHT])
 @pytest.mark.parametrize("words", HONEST)
 def test_retraining_passes(pairs, words):
     worlds = [simulated(pairs, POOL, np.random.default_rng(seed)) for seed in range(12)]
@@ -65,7 +66,7 @@ def test_retraining_passes(pairs, words):
     assert sum(map(bool, flags)) <= 5  # by chance 1 of 2,000 more
 
 
-@pytest.mark.parametrize("pairs", [3, 4, 8])
+@pytest.mark.parametrize("pairs", [3, 4, EIGHT])
 def test_where_less_was_memorized_a_residue_without_its_mean_is_found_by_memory(pairs):
     """With LiRA's AUROC at 65 before deletion; the ten tests of before found it in 24, 8 and 5 of 30 audits."""
     words = "20 % left of each, its mean subtracted"
@@ -141,7 +142,7 @@ def some(world: World, pairs: int, seed: int) -> World:
     return World(world.usual, world.never[models], world.added[models], halves, world.generator)
 
 
-@pytest.mark.parametrize("pairs", [3, 4, 8])
+@pytest.mark.parametrize("pairs", [3, 4, EIGHT])
 @pytest.mark.parametrize("words", ["nothing done", *sorted(set(FOUND) - SIMULATED)])
 def test_cheaters_are_flagged_among_small_networks(words, pairs):
     assert flagged(some(networks(), pairs, pairs), ENTRIES[words], REDRAWS)

@@ -10,6 +10,7 @@ import pytest
 from tests.explore.browser import launched, opened
 from tests.integration.conftest import Project
 
+pytestmark = pytest.mark.ci
 PARTS = {"TA": "test", "RA": "retain", "FA": "forget"}
 
 

@@ -14,6 +14,7 @@ from tests.integration.conftest import ROOT, Project
 from tests.pages import block
 from tests.plugins import install, project, written
 
+pytestmark = pytest.mark.ci
 DATA_SET = """
 import numpy as np
 
@@ -223,7 +224,6 @@ def edited(extended: Project, tmp_path: Path, module: str, old: str, new: str) -
     return copy
 
 
-@pytest.mark.ci
 def test_an_edit_of_a_plug_in_runs_again_what_depends_on_it_and_nothing_else(
     extended: Project, tmp_path: Path
 ) -> None:

@@ -133,6 +133,7 @@ def test_nothing_to_be_done_after_a_run_and_the_default_profile_is_loaded(
     assert again in log and "results/default/metrics.csv" in again
 
 
+@pytest.mark.ci
 def test_the_same_bytes_whatever_the_cores(
     finished: Project, fresh: Project, tmp_path: Path
 ) -> None:

@@ -22,6 +22,7 @@ from munkey.models.networks.closed_form import (
     find_best_penalty,
     predict_leave_one_out,
     predict_left_out,
+    predict_left_out_by_alpha,
     predict_left_out_ridge,
 )
 from munkey.models.networks.kernel_ridge import Kernel
@@ -382,19 +383,45 @@ def test_all_rows_left_out_of_krr_are_answered_as_by_a_fit_without_them(monkeypa
         np.testing.assert_allclose(logits[row], expected, rtol=1e-8, atol=1e-8)
 
 
-def test_lda_with_both_constants_auto_leaves_rows_out_once_for_each_alpha(monkeypatch):
-    calls = []
+@pytest.mark.parametrize(
+    ("rows", "width", "step", "least"),
+    [
+        pytest.param(40, 6, 1, 2, id="more rows than dimensions"),
+        pytest.param(20, 32, 1, 2, id="fewer rows than dimensions"),
+        pytest.param(20, 32, 3, 2, id="some of fewer rows"),
+        pytest.param(21, 32, 1, 1, id="a class with a single row"),
+    ],
+)
+def test_answers_by_alpha_are_those_of_each_alpha(rows, width, step, least):
+    labels = np.arange(rows) % 3
+    if least == 1:
+        labels[-1] = 3
+    keys = unit_rows(rows, width, seed=8)
+    row_sums = Sums.empty(CLASSES, width, seconds=True)
+    row_sums.add(keys, labels)
+    together = np.flatnonzero(row_sums.counts[labels] > 1)[::step]
+    by_alpha = predict_left_out_by_alpha(row_sums, keys[together], labels[together], ALPHAS)
+    for alpha, logits in zip(ALPHAS, by_alpha, strict=True):
+        expected = predict_left_out(row_sums, keys[together], labels[together], alpha)
+        np.testing.assert_allclose(logits, expected, rtol=1e-8, atol=1e-8)
 
-    def counted(sums, keys, labels, alpha):
-        calls.append(alpha)
-        return predict_left_out(sums, keys, labels, alpha)
 
-    monkeypatch.setattr("munkey.models.networks.closed_form.predict_left_out", counted)
+def test_answers_by_alpha_of_rows_that_are_all_equal():
+    keys = np.tile(unit_rows(1, WIDTH, seed=8), (12, 1))
+    labels = np.arange(12) % 3
+    row_sums = Sums.empty(CLASSES, WIDTH, seconds=True)
+    row_sums.add(keys, labels)
+    for alpha, logits in zip(
+        ALPHAS, predict_left_out_by_alpha(row_sums, keys, labels, ALPHAS), strict=True
+    ):
+        expected = predict_left_out(row_sums, keys, labels, alpha)
+        np.testing.assert_allclose(logits, expected, rtol=1e-8, atol=1e-8)
+
+
+def test_lda_with_both_constants_auto_has_the_temperature_of_its_alpha():
     made = system("lda", alpha="auto", temperature="auto")
-    assert calls == list(ALPHAS)
-    chosen = made.model
-    with_that_alpha = system("lda", alpha=chosen.constant, temperature="auto")
-    assert with_that_alpha.model.temperature == chosen.temperature
+    with_that_alpha = system("lda", alpha=made.model.constant, temperature="auto")
+    assert with_that_alpha.model.temperature == made.model.temperature
     assert bits(with_that_alpha) == bits(made)
 
 

@@ -258,6 +258,7 @@ def test_what_is_not_http_does_not_stop_it(service):
     assert service.ask("GET", "/health").status == 200
 
 
+@pytest.mark.ci
 def test_200_requests_at_once_with_deletions_among_them(model, picture):
     """No answer to a request that was sent after a deletion was acknowledged rests on what was deleted."""
     gone: set[int] = set()

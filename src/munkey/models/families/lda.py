@@ -20,6 +20,8 @@ from munkey.models.family import (
 from munkey.settings import Positive, Section
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy as np
     import torch
     from torch import nn
@@ -180,13 +182,13 @@ class LdaFamily(LinearFamily[LdaSettings]):
 
     def calibrate(self, settings: LdaSettings, sums: Sums, rows: FittedRows) -> LdaSettings:
         from munkey.models.networks.calibration import calibrate_constant
+        from munkey.models.networks.closed_form import predict_left_out_by_alpha
 
         if settings.alpha != "auto":
             return super().calibrate(settings, sums, rows)
 
-        def predict_left_out(alpha: float, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
-            candidate = settings.model_copy(update={"alpha": alpha})
-            return self.predict_left_out(candidate, sums, keys, labels)
+        def predict_left_out(keys: np.ndarray, labels: np.ndarray) -> Iterator[np.ndarray]:
+            return predict_left_out_by_alpha(sums, keys, labels, ALPHAS)
 
         given = None if settings.temperature == "auto" else settings.temperature
         alpha, temperature = calibrate_constant(

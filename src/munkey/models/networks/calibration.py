@@ -1,6 +1,6 @@
 """The constants of a closed-form head, by leave-one-out answers to its own rows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -42,13 +42,13 @@ def calibrate_constant(
     keys: np.ndarray,
     labels: np.ndarray,
     candidates: Sequence[float],
-    left_out: Callable[[float, np.ndarray, np.ndarray], np.ndarray],
+    left_out: Callable[[np.ndarray, np.ndarray], Iterable[np.ndarray]],
     temperature: float | None,
 ) -> tuple[float, float]:
     """The candidate with the smallest log loss of rows that are left out, and its temperature.
 
     Of equal candidates it is the first. Rows are answered as for `calibrate_temperature`.
-    left_out: their logits at temperature 1 with a candidate; temperature: at which the loss counts,
+    left_out: their logits at temperature 1, by candidate; temperature: at which the loss counts,
     None: at that of its own at which it is least. Without rows to answer it is the last candidate.
     """
     rows = _rows_to_answer(sums, labels)
@@ -56,8 +56,7 @@ def calibrate_constant(
         return candidates[-1], temperature or NOT_KNOWN
     losses = []
     temperatures = []
-    for candidate in candidates:
-        logits = left_out(candidate, keys[rows], labels[rows])
+    for logits in left_out(keys[rows], labels[rows]):
         loss, divisor = measure_loss(logits, labels[rows], temperature)
         losses.append(loss)
         temperatures.append(divisor)

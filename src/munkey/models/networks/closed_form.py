@@ -3,7 +3,7 @@
 Centering, scaling and shrinkage are computed from these sums, too; the settings are constants.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -57,8 +57,9 @@ def fit_discriminant(sums: Sums, alpha: float, temperature: float) -> Head:
     that the nearest mean wins.
     """
     normal = _estimate_normal(sums, alpha)
-    weight = _solve(normal, normal.means)
-    bias = normal.log_priors - 0.5 * (normal.means * weight).sum(axis=1)
+    means = normal.pooled.means
+    weight = normal.solve(means)
+    bias = normal.pooled.log_priors - 0.5 * (means * weight).sum(axis=1)
     return _build_head(sums, weight, bias, temperature)
 
 
@@ -88,10 +89,44 @@ def predict_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray, alpha: fl
     Their classes must have two rows or more.
     """
     normal = _estimate_normal(sums, alpha)
-    weight = _solve(normal, normal.means)
-    squared_lengths = (normal.means * weight).sum(axis=1)  # mu_c^T Sigma^-1 mu_c
-    counts = sums.counts[normal.present]
-    position = np.cumsum(normal.present) - 1  # of a class among those with rows
+    return _predict_left_out(normal, sums, sums.compute_vectors(keys), labels)
+
+
+def predict_left_out_by_alpha(
+    sums: Sums, keys: np.ndarray, labels: np.ndarray, alphas: Sequence[float]
+) -> Iterator[np.ndarray]:
+    """Yield the logits of `predict_left_out` for each alpha, after a single eigendecomposition.
+
+    All Sigma have the same eigenvectors. With keys and means in that basis, Sigma is diagonal, so
+    the inverse that each alpha needs is a division.
+    """
+    pooled = _pool(sums)
+    vectors = sums.compute_vectors(keys)
+    width = vectors.shape[1]
+    if sums.counts.sum() == len(vectors) < width:
+        # Fewer rows than dimensions. They span all vectors that count: in an orthonormal basis of
+        # them, all products stay the same, and the matrices are (N, N).
+        basis, coordinates = map(np.asarray, torch.linalg.qr(torch.from_numpy(vectors.T.copy())))
+        vectors = coordinates.T
+        within = basis.T @ pooled.within @ basis
+        pooled = pooled._replace(means=pooled.means @ basis, within=within)
+    variances, axes = map(np.asarray, torch.linalg.eigh(torch.from_numpy(pooled.within)))
+    pooled = pooled._replace(means=pooled.means @ axes)
+    vectors = vectors @ axes
+    for alpha in alphas:
+        shrunk = (1 - alpha) * variances + alpha * pooled.total_variance / width
+        yield _predict_left_out(_Normal(pooled, alpha, shrunk), sums, vectors, labels)
+
+
+def _predict_left_out(
+    normal: "_Normal", sums: Sums, vectors: np.ndarray, labels: np.ndarray
+) -> np.ndarray:
+    """Logits (N, C) of some of the rows in the sums. vectors: (N, d), in the basis of `normal`."""
+    means = normal.pooled.means
+    weight = normal.solve(means)
+    squared_lengths = (means * weight).sum(axis=1)  # mu_c^T Sigma^-1 mu_c
+    counts = sums.counts[normal.pooled.present]
+    position = np.cumsum(normal.pooled.present) - 1  # of a class among those with rows
     logits = np.full((len(labels), len(sums.counts)), NO_ROWS)
     for start in range(0, len(labels), BLOCK):
         # Without row z of class y, of which n rows exist, with e = z - mu_y:
@@ -99,17 +134,17 @@ def predict_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray, alpha: fl
         #   s = (1 - alpha) / (N - C) * n / (n - 1).
         # With a = Sigma^-1 e and q = e^T a, the formula of Sherman and Morrison gives
         #   Sigma'^-1 = Sigma^-1 + u a a^T,   u = s / (1 - s q).
-        z = sums.compute_vectors(keys[start : start + BLOCK])
+        z = vectors[start : start + BLOCK]
         y = position[labels[start : start + BLOCK]]
         n = counts[y]
-        e = z - normal.means[y]
-        a = _solve(normal, e)
+        e = z - means[y]
+        a = normal.solve(e)
         q = (e * a).sum(axis=1)
         s = normal.row_share * n / (n - 1)
         u = (s / (1 - s * q))[:, None]
         # Products with mu_c of all classes c, then corrected to mu_y' for the row's own class.
         z_a = (z * a).sum(axis=1)  # z^T a
-        a_mu = a @ normal.means.T  # a^T mu_c
+        a_mu = a @ means.T  # a^T mu_c
         z_mu = z @ weight.T  # z^T Sigma^-1 mu_c
         mu_mu = np.tile(squared_lengths, (len(z), 1))  # mu_c^T Sigma^-1 mu_c
         own_class = (np.arange(len(z)), y)
@@ -117,8 +152,8 @@ def predict_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray, alpha: fl
         z_mu[own_class] -= z_a / (n - 1)
         a_mu[own_class] -= q / (n - 1)
         # z^T Sigma'^-1 mu_c' - mu_c'^T Sigma'^-1 mu_c' / 2 + log(n_c / n)
-        scores = z_mu + u * z_a[:, None] * a_mu - 0.5 * (mu_mu + u * a_mu**2) + normal.log_priors
-        logits[start : start + BLOCK, normal.present] = scores
+        scores = z_mu + u * z_a[:, None] * a_mu - 0.5 * (mu_mu + u * a_mu**2)
+        logits[start : start + BLOCK, normal.pooled.present] = scores + normal.pooled.log_priors
     return logits
 
 
@@ -262,45 +297,67 @@ def _solve_ridge(centered: _Centered, penalty: float) -> np.ndarray:
     return torch.cholesky_solve(torch.from_numpy(centered.cross.T.copy()), factor).T.numpy()
 
 
-class _Normal(NamedTuple):
-    """Normal classes with a shared covariance Sigma.
+class _Pooled(NamedTuple):
+    """What the rows say about normal classes with a shared covariance.
 
     present: (C,) bool, whether a class has rows; means, log_priors: (C', d) and (C',), of those
-    that do; factor: (d, d), the Cholesky factor of Sigma; row_share: weight in Sigma of one row's
-    e e^T.
+    that do; within: (d, d), S, the covariance within classes, I if it is 0; total_variance: tr(S);
+    degrees_of_freedom: N - C', the divisor of S, infinite if S is 0.
     """
 
     present: np.ndarray
     means: np.ndarray
     log_priors: np.ndarray
-    factor: Tensor
-    row_share: float
+    within: np.ndarray
+    total_variance: float
+    degrees_of_freedom: float
 
 
-def _estimate_normal(sums: Sums, alpha: float) -> _Normal:
+def _pool(sums: Sums) -> _Pooled:
     assert sums.seconds is not None
     present, means = compute_class_means(sums)
     counts = sums.counts[present]
     width = means.shape[1]
     rows = counts.sum()
-    degrees_of_freedom = rows - len(counts)  # N - C
+    degrees_of_freedom = rows - len(counts)
     second_moment = UNIT**2 * sums.seconds
     # (N - C) S = sum z z^T - sum_c n_c mu_c mu_c^T, the scatter within classes
     scatter = second_moment - means.T @ (counts[:, None] * means)
-    covariance = np.eye(width)
-    row_share = 0.0
     has_spread = float(np.trace(scatter)) > SPREAD * np.trace(second_moment)
+    log_priors = np.log(counts / rows)
     if degrees_of_freedom > 0 and has_spread:
         within = scatter / degrees_of_freedom
-        row_share = (1 - alpha) / degrees_of_freedom
-        covariance = (1 - alpha) * within + alpha * np.trace(within) / width * covariance
-    factor = torch.linalg.cholesky(torch.from_numpy(covariance))
-    return _Normal(present, means, np.log(counts / rows), factor, row_share)
+        total_variance = float(np.trace(within))
+        return _Pooled(present, means, log_priors, within, total_variance, degrees_of_freedom)
+    return _Pooled(present, means, log_priors, np.eye(width), float(width), np.inf)
 
 
-def _solve(normal: _Normal, rows: np.ndarray) -> np.ndarray:
-    """Rows (N, d) times Sigma^-1."""
-    return torch.cholesky_solve(torch.from_numpy(rows.T.copy()), normal.factor).T.numpy()
+class _Normal:
+    """Normal classes with the shared covariance Sigma = (1 - alpha) S + alpha tr(S) / d I.
+
+    covariance: Sigma (d, d), or its diagonal (d,) in a basis in which it is diagonal.
+    row_share: weight in Sigma of one row's e e^T.
+    """
+
+    def __init__(self, pooled: _Pooled, alpha: float, covariance: np.ndarray) -> None:
+        self.pooled = pooled
+        self.row_share = (1 - alpha) / pooled.degrees_of_freedom
+        self._variances = covariance if covariance.ndim == 1 else None
+        if self._variances is None:
+            self._factor = torch.linalg.cholesky(torch.from_numpy(covariance))
+
+    def solve(self, rows: np.ndarray) -> np.ndarray:
+        """Rows (N, d) times Sigma^-1."""
+        if self._variances is not None:
+            return rows / self._variances
+        return torch.cholesky_solve(torch.from_numpy(rows.T.copy()), self._factor).T.numpy()
+
+
+def _estimate_normal(sums: Sums, alpha: float) -> _Normal:
+    pooled = _pool(sums)
+    width = len(pooled.within)
+    shrinkage = alpha * pooled.total_variance / width * np.eye(width)
+    return _Normal(pooled, alpha, (1 - alpha) * pooled.within + shrinkage)
 
 
 def compute_class_means(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
