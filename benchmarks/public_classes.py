@@ -105,9 +105,9 @@ def draw_split(pictures: Pictures, keys: np.ndarray, seed: int) -> Split:
 
 def train_munkey(group: Group, architecture: str, seed: int, device: str) -> System:
     """MUNKEY, trained on a group."""
-    munkey = {**SECTIONS["munkey"], "architecture": architecture}
+    settings = MUNKEY.read_section(SECTIONS).model_copy(update={"architecture": architecture})
     stage = MUNKEY.make_stage(seed, "public-classes", architecture)
-    recipe = MUNKEY.make_recipe({**SECTIONS, "munkey": munkey}, stage)
+    recipe = MUNKEY.make_recipe({**SECTIONS, "munkey": settings.model_dump()}, stage)
     depth = recipe.family.neighbors[1]
     ids = group.keys.ids
     neighbors = drop_self(find_nearest(group.keys, group.keys, depth + 1), ids, depth)
@@ -167,9 +167,9 @@ def measure(split: Split, seed: int, device: str) -> dict[tuple[str, str], np.nd
         "keys": (split.private.keys.keys, split.test.keys.keys),
         "features": (row_features, test_features),
     }
-    inputs["keys and features"] = tuple(
-        join_keys([keys, features])
-        for keys, features in zip(inputs["keys"], inputs["features"], strict=True)
+    inputs["keys and features"] = (
+        join_keys([split.private.keys.keys, row_features]),
+        join_keys([split.test.keys.keys, test_features]),
     )
     correct = {}
     for name, (rows, queries) in inputs.items():
