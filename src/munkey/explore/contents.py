@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+FULL = "full"  # the memory before any request
+
 
 class View(NamedTuple):
     """A view of the page.

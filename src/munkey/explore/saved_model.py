@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from munkey.encoders.keys import Keys
-from munkey.explore.contents import Contents, NearRows, PageSamples
+from munkey.explore.contents import FULL, Contents, NearRows, PageSamples
 from munkey.explore.pictures import choose_page_ids, make_thumbnails
 from munkey.explore.projection import project_keys
 from munkey.memory.neighbors import find_nearest
@@ -23,7 +23,7 @@ class MemoryRows(NamedTuple):
 
 def choose_page_rows(ids: np.ndarray, most: int) -> np.ndarray:
     """The sorted ids of the rows that the page shows, at most `most`: all, or a sample."""
-    return choose_page_ids(ids, [], [], most)
+    return choose_page_ids(ids, {}, {}, most)
 
 
 def gather_contents(
@@ -73,7 +73,7 @@ def gather_contents(
         projection=points.words,
         is_experiment=False,
         pictures=sheet,
-        near={"full": NearRows(near.ids.ravel(), near.cosines.ravel(), searched)},
+        near={FULL: NearRows(near.ids.ravel(), near.cosines.ravel(), searched)},
     )
 
 
