@@ -169,11 +169,15 @@ function sampleButton(id, words, kind = "") {
   picture(i, 48), element("span", {}, nameOf(i)), element("span", {}, `class ${className(samples.labels[i])}`), ...words.map((each) => element("span", {}, each))));
 }
 
-function tableOf(heads, rows, caption) {
-  const head = element("tr", {}, ...heads.map((each) => element("th", { scope: "col" }, each)));
-  const body = rows.map(({ cells, kind }) => element("tr", { class: kind }, ...cells.map((each) => element("td", {}, each))));
+// A table. On a phone, a row of `cards` is a card, in which each cell has the words of its column above it. Roles are
+// said because a row that is no longer drawn as one loses its own.
+function tableOf(heads, rows, caption, kind = "") {
+  const cell = (each, place) => element("td", { role: place ? "cell" : "rowheader", "data-head": heads[place] }, each);
+  const head = element("tr", { role: "row" }, ...heads.map((each) => element("th", { scope: "col", role: "columnheader" }, each)));
+  const body = rows.map(({ cells, kind }) => element("tr", { class: kind, role: "row" }, ...cells.map(cell)));
   return element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
-    element("table", {}, element("caption", { class: "unseen" }, caption), element("thead", {}, head), element("tbody", {}, ...body)));
+    element("table", { role: "table", class: kind }, element("caption", { class: "unseen" }, caption),
+      element("thead", { role: "rowgroup" }, head), element("tbody", { role: "rowgroup" }, ...body)));
 }
 
 function chart(options, words) {
@@ -330,7 +334,7 @@ VIEWS.designs = {
       element("p", { class: "note" }, `Means over n = ${n} seed${n === 1 ? "" : "s"}; bars: ± one standard deviation`
         + (audited ? "; upright: the 95 % interval of the share, which an audit measured on forget sets of its own." : wasAudited ? ". An audit ran, but could not measure how much is left: the table says why." : ". No audit ran, so we do not know how much remains; run "),
         ...(audited || wasAudited ? [] : [element("code", {}, contents.commands.audits), " to measure it."])),
-      tableOf(heads, rows, "Designs: the numbers of the main table"),
+      tableOf(heads, rows, "Designs: the numbers of the main table", "cards"),
       element("p", { class: "note" }, rowsLeftOut(lines)),
     );
   },
@@ -537,7 +541,7 @@ function classTable() {
     cells: cellsOf(k, element("button", { type: "button", "aria-pressed": String(state.class === String(k)), onclick: () => choose({ class: state.class === String(k) ? "" : String(k) }) }, className(k))),
   }))];
   const heads = ["Class", "test: A − before [points]", "test: before A", `test: A, ${title(state.a)}`, "test: oracle of A", "test: before B", `test: B, ${title(state.b)}`, "forgotten: A", "forgotten: oracle of A"];
-  const table = tableOf(heads, rows, "Accuracy by class, mean over seeds");
+  const table = tableOf(heads, rows, "Accuracy by class, mean over seeds", "cards");
   table.classList.add("by-class");
   return element("div", {}, element("h3", {}, loss[worst] < 0 ? `Class by class: under A (${title(state.a)}), class ${className(worst)} loses the most, ${points(loss[worst])} points of test accuracy` : `Class by class: under A (${title(state.a)}), no class loses test accuracy`),
     element("p", { class: "note" }, `Share of pictures that are answered correctly, mean over n = ${contents.seeds.length} seed${contents.seeds.length === 1 ? "" : "s"}; the class that loses the most under A first.`), table);
@@ -736,7 +740,7 @@ VIEWS.requests = {
       const line = contents.designs.find((each) => each.request === request.key && each.name === state[side]);
       return { kind: side, cells: [request.words, `${side.toUpperCase()} (${title(state[side])})`, ...["TA", "FA", "MIA", "Avg Gap", "Seconds"].map((each) => line?.cells[each] ?? "–")] };
     }));
-    parts.push(element("h3", {}, "Kinds of requests, each on its own"), element("p", { class: "note" }, `Mean ± one standard deviation over n = ${contents.seeds.length} seed${contents.seeds.length === 1 ? "" : "s"}. A good method's numbers are near its oracle's, whatever is forgotten: its Avg Gap is small.`), tableOf(heads, rows, "A and B after each kind of request that was run"));
+    parts.push(element("h3", {}, "Kinds of requests, each on its own"), element("p", { class: "note" }, `Mean ± one standard deviation over n = ${contents.seeds.length} seed${contents.seeds.length === 1 ? "" : "s"}. A good method's numbers are near its oracle's, whatever is forgotten: its Avg Gap is small.`), tableOf(heads, rows, "A and B after each kind of request that was run", "cards"));
     if (!contents.requests.some((each) => each.case)) parts.push(element("p", {}, ...coded(`Only random requests were run. To forget a class, look-alikes and the hardest pictures, run \`${contents.commands.scenarios}\`.`)));
     body.replaceChildren(...parts);
   },
