@@ -369,6 +369,7 @@ def describe_design(point: Any, request: str) -> dict[str, Any]:
         "name": point["name"],
         "title": point["title"],
         "kind": point["kind"],
+        "kindWords": frontier.KINDS[point["kind"]],
         "stored": point["stored"],
         "n": int(point["n"]),
         "seconds": seconds,

@@ -594,3 +594,14 @@ def test_the_k_curve_has_a_line_per_data_set_and_no_bar_below_zero():
     assert (
         min(segment[:, 1].min() for bar in gap.collections for segment in bar.get_segments()) == 0
     )
+
+
+def test_the_legend_of_the_frontier_says_what_each_kind_of_design_does():
+    legend = ALL["frontier"]().legends[0]
+    words = [text.get_text() for text in legend.get_texts()]
+    assert words[:4] == [
+        "deletes exactly",
+        "deletes rows, keeps the weights",
+        "changes the network",
+        "retrained (reference)",
+    ]

@@ -10,8 +10,7 @@ const COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
 // In dark mode. The nearest two are 20 apart (CIE76) to every kind of color blindness (tests/explore/test_colors.py).
 const LIGHTER = ["#9bb9ff", "#fb6929", "#4dffb6", "#f15cc7", "#ffd33a", "#adf8ff", "#9c9c9c", "#cf9664", "#eaf98b", "#ba76ff"];
 const SYMBOLS = ["circle", "square", "triangle", "diamond", "star", "cross", "wye", "circle", "square", "triangle"];
-const KINDS = { exact: ["diamond", "deletes exactly"], rows: ["square", "deletes memory rows, keeps weights"],
-  weights: ["circle", "changes weights"], anew: ["cross", "retrained, the reference"] };
+const KINDS = { exact: "diamond", rows: "square", weights: "circle", anew: "cross" };
 
 // ---------------------------------------------------------------- what was embedded
 
@@ -303,7 +302,7 @@ VIEWS.designs = {
       marks: [
         Plot.ruleX(bars, { x: "TA", y1: "low", y2: "high", stroke: colorOf, strokeOpacity: 0.6 }),
         Plot.ruleY(bars.filter((each) => each.TA_sd !== null), { y, x1: (each) => each.TA - each.TA_sd, x2: most, stroke: colorOf, strokeOpacity: 0.6 }),
-        Plot.dot(drawn, { x: "TA", y, r: (each) => each.seconds ?? 0, symbol: (each) => KINDS[each.kind][0], fill: colorOf, fillOpacity: 0.65, stroke: colorOf, tip: TIP,
+        Plot.dot(drawn, { x: "TA", y, r: (each) => each.seconds ?? 0, symbol: (each) => KINDS[each.kind], fill: colorOf, fillOpacity: 0.65, stroke: colorOf, tip: TIP,
           title: (each) => `${each.title}: test accuracy ${each.cells.TA}, ${audited ? `residual share ${each.shareText}` : `Avg Gap ${each.cells["Avg Gap"]}`}, ${each.cells.Seconds} s` }),
       ],
     }, `${drawn.length} designs by test accuracy and ${audited ? "residual share" : "Avg Gap"}; the table below has the numbers`);
@@ -329,7 +328,7 @@ VIEWS.designs = {
     body.replaceChildren(
       element("p", { class: "advice" }, ...coded(contents.advice), contents.requests.length > 1 ? ` These numbers are for the ${100 * contents.requests[0].rate} % request.` : ""),
       element("div", { class: "buttons" }, "Clicking the chart sets:", sideButton("a", "A"), sideButton("b", "B")),
-      element("ul", { class: "legend" }, ...Object.entries(KINDS).filter(([kind]) => drawn.some((each) => each.kind === kind)).map(([, [symbol, words]]) => element("li", {}, symbolOf(symbol), ` ${words}`))),
+      element("ul", { class: "legend" }, ...Object.keys(KINDS).map((kind) => drawn.find((each) => each.kind === kind)).filter(Boolean).map((each) => element("li", {}, symbolOf(KINDS[each.kind]), ` ${each.kindWords}`))),
       element("div", { class: "wide" }, svg),
       element("p", { class: "note" }, `Means over n = ${n} seed${n === 1 ? "" : "s"}; bars: ± one standard deviation`
         + (audited ? "; upright: the 95 % interval of the share, which an audit measured on forget sets of its own." : wasAudited ? ". An audit ran, but could not measure how much is left: the table says why." : ". No audit ran, so we do not know how much remains; run "),
