@@ -436,6 +436,31 @@ def test_a_line_is_spoken_of_only_where_one_is_shown(
         assert "line" not in tab.locator("#requests").inner_text()
 
 
+def test_without_pictures_there_are_ids_and_every_view_still_draws(
+    browser: Any, tmp_path: Path
+) -> None:
+    with opened(browser, write_page(replace(made_contents(12, 3), pictures=None), tmp_path)) as tab:
+        assert tab.locator(".picture").count() == 0
+        assert "data:image" not in tab.content()
+        assert "no pictures" in tab.locator(".privacy").first.inner_text()
+        assert tab.locator("#samples .kept .sample").first.inner_text().startswith("#")
+        for view in VIEWS:
+            assert tab.locator(f"#{view.name} .body > *").count() > 0
+
+
+@pytest.mark.parametrize("width", [360, 390, 1280])
+def test_the_page_in_the_docs_draws_and_scrolls_nowhere_sideways(browser: Any, width: int) -> None:
+    page = Path(__file__).parents[2] / "docs/results/default/explore/digits.html"
+    assert page.stat().st_size < 3e6
+    with opened(browser, page, viewport={"width": width, "height": 800}) as tab:
+        assert tab.evaluate("document.documentElement.scrollWidth") == width
+        for table in tab.locator("main table").all():
+            region = table.locator("xpath=..")
+            assert region.evaluate("each => each.scrollWidth - each.clientWidth") <= 0
+        words = tab.locator(".looks-at").all_inner_texts()
+        assert words == [view.looks_at for view in VIEWS]  # made by this code
+
+
 def test_firefox_draws_both_methods_and_the_map(made_page: Path, tmp_path: Path) -> None:
     program = shutil.which("firefox") or shutil.which("firefox-esr")
     if program is None:

@@ -179,6 +179,16 @@ def test_a_saved_model_is_its_own_nearest_neighbor_and_has_no_oracle() -> None:
     assert 'id="samples"' not in text
 
 
+@pytest.mark.usefixtures("_no_umap")
+def test_a_page_of_pictures_says_of_forgotten_ones_only_where_it_shows_them() -> None:
+    pictures = {3: np.zeros((8, 8, 3), dtype=np.uint8)}
+    of_model = render_page(model_contents(pictures=pictures))
+    assert "This page contains pictures of the samples in the memory." in of_model
+    assert "had to be forgotten" not in of_model.partition("<script")[0]
+    of_run = render_page(made_contents(12, 3))
+    assert "This page contains pictures that had to be forgotten." in of_run
+
+
 def test_every_view_has_its_function() -> None:
     script = (ASSETS / "page.js").read_text()
     for view in VIEWS:

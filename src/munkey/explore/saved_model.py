@@ -59,13 +59,13 @@ def gather_contents(
         sheet = make_thumbnails([pictures.get(int(one), NO_PICTURE) for one in shown_ids])
     return Contents(
         title=title,
-        subtitle="the memory of a saved model",
+        subtitle="The memory of a saved model",
         scope=scope,
         classes=every_class.tolist(),
         samples=PageSamples(
             shown_ids,
             labels,
-            np.full(len(shown_ids), "held"),
+            np.full(len(shown_ids), "in the memory"),
             points.x,
             points.y,
             [rows.names[place] for place in places],

@@ -330,7 +330,7 @@ VIEWS.designs = {
       element("div", { class: "buttons" }, "Clicking the chart sets:", sideButton("a", "A"), sideButton("b", "B")),
       element("ul", { class: "legend" }, ...Object.keys(KINDS).map((kind) => drawn.find((each) => each.kind === kind)).filter(Boolean).map((each) => element("li", {}, symbolOf(KINDS[each.kind]), ` ${each.kindWords}`))),
       element("div", { class: "wide" }, svg),
-      element("p", { class: "note" }, `Means over n = ${n} seed${n === 1 ? "" : "s"}; bars: ± one standard deviation`
+      element("p", { class: "note" }, `Means over n = ${n} seed${n === 1 ? "" : "s"}; larger marks: slower unlearning; bars: ± one standard deviation`
         + (audited ? "; upright: the 95 % interval of the share, which an audit measured on forget sets of its own." : wasAudited ? ". An audit ran, but could not measure how much is left: the table says why." : ". No audit ran, so we do not know how much remains; run "),
         ...(audited || wasAudited ? [] : [element("code", {}, contents.commands.audits), " to measure it."])),
       tableOf(heads, rows, "Designs: the numbers of the main table", "cards"),
@@ -639,7 +639,7 @@ function drawMap(body) {
       element("button", { type: "button", disabled: state.area === "", onclick: () => choose({ area: "" }, "all of the map is selected") }, "Clear the area")),
     element("div", { class: "wide map" }, canvas, svg),
     element("div", { class: "pointed" }),
-    element("p", { class: "note" }, `${contents.projection} ${N.toLocaleString("en")} ${NOUN}; ${contents.is_experiment ? `${forgotten.size} forgotten ones are ringed; ` : ""}selected: ${chosen.length.toLocaleString("en")}.${answers ? ` Answered wrongly among these: ${wrong}.` : ""} No mouse? Choose a class or an id at the top.`),
+    element("p", { class: "note" }, `${contents.projection} ${N.toLocaleString("en")} ${NOUN}; ${contents.is_experiment ? `${forgotten.size} forgotten ones are ringed; ` : ""}selected: ${chosen.length.toLocaleString("en")}.${answers ? ` Answered wrongly among these: ${wrong}.` : ""} Drag to select an area: the other views then show only its ${NOUN}. No mouse? Choose a class or an id at the top.`),
   );
   body.map = { svg, x, y }; // the mark of the chosen one moves on it
 }
