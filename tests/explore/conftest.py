@@ -12,6 +12,7 @@ import pytest
 from munkey.explore.contents import Contents, NearRows, PageSamples, SystemAnswers
 from munkey.explore.page import render_page
 from munkey.explore.pictures import make_thumbnails
+from munkey.report.tables.frontier import KINDS
 from tests.explore.browser import launched
 
 MARKUP = (
@@ -108,6 +109,7 @@ def design(system: dict[str, Any], place: int) -> dict[str, Any]:
         "name": system["name"],
         "title": system["title"],
         "kind": kinds[system["name"]],
+        "kindWords": KINDS[kinds[system["name"]]],
         "stored": "nothing",
         "n": 3,
         "shareText": f"{5 * place}",

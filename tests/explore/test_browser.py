@@ -132,6 +132,45 @@ def test_a_phone_shows_all_without_scrolling_sideways(
         assert tab.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
 
+ROLES = (  # of what a screen reader reads as a table, though a phone draws it as cards
+    "each => [each, ...each.querySelectorAll('tr, th, td')].map(one => one.getAttribute('role'))"
+)
+
+
+@pytest.mark.parametrize("width", [360, 390])
+def test_no_table_of_a_phone_scrolls_sideways_and_each_number_has_its_words(
+    browser: Any, tmp_path: Path, width: int
+) -> None:
+    made = made_contents(12, 3)
+    designs = []
+    for line in made.designs:
+        cells = dict.fromkeys(line["cells"], "100.00 ± 10.25")
+        share = {
+            "shareText": f"45.6 ({MINUS}12.5 to 103.7) †",
+            "stored": "weights, training set, val set",
+        }
+        designs.append(line | {"cells": cells} | share)
+    words = "pictures of medium difficulty (10 %)"
+    requests = [dict(made.requests[0]) | {"words": words}]
+    path = write_page(replace(made, designs=designs, requests=requests), tmp_path)
+    with opened(browser, path, viewport={"width": width, "height": 800}) as tab:
+        tables = tab.locator("main table").all()
+        assert len(tables) == 4
+        for table in tables:
+            region = table.locator("xpath=..")
+            assert region.evaluate("each => each.scrollWidth - each.clientWidth") <= 0
+            assert set(table.evaluate(ROLES)) >= {"table", "row", "columnheader", "cell"}
+            for cell in table.locator("td").all():
+                box = cell.bounding_box()
+                assert box["x"] >= 0
+                assert box["x"] + box["width"] <= width
+                assert cell.evaluate("each => each.scrollWidth - each.clientWidth") <= 0
+        assert tab.evaluate("document.documentElement.scrollWidth") == width
+        seconds = tab.locator("#designs td", has_text="100.00 ± 10.25").last
+        above = seconds.evaluate("each => getComputedStyle(each, '::before').content")
+        assert above == '"Seconds"'
+
+
 @pytest.mark.parametrize("viewport", [LAPTOP, PHONE], ids=["laptop", "phone"])
 def test_each_design_has_its_name_and_no_name_lies_on_another(
     browser: Any, tmp_path: Path, viewport: dict[str, int]
@@ -376,9 +415,9 @@ def test_in_dark_mode_no_class_is_dim(browser: Any, tmp_path: Path) -> None:
 
 def test_a_phone_shows_what_decides_without_scrolling(browser: Any, made_page: Path) -> None:
     with opened(browser, made_page, viewport=PHONE) as tab:
-        head = tab.locator("#samples .by-class th").nth(1)
-        box = head.bounding_box()
-        assert f"A {MINUS} before" in head.inner_text()
+        loss = tab.locator("#samples .by-class td").nth(1)
+        box = loss.bounding_box()
+        assert f"A {MINUS} before" in loss.get_attribute("data-head")
         assert box["x"] + box["width"] <= PHONE["width"]
         columns = tab.locator("#samples .columns")
         columns.evaluate("each => { each.scrollLeft = 100 }")
@@ -395,6 +434,31 @@ def test_a_line_is_spoken_of_only_where_one_is_shown(
     path = write_page(replace(made_contents(12, 3), streams=[]), tmp_path)
     with opened(browser, path) as tab:
         assert "line" not in tab.locator("#requests").inner_text()
+
+
+def test_without_pictures_there_are_ids_and_every_view_still_draws(
+    browser: Any, tmp_path: Path
+) -> None:
+    with opened(browser, write_page(replace(made_contents(12, 3), pictures=None), tmp_path)) as tab:
+        assert tab.locator(".picture").count() == 0
+        assert "data:image" not in tab.content()
+        assert "no pictures" in tab.locator(".privacy").first.inner_text()
+        assert tab.locator("#samples .kept .sample").first.inner_text().startswith("#")
+        for view in VIEWS:
+            assert tab.locator(f"#{view.name} .body > *").count() > 0
+
+
+@pytest.mark.parametrize("width", [360, 390, 1280])
+def test_the_page_in_the_docs_draws_and_scrolls_nowhere_sideways(browser: Any, width: int) -> None:
+    page = Path(__file__).parents[2] / "docs/results/default/explore/digits.html"
+    assert page.stat().st_size < 3e6
+    with opened(browser, page, viewport={"width": width, "height": 800}) as tab:
+        assert tab.evaluate("document.documentElement.scrollWidth") == width
+        for table in tab.locator("main table").all():
+            region = table.locator("xpath=..")
+            assert region.evaluate("each => each.scrollWidth - each.clientWidth") <= 0
+        words = tab.locator(".looks-at").all_inner_texts()
+        assert words == [view.looks_at for view in VIEWS]  # made by this code
 
 
 def test_firefox_draws_both_methods_and_the_map(made_page: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import math
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from munkey.explore.contents import VIEWS, Contents, encode_json
 from munkey.explore.experiment import (
     SUBTITLE,
     compute_true_class_probability,
+    describe_scope,
     explain_words,
     list_requests,
 )
@@ -23,6 +25,7 @@ from munkey.explore.page import ASSETS, contents_json, render_page
 from munkey.explore.pictures import choose_page_ids, make_thumbnails
 from munkey.explore.projection import narrow_gaps, project_keys
 from munkey.explore.saved_model import MemoryRows, gather_contents
+from munkey.memory.neighbors import Neighbors
 from tests.explore.conftest import MARKUP, made_contents
 
 
@@ -45,16 +48,73 @@ def test_arrays_come_back_bit_by_bit() -> None:
         encode_json({1})
 
 
-def test_few_samples_are_all_shown_and_many_are_sampled_by_group() -> None:
-    every = np.arange(1000)
-    assert np.array_equal(choose_page_ids(every, [], [], 1000), every)
-    shown = choose_page_ids(every, [np.arange(300)], [np.arange(500, 510)], 100)
+EVERY = np.arange(1000)
+
+
+def near_on_a_ring(steps: list[int], without: np.ndarray | None = None) -> Neighbors:
+    """Neighbors on a ring of 1,000 samples: the next live ones at these steps, nearest first."""
+    live = EVERY if without is None else np.setdiff1d(EVERY, without)
+    places = np.searchsorted(live, EVERY)
+    ids = np.stack([live[(places + step) % len(live)] for step in steps], axis=1)
+    return Neighbors(ids, np.ones(ids.shape, dtype=np.float32))
+
+
+def test_few_samples_are_all_shown_and_each_choice_is_the_same_again() -> None:
+    forgotten = {"0/rate0.3": np.arange(300)}
+    near = {"full": near_on_a_ring([0, 5])}
+    assert np.array_equal(choose_page_ids(EVERY, {}, {}, 1000), EVERY)
+    shown = choose_page_ids(EVERY, forgotten, near, 100)
     assert len(shown) == 100
-    assert (shown < 300).sum() >= 50
-    assert np.isin(np.arange(500, 510), shown).all()
-    assert np.array_equal(
-        shown, choose_page_ids(every, [np.arange(300)], [np.arange(500, 510)], 100)
-    )
+    assert np.array_equal(shown, choose_page_ids(EVERY, forgotten, near, 100))
+
+
+def test_a_page_has_all_neighbors_of_forgotten_samples_where_it_has_room() -> None:
+    forgotten = {"0/rate0.1": np.arange(0, 100, 10), "1/rate0.1": np.arange(500, 520)}
+    near = {"full": near_on_a_ring([0, 3, 7, 11])}
+    for request, ids in forgotten.items():
+        near[request] = near_on_a_ring([1, 4, 8, 12], without=ids)
+    shown = choose_page_ids(EVERY, forgotten, near, 400)
+    for request, ids in forgotten.items():
+        assert np.isin(ids, shown).all()
+        assert np.isin(near["full"].ids[ids], shown).all()
+        assert np.isin(near[request].ids[ids], shown).all()
+    assert "all 30 that a request forgets" in describe_scope(shown, EVERY, forgotten, near)
+    assert "neighbors of those" in describe_scope(shown, EVERY, forgotten, near)
+
+
+def test_places_go_to_forgotten_ones_their_neighbors_neighbors_of_those_and_the_rest() -> None:
+    request = "0/rate0.01"
+    forgotten = {request: np.arange(10)}
+    # Each memory and rank has a range of its own, and so have the neighbors of neighbors.
+    groups = {"full": [100, 200], request: [150, 250]}
+    near = {}
+    for memory, starts in groups.items():
+        ids = np.stack([EVERY % 10 + start for start in starts], axis=1)
+        ids[100:] = (EVERY[100:] % 10 + 700)[:, None]
+        near[memory] = Neighbors(ids, np.ones(ids.shape, dtype=np.float32))
+    order = [range(10), range(100, 110), range(150, 160), range(200, 210), range(250, 260)]
+    order.append(range(700, 710))
+    for count in range(1, len(order)):
+        most = math.ceil(10 * count / 0.9) if count > 1 else 20
+        shown = choose_page_ids(EVERY, forgotten, near, most)
+        for group in order[:count]:
+            assert np.isin(group, shown).all(), (count, group)
+        assert len(shown) == most
+    # A place less, and the last neighbor after forgetting is missing; the rest has its tenth.
+    shown = choose_page_ids(EVERY, forgotten, near, 54)
+    assert np.isin(range(250, 260), shown).sum() == 9
+    assert (~np.isin(shown, np.concatenate(order))).sum() >= 4
+    scope = describe_scope(shown, EVERY, forgotten, near)
+    assert "39 of the 40 that are neighbors of these" in scope
+    assert "the nearest first" in scope
+
+
+def test_neighbors_keep_half_of_the_places_free_of_forgotten_samples() -> None:
+    forgotten = {"0/rate0.9": np.arange(900)}
+    near = {"full": near_on_a_ring([0]), "0/rate0.9": near_on_a_ring([0], forgotten["0/rate0.9"])}
+    shown = choose_page_ids(EVERY, forgotten, near, 100)
+    assert 50 <= (shown < 900).sum() < 100
+    assert 900 in shown  # the nearest that remains, to all forgotten ones
 
 
 def test_thumbnails_are_small_and_in_order() -> None:
@@ -117,6 +177,16 @@ def test_a_saved_model_is_its_own_nearest_neighbor_and_has_no_oracle() -> None:
     text = render_page(made)
     assert "no pictures" in text
     assert 'id="samples"' not in text
+
+
+@pytest.mark.usefixtures("_no_umap")
+def test_a_page_of_pictures_says_of_forgotten_ones_only_where_it_shows_them() -> None:
+    pictures = {3: np.zeros((8, 8, 3), dtype=np.uint8)}
+    of_model = render_page(model_contents(pictures=pictures))
+    assert "This page contains pictures of the samples in the memory." in of_model
+    assert "had to be forgotten" not in of_model.partition("<script")[0]
+    of_run = render_page(made_contents(12, 3))
+    assert "This page contains pictures that had to be forgotten." in of_run
 
 
 def test_every_view_has_its_function() -> None:

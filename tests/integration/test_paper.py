@@ -185,7 +185,6 @@ def test_every_figure_is_there(made: Project) -> None:
     assert names == {path.stem for path in (made.path / "results/default/figures").glob("*.png")}
     assert names == {
         *("forgetting", "neighbors", "selection-digits", "sensitivity-digits", "tokens-digits"),
-        "retrieval-digits-rate0.1",
     }
 
 

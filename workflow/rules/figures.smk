@@ -1,5 +1,4 @@
-# The paper's figures and two more: `make figures`. Each as SVG and PNG under results/figures.
-ANSWERS = fill(LAYOUT.logits, case="{dataset}", seed=EXHIBITS.seed)
+# The paper's figures and one more: `make figures`. Each as SVG and PNG under results/figures.
 
 
 use rule gpu_job as trace with:
@@ -34,23 +33,3 @@ use rule job as chart with:
         code=code("report.chart"),
     message:
         "draw {wildcards.chart}"
-
-
-use rule job as retrieval with:
-    input:
-        unpack(lambda w: PLAN.prepared(w.dataset)),
-        unpack(lambda w: PLAN.forget_set(w.dataset, EXHIBITS.seed, f"rate{w.rate}")),
-        full=lambda w: PLAN.neighbors(w.dataset, EXHIBITS.seed, "full", PARAMS.for_case(w.dataset).inference.k),
-        left=lambda w: PLAN.neighbors(w.dataset, EXHIBITS.seed, f"rate{w.rate}", PARAMS.for_case(w.dataset).inference.k),
-        before=fill(ANSWERS, subset="full", system=memory_family().original),
-        after=fill(ANSWERS, subset="rate{rate}", system=PLAN.ablated_method.name),
-    output:
-        **picture(fill(LAYOUT.figure, figure="retrieval-{dataset}-rate{rate}"), "figure", "Figures"),
-    log:
-        LAYOUT.log("figures/retrieval-{dataset}-rate{rate}"),
-    params:
-        inference=lambda w: dump_settings(PARAMS.for_case(w.dataset).inference),
-        caption=lambda w: caption(f"retrieval-{w.dataset}-rate{w.rate}"),
-        code=code("report.retrieval"),
-    message:
-        "draw what {wildcards.dataset} retrieves before and after deletion"

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+FULL = "full"  # the memory before any request
+
 
 class View(NamedTuple):
     """A view of the page.
@@ -27,40 +29,36 @@ VIEWS = (
     View(
         "designs",
         "Which design?",
-        "A design is a model plus its unlearning method. The best are at the lower right: they answer"
-        " most test pictures correctly, and nearly as if they had never seen the forgotten ones. Larger"
-        " marks: slower unlearning.",
+        "The best designs (a model with its unlearning method) are at the lower right: they answer most"
+        " test pictures correctly, and nearly as if they had never seen the forgotten ones.",
     ),
     View(
         "samples",
         "Sample by sample",
-        "Each column is one forgotten picture, ordered from best to least remembered by A. The farther"
-        " A's disk lies above the dash of its oracle, a model that never saw the picture, the more of it"
-        " A kept.",
+        "Each column is one forgotten picture: the farther A's disk lies above the dash of its oracle, a"
+        " model that never saw the picture, the more of it A still remembers.",
     ),
     View(
         "map",
         "Map",
-        "Each mark is a picture, and similar pictures lie close together. Look for forgotten pictures"
-        " (ringed) that lie among another class. Drag to select an area; the other views then show only"
-        " those pictures.",
-        of_model="Samples with similar keys lie close together. Look for samples that lie among another"
-        " class: their label may be wrong.",
+        "Each mark is a picture, and similar pictures lie close together: look for forgotten ones"
+        " (ringed) that lie among another class.",
+        of_model="Samples with similar keys lie close together: one that lies among another class may"
+        " have a wrong label.",
     ),
     View(
         "neighbors",
         "Neighbors",
-        "Which pictures are nearest to this one, and which moved up when some were deleted (▲, double"
-        " frame)? Look-alikes of a forgotten picture remain in the memory, and a model may answer from"
-        " them.",
-        of_model="Which samples are nearest to this one? When it is forgotten, these look-alikes remain; a"
-        " person may want them forgotten, too.",
+        "Look for pictures that are very similar to a forgotten one: they remain in the memory, some move"
+        " up (▲, double frame), and a model may answer from them.",
+        of_model="Look for samples that are very similar to the chosen one: if it is forgotten, they"
+        " remain, and a person may want them forgotten, too.",
     ),
     View(
         "requests",
         "Over requests",
-        "Does a model stay useful as people withdraw pictures again and again? Its numbers should be"
-        " near its oracle's, whatever is forgotten.",
+        "See whether a model stays useful as people withdraw pictures again and again: its numbers should"
+        " stay near its oracle's, whatever is forgotten.",
     ),
 )
 

@@ -10,13 +10,18 @@ import numpy as np
 
 from munkey.core.diverged import why_diverged
 from munkey.core.files import read_npz, read_table
-from munkey.core.ids import NOBODY
 from munkey.data import forget_sets, prepared
 from munkey.data.prepared import Dataset
 from munkey.encoders import keys
 from munkey.evaluation.records import Evaluation
-from munkey.explore.contents import Contents, NearRows, PageSamples, SystemAnswers
-from munkey.explore.pictures import choose_page_ids, make_thumbnails
+from munkey.explore.contents import FULL, Contents, NearRows, PageSamples, SystemAnswers
+from munkey.explore.pictures import (
+    choose_page_ids,
+    make_thumbnails,
+    rank_neighbors,
+    select_shown,
+    union_ids,
+)
 from munkey.explore.projection import project_keys
 from munkey.memory import neighbors
 from munkey.report.page import glossary
@@ -26,8 +31,6 @@ from munkey.report.tables.markup import ABSENT, cell, lowest, two_digits
 from munkey.report.tables.summary import GAP_METRICS, Row, read_main
 from munkey.settings import ExploreSettings
 
-FULL = "full"  # the memory before any request
-STANDING_IN = 2  # neighbors of a forgotten sample that are sure to be looked at
 EXPLAINED = (
     "TA",
     "RA",
@@ -99,12 +102,10 @@ def gather_contents(
     forgotten = {}
     for run in experiment.runs:
         forgotten[make_request_key(run)] = forget_sets.read(Path(run.forget))
-    stand_in_ids = []  # the nearest neighbors of forgotten samples
-    for key, ids in forgotten.items():
-        if key in experiment.near:
-            neighbor_ids = neighbors.read(experiment.near[key], ids).truncate(STANDING_IN).ids
-            stand_in_ids.append(neighbor_ids[neighbor_ids != NOBODY])
-    ids = choose_page_ids(dataset.ids, forgotten.values(), stand_in_ids, settings.samples)
+    near = {}
+    for key, path in experiment.near.items():
+        near[key] = neighbors.read(path, dataset.ids).truncate(settings.neighbors)
+    ids = choose_page_ids(dataset.ids, forgotten, near, settings.samples)
     rows = dataset.rows(ids)
     points = project_keys(keys.read(files.keyfile, ids).keys)
     pictures = None
@@ -114,15 +115,15 @@ def gather_contents(
     for key, forgotten_ids in forgotten.items():
         positions[key] = np.flatnonzero(np.isin(ids, forgotten_ids)).astype(np.int32)
     near_by_memory = {}
-    for key, path in experiment.near.items():
-        near_by_memory[key] = pack_neighbors(neighbors.read(path, ids).truncate(settings.neighbors))
+    for key, searched in near.items():
+        near_by_memory[key] = pack_neighbors(searched.select(rows))
     answers = AnswerTable(dataset, ids)
     for run in experiment.runs:
         answers.add(run, forgotten[make_request_key(run)])
     return Contents(
         title=experiment.dataset,
         subtitle=SUBTITLE.format(run=experiment.name),
-        scope=describe_scope(ids, dataset, forgotten),
+        scope=describe_scope(ids, dataset.ids, forgotten, near),
         classes=dataset.classes,
         samples=PageSamples(ids, dataset.labels[rows], dataset.splits[rows], points.x, points.y),
         projection=points.words,
@@ -229,17 +230,35 @@ def list_systems(experiment: Experiment) -> list[dict[str, Any]]:
     return systems
 
 
-def describe_scope(ids: np.ndarray, dataset: Dataset, forgotten: Mapping[str, np.ndarray]) -> str:
-    """Describe in a sentence which samples the page shows."""
-    forgotten_ids = np.unique(np.concatenate(list(forgotten.values())))
-    if len(ids) == len(dataset.ids):
-        return f"All {len(ids):,} pictures of the data set are shown."
-    shown_count = int(np.isin(forgotten_ids, ids).sum())
+def describe_scope(
+    shown_ids: np.ndarray,
+    all_ids: np.ndarray,
+    forgotten: Mapping[str, np.ndarray],
+    near: Mapping[str, neighbors.Neighbors],
+) -> str:
+    """Describe in sentences which samples the page shows, and by which rule."""
+    if len(shown_ids) == len(all_ids):
+        return f"All {len(shown_ids):,} pictures of the data set are shown."
+    forgotten_ids = union_ids(forgotten.values())
+    groups = rank_neighbors(all_ids, near, select_shown(forgotten, shown_ids))
+    neighbor_ids = np.setdiff1d(union_ids(groups), forgotten_ids)
+    others = "then neighbors of those"
+    if not np.isin(neighbor_ids, shown_ids).all():
+        others = "the nearest first"
     return (
-        f"{len(ids):,} of {len(dataset.ids):,} pictures are shown: {shown_count:,} of the {len(forgotten_ids):,} that"
-        " some request forgets, neighbors of these, and a random sample of the rest (fixed seed)."
-        " Accuracies are of all pictures."
+        f"{len(shown_ids):,} of {len(all_ids):,} pictures are shown:"
+        f" {count_shown(forgotten_ids, shown_ids)} that a request forgets,"
+        f" {count_shown(neighbor_ids, shown_ids)} that are neighbors of these before or after forgetting,"
+        f" {others}, and a random sample of the rest (fixed seed). Accuracies are of all pictures."
     )
+
+
+def count_shown(ids: np.ndarray, shown_ids: np.ndarray) -> str:
+    """Count in words how many of the ids are shown."""
+    count = int(np.isin(ids, shown_ids).sum())
+    if count == len(ids):
+        return f"all {count:,}"
+    return f"{count:,} of the {len(ids):,}"
 
 
 def pack_neighbors(near: neighbors.Neighbors) -> NearRows:
@@ -354,6 +373,7 @@ def describe_design(point: Any, request: str) -> dict[str, Any]:
         "name": point["name"],
         "title": point["title"],
         "kind": point["kind"],
+        "kindWords": frontier.KINDS[point["kind"]],
         "stored": point["stored"],
         "n": int(point["n"]),
         "seconds": seconds,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from munkey.encoders.keys import Keys
-from munkey.explore.contents import Contents, NearRows, PageSamples
+from munkey.explore.contents import FULL, Contents, NearRows, PageSamples
 from munkey.explore.pictures import choose_page_ids, make_thumbnails
 from munkey.explore.projection import project_keys
 from munkey.memory.neighbors import find_nearest
@@ -23,7 +23,7 @@ class MemoryRows(NamedTuple):
 
 def choose_page_rows(ids: np.ndarray, max_count: int) -> np.ndarray:
     """Choose the rows that the page shows: all, or a sample of `max_count`. Returns their sorted ids."""
-    return choose_page_ids(ids, [], [], max_count)
+    return choose_page_ids(ids, {}, {}, max_count)
 
 
 def gather_contents(
@@ -63,13 +63,13 @@ def gather_contents(
         sheet = make_thumbnails([pictures.get(int(shown_id), NO_PICTURE) for shown_id in shown_ids])
     return Contents(
         title=title,
-        subtitle="the memory of a saved model",
+        subtitle="The memory of a saved model",
         scope=scope,
         classes=class_names.tolist(),
         samples=PageSamples(
             shown_ids,
             labels,
-            np.full(len(shown_ids), "held"),
+            np.full(len(shown_ids), "in the memory"),
             points.x,
             points.y,
             [rows.names[place] for place in places],
@@ -77,7 +77,7 @@ def gather_contents(
         projection=points.words,
         is_experiment=False,
         pictures=sheet,
-        near={"full": NearRows(neighbors.ids.ravel(), neighbors.cosines.ravel(), depth_with_self)},
+        near={FULL: NearRows(neighbors.ids.ravel(), neighbors.cosines.ravel(), depth_with_self)},
     )
 
 

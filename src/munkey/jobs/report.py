@@ -7,18 +7,13 @@ from typing import Any
 
 import yaml
 
-from munkey.core.diverged import DIVERGED, why_diverged
-from munkey.core.files import read_json, read_npz, read_table, write_text
-from munkey.data import forget_sets, prepared
+from munkey.core.files import read_json, read_table, write_text
 from munkey.experiment.run.job import now
 from munkey.explore import experiment
 from munkey.explore import page as explore_page
-from munkey.memory import neighbors
 from munkey.report.figures import theme
 from munkey.report.figures.charts import CHARTS, ChartSource
-from munkey.report.figures.examples import Snapshot, examples
 from munkey.report.figures.frontier import frontier_plot
-from munkey.report.figures.retrieval import retrieval_plot
 from munkey.report.page import page as pages
 from munkey.report.tables import frontier as frontiers
 from munkey.report.tables import paper
@@ -29,42 +24,13 @@ from munkey.report.tables.frontier import Design
 from munkey.report.tables.markup import TitledTable, render
 from munkey.report.tables.scenarios import scenario_tables
 from munkey.report.tables.summary import Row, read_main, read_metrics
-from munkey.settings import ExploreSettings, InferenceSettings
+from munkey.settings import ExploreSettings
 
 
 def chart(svg: Path, chart: str, threshold: float, inputs: Mapping[str, Any]) -> None:
     """Draw one chart. chart: KIND or KIND-DATASET; inputs: files by name, as `traces` one for each seed."""
     kind, _, dataset = chart.partition("-")
     theme.save(CHARTS[kind].draw(ChartSource(inputs, dataset, threshold)), svg.with_suffix(""))
-
-
-def retrieval(
-    images: Path,
-    forget: Path,
-    full: Path,
-    left: Path,
-    before: Path,
-    after: Path,
-    svg: Path,
-    inference: InferenceSettings,
-) -> None:
-    """Draw which neighbors a test sample and a forget sample retrieve, before and after deletion.
-
-    full, left: neighbors in the whole memory and in the remaining rows; before, after: logits.
-    """
-    dataset = prepared.load(images.parent)
-    original_answers = read_npz(before)
-    unlearned_answers = read_npz(after)
-    why = why_diverged(original_answers) or why_diverged(unlearned_answers)
-    if why:
-        theme.save(
-            theme.text_figure(f"Nothing to retrieve: {DIVERGED}, {why}"), svg.with_suffix("")
-        )
-        return
-    original = Snapshot(neighbors.read(full, dataset.ids), original_answers["logits"])
-    unlearned = Snapshot(neighbors.read(left, dataset.ids), unlearned_answers["logits"])
-    drawn_examples = examples(dataset, forget_sets.read(forget), original, unlearned, inference)
-    theme.save(retrieval_plot(drawn_examples), svg.with_suffix(""))
 
 
 def frontier(

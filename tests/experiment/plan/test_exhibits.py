@@ -58,7 +58,7 @@ def test_pairs_of_the_selection_by_case():
     }
 
 
-def test_figures_are_charts_and_a_retrieval_at_the_largest_rate_of_each_data_set():
+def test_figures_are_charts_of_each_data_set():
     charts = [
         *("forgetting", "neighbors"),
         *("selection-digits", "selection-cifar10", "sensitivity-digits", "sensitivity-cifar10"),
@@ -66,7 +66,7 @@ def test_figures_are_charts_and_a_retrieval_at_the_largest_rate_of_each_data_set
     ]
     two = shown(TWO)
     assert two.charts == charts
-    assert two.figures == [*charts, "retrieval-digits-rate0.1", "retrieval-cifar10-rate0.05"]
+    assert two.figures == charts
 
 
 def test_ranks_are_shown_where_there_are_seeds_and_methods_enough():

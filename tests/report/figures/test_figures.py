@@ -1,6 +1,5 @@
 """Figures: they show what they were given, text is inside and apart, the same figure gives the same bytes."""
 
-import dataclasses
 import hashlib
 import itertools
 import json
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 
-from munkey.report.figures import projection, retrieval, theme
+from munkey.report.figures import projection, theme
 from munkey.report.figures.audit_grid import grid_plot
 from munkey.report.figures.curves import (
     neighbors_plot,
@@ -30,7 +29,6 @@ from munkey.report.figures.frontier import frontier_plot
 from munkey.report.figures.projection import projection_plot
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.figures.relearning import relearning_plot
-from munkey.report.figures.retrieval import retrieval_plot
 from munkey.report.figures.selection import selection_plot
 from munkey.report.figures.shares import forest_plot, limits, strata_plot
 from munkey.report.tables.comparisons import wilson
@@ -168,19 +166,6 @@ def moments(number, classes=3, count=30):
     )
 
 
-def picture():
-    return RNG.integers(0, 256, (8, 8, 3), dtype=np.uint8)
-
-
-def example(status="forgotten", after="7"):
-    neighbors = [
-        retrieval.RetrievedNeighbor(picture(), "3", 0.75, "correct"),
-        retrieval.RetrievedNeighbor(picture(), "3", 0.25, status),
-    ]
-    before, later = retrieval.Answer(neighbors, "3"), retrieval.Answer(neighbors[:1], after)
-    return retrieval.Example("forget sample", picture(), "3", before, later)
-
-
 def after_requests():
     """ToW of two methods at two rates after two requests; one method was not asked for the second."""
     lines = itertools.product(("scenario/class", "scenario/cluster"), (0.1, 0.02), ("b", "d"))
@@ -224,7 +209,6 @@ ALL = {
     "sensitivity": lambda: sensitivity_plot(training()),
     "projection": lambda: moments(3),
     "projection, many classes": lambda: moments(1, 30, 90),
-    "retrieval": lambda: retrieval_plot([example(), example("new", "5")]),
     "shares": lambda: forest_plot(shares()),
     "strata": lambda: strata_plot(strata()),
     "strata, none": lambda: strata_plot(shares()),
@@ -273,7 +257,6 @@ def test_a_name_with_dollars_is_drawn_as_it_is():
         "methods": gap_plot(methods().replace("SCRUB", DOLLARS), "MUNKEY"),
         "sensitivity": sensitivity_plot(training().assign(dataset=DOLLARS)),
         "shares": forest_plot(shares().replace("SCRUB", DOLLARS)),
-        "retrieval": retrieval_plot([dataclasses.replace(example(), title=DOLLARS)]),
     }
     for name, figure in drawn.items():
         figure.draw_without_rendering()
@@ -594,3 +577,14 @@ def test_the_k_curve_has_a_line_per_data_set_and_no_bar_below_zero():
     assert (
         min(segment[:, 1].min() for bar in gap.collections for segment in bar.get_segments()) == 0
     )
+
+
+def test_the_legend_of_the_frontier_says_what_each_kind_of_design_does():
+    legend = ALL["frontier"]().legends[0]
+    words = [text.get_text() for text in legend.get_texts()]
+    assert words[:4] == [
+        "deletes exactly",
+        "deletes rows, keeps the weights",
+        "changes the network",
+        "retrained (reference)",
+    ]

@@ -77,11 +77,6 @@ class Exhibits:
         """The grid of the selection by case: which p_image and p_token each has."""
         return {f"p_drop/{name_of(pair)}": pair for pair in self.params.grid}
 
-    @property
-    def seed(self) -> int:
-        """The seed that is shown where a figure can show one only."""
-        return self.params.seeds[0]
-
     @cached_property
     def charts(self) -> list[str]:
         """Figures that are drawn from tables or a trace: KIND, or KIND-DATASET for each data set."""
@@ -112,8 +107,6 @@ class Exhibits:
         figures = list(self.charts)
         if self.ranked:
             figures.append("ranks")
-        for dataset in self.params.datasets:
-            figures.append(f"retrieval-{dataset}-rate{self.plan.largest_rate(dataset)}")
         return figures
 
     def chart_input(self, name: str) -> Mapping[str, str | list[str]]:

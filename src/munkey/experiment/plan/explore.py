@@ -2,7 +2,8 @@
 
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.plan.plan import Plan
-from munkey.explore.experiment import FULL, make_request_key
+from munkey.explore.contents import FULL
+from munkey.explore.experiment import make_request_key
 
 
 class ExplorePlan:

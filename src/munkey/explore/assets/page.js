@@ -10,8 +10,7 @@ const COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
 // In dark mode. The nearest two are 20 apart (CIE76) to every kind of color blindness (tests/explore/test_colors.py).
 const LIGHTER = ["#9bb9ff", "#fb6929", "#4dffb6", "#f15cc7", "#ffd33a", "#adf8ff", "#9c9c9c", "#cf9664", "#eaf98b", "#ba76ff"];
 const SYMBOLS = ["circle", "square", "triangle", "diamond", "star", "cross", "wye", "circle", "square", "triangle"];
-const KINDS = { exact: ["diamond", "deletes exactly"], rows: ["square", "deletes memory rows, keeps weights"],
-  weights: ["circle", "changes weights"], anew: ["cross", "retrained, the reference"] };
+const KINDS = { exact: "diamond", rows: "square", weights: "circle", anew: "cross" };
 
 // ---------------------------------------------------------------- what was embedded
 
@@ -169,11 +168,15 @@ function sampleButton(id, words, kind = "") {
   picture(i, 48), element("span", {}, nameOf(i)), element("span", {}, `class ${className(samples.labels[i])}`), ...words.map((each) => element("span", {}, each))));
 }
 
-function tableOf(heads, rows, caption) {
-  const head = element("tr", {}, ...heads.map((each) => element("th", { scope: "col" }, each)));
-  const body = rows.map(({ cells, kind }) => element("tr", { class: kind }, ...cells.map((each) => element("td", {}, each))));
+// A table. On a phone, a row of `cards` is a card, in which each cell has the words of its column above it. Roles are
+// said because a row that is no longer drawn as one loses its own.
+function tableOf(heads, rows, caption, kind = "") {
+  const cell = (each, place) => element("td", { role: place ? "cell" : "rowheader", "data-head": heads[place] }, each);
+  const head = element("tr", { role: "row" }, ...heads.map((each) => element("th", { scope: "col", role: "columnheader" }, each)));
+  const body = rows.map(({ cells, kind }) => element("tr", { class: kind, role: "row" }, ...cells.map(cell)));
   return element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
-    element("table", {}, element("caption", { class: "unseen" }, caption), element("thead", {}, head), element("tbody", {}, ...body)));
+    element("table", { role: "table", class: kind }, element("caption", { class: "unseen" }, caption),
+      element("thead", { role: "rowgroup" }, head), element("tbody", { role: "rowgroup" }, ...body)));
 }
 
 function chart(options, words) {
@@ -299,7 +302,7 @@ VIEWS.designs = {
       marks: [
         Plot.ruleX(bars, { x: "TA", y1: "low", y2: "high", stroke: colorOf, strokeOpacity: 0.6 }),
         Plot.ruleY(bars.filter((each) => each.TA_sd !== null), { y, x1: (each) => each.TA - each.TA_sd, x2: most, stroke: colorOf, strokeOpacity: 0.6 }),
-        Plot.dot(drawn, { x: "TA", y, r: (each) => each.seconds ?? 0, symbol: (each) => KINDS[each.kind][0], fill: colorOf, fillOpacity: 0.65, stroke: colorOf, tip: TIP,
+        Plot.dot(drawn, { x: "TA", y, r: (each) => each.seconds ?? 0, symbol: (each) => KINDS[each.kind], fill: colorOf, fillOpacity: 0.65, stroke: colorOf, tip: TIP,
           title: (each) => `${each.title}: test accuracy ${each.cells.TA}, ${audited ? `residual share ${each.shareText}` : `Avg Gap ${each.cells["Avg Gap"]}`}, ${each.cells.Seconds} s` }),
       ],
     }, `${drawn.length} designs by test accuracy and ${audited ? "residual share" : "Avg Gap"}; the table below has the numbers`);
@@ -325,12 +328,12 @@ VIEWS.designs = {
     body.replaceChildren(
       element("p", { class: "advice" }, ...coded(contents.advice), contents.requests.length > 1 ? ` These numbers are for the ${100 * contents.requests[0].rate} % request.` : ""),
       element("div", { class: "buttons" }, "Clicking the chart sets:", sideButton("a", "A"), sideButton("b", "B")),
-      element("ul", { class: "legend" }, ...Object.entries(KINDS).filter(([kind]) => drawn.some((each) => each.kind === kind)).map(([, [symbol, words]]) => element("li", {}, symbolOf(symbol), ` ${words}`))),
+      element("ul", { class: "legend" }, ...Object.keys(KINDS).map((kind) => drawn.find((each) => each.kind === kind)).filter(Boolean).map((each) => element("li", {}, symbolOf(KINDS[each.kind]), ` ${each.kindWords}`))),
       element("div", { class: "wide" }, svg),
-      element("p", { class: "note" }, `Means over n = ${n} seed${n === 1 ? "" : "s"}; bars: ± one standard deviation`
+      element("p", { class: "note" }, `Means over n = ${n} seed${n === 1 ? "" : "s"}; larger marks: slower unlearning; bars: ± one standard deviation`
         + (audited ? "; upright: the 95 % interval of the share, which an audit measured on forget sets of its own." : wasAudited ? ". An audit ran, but could not measure how much is left: the table says why." : ". No audit ran, so we do not know how much remains; run "),
         ...(audited || wasAudited ? [] : [element("code", {}, contents.commands.audits), " to measure it."])),
-      tableOf(heads, rows, "Designs: the numbers of the main table"),
+      tableOf(heads, rows, "Designs: the numbers of the main table", "cards"),
       element("p", { class: "note" }, rowsLeftOut(lines)),
     );
   },
@@ -537,7 +540,7 @@ function classTable() {
     cells: cellsOf(k, element("button", { type: "button", "aria-pressed": String(state.class === String(k)), onclick: () => choose({ class: state.class === String(k) ? "" : String(k) }) }, className(k))),
   }))];
   const heads = ["Class", "test: A − before [points]", "test: before A", `test: A, ${title(state.a)}`, "test: oracle of A", "test: before B", `test: B, ${title(state.b)}`, "forgotten: A", "forgotten: oracle of A"];
-  const table = tableOf(heads, rows, "Accuracy by class, mean over seeds");
+  const table = tableOf(heads, rows, "Accuracy by class, mean over seeds", "cards");
   table.classList.add("by-class");
   return element("div", {}, element("h3", {}, loss[worst] < 0 ? `Class by class: under A (${title(state.a)}), class ${className(worst)} loses the most, ${points(loss[worst])} points of test accuracy` : `Class by class: under A (${title(state.a)}), no class loses test accuracy`),
     element("p", { class: "note" }, `Share of pictures that are answered correctly, mean over n = ${contents.seeds.length} seed${contents.seeds.length === 1 ? "" : "s"}; the class that loses the most under A first.`), table);
@@ -636,7 +639,7 @@ function drawMap(body) {
       element("button", { type: "button", disabled: state.area === "", onclick: () => choose({ area: "" }, "all of the map is selected") }, "Clear the area")),
     element("div", { class: "wide map" }, canvas, svg),
     element("div", { class: "pointed" }),
-    element("p", { class: "note" }, `${contents.projection} ${N.toLocaleString("en")} ${NOUN}; ${contents.is_experiment ? `${forgotten.size} forgotten ones are ringed; ` : ""}selected: ${chosen.length.toLocaleString("en")}.${answers ? ` Answered wrongly among these: ${wrong}.` : ""} No mouse? Choose a class or an id at the top.`),
+    element("p", { class: "note" }, `${contents.projection} ${N.toLocaleString("en")} ${NOUN}; ${contents.is_experiment ? `${forgotten.size} forgotten ones are ringed; ` : ""}selected: ${chosen.length.toLocaleString("en")}.${answers ? ` Answered wrongly among these: ${wrong}.` : ""} Drag to select an area: the other views then show only its ${NOUN}. No mouse? Choose a class or an id at the top.`),
   );
   body.map = { svg, x, y }; // the mark of the chosen one moves on it
 }
@@ -736,7 +739,7 @@ VIEWS.requests = {
       const line = contents.designs.find((each) => each.request === request.key && each.name === state[side]);
       return { kind: side, cells: [request.words, `${side.toUpperCase()} (${title(state[side])})`, ...["TA", "FA", "MIA", "Avg Gap", "Seconds"].map((each) => line?.cells[each] ?? "–")] };
     }));
-    parts.push(element("h3", {}, "Kinds of requests, each on its own"), element("p", { class: "note" }, `Mean ± one standard deviation over n = ${contents.seeds.length} seed${contents.seeds.length === 1 ? "" : "s"}. A good method's numbers are near its oracle's, whatever is forgotten: its Avg Gap is small.`), tableOf(heads, rows, "A and B after each kind of request that was run"));
+    parts.push(element("h3", {}, "Kinds of requests, each on its own"), element("p", { class: "note" }, `Mean ± one standard deviation over n = ${contents.seeds.length} seed${contents.seeds.length === 1 ? "" : "s"}. A good method's numbers are near its oracle's, whatever is forgotten: its Avg Gap is small.`), tableOf(heads, rows, "A and B after each kind of request that was run", "cards"));
     if (!contents.requests.some((each) => each.case)) parts.push(element("p", {}, ...coded(`Only random requests were run. To forget a class, look-alikes and the hardest pictures, run \`${contents.commands.scenarios}\`.`)));
     body.replaceChildren(...parts);
   },

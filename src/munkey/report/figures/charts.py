@@ -153,19 +153,12 @@ CHARTS: dict[str, ChartKind] = {
 CAPTIONS = {  # of all figures, those included that rules of their own draw
     **{kind: chart.caption for kind, chart in CHARTS.items()},
     "ranks": "Mean ranks by Avg Gap, 1 is the best; a bar joins methods that the seeds do not tell apart.",
-    "retrieval": "Neighbors of a test sample and of a forget sample, before and after deletion; chosen to show what"
-    " deletion does, not at random. Below each neighbor: its weight and its class; for a new neighbor, also whether"
-    " that class is the sample's (same) or not (other).",
 }
 
 
 def caption(figure: str) -> str:
-    """The caption of a figure, by its name: KIND, KIND-DATASET or KIND-DATASET-rateRATE."""
-    kind, _, place = figure.partition("-")
-    dataset, _, rate = place.partition("-rate")
+    """The caption of a figure, by its name: KIND or KIND-DATASET."""
+    kind, _, dataset = figure.partition("-")
     if not dataset:
         return CAPTIONS[kind]
-    forgotten = ""
-    if rate:
-        forgotten = f", {100 * float(rate):g} % forgotten"
-    return f"{CAPTIONS[kind]} Data set: {dataset}{forgotten}."
+    return f"{CAPTIONS[kind]} Data set: {dataset}."

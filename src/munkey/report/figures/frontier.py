@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from munkey.report.figures import theme
 from munkey.report.tables.audits import RESIDUE
 from munkey.report.tables.comparisons import accuracy_interval
+from munkey.report.tables.frontier import KINDS
 from munkey.report.tables.markup import two_digits
 
 WIDTH = 5.4  # inches: read without zooming in a README, on a phone too
@@ -20,11 +21,11 @@ SIGNED_TICKS = (-100, -20, -5, -1, 0, 1, 5, 20, 100)  # where something reaches 
 LINES = 16  # of names have room beside the plot
 NAMES = 1.02  # where they begin, in widths of the plot
 WIDEST = 150.0  # percent: what is left beyond it is drawn there
-STYLES = {  # of kinds: color, marker, words
-    "exact": (theme.GREEN, "s", "drops rows, exactly"),
-    "rows": (theme.BLUE, "o", "drops rows, weights stay"),
-    "weights": (theme.VERMILLION, "^", "changes weights"),
-    "anew": (theme.BLACK, "*", "trains anew (reference)"),
+STYLES = {  # of kinds: color, marker
+    "exact": (theme.GREEN, "s"),
+    "rows": (theme.BLUE, "o"),
+    "weights": (theme.VERMILLION, "^"),
+    "anew": (theme.BLACK, "*"),
 }
 FRONT: Any = {"color": theme.GRAY, "linestyle": theme.DASHES[1], "linewidth": 1}
 
@@ -51,7 +52,7 @@ def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
     figure = theme.canvas(width, 3.6)
     axes = figure.subplots()
     for _, line in points.iterrows():
-        color, marker, _ = STYLES[line["kind"]]
+        color, marker = STYLES[line["kind"]]
         at = (axis_position(line["share"]), line["TA_mean"])
         bars: Any = {
             "xerr": [
@@ -98,9 +99,9 @@ def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
 def _legend(figure: Figure, points: pd.DataFrame, columns: int) -> None:
     """The kinds that occur, the other marks that occur, and the front."""
     handles = []
-    for kind, (color, marker, words) in STYLES.items():
+    for kind, (color, marker) in STYLES.items():
         if kind in set(points["kind"]):
-            handles.append(_mark(color, marker, words, color))
+            handles.append(_mark(color, marker, KINDS[kind], color))
     if (points["share_high"] < 0).any():
         handles.append(_mark(theme.GRAY, "v", "over-forgets", theme.GRAY))
     if not np.isfinite(points["bound"]).all():

@@ -23,12 +23,11 @@ NARROW = 3.9  # inches: a phone's screen
 DPI = 200
 LINE_HEIGHT = 0.24  # inches, of a line of a figure with a line for each system
 
-# The palette of Okabe and Ito; yellow is left out because it vanishes on white.
+# Of the palette of Okabe and Ito, without yellow, which vanishes on white.
 BLUE = "#0072B2"
 ORANGE = "#E69F00"
 GREEN = "#009E73"
 VERMILLION = "#D55E00"
-PURPLE = "#CC79A7"
 SKY = "#56B4E9"
 BLACK = "#000000"
 GRAY = "#808080"

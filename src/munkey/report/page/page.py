@@ -38,7 +38,8 @@ MAIN = "../tables/main.csv"  # from the page
 FRONTIER = (
     "The frontier: residual share (negative: over-forgotten), test accuracy, and the seconds that forgetting takes."
     " Bars: 95 % intervals, and ± over seeds for accuracies (with one seed, the 95 % interval over test samples)."
-    " Designs whose share is not known are not drawn."
+    " Dashed: the highest accuracy of any design with at most that share. Hollow: only an attack flagged it, so"
+    " no bound holds. Designs whose share is not known are not drawn."
 )
 SHARES = "Residual shares with their 95 % intervals, between never seen (0) and the original (100)"
 STRATA = "Residual share by how much training on a sample had changed its answer; without samples it hardly changed"

@@ -29,6 +29,12 @@ MOST = {
     math.inf: "Whatever the share",
 }
 TIE = 9  # digits: accuracies that differ by less differ by rounding alone
+KINDS = {  # of designs, as legends have them
+    "exact": "deletes exactly",
+    "rows": "deletes rows, keeps the weights",
+    "weights": "changes the network",
+    "anew": "retrained (reference)",
+}
 NOT_AUDITED = "not audited"
 NO_POWER = "no power"
 # percent: what a design that is advised may leave at most, the smaller one if any does
@@ -45,9 +51,9 @@ RULE = (
 class Design:
     """A way to forget. name, title: as in the tables. stored: what must be kept to answer and to forget, in words.
 
-    kind: `exact`: drops rows, and is then its oracle to the bit; `rows`: drops rows, trained
-    weights stay; `weights`: changes weights; `anew`: an oracle, which is the reference and no
-    rival.
+    kind: one of KINDS. `exact`: after a deletion it is its oracle, to the bit; `rows`: its weights
+    were trained on the deleted rows, and stay; `weights`: it changes or switches off parts of a
+    trained network; `anew`: an oracle, which is the reference and no rival.
     """
 
     name: str
