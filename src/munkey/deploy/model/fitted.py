@@ -116,9 +116,9 @@ class LiveSums:
         """
         position = self._store.position
         is_covered = position.head == self._head and position.live == self._covered_count
-        if self._sums is not None and is_covered:
+        sums = self._sums
+        if sums is not None and is_covered:
             # No rows were added, so none is read: an answer after a deletion need not lock them.
-            sums = self._sums
             self._sums = None
             self._subtract_deleted(sums)
             self._sums = sums
