@@ -1,4 +1,4 @@
-"""Two walks of docs/layout.md have at most 14 files each, and the walk of a setting leaves none out."""
+"""Two walks of docs/layout.md have at most 14 files each, and leave none out."""
 
 import re
 import sys
@@ -9,12 +9,16 @@ from typing import Self
 
 import pytest
 
+from munkey.deploy.http.bodies import ForgetRequest
+from munkey.deploy.http.service import delete_samples
+from munkey.deploy.predictor import Predictor
 from munkey.experiment.params.load import load
 from munkey.experiment.plan.plan import Plan
 from munkey.experiment.run.dispatch import Task, call, dump_settings
 from munkey.jobs.train import train
 from munkey.models.families.munkey import MunkeySettings
 from tests.conftest import ROOT
+from tests.deploy.inputs import IDS, model_in
 from tests.experiment.inputs import small_config
 from tests.jobs.inputs import keyed, prepared
 
@@ -30,6 +34,15 @@ BESIDE = {
     "src/munkey/experiment/run/record.py": "the record",
     "src/munkey/models/training_inputs.py": "reads as many neighbors as the section says",
     "src/munkey/settings.py": "sections as they stand in the record",
+}
+# Where a request goes besides, on no reader's way to the disk.
+BESIDE_REQUEST = {
+    "src/munkey/data/intake/unit_names.py": "a unit's name as people type it",
+    "src/munkey/deploy/model/live_model.py": "holds the manifest and what answers",
+    "src/munkey/deploy/model/manifest.py": "which files are the model's",
+    "src/munkey/deploy/model/sources.py": "which samples a file name or a unit means",
+    "src/munkey/deploy/store/recovery.py": "the folder of a generation",
+    "src/munkey/deploy/store/rows.py": "commitments of rows, and the lookup of an id",
 }
 # What the workflow does with the value, by the words for it.
 OF_WORKFLOW = ("configfile: ", "load(config)", "train_settings(", "dispatch.run(")
@@ -114,6 +127,31 @@ def test_the_walk_of_a_setting_names_every_file_that_it_passes(
     # In the plan it is one object, whatever the case; the job checks what it is handed, once.
     assert any(section is sections["munkey"] for section in planning.checked)
     assert job.checked == [sections["munkey"]]
+
+
+def test_the_walk_of_a_request_names_every_file_that_it_passes(tmp_path: Path) -> None:
+    """A body is read, and its sample deleted, in one thread: without the queue between the two."""
+    functions: set[tuple[str, str]] = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(SOURCE):
+            file = str(Path(frame.f_code.co_filename).relative_to(ROOT))
+            functions.add((file, frame.f_code.co_name))
+
+    with Predictor.load(model_in(tmp_path / "model"), writer=True, device="cpu") as model:
+        model.forget([IDS[0]])  # what is opened at the first request is no part of the walk
+        sys.setprofile(note)
+        try:
+            order = ForgetRequest.model_validate_json(f'{{"ids": [{IDS[1]}]}}')
+            answer = delete_samples(model, order, model.plan(order.to_deletion_request()))
+            model.settle()
+        finally:
+            sys.setprofile(None)
+    assert answer["deleted"] == 1
+    assert ("src/munkey/deploy/store/matrices.py", "hide") in functions
+    passed = {file for file, _ in functions}
+    assert passed >= BESIDE_REQUEST.keys()
+    assert sorted(passed - BESIDE_REQUEST.keys() - set(walk(REQUEST))) == []
 
 
 def test_it_names_every_file_of_the_workflow_that_hands_the_value_on() -> None:

@@ -17,6 +17,7 @@ from munkey.deploy.model.manifest import read_manifest
 from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import UnknownIdsError
 from munkey.deploy.store.matrices import MemoryView
+from munkey.deploy.store.store import Store
 from munkey.encoders import keys
 from munkey.memory.neighbors import find_nearest
 from munkey.memory.sums import Sums
@@ -217,6 +218,26 @@ def test_a_deletion_subtracts_its_rows_and_reads_no_others(family, model, pictur
         monkeypatch.setattr(deployed, "BLOCK", 2)  # so many are not kept until somebody asks
         used.forget(ORDER[4:6])
         assert sizes == [23, -3, -2]
+
+
+@pytest.mark.parametrize("family", ["lda", "ncm"])  # others may choose constants by the rows
+def test_the_answer_after_a_deletion_reads_no_rows(family, model, pictures, monkeypatch):
+    with Predictor.load(model, writer=True, device="cpu") as used:
+        used.predict(pictures)
+        used.forget(ORDER[:2])
+        snapshots = []
+        snapshot = Store.snapshot
+
+        def noted(self):
+            snapshots.append(self)
+            return snapshot(self)
+
+        monkeypatch.setattr(Store, "snapshot", noted)
+        used.predict(pictures)
+        assert snapshots == []
+        used.add(pictures[:1], [0])
+        used.predict(pictures)
+        assert len(snapshots) == 1  # what was added is read
 
 
 @summed

@@ -281,6 +281,17 @@ def test_every_output_gets_its_text_and_datasets_show_the_largest_rate_alone():
     assert "datasets_latex" not in texts
 
 
+def test_systems_with_an_output_off_stand_in_the_metrics_alone():
+    """A main run that forgets a class has metrics of METHOD-off too, which are no rows of its tables."""
+    metrics = tidy()
+    off = metrics.assign(method=metrics["method"] + "-off")
+    differences = pairs(summarize(metrics, ROWS))
+    texts = all_texts(pd.concat([metrics, off]), differences, ROWS)
+    assert "-off" in texts.pop("tidy")
+    expected = all_texts(metrics, differences, ROWS)
+    assert texts == {name: expected[name] for name in texts}
+
+
 def test_the_table_of_the_selection_shows_every_pair_with_its_reason():
     grid = pd.DataFrame(
         {

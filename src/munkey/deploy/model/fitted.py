@@ -59,7 +59,6 @@ class LiveSums:
         self._sums: Sums | None = None
         self._covered_count = 0
         self._head = b""
-        self._position: Position | None = None  # at which the sums were those of all live rows
         # Keys and labels that are yet to be subtracted.
         self._deleted: list[tuple[np.ndarray, np.ndarray]] = []
 
@@ -124,8 +123,15 @@ class LiveSums:
 
         Subtracts deleted rows and adds new ones. Sums of another memory start again from zero.
         """
-        if self._sums is not None and self._position == self._store.position:
-            return self._position
+        position = self._store.position
+        is_covered = position.head == self._head and position.live == self._covered_count
+        sums = self._sums
+        if sums is not None and is_covered:
+            # No rows were added, so none is read: an answer after a deletion need not lock them.
+            self._sums = None
+            self._subtract_deleted(sums)
+            self._sums = sums
+            return position
         while True:
             with self._store.snapshot() as (position, view):
                 sums = self._sums
@@ -144,7 +150,6 @@ class LiveSums:
             if self._store.position == position:
                 self._sums = sums
                 self._covered_count += len(added_rows)
-                self._position = position
                 return position
             # Rows came or went while they were read. These sums are lost: start from zero.
 

@@ -164,8 +164,8 @@ class LiveModel:
 
     def predict(self, images: Images, only_held_classes: bool, on_bad: OnBad) -> Prediction:
         """Implement `Predictor.predict`."""
-        _ = self.store.view  # refuses first in a forked child, where torch would wait forever
-        if not self.store.view.live.any():
+        view = self.store.view  # refuses first in a forked child, where torch would wait forever
+        if not view.live.any():
             raise EmptyModelError(self.directory, self.fitted_model is not None)
         pictures, keys = self.read_inputs(images, on_bad)
         if keys is None:

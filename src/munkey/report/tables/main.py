@@ -47,10 +47,11 @@ def all_texts(tidy: pd.DataFrame, differences: pd.DataFrame, rows: Sequence[Row]
 
     tidy: metrics of all data sets. differences: between systems, as
     `munkey.evaluation.paired.paired_differences` makes them. `datasets` shows each data set at its
-    largest rate only.
+    largest rate only. Systems that are not rows are in `tidy` alone: METHOD-off, after a request
+    for a class.
     """
     tidy = with_seed_gaps(tidy, rows)
-    numbers = summarize(tidy, rows)
+    numbers = summarize(tidy[tidy["method"].isin([row.name for row in rows])], rows)
     summary = with_differences(numbers, differences)
     largest = summary[summary["rate"] == summary.groupby("dataset")["rate"].transform("max")]
     return {
