@@ -198,7 +198,7 @@ def draw_halves(
 
 
 def draw_sham_pairs(pairs: Pairs, generator: np.random.Generator) -> Pairs:
-    """The same models with a sham pool: random halves of test samples, which no model saw.
+    """Return the same models with a sham pool: random halves of test samples, which no model saw.
 
     It is as large as the pool, but at most half of the test samples; the others stay test samples.
     """

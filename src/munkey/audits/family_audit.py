@@ -64,7 +64,7 @@ class FamilyAudit:
     generator: np.random.Generator
 
     def lines(self) -> list[Line]:
-        """The rows of all systems, oracles among them, in the order of the systems.
+        """Return the rows of all systems, oracles among them, in the order of the systems.
 
         The row of a system that diverged says so. If a system that others are compared with
         diverged, their rows say so, too.
@@ -75,7 +75,7 @@ class FamilyAudit:
         return lines
 
     def _why_unaudited(self, system: AuditedSystem) -> str:
-        """Why a system cannot be audited; empty if it can."""
+        """Return why a system cannot be audited; empty if it can."""
         if system.diverged:
             return f"{DIVERGED}, {system.diverged}"
         needed: list[Role] = ["nothing", "oracle"]
@@ -158,13 +158,13 @@ class FamilyAudit:
         return lines
 
     def _power(self, pairs: int) -> str:
-        """The power of simulated audits of this size and memorization, in words."""
+        """Return the power of simulated audits of this size and memorization, in words."""
         before = self._findings(self._system_in_role("nothing"), DEPLOYED).attacks["u-lira"]
         auroc = before.auroc.value if isinstance(before, Attack) else None
         return describe_power(self.halves.first.shape[1], pairs, auroc)
 
     def _conclusion(self, system: AuditedSystem, row: Findings) -> Line:
-        """The verdict on a method, or the outcome of a control, by its deployed path."""
+        """Return the verdict on a method, or the outcome of a control, by its deployed path."""
         if system.role == "method":
             power = self._power(len(system.margins[DEPLOYED]) // 2)
             decision = reach_verdict(row, self.controls, power)
@@ -190,7 +190,7 @@ class FamilyAudit:
 
 
 def collect_numbers(share: Share | NoFinding, attacks: Mapping[str, Finding]) -> Line:
-    """The numbers of a row: contrasts in normal scores, all others in percent."""
+    """Return the numbers of a row: contrasts in normal scores, all others in percent."""
     line: Line = {}
     if isinstance(share, Share):
         line["contrast"] = share.contrast

@@ -57,7 +57,7 @@ class EvaluationSamples:
 def train_further(
     system: System, training: Training, settings: RelearnSettings, evaluation: EvaluationSamples
 ) -> list[Line]:
-    """A record for each of `settings.steps`: step, FA, TA, margin.
+    """Return a record for each of `settings.steps`: step, FA, TA, margin.
 
     training: on the retain set, with the crops and the pathway dropout of the system's own
     training, at a constant learning rate. Batches and crops depend on `training.recipe.stage`
@@ -117,7 +117,7 @@ def train_further(
 
 
 def restore_memory(learning: System, memory: ExemplarMemory | None) -> System:
-    """The system as deployed: its current weights and tokens, and all other rows of `memory`."""
+    """Return the system as deployed: its current weights and tokens, and all other rows of `memory`."""
     if memory is None or learning.memory is None:
         return learning
     tokens = memory.tokens.detach().clone()

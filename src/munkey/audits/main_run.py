@@ -47,7 +47,7 @@ class MemoryFiles(TypedDict):
 
 
 def attack_lines(run: Evaluation) -> list[Line]:
-    """A line for each attack on logits: AUROC and TPR with intervals, in percent.
+    """Return a line for each attack on logits: AUROC and TPR with intervals, in percent.
 
     Lines of a system that diverged have no numbers.
     """
@@ -77,7 +77,7 @@ def attack_lines(run: Evaluation) -> list[Line]:
 
 
 def storage_lines(system: MemoryFiles) -> list[Line]:
-    """A line for each of the two files: how many deleted ids, keys and tokens it contains.
+    """Return a line for each of the two files: how many deleted ids, keys and tokens it contains.
 
     The original's file is the control: it must contain all. If the search proves nothing, `why`
     says so. It does not look for tokens that are labels, which do not identify a row, nor in
@@ -117,7 +117,7 @@ def storage_lines(system: MemoryFiles) -> list[Line]:
 
 
 def describe_exactness(system: System) -> str | None:
-    """Whether deleting rows of a system gives the oracle `exact`, or so given constants that no deletion changes.
+    """Return whether deleting rows of a system gives the oracle `exact`, or so given constants that no deletion changes.
 
     None for a system whose weights keep what they learned from the rows.
     """

@@ -33,7 +33,7 @@ class Power:
 
 @cache
 def read_simulated_audits() -> tuple[Power, ...]:
-    """All simulated kinds of audits."""
+    """Return all simulated kinds of audits."""
     with POWER.open(newline="") as file:
         lines = list(csv.DictReader(file))
     kinds = []
@@ -44,7 +44,7 @@ def read_simulated_audits() -> tuple[Power, ...]:
 
 
 def find_nearest_power(pool: int, pairs: int, auroc: float) -> Power | None:
-    """The largest kind that is at most as large as an audit, and at most as much memorized.
+    """Return the largest kind that is at most as large as an audit, and at most as much memorized.
 
     If less was memorized than in any kind of that size, the one with the least. None if no kind is
     small enough.
@@ -66,7 +66,7 @@ def find_nearest_power(pool: int, pairs: int, auroc: float) -> Power | None:
 
 
 def describe_power(pool: int, pairs: int, auroc: float | None) -> str:
-    """The findings of simulated audits of this kind, as part of a sentence.
+    """Return the findings of simulated audits of this kind, as part of a sentence.
 
     auroc: U-LiRA's before deletion, percent; None if there are too few pairs for it.
     """

@@ -49,7 +49,7 @@ def read_audits(
 
 
 def read_halves(logits: str, forgotten: Sequence[np.ndarray], units: Mapping[int, str]) -> Halves:
-    """The halves of an audit. forgotten: ids of the forget set of each seed.
+    """Return the halves of an audit. forgotten: ids of the forget set of each seed.
 
     logits: a file with ids and splits of all samples. units: by id, if halves are of whole units;
     otherwise empty.
@@ -64,7 +64,7 @@ def read_halves(logits: str, forgotten: Sequence[np.ndarray], units: Mapping[int
 
 
 def read_path_margins(arrays: Mapping[str, np.ndarray], path: str) -> np.ndarray:
-    """The margins (N,) of a model on a path. arrays: its predictions."""
+    """Return the margins (N,) of a model on a path. arrays: its predictions."""
     name = "logits" if path == DEPLOYED else f"path_{path}"
     return margins(arrays[name], arrays["labels"])
 
@@ -114,7 +114,7 @@ class AuditedCandidate:
 
 
 def describe_searches(folder: Path, drop: float) -> Iterator[str]:
-    """A block of lines per method, from the searches in an audit: candidates by residual share.
+    """Yield a block of lines per method, from the searches in an audit: candidates by residual share.
 
     folder: of a data set's searches; drop: points of the original's validation accuracy that a
     candidate may lose; those that lose more come last. Raises FileNotFoundError without searches.
@@ -162,7 +162,7 @@ def describe_searches(folder: Path, drop: float) -> Iterator[str]:
 
 
 def _seed(search: Path) -> int:
-    """The seed in the path of a search."""
+    """Return the seed in the path of a search."""
     return int(search.parts[-4].removeprefix("seed"))
 
 
@@ -172,7 +172,7 @@ def _share(
     originals: Sequence[Path],
     forgotten: Sequence[np.ndarray],
 ) -> Estimate:
-    """The residual share of a candidate, over all models."""
+    """Return the residual share of a candidate, over all models."""
     from munkey.data.image_set import image_set
     from munkey.models import system as systems
     from munkey.models.family import FAMILIES

@@ -39,7 +39,10 @@ class Ranking:
     def rates(
         self, positives: np.ndarray | None = None, negatives: np.ndarray | None = None
     ) -> Rates:
-        """The rates. positives, negatives: weights in the shape of the scores; None: all 1."""
+        """Return the rates.
+
+        positives, negatives: weights in the shape of the scores; None: all 1.
+        """
         # Shares of the weight at each rank, the highest first.
         positive_shares = self._shares(self._positives, positives)
         negative_shares = self._shares(self._negatives, negatives)
@@ -76,7 +79,9 @@ def bootstrap_intervals(
     negatives: int,
     draws: int = DRAWS,
 ) -> Attack:
-    """The rates with percentile bootstrap intervals. redraw_rates: the rates of one bootstrap sample.
+    """Return the rates with percentile bootstrap intervals.
+
+    redraw_rates: the rates of one bootstrap sample.
 
     negatives: their number; a rate at x % of false positives needs at least 100 / x of them.
     """
@@ -98,12 +103,12 @@ def bootstrap_intervals(
 
 
 def redraw(size: int, generator: np.random.Generator) -> np.ndarray:
-    """How often each of `size` items is in a bootstrap sample."""
+    """Return how often each of `size` items is in a bootstrap sample."""
     return np.bincount(generator.integers(size, size=size), minlength=size)
 
 
 def attack_rates(scores: Scores, pairs: Pairs, generator: np.random.Generator) -> Attack:
-    """The rates of an attack over all pairs, with a bootstrap over pairs and samples.
+    """Return the rates of an attack over all pairs, with a bootstrap over pairs and samples.
 
     The score of a sample may depend on no other margin of its own pair, nor on the pair's halves.
     """

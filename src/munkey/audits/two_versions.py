@@ -44,7 +44,7 @@ class Attacker:
     def lines(
         self, method: Method, original: System, settings: Sections
     ) -> Iterator[dict[str, object]]:
-        """How well each attacker names deleted samples, by size of the deletion.
+        """Yield how well each attacker names deleted samples, by size of the deletion.
 
         settings: as for a job. The attackers suspect, by `answers`: samples whose
         log-probabilities changed most; by `margins`, which needs labels: samples whose margin fell

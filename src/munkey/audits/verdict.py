@@ -97,7 +97,7 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 def run_joint_tests(
     pairs: Pairs, generator: np.random.Generator, redraws: int
 ) -> dict[str, Significance]:
-    """All tests of a row, corrected together: the share, the tail, and rates of attacks.
+    """Return all tests of a row, corrected together: the share, the tail, and rates of attacks.
 
     Needs two pairs.
     """
@@ -159,7 +159,10 @@ class Findings:
 
 
 def collect_findings(pairs: Pairs, generator: np.random.Generator) -> Findings:
-    """The findings of a row. With equal answers of partners, to the bit, there are no tests."""
+    """Return the findings of a row.
+
+    With equal answers of partners, to the bit, there are no tests.
+    """
     share = residual_share.residual_share(pairs)
     attacks = {name: AUDITS[name].run(pairs, generator) for name in ATTACKS}
     tests: dict[str, Significance] = {}
@@ -169,7 +172,7 @@ def collect_findings(pairs: Pairs, generator: np.random.Generator) -> Findings:
 
 
 def judge_control(name: ControlName, findings: Findings | None) -> Control:
-    """A control from its own findings; None: it was not run."""
+    """Return a control from its own findings; None: it was not run."""
     if findings is None or isinstance(findings.share, NoFinding):
         return Control(name, None)
     if MUST_BE_FLAGGED[name]:
@@ -178,7 +181,7 @@ def judge_control(name: ControlName, findings: Findings | None) -> Control:
 
 
 def judge_sham_pools(pairs: Pairs, generator: np.random.Generator) -> Control:
-    """Whether sham pools are flagged more often than by chance (one-sided binomial test)."""
+    """Return whether sham pools are flagged more often than by chance (one-sided binomial test)."""
     from scipy.stats import binomtest
 
     flagged = 0
@@ -190,7 +193,7 @@ def judge_sham_pools(pairs: Pairs, generator: np.random.Generator) -> Control:
 
 
 def reach_verdict(findings: Findings, controls: Sequence[Control], power: str = "") -> Verdict:
-    """The verdict on a row.
+    """Return the verdict on a row.
 
     "none found" names the upper end of the interval of the share, for the mean over this pool. If
     it is 100 % or more, the audit cannot tell the row from doing nothing: no power. power: what
@@ -246,12 +249,12 @@ def _judge(findings: Findings, share: Share, power: str) -> Verdict:
 
 
 def format_whole(value: float) -> str:
-    """A number without decimals; never -0."""
+    """Return a number without decimals; never -0."""
     return f"{round(value) or 0:d}"
 
 
 def _describe_test(name: str, findings: Findings) -> str:
-    """The finding of a test in words, with its number."""
+    """Return the finding of a test in words, with its number."""
     attack, _, number = name.partition("_")
     if attack in findings.attacks:
         estimate = getattr(findings.attacks[attack], number)

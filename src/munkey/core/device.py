@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def has_gpu() -> bool:
-    """Whether this machine has an NVIDIA GPU. Called while planning, so without torch."""
+    """Return whether this machine has an NVIDIA GPU. Called while planning, so without torch."""
     if os.environ.get("CUDA_VISIBLE_DEVICES", "all") in {"", "-1"}:
         return False
     signs = ("/dev/nvidia0", "/proc/driver/nvidia/gpus", "/dev/dxg")  # the last one in WSL
@@ -21,7 +21,9 @@ def has_gpu() -> bool:
 
 
 def select_device(gpus: int) -> str:
-    """Select the device of a job that was granted `gpus` GPUs. Raises RuntimeError if there is none.
+    """Select the device of a job that was granted `gpus` GPUs.
+
+    Raises RuntimeError if there is none.
 
     From now on this process sees a single GPU, so call it before CUDA starts.
     """

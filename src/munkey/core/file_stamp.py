@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def state_of(path: str | Path, *more: Path) -> str:
-    """A digest of path, size and modification time of all files at or below a path; reads none.
+    """Return a digest of path, size and modification time of all files at or below a path; reads none.
 
     more: further files, in this order. Follows links, but enters no folder twice, so a link to its
     own folder does no harm.
@@ -24,7 +24,7 @@ def state_of(path: str | Path, *more: Path) -> str:
 
 
 def _walk(root: Path) -> Iterator[Path]:
-    """A path, and all files and folders below it."""
+    """Yield a path, and all files and folders below it."""
     yield root
     visited: set[Path] = set()
     for folder, folders, files in os.walk(root, followlinks=True):

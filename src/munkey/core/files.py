@@ -39,7 +39,7 @@ class DamagedFileError(ValueError):
 
 
 def command_to_make(path: str | Path, *options: str) -> str:
-    """The command that makes a file of the current run, or of the run that CONFIGFILES names."""
+    """Return the command that makes a file of the current run, or of the run that CONFIGFILES names."""
     words = ["snakemake --cores all --resources gpu=1"]
     configfiles = os.environ.get(CONFIGFILES)
     if configfiles:
@@ -48,7 +48,7 @@ def command_to_make(path: str | Path, *options: str) -> str:
 
 
 def overlays_hint(path: str | Path) -> str:
-    """A hint to add to `command_to_make` if it lacks the overlays of the file's run."""
+    """Return a hint to add to `command_to_make` if it lacks the overlays of the file's run."""
     folders = Path(path).parts[:-1]
     name = "default"
     if "results" in folders[:-1]:
@@ -101,7 +101,7 @@ def abandoned_files(path: Path) -> Iterator[Path]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process with this id runs; true on systems that cannot tell."""
+    """Return whether a process with this id runs; true on systems that cannot tell."""
     try:
         if os.name == "posix":
             os.kill(pid, 0)
@@ -128,12 +128,12 @@ def atomic_with_checksum(path: str | Path) -> Iterator[Path]:
 
 
 def checksum_path(path: str | Path) -> Path:
-    """The path of a file's checksum."""
+    """Return the path of a file's checksum."""
     return Path(path).with_name(f".{Path(path).name}.sha256")
 
 
 def _checksum_line(path: str | Path, digest: str) -> bytes:
-    """The line of a checksum file, as sha256sum writes it."""
+    """Return the line of a checksum file, as sha256sum writes it."""
     return f"{digest}  {Path(path).name}\n".encode()
 
 

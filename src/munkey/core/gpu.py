@@ -24,7 +24,7 @@ def disable_tf32() -> None:
 
 
 def name() -> str:
-    """The model of the GPU."""
+    """Return the model of the GPU."""
     return torch.cuda.get_device_name()
 
 
@@ -51,7 +51,10 @@ class CopyStream:
         self.computing = torch.cuda.current_stream()
 
     def start(self, make: Callable[[], Result]) -> tuple[Result, torch.cuda.Event]:
-        """Call `make`, which copies. Returns its result and the event of its arrival. Thread-safe."""
+        """Call `make`, which copies.
+
+        Returns its result and the event of its arrival. Thread-safe.
+        """
         with torch.cuda.stream(self.copying):
             return make(), self.copying.record_event()
 
@@ -63,7 +66,7 @@ class CopyStream:
 
 
 def autocast(dtype: torch.dtype, device: str) -> AbstractContextManager[object]:
-    """A context in which matrix products have this number format, on devices with autocast."""
+    """Return a context in which matrix products have this number format, on devices with autocast."""
     if not torch.amp.is_autocast_available(device):
         return nullcontext()
     return torch.autocast(device, dtype, enabled=dtype != torch.float32)

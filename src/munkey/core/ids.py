@@ -6,7 +6,10 @@ NOBODY = -1  # the id or row of an absent neighbor, of a memory with too few row
 
 
 def rows_of(sorted_ids: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """Positions of `ids` (any shape) in the ascending array `sorted_ids`. Raises KeyError."""
+    """Return positions of `ids` (any shape) in the ascending array `sorted_ids`.
+
+    Raises KeyError.
+    """
     positions = np.searchsorted(sorted_ids, ids)
     is_known = np.zeros(np.shape(ids), dtype=bool)
     if len(sorted_ids):

@@ -25,7 +25,7 @@ def find_plugins(package: str) -> list[EntryPoint]:
 
 
 def origin(plugin: EntryPoint) -> str:
-    """The distribution of a plug-in: NAME VERSION."""
+    """Return the distribution of a plug-in: NAME VERSION."""
     if plugin.dist is None:
         return plugin.module
     return f"{plugin.dist.name} {plugin.dist.version}"

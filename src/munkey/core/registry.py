@@ -17,7 +17,7 @@ NAME = re.compile(r"[\w-]+|timm:NAME")  # the latter stands for all timm models
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """The end of a message about an unknown name: suggests the most similar valid one."""
+    """Return the end of a message about an unknown name: suggests the most similar valid one."""
     similar = difflib.get_close_matches(name.lower(), list(names), n=1)
     return f"; did you mean {similar[0]!r}?" if similar else "."
 
@@ -69,7 +69,7 @@ class Registry(Generic[T]):
         return entries[name]
 
     def unknown_message(self, name: str) -> str:
-        """The message about a name that is not registered."""
+        """Return the message about a name that is not registered."""
         message = (
             f"unknown {self.kind} {name!r}{did_you_mean(name, self)} There are: {', '.join(self)}"
         )
@@ -83,7 +83,7 @@ class Registry(Generic[T]):
         return "; ".join([message, *(f"refused: {why}" for why in self._refusals.values())])
 
     def _file_of(self, name: str) -> str:
-        """The file that should register an entry, by its name, but does not; empty without one."""
+        """Return the file that should register an entry, by its name, but does not; empty without one."""
         if not self._package or name in self._refusals or not NAME.fullmatch(name):
             return ""
         folder = importlib.import_module(self._package).__path__[0]
@@ -100,11 +100,11 @@ class Registry(Generic[T]):
         return len(self._load())
 
     def values(self) -> list[T]:
-        """All entries, sorted by name."""
+        """Return all entries, sorted by name."""
         return [self[name] for name in self]
 
     def loaded_entries(self) -> list[T]:
-        """The entries of modules imported so far. For modules of the package itself."""
+        """Return the entries of modules imported so far. For modules of the package itself."""
         return list(self._entries.values())
 
     @property

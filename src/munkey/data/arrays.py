@@ -70,7 +70,10 @@ class Part:
 
 
 def part_faults(parts: Sequence[Part], storage_size: int | None) -> list[str]:
-    """Faults in the shapes and types of the parts. The same part may serve several splits."""
+    """Return faults in the shapes and types of the parts.
+
+    The same part may serve several splits.
+    """
     faults: list[str] = []
     for part in parts:
         faults += _image_faults(part.images)

@@ -56,7 +56,7 @@ class PublishedFile:
         return path
 
     def damaged_file_error(self, path: Path, own_md5: str | None = None) -> ValueError:
-        """The error for a file that is neither the published one nor the user's own copy."""
+        """Return the error for a file that is neither the published one nor the user's own copy."""
         from torchvision.datasets.utils import calculate_md5
 
         return ValueError(
@@ -66,11 +66,11 @@ class PublishedFile:
         )
 
     def is_here(self, folder: Path = FOLDER) -> bool:
-        """Whether the file, or its unpacked folder, is in `folder`; contents are not checked."""
+        """Return whether the file, or its unpacked folder, is in `folder`; contents are not checked."""
         return any((folder / name).exists() for name in (self.name, self.unpacked) if name)
 
     def bytes_to_download(self, folder: Path = FOLDER) -> int:
-        """The size of the download that `obtain` would begin; 0 if there is none, or if unknown.
+        """Return the size of the download that `obtain` would begin; 0 if there is none, or if unknown.
 
         Raises MissingDataError if the file is not here and its server does not answer.
         """
@@ -88,7 +88,7 @@ class PublishedFile:
             raise self.missing_file_error(folder) from error
 
     def missing_file_error(self, folder: Path = FOLDER) -> MissingDataError:
-        """The error for a file that is not in `folder` on a machine without a network."""
+        """Return the error for a file that is not in `folder` on a machine without a network."""
         return MissingDataError(
             f"{self.name} is not in {folder}/ and could not be downloaded. On a machine with a network get {self.url}"
             f" ({self.size}, md5 {self.md5}) and put it there as {folder / self.name}; nothing else is needed"

@@ -140,7 +140,10 @@ def draw_groups(
 def _random_groups(
     groups: Groups, group_names: Sequence[str], target: float, generator: np.random.Generator
 ) -> list[str]:
-    """Draw groups at random. Each is taken if it brings the number of samples closer to the target."""
+    """Draw groups at random.
+
+    Each is taken if it brings the number of samples closer to the target.
+    """
     names: list[str] = []
     count = 0
     for name in generator.permutation(np.array(group_names, dtype=object)):
@@ -152,7 +155,7 @@ def _random_groups(
 
 
 def lowest_ids(groups: Groups, ids: np.ndarray) -> np.ndarray:
-    """The lowest id of each group, sorted. ids: samples that form whole groups."""
+    """Return the lowest id of each group, sorted. ids: samples that form whole groups."""
     is_given = np.isin(groups.ids, ids)
     _, first_positions = np.unique(groups.names[is_given].astype(str), return_index=True)
     return np.sort(groups.ids[is_given][first_positions])
@@ -183,7 +186,7 @@ class Members(NamedTuple):
 
 
 def vote_shares(members: Members, neighbors: np.ndarray) -> np.ndarray:
-    """The share of each sample's neighbors that have its label: (N,); 0 for one without neighbors.
+    """Return the share of each sample's neighbors that have its label: (N,); 0 for one without neighbors.
 
     neighbors: (N, K) ids of other training samples, or NOBODY.
     """
@@ -256,12 +259,12 @@ def drop_odd_one(ids: np.ndarray, pool: Stage) -> np.ndarray:
 
 
 def list_file(settings: ForgetSettings) -> str | None:
-    """The file that lists the forget set; None if `sampling` does not read it."""
+    """Return the file that lists the forget set; None if `sampling` does not read it."""
     return settings.file if settings.sampling == "listed" else None
 
 
 def list_path(file: str, seed: int) -> Path:
-    """The path of the list of a seed."""
+    """Return the path of the list of a seed."""
     return Path(file.replace(SEED, str(seed)))
 
 

@@ -25,7 +25,7 @@ class LabeledSet(Protocol):
     def __len__(self) -> int: ...
 
     def batch(self, index: Tensor, device: str) -> LabeledImages:
-        """The images at the positions `index` (B,), on the device."""
+        """Return the images at the positions `index` (B,), on the device."""
         ...
 
 
@@ -125,7 +125,7 @@ class TensorSet:
         return len(self.labels)
 
     def batch(self, index: Tensor, device: str) -> LabeledImages:
-        """The images at the positions `index` (B,), on the device."""
+        """Return the images at the positions `index` (B,), on the device."""
         return LabeledImages(
             to_device(self.images[index], device), to_device(self.labels[index], device)
         )
@@ -141,7 +141,7 @@ class JoinedSet:
         return sum(len(part) for part in self.parts)
 
     def batch(self, index: Tensor, device: str) -> LabeledImages:
-        """The images at the positions `index` (B,), in its order, on the device."""
+        """Return the images at the positions `index` (B,), in its order, on the device."""
         places = []  # positions in `index`, part by part
         images = []
         labels = []
@@ -159,7 +159,7 @@ class JoinedSet:
 
 
 def image_set(dataset: Dataset, ids: np.ndarray) -> ImageSet:
-    """The labeled images of the samples `ids` (sorted).
+    """Return the labeled images of the samples `ids` (sorted).
 
     Raises KeyError for an id that the data set lacks.
     """

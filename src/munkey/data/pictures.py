@@ -76,7 +76,10 @@ def decode(
 def are_readable(
     names: list[str], open_file: Callable[[str], IO[bytes]], white: int | None
 ) -> list[bool]:
-    """Whether each picture file can be read. Decodes all, and warns of the others with the reasons."""
+    """Return whether each picture file can be read.
+
+    Decodes all, and warns of the others with the reasons.
+    """
     faults: list[str] = []
     is_readable: list[bool] = []
     for name in progress(names, "pictures looked at", "pictures"):
@@ -151,14 +154,14 @@ def _floats_to_uint8(images: np.ndarray, name: str, first: int) -> np.ndarray:
 
 
 def is_picture_name(name: str) -> bool:
-    """Whether a file name has the extension of a format that is read."""
+    """Return whether a file name has the extension of a format that is read."""
     from PIL import Image
 
     return Image.registered_extensions().get(Path(name).suffix.lower()) in FORMATS
 
 
 def skipped_files_warning(paths: Sequence[Path]) -> str:
-    """The warning about files that are not pictures: how many of each extension."""
+    """Return the warning about files that are not pictures: how many of each extension."""
     kinds = Counter(_file_kind(path) for path in paths)
     counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
     sentence = (

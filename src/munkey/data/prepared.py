@@ -106,7 +106,7 @@ def prepare(
 
 
 def _sample_rows(source: Source) -> list[dict[str, object]]:
-    """The rows of samples.csv."""
+    """Return the rows of samples.csv."""
     rows = []
     for position, label in enumerate(source.labels.tolist()):
         row: dict[str, object] = {
@@ -148,7 +148,7 @@ def load(folder: str | Path) -> Dataset:
 
 
 def _label_faults(source: Source, min_train: int, max_train: int | None) -> list[str]:
-    """Faults in the labels and splits of a source."""
+    """Return faults in the labels and splits of a source."""
     labels = source.labels
     splits = source.splits
     classes = source.classes
@@ -192,7 +192,7 @@ def _label_faults(source: Source, min_train: int, max_train: int | None) -> list
 
 
 def _missing_class_faults(labels: np.ndarray, splits: np.ndarray, classes: list[str]) -> list[str]:
-    """Faults: classes without an image in some split. The first one also says what to do."""
+    """Return faults: classes without an image in some split. The first one also says what to do."""
     faults = []
     for label, name in enumerate(classes):
         splits_of_class = splits[labels == label]
@@ -243,7 +243,7 @@ def _write_blocks(source: Source, count: int, file: IO[bytes]) -> Iterator[bytes
 
 
 def _duplicates_across_splits(digests: np.ndarray, splits: np.ndarray) -> int:
-    """The number of val images that occur in train, plus test images that occur in train or val."""
+    """Return the number of val images that occur in train, plus test images that occur in train or val."""
     earlier: set[bytes] = set()
     duplicates = 0
     for split in SPLITS:

@@ -41,7 +41,7 @@ class DatasetEntry:
         return SIZES[self.name].train if self.name in SIZES else None
 
     def files(self, settings: SourceSettings) -> list[Path]:
-        """The files or the folder of a data set without a published checksum."""
+        """Return the files or the folder of a data set without a published checksum."""
         if self.needs_path and settings.path:
             return [Path(settings.path), *self.more(Path(settings.path))]
         return [self.folder] if self.folder else []

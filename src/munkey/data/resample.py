@@ -75,7 +75,7 @@ def random_boxes(
 
 
 def _central_box(height: int, width: int, ratio: list[float]) -> Tensor:
-    """The largest central box within the range of aspect ratios: (4,) top, left, height, width."""
+    """Return the largest central box within the range of aspect ratios: (4,) top, left, height, width."""
     h = height
     w = width
     if width / height < ratio[0]:

@@ -36,7 +36,7 @@ SIZES = {  # by the name of the data set
 
 
 def class_limit(settings: SourceSettings, split: str) -> int | None:
-    """The most images of each class in a split, by source.limit_per_class; None: all."""
+    """Return the most images of each class in a split, by source.limit_per_class; None: all."""
     if not isinstance(settings.limit_per_class, dict):
         return settings.limit_per_class
     for name, limit in settings.limit_per_class.items():

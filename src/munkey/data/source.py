@@ -67,11 +67,11 @@ class Source:
     units: Sequence[str | None] | None = None
 
     def blocks(self) -> Iterable[np.ndarray]:
-        """The images in blocks of (n, H, W, 3)."""
+        """Return the images in blocks of (n, H, W, 3)."""
         return [self.images] if isinstance(self.images, np.ndarray) else self.images
 
     def with_progress(self) -> "Source":
-        """The same source, which prints its progress while its blocks are read."""
+        """Return the same source, which prints its progress while its blocks are read."""
         if isinstance(self.images, np.ndarray):
             return self
         return replace(self, images=progress(self.images, "block", "blocks"))

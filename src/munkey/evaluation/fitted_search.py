@@ -30,7 +30,7 @@ class FittedCandidate(NamedTuple):
 
 
 def search(folder: Path, keyfile: Path, family: FittedFamily) -> list[FittedCandidate]:
-    """All combinations of the family's `tried`, fitted to training samples; smallest loss first."""
+    """Return all combinations of the family's `tried`, fitted to training samples; smallest loss first."""
     dataset = prepared.load(folder)
     train = keys.read(keyfile, dataset.ids_of("train"))
     val = keys.read(keyfile, dataset.ids_of("val"))
@@ -53,7 +53,7 @@ def search(folder: Path, keyfile: Path, family: FittedFamily) -> list[FittedCand
 
 
 def describe_candidates(candidates: list[FittedCandidate], count: int) -> list[str]:
-    """The first `count` candidates, a line each."""
+    """Return the first `count` candidates, a line each."""
     descriptions = []
     for candidate in candidates[:count]:
         settings = ", ".join(f"{name} {value}" for name, value in candidate.settings.items())

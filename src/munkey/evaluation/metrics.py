@@ -70,7 +70,7 @@ def membership_inference_by_class(
     test_labels: np.ndarray,
     generator: np.random.Generator,
 ) -> float:
-    """The same attack, scored within each class and averaged by the classes' shares of forget.
+    """Return the same attack, scored within each class and averaged by the classes' shares of forget.
 
     So a forget set that is mostly of one class cannot be told from test by its class. A half
     without test samples of a class does not score that class.
@@ -94,7 +94,7 @@ def membership_inference_by_class(
 def cross_fit_attacks(
     retain: np.ndarray, test: np.ndarray, test_labels: np.ndarray, generator: np.random.Generator
 ) -> Iterator[tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]]:
-    """Both attacks of `membership_inference`, and the rows of test that each may score."""
+    """Yield both attacks of `membership_inference`, and the rows of test that each may score."""
     halves = StratifiedKFold(n_splits=2, shuffle=True, random_state=int(generator.integers(2**32)))
     for fit_rows, score_rows in halves.split(test, test_labels):
         size = min(len(fit_rows), len(retain))
@@ -104,7 +104,7 @@ def cross_fit_attacks(
 
 
 def fit_attack(members: np.ndarray, outsiders: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """A logistic regression from features (N, 4) to scores (N,), higher for members."""
+    """Return a logistic regression from features (N, 4) to scores (N,), higher for members."""
     both = np.concatenate([members, outsiders])
     is_member = np.repeat([1, 0], [len(members), len(outsiders)])
     mean = both.mean(axis=0)
@@ -146,7 +146,7 @@ def rf_jsd(
 
 
 def _average_answers(logits: np.ndarray, labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """The mean probabilities of each class's samples, (number of classes, C)."""
+    """Return the mean probabilities of each class's samples, (number of classes, C)."""
     probabilities = softmax(logits.astype(float), axis=1)
     return np.stack([probabilities[labels == label].mean(axis=0) for label in classes])
 
@@ -176,7 +176,7 @@ def compute_metrics(
     generator: np.random.Generator,
     sampling: str = "stratified",
 ) -> dict[str, float]:
-    """All metrics of one system against one forget set.
+    """Return all metrics of one system against one forget set.
 
     After requests that are not random, MIA is within classes, and FM compares the losses of
     forgotten samples with those of test samples. For classes that are forgotten whole, and for
@@ -238,7 +238,7 @@ def compute_metrics(
 def fit_probe(
     logits: np.ndarray, is_forgotten: np.ndarray, generator: np.random.Generator
 ) -> float:
-    """How well a linear probe tells a forgotten class from all others, percent; 50 is chance.
+    """Return how well a linear probe tells a forgotten class from all others, percent; 50 is chance.
 
     The balanced accuracy of a logistic regression on logits (N, C) of test samples, in two-fold
     cross-validation: the information on the class in all logits, not only in its own.
@@ -260,7 +260,7 @@ def switch_off_classes(
     predictions: Mapping[str, np.ndarray],
     forget_ids: np.ndarray,
 ) -> dict[str, np.ndarray] | None:
-    """The predictions with the outputs of emptied classes switched off; None without such classes.
+    """Return the predictions with the outputs of emptied classes switched off; None without such classes.
 
     A deployment may do so. It is a policy: the weights still know the class.
     """
@@ -277,7 +277,7 @@ def switch_off_classes(
 
 
 def metric_lines(run: Evaluation, original: str | None = None) -> list[dict[str, object]]:
-    """A line per metric of a system: key, metric, value.
+    """Return a line per metric of a system: key, metric, value.
 
     original: file with the original's logits, for RF-JSD; None for a system that is not unlearned.
     If a class is forgotten whole, there are also lines of METHOD-off: the same system with the

@@ -15,7 +15,7 @@ COLUMNS = ("dataset", "rate", "method", "other", "seeds", "tested", "difference"
 
 
 def paired_differences(runs: Iterable[Evaluation]) -> list[dict[str, object]]:
-    """A line for each rate and pair of systems: their accuracy on the test samples, compared.
+    """Return a line for each rate and pair of systems: their accuracy on the test samples, compared.
 
     runs: of one data set, all seeds. Columns: dataset, rate, method, other, seeds, tested (the
     number of test samples), difference (of method less other, in points) and its 95 % interval, low
@@ -48,7 +48,7 @@ def paired_differences(runs: Iterable[Evaluation]) -> list[dict[str, object]]:
 
 
 def compare_pair(gains: np.ndarray) -> dict[str, object]:
-    """The mean gain in points, with an interval over seeds and test samples.
+    """Return the mean gain in points, with an interval over seeds and test samples.
 
     gains: (seeds, tested), 1 where only the first system is right, -1 where only the other is.
 

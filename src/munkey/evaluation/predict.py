@@ -24,7 +24,7 @@ class Queries(NamedTuple):
 def predict_samples(
     system: System, dataset: Dataset, queries: Queries, data: DataSettings, device: str
 ) -> dict[str, np.ndarray]:
-    """The arrays that metrics are computed from.
+    """Return the arrays that metrics are computed from.
 
     ids, labels, splits and logits of the samples, and units if the data set has them. For a family
     with pathways also memory_ids, memory_labels, image_logits, token_logits and both_logits of the

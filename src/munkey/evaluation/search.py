@@ -52,7 +52,7 @@ class SearchResult(TypedDict):
 def make_scorer(
     dataset: Dataset, forget_file: Path, data: DataSettings, device: str
 ) -> Callable[[Path], Candidate]:
-    """A function from the file of a system to its validation and forget accuracy."""
+    """Return a function from the file of a system to its validation and forget accuracy."""
     val = image_set(dataset, dataset.ids_of("val"))
     forget = image_set(dataset, forget_sets.split(dataset, forget_file).forget)
 
@@ -72,7 +72,7 @@ def make_scorer(
 def choose_candidate(
     candidates: Sequence[Candidate], original_val_accuracy: float, drop: float | None
 ) -> int:
-    """The position of the candidate with the smallest gap; of equal ones, the first.
+    """Return the position of the candidate with the smallest gap; of equal ones, the first.
 
     drop: largest loss of the original's validation accuracy, in points, with which a candidate is
     eligible; None: any [ours: by its gap alone, a collapsed model wins]. If all lose more, the one
@@ -96,7 +96,7 @@ def make_search_result(
     original_val_accuracy: float | None,
     scoring_s: float,
 ) -> SearchResult:
-    """The result of a search. candidates: None for one that diverged."""
+    """Return the result of a search. candidates: None for one that diverged."""
     table: list[dict[str, Any]] = []
     for record, candidate in zip(records, candidates, strict=True):
         line = {"settings": record["settings"]["method"]}
@@ -130,7 +130,7 @@ class RankedCandidate:
 
 
 def rank_candidates(searches: Sequence[SearchResult], drop: float) -> list[RankedCandidate]:
-    """The candidates of a method over all runs, best first.
+    """Return the candidates of a method over all runs, best first.
 
     First those that never lose more than `drop` points of the original's validation accuracy, by
     gap; then the others, by drop. One that ever diverged has an infinite drop. Raises ValueError if
@@ -167,7 +167,7 @@ def rank_candidates(searches: Sequence[SearchResult], drop: float) -> list[Ranke
 
 
 def describe_searches(folder: Path, drop: float) -> Iterable[str]:
-    """A block of lines per method, from the folder of a data set's searches.
+    """Yield a block of lines per method, from the folder of a data set's searches.
 
     Raises ValueError for searches that do not belong together, FileNotFoundError without any.
     """

@@ -58,7 +58,7 @@ class Systems(NamedTuple):
 def collect_pairs(
     tidy: pd.DataFrame, grid: Mapping[str, Mapping[str, float]], systems: Systems
 ) -> list[Pair]:
-    """The measured pairs of one data set.
+    """Return the measured pairs of one data set.
 
     tidy: metrics with the columns case, method, seed, metric, value. grid: p_image and p_token by
     case; the pair with both zero is for reference. Raises KeyError if a system was not measured.
@@ -82,7 +82,7 @@ def decide_pairs(
     settings: SelectionSettings,
     required: bool = True,
 ) -> list[PairVerdict]:
-    """A decision on every pair. At most one pair is chosen.
+    """Return a decision on every pair. At most one pair is chosen.
 
     First the "health check" of sec. 3.2: pairs that diverged, or whose P_s is not below the
     threshold, are dropped. Then the smallest gap wins. Gaps within `comparable` points of it count
@@ -133,7 +133,7 @@ def decide_pairs(
 
 
 def get_chosen_pair(verdicts: Sequence[PairVerdict]) -> Pair | None:
-    """The pair to use; None if none passes."""
+    """Return the pair to use; None if none passes."""
     for verdict in verdicts:
         if verdict.chosen:
             return verdict.pair
@@ -147,7 +147,7 @@ def make_table(
     cases: Iterable[str],
     systems: Systems,
 ) -> list[dict[str, object]]:
-    """The lines of the selection's table: pairs, decisions, and means after deletion over n seeds.
+    """Return the lines of the selection's table: pairs, decisions, and means after deletion over n seeds.
 
     cases: of the verdicts, in their order; tidy: as in `collect_pairs`.
     """
@@ -164,7 +164,7 @@ def make_table(
 
 
 def _pivot_by_seed(tidy: pd.DataFrame, case: str, system: str) -> pd.DataFrame:
-    """A line per seed and a column per metric, of one system; NaN for a seed that diverged."""
+    """Return a line per seed and a column per metric, of one system; NaN for a seed that diverged."""
     lines = tidy[(tidy["case"] == case) & (tidy["method"] == system)]
     if lines.empty:
         raise KeyError(f"no metrics of {system!r} in the case {case}: its evaluation is missing")

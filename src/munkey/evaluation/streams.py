@@ -34,11 +34,11 @@ class Stream:
         return np.sort(np.concatenate([self.retained[:0], *self.added[:done]]))
 
     def members(self, done: int) -> np.ndarray:
-        """The remaining training samples after `done` requests, without additions."""
+        """Return the remaining training samples after `done` requests, without additions."""
         return np.sort(np.concatenate([self.retained, *self.requests[done:]]))
 
     def request(self, number: int) -> ForgetSplit:
-        """The retain and forget set of a request, numbered from 1."""
+        """Return the retain and forget set of a request, numbered from 1."""
         retain = np.union1d(self.members(number), self.additions(number - 1))
         return ForgetSplit(retain, self.requests[number - 1])
 
@@ -50,7 +50,7 @@ def draw_stream(
     additions: Sequence[int],
     stage: Stage,
 ) -> Stream:
-    """The forget set of a split in `requests` equal parts, in an order drawn from `stage`.
+    """Return the forget set of a split in `requests` equal parts, in an order drawn from `stage`.
 
     new: ids of samples that no model was trained on. After each request that `additions` lists, as
     many of them are added as the request deletes. Raises ValueError if requests would be empty.
@@ -115,7 +115,7 @@ class StreamEvaluator:
         return logits
 
     def select_keys(self, ids: np.ndarray) -> Keys:
-        """The keys of these samples."""
+        """Return the keys of these samples."""
         assert self.keys is not None
         return Keys(ids, self.keys.keys[self.dataset.rows(ids)])
 
@@ -126,7 +126,7 @@ def answer_stream(
     forget: Callable[[System, ForgetSplit, int], tuple[System, float]],
     evaluator: StreamEvaluator,
 ) -> list[StreamAnswers]:
-    """The answers of a system before the first and after each request.
+    """Return the answers of a system before the first and after each request.
 
     forget: (system, split, number of the request) -> (unlearned system, seconds).
     """

@@ -18,7 +18,7 @@ CLUSTER = 20  # samples in a cluster, about
 
 
 def groups_of(prepared: Dataset, sampling: str, stage: Stage, keyfile: Path | None) -> Groups:
-    """The training samples by class, unit, or cluster of their keys."""
+    """Return the training samples by class, unit, or cluster of their keys."""
     if sampling != "cluster":
         kind = "class" if sampling == "class" else "unit"
         return forget_draws.group_samples(prepared, kind)

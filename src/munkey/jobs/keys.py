@@ -34,7 +34,9 @@ def keys(
     weights: str | None = None,
     parts: Sequence[Path] = (),
 ) -> None:
-    """Extract the key of every sample with the frozen encoder. An interrupted job resumes after its finished blocks.
+    """Extract the key of every sample with the frozen encoder.
+
+    An interrupted job resumes after its finished blocks.
 
     code, weights: marks of the code and of the encoder's weights. If another configuration made
     keys from the same code, weights and data, they are taken from there; not with weights None, as
@@ -66,7 +68,7 @@ def keys(
 def _origin(
     images: Path, ids: np.ndarray, settings: EncoderSettings, device: str
 ) -> dict[str, Any]:
-    """The origin of keys besides code and weights; their last bits depend on libraries and processor, too."""
+    """Return the origin of keys besides code and weights; their last bits depend on libraries and processor, too."""
     import torch
 
     from munkey.core import gpu
@@ -83,7 +85,7 @@ def _origin(
 
 
 def _find_equal_keys(keyfile: Path, origin: dict[str, Any]) -> Keys | None:
-    """The keys of another configuration beside this one, of any data set, that were made from the same."""
+    """Return the keys of another configuration beside this one, of any data set, that were made from the same."""
     for file in sorted(keyfile.parents[4].glob(f"*/keys/*/*/{ORIGIN}")):
         other = file.with_name(keyfile.name)
         # just being made anew, or damaged: then of no use here
@@ -96,7 +98,7 @@ def _find_equal_keys(keyfile: Path, origin: dict[str, Any]) -> Keys | None:
 
 
 def _sum(file: Path) -> str:
-    """The SHA-256 that stands beside a file."""
+    """Return the SHA-256 that stands beside a file."""
     return checksum_path(file).read_text().split()[0]
 
 

@@ -33,7 +33,10 @@ from munkey.settings import ExploreSettings, InferenceSettings
 
 
 def chart(svg: Path, chart: str, threshold: float, inputs: Mapping[str, Any]) -> None:
-    """Draw one chart. chart: KIND or KIND-DATASET; inputs: files by name, as `traces` one for each seed."""
+    """Draw one chart.
+
+    chart: KIND or KIND-DATASET; inputs: files by name, as `traces` one for each seed.
+    """
     kind, _, dataset = chart.partition("-")
     theme.save(CHARTS[kind].draw(ChartSource(inputs, dataset, threshold)), svg.with_suffix(""))
 

@@ -41,7 +41,9 @@ def search(
     drop: float | None,
     device: str,
 ) -> None:
-    """Choose among the candidates of a method. The best becomes the method's result, `system` and `record`.
+    """Choose among the candidates of a method.
+
+    The best becomes the method's result, `system` and `record`.
 
     drop: points of validation accuracy that a candidate may lose. A candidate that diverged is not
     chosen; if all did, the first becomes the result, and has diverged.

@@ -43,7 +43,10 @@ def tables(
 def main_audited(
     main_table: Path, audit_tables: list[Path], rows: list[Row], outputs: Mapping[str, Path]
 ) -> None:
-    """Make the main table once more, with the audits' residual shares. audit_tables: in the audits' folders."""
+    """Make the main table once more, with the audits' residual shares.
+
+    audit_tables: in the audits' folders.
+    """
     residue = residue_of({path.parent: read_table(path) for path in audit_tables})
     for path in outputs.values():
         write_text(path, main.main_table(read_main(main_table), rows, markup_of(path), residue))
@@ -52,7 +55,10 @@ def main_audited(
 def ablation_tables(
     metrics: list[Path], summary: Path, tables: list[Path], rows: list[Row]
 ) -> None:
-    """Make the tables of the ablations, and one CSV of their numbers. tables: named as in `ablations.TABLES`."""
+    """Make the tables of the ablations, and one CSV of their numbers.
+
+    tables: named as in `ablations.TABLES`.
+    """
     cases = of_ablations.summarize_cases(read_metrics(metrics), rows)
     write_text(summary, cases.to_csv(index=False))
     for path in tables:
@@ -69,7 +75,10 @@ def scenario_tables(
     markdown: Path,
     svg: Path,
 ) -> None:
-    """Make tables, a figure and a CSV of the scenarios of a data set. requests: in words, by case."""
+    """Make tables, a figure and a CSV of the scenarios of a data set.
+
+    requests: in words, by case.
+    """
     numbers = scenarios.summarize_scenarios(read_metrics([metrics]), rows)
     write_text(csv, numbers.to_csv(index=False))
     titled = list(scenarios.scenario_tables(numbers, rows, requests, "markdown"))
@@ -95,7 +104,10 @@ def stream_tables(
 
 
 def selection_tables(table: Path, dataset: str, markdown: Path) -> None:
-    """Make the table of why each (p_image, p_token) was chosen or not. table: as `decide_pairs` wrote it."""
+    """Make the table of why each (p_image, p_token) was chosen or not.
+
+    table: as `decide_pairs` wrote it.
+    """
     grid = read_table(table)
     title = f"{dataset}: means over {seeds_in_words(int(grid['n'].iloc[0]))}"
     write_text(markdown, render([main.selection_table(grid, title)], "markdown"))
@@ -118,7 +130,10 @@ def relearning_table(
     markdown: Path,
     svg: Path,
 ) -> None:
-    """Compare every system's relearning with its oracle's: curves, table and figure. seeds: of each system's curves."""
+    """Compare every system's relearning with its oracle's: curves, table and figure.
+
+    seeds: of each system's curves.
+    """
     all_curves = of_relearning.curves_of(systems, seeds)
     findings = of_relearning.findings(all_curves)
     write_text(curves, all_curves.to_csv(index=False))
@@ -135,7 +150,10 @@ def compare(
     seeds: int,
     outputs: Mapping[str, Path],
 ) -> None:
-    """Put the numbers printed in the paper beside ours, and say whether they may be compared. settings: by data set."""
+    """Put the numbers printed in the paper beside ours, and say whether they may be compared.
+
+    settings: by data set.
+    """
     both = paper.compare(read_table(main_table), of_ablations.read(ablations))
     for output, text in paper.all_texts(both, paper.statements(settings, seeds)).items():
         write_text(outputs[output], text)

@@ -29,7 +29,9 @@ def unlearn(
     around: Surroundings,
     system: Path | None = None,
 ) -> System | None:
-    """Apply a method. record, system: the output; original: the trained system, or the keys that one is made of.
+    """Apply a method.
+
+    record, system: the output; original: the trained system, or the keys that one is made of.
 
     settings: how the original was trained, how to fine-tune, and the method's own, as `method`.
     Returns None if the method or its original diverged: then its row of the tables says so, and

@@ -43,7 +43,10 @@ class Architecture:
     classes: int
 
     def list_differences(self, other: Architecture) -> list[str]:
-        """The fields in which `other` differs. A field that is None here matches any value."""
+        """Return the fields in which `other` differs.
+
+        A field that is None here matches any value.
+        """
         expected = {field.name: getattr(self, field.name) for field in fields(self)}
         return [
             f"{name} is {getattr(other, name, None)}, expected {value}"
@@ -70,17 +73,17 @@ class System:
     memory: ExemplarMemory | None = None
 
     def require_model(self) -> nn.Module:
-        """The model. Raises ValueError if there is none."""
+        """Return the model. Raises ValueError if there is none."""
         if self.model is None:
             raise ValueError(f"a system of the family {self.family} has no weights")
         return self.model
 
     def copy_model(self) -> nn.Module:
-        """A deep copy of the weights, for methods that change them: this system stays as it is."""
+        """Return a deep copy of the weights, for methods that change them: this system stays as it is."""
         return copy.deepcopy(self.require_model())
 
     def require_memory(self) -> ExemplarMemory:
-        """The memory. Raises ValueError if there is none."""
+        """Return the memory. Raises ValueError if there is none."""
         if self.memory is None:
             raise ValueError(f"a system of the family {self.family} has no memory")
         return self.memory
@@ -161,7 +164,7 @@ class Learner:
     generators: Sequence[torch.Generator] = ()
 
     def parameters(self) -> list[nn.Parameter]:
-        """The weights, then the tokens."""
+        """Return the weights, then the tokens."""
         tokens = [cast("nn.Parameter", self.system.memory.tokens)] if self.system.memory else []
         return [*self.system.require_model().parameters(), *tokens]
 
@@ -330,13 +333,13 @@ class Family(ABC, Generic[Settings]):
         return sections
 
     def read_section(self, sections: Mapping[str, object]) -> Settings:
-        """The family's section of params.yaml; None for a family without one."""
+        """Return the family's section of params.yaml; None for a family without one."""
         if self.settings is None:
             return cast("Settings", None)
         return self.validate_section(sections[self.name])
 
     def validate_section(self, section: object) -> Settings:
-        """The section as an instance of `settings`."""
+        """Return the section as an instance of `settings`."""
         assert self.settings is not None
         return self.settings.typed(section)
 
@@ -346,7 +349,7 @@ class Family(ABC, Generic[Settings]):
         stage: Stage,
         selected: Mapping[str, float] | None = None,
     ) -> Recipe[Settings]:
-        """A recipe from sections of params.yaml, by name.
+        """Return a recipe from sections of params.yaml, by name.
 
         selected: settings that the selection chose; they replace those of the family's section.
         """
@@ -362,15 +365,18 @@ class Family(ABC, Generic[Settings]):
         )
 
     def adapt_train_settings(self, train: TrainSettings, section: Settings) -> TrainSettings:
-        """The section `train` as this family uses it. section: the family's."""
+        """Return the section `train` as this family uses it. section: the family's."""
         return train
 
     def identify_weights(self, section: Settings) -> str | None:
-        """An identifier of the pretrained weights that training starts from; None if there are none."""
+        """Return an identifier of the pretrained weights that training starts from; None if there are none."""
         return None
 
     def make_stage(self, seed: object, dataset: str, subset: str) -> Stage:
-        """The root of a training's random numbers. subset: `full`, or the rate left out: `rate0.1`."""
+        """Return the root of a training's random numbers.
+
+        subset: `full`, or the rate left out: `rate0.1`.
+        """
         return Stage(seed, dataset, subset, self.name)
 
     def count_neighbors(self, settings: Settings) -> dict[str, int]:
@@ -378,18 +384,21 @@ class Family(ABC, Generic[Settings]):
         return {}
 
     def list_borrowed_sections(self, settings: Settings) -> Sequence[str]:
-        """Sections of other families that its training depends on. If any, its answers need keys."""
+        """Sections of other families that its training depends on.
+
+        If any, its answers need keys.
+        """
         return ()
 
     def make_retrieval(
         self, neighbors: Neighbors, inference: object, keys: np.ndarray | None = None
     ) -> Retrieval:
-        """The input of its memory. inference: the section, which only some families read."""
+        """Return the input of its memory. inference: the section, which only some families read."""
         settings = InferenceSettings.typed(inference) if self.reads_inference else None
         return Retrieval(neighbors, settings, keys)
 
     def estimate_epoch_seconds(self, history: History, recipe: Recipe[Settings]) -> float:
-        """The wall time of a typical epoch."""
+        """Return the wall time of a typical epoch."""
         return median(epoch["seconds"] for epoch in history)
 
     @abstractmethod
@@ -459,7 +468,10 @@ class Family(ABC, Generic[Settings]):
         """
 
     def resume(self, system: System, training: Training[Settings]) -> Learner:
-        """A copy of a system, to train it further. Its memory has only the rows of `training.samples`."""
+        """Return a copy of a system, to train it further.
+
+        Its memory has only the rows of `training.samples`.
+        """
         model = system.copy_model()
         return Learner(replace(system, model=model), lambda images, _: model(images))
 
@@ -470,7 +482,7 @@ class Family(ABC, Generic[Settings]):
         labels: np.ndarray,
         inference: InferenceSettings | None,
     ) -> System:
-        """The system with new samples in its memory, without training.
+        """Return the system with new samples in its memory, without training.
 
         A family without a memory returns the system as it is. new_keys: of the samples; labels:
         (n,); inference: the section.
@@ -580,14 +592,14 @@ class FittedFamily(Family[Settings]):
         return System(self.name, architecture, self.head(architecture, memory), memory)
 
     def forget(self, system: System, ids: np.ndarray) -> System:
-        """The system without these samples. Raises KeyError for an unknown id."""
+        """Return the system without these samples. Raises KeyError for an unknown id."""
         remaining = system.require_memory().forget(ids)
         return replace(system, memory=remaining, model=self.refit_head(system, ids, remaining))
 
     def refit_head(
         self, system: System, ids: np.ndarray, remaining: ExemplarMemory
     ) -> nn.Module | None:
-        """The weights of a fit to the remaining rows. ids: of the deleted rows."""
+        """Return the weights of a fit to the remaining rows. ids: of the deleted rows."""
         return self.head(self.get_architecture(system), remaining)
 
     def add_samples(
@@ -597,7 +609,7 @@ class FittedFamily(Family[Settings]):
         labels: np.ndarray,
         inference: InferenceSettings | None,
     ) -> System:
-        """The system of a fit to all rows, old and new."""
+        """Return the system of a fit to all rows, old and new."""
         import torch
 
         keys = torch.from_numpy(self.prepare_keys(new_keys.keys))
@@ -628,7 +640,7 @@ class FittedFamily(Family[Settings]):
         return keys
 
     def head(self, architecture: FittedArchitecture, memory: ExemplarMemory) -> nn.Module | None:
-        """The weights of a fit to a memory; None for a family without weights."""
+        """Return the weights of a fit to a memory; None for a family without weights."""
         return None
 
     def make_sums(self, architecture: FittedArchitecture) -> Sums | None:
@@ -636,18 +648,18 @@ class FittedFamily(Family[Settings]):
         return None
 
     def list_constants(self, settings: Settings) -> list[str]:
-        """The settings in `tuned` that are not "auto", which no deletion changes.
+        """Return the settings in `tuned` that are not "auto", which no deletion changes.
 
         Without any, deletion is exact; otherwise, it is exact given these constants.
         """
         return [name for name in self.tuned if getattr(settings, name) != "auto"]
 
     def reads_rows(self, settings: Settings) -> bool:
-        """Whether a fit reads the rows themselves, and not only their sums."""
+        """Return whether a fit reads the rows themselves, and not only their sums."""
         return False
 
     def solve(self, sums: Sums, settings: Settings, rows: FittedRows | None) -> nn.Module:
-        """The weights of a fit to sums and, if it `reads_rows`, to these rows."""
+        """Return the weights of a fit to sums and, if it `reads_rows`, to these rows."""
         raise TypeError(f"{self.title} has no weights")
 
     def require_fixed_shrinkage(self, settings: Settings) -> None:
@@ -670,15 +682,15 @@ class FittedFamily(Family[Settings]):
     def weigh_votes(
         self, settings: Settings, present: torch.Tensor, cosines: torch.Tensor
     ) -> torch.Tensor:
-        """The weight of each neighbor (B, K); by default, all present ones count the same."""
+        """Return the weight of each neighbor (B, K); by default, all present ones count the same."""
         return present.float()
 
     def get_settings(self, system: System) -> Settings:
-        """The settings with which a system was fitted."""
+        """Return the settings with which a system was fitted."""
         return self.validate_section(self.get_architecture(system).settings)
 
     def get_architecture(self, system: System) -> FittedArchitecture:
-        """A system's architecture, with its type."""
+        """Return a system's architecture, with its type."""
         return cast(FittedArchitecture, system.architecture)
 
     def restore_architecture(self, stored: Mapping[str, object]) -> Architecture:
@@ -702,7 +714,7 @@ FAMILIES: Registry[Family] = Registry("family", "munkey.models.families")
 def added_head(
     constants: Mapping[str, float | int | str],
 ) -> tuple[FittedFamily, dict[str, float | int | str]]:
-    """The family of a head that MUNKEY adds, and the settings of that family.
+    """Return the family of a head that MUNKEY adds, and the settings of that family.
 
     constants: as MUNKEY's architecture holds them: `family`, which is LDA where it is missing, and the settings.
     """
@@ -726,7 +738,10 @@ def family(kind: type[SomeFamily]) -> type[SomeFamily]:
 
 
 def forget_samples(system: System, ids: np.ndarray) -> System:
-    """A system of a fitted family without these samples. Raises KeyError for an unknown id."""
+    """Return a system of a fitted family without these samples.
+
+    Raises KeyError for an unknown id.
+    """
     kind = FAMILIES[system.family]
     assert isinstance(kind, FittedFamily)
     return kind.forget(system, ids)

@@ -84,13 +84,16 @@ def supervise(learner: Learner, training: Training) -> TrainingResult:
 
 
 def compile_forward(model: nn.Module, settings: TrainSettings) -> Callable[..., Tensor]:
-    """The model's forward pass, compiled if the settings say so."""
+    """Return the model's forward pass, compiled if the settings say so."""
     forward: Callable[..., Tensor] = torch.compile(model) if settings.compile else model
     return forward
 
 
 class ImageBlock(NamedTuple):
-    """A block of samples. where: their positions; images: (B, 3, S, S), normalized, on the device."""
+    """A block of samples.
+
+    where: their positions; images: (B, 3, S, S), normalized, on the device.
+    """
 
     where: slice
     images: Tensor
@@ -99,7 +102,10 @@ class ImageBlock(NamedTuple):
 def iterate_blocks(
     samples: ImageSet, data: DataSettings, device: str, passes: int = 1
 ) -> Iterator[ImageBlock]:
-    """All samples in order, resized and normalized. passes: forward passes for each of them."""
+    """Yield all samples in order, resized and normalized.
+
+    passes: forward passes for each of them.
+    """
     start = 0
     positions = torch.arange(len(samples)).split(max(1, PASSES // passes))
     for batch in Loader(samples, positions, device):
@@ -112,7 +118,7 @@ def iterate_blocks(
 def predict_blocks(
     blocks: Iterator[ImageBlock], answer: Callable[[ImageBlock], Tensor]
 ) -> np.ndarray:
-    """The answers to all blocks as one float32 array on the host."""
+    """Return the answers to all blocks as one float32 array on the host."""
     with torch.inference_mode():
         return to_host(torch.cat([answer(block).float() for block in blocks])).numpy()
 

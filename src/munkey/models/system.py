@@ -46,7 +46,7 @@ def save_diverged(path: str | Path, why: str) -> None:
 
 
 def require_finite(system: System) -> System:
-    """The system. Raises DivergedError if a weight or a token is NaN or infinite."""
+    """Return the system. Raises DivergedError if a weight or a token is NaN or infinite."""
     values: dict[str, torch.Tensor] = {}
     if system.model is not None:
         values |= system.model.named_parameters()

@@ -29,7 +29,7 @@ class SampleFiles:
     selected: Path | None = None
 
     def list_files(self) -> list[Path]:
-        """The files that are given."""
+        """Return the files that are given."""
         return [file for file in astuple(self) if file]
 
 
@@ -46,7 +46,7 @@ def read_member_keys(
 
 
 def read_selected_knobs(file: str | Path | None) -> dict[str, float]:
-    """The p_image and p_token that the selection chose; empty without a selection."""
+    """Return the p_image and p_token that the selection chose; empty without a selection."""
     if not file:
         return {}
     return read_json(file)["chosen"]

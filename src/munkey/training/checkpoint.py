@@ -33,13 +33,13 @@ class CheckpointFile:
     def of(
         cls, identity: Iterable[object], inputs: Iterable[str | Path], every_s: float
     ) -> "CheckpointFile":
-        """The file of a training with this identity, on the current state of its input files."""
+        """Return the file of a training with this identity, on the current state of its input files."""
         stamps = [Path(path).stat().st_mtime_ns for path in inputs]
         name = hashlib.sha256(f"{list(identity)} {stamps}".encode()).hexdigest()[:16]
         return cls(FOLDER / f"{name}.pt", every_s)
 
     def part(self, *numbers: int) -> "CheckpointFile":
-        """The file of one part of a training, beside that of the whole."""
+        """Return the file of one part of a training, beside that of the whole."""
         suffix = "".join(f".{number}" for number in numbers)
         return CheckpointFile(self.path.with_suffix(f"{suffix}.pt"), self.every_s)
 
@@ -116,7 +116,7 @@ class Checkpoint:
 
 
 def read(path: Path) -> dict[str, Any] | None:
-    """The state in a checkpoint file; None without a file, or with a damaged one, renamed here."""
+    """Return the state in a checkpoint file; None without a file, or with a damaged one, renamed here."""
     if not path.exists():
         return None
     stored = path.read_bytes()

@@ -143,7 +143,7 @@ def adamw(
 
 
 def cosine_schedule(lr: float, epochs: int, warmup_epochs: float) -> Callable[[float], float]:
-    """The learning rate by epochs done: linear warm-up [ours], then a cosine to 0 (app. B.3)."""
+    """Return the learning rate by epochs done: linear warm-up [ours], then a cosine to 0 (app. B.3)."""
 
     def rate(done: float) -> float:
         if done < warmup_epochs:

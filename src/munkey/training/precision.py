@@ -25,7 +25,7 @@ class Precision:
         self.scaler = loss_scaler(device, enabled=self.name == "float16")
 
     def forward(self) -> AbstractContextManager[object]:
-        """The context for a forward pass."""
+        """Return the context for a forward pass."""
         return autocast(DTYPES[self.name], self.device)
 
     def descend(self, loss: Tensor, optimizer: torch.optim.Optimizer) -> None:

@@ -159,7 +159,7 @@ class Request:
         return self._declared("val")
 
     def _declared(self, part: str) -> "ImageSet":
-        """A part of the data, without the images or labels that the method did not declare."""
+        """Return a part of the data, without the images or labels that the method did not declare."""
         declared: frozenset[str] = self.needs
         withheld = {}
         for kind in ("images", "labels"):
@@ -224,7 +224,10 @@ class Method:
     whole_classes: bool = False
 
     def on(self, network: str) -> "Method":
-        """The method for this `network` of params.yaml. By-design methods keep their family."""
+        """Return the method for this `network` of params.yaml.
+
+        By-design methods keep their family.
+        """
         return replace(self, family=network) if FAMILIES[self.family].is_network else self
 
     def forgotten(self, system: System, request: Request, settings: Section) -> System:

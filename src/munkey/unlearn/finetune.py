@@ -21,7 +21,7 @@ Objective = Callable[[nn.Module, Tensor, Tensor], Outcome]
 
 
 def plain_batch(samples: LabeledSet, index: Tensor, request: Request) -> LabeledImages:
-    """A batch (B, 3, S, S) with labels (B,), resized without cropping as at test time."""
+    """Return a batch (B, 3, S, S) with labels (B,), resized without cropping as at test time."""
     images, labels = samples.batch(index, request.device)
     return LabeledImages(request.tuning.augment.eval_transform(images), labels)
 
@@ -63,13 +63,13 @@ def distillation(student: Tensor, teacher: Tensor, temperature: float) -> Tensor
 
 
 def mislabel(samples: ImageSet, classes: int, generator: torch.Generator) -> ImageSet:
-    """The images with wrong labels, drawn once and uniformly over the other classes."""
+    """Return the images with wrong labels, drawn once and uniformly over the other classes."""
     shift = torch.randint(1, classes, (len(samples),), generator=generator).numpy()
     return replace(samples, labels=(np.asarray(samples.labels) + shift) % classes)
 
 
 def mark_samples(samples: ImageSet, index: Tensor, mark: bool) -> ImageSet:
-    """The samples at the positions `index`, with `mark` in place of their labels."""
+    """Return the samples at the positions `index`, with `mark` in place of their labels."""
     rows = index.numpy()
     return replace(
         samples,
@@ -80,7 +80,7 @@ def mark_samples(samples: ImageSet, index: Tensor, mark: bool) -> ImageSet:
 
 
 def subset(samples: ImageSet, rows: np.ndarray) -> ImageSet:
-    """The samples at the positions `rows`."""
+    """Return the samples at the positions `rows`."""
     return replace(
         samples,
         rows=samples.rows[rows],
@@ -90,7 +90,10 @@ def subset(samples: ImageSet, rows: np.ndarray) -> ImageSet:
 
 
 def split_by_loss(system: System, request: Request, parts: int) -> list[ImageSet]:
-    """The forget set in equal parts, lowest loss of the system first. Each part is sorted by id."""
+    """Return the forget set in equal parts, lowest loss of the system first.
+
+    Each part is sorted by id.
+    """
     model = system.copy_model().eval()
     forget = request.forget
     losses = []
@@ -109,7 +112,7 @@ def repelling_noise(
     steps: int,
     request: Request,
 ) -> TensorSet:
-    """A batch of noise images that maximizes the model's error on a class (UNSIR).
+    """Return a batch of noise images that maximizes the model's error on a class (UNSIR).
 
     side: height and width of the stored images. The result is in their pixels, but not clipped to
     [0, 1]. The model's weights stay as they are.
@@ -131,7 +134,7 @@ def repelling_noise(
 
 
 def scaled_steps(factors: Mapping[str, Tensor]) -> Callable[[nn.Module], None]:
-    """A function that multiplies, by the factors, how far weights moved since its last call.
+    """Return a function that multiplies, by the factors, how far weights moved since its last call.
 
     factors: by parameter name, each of the parameter's shape. Factors of the gradients would do
     nothing, since AdamW divides each gradient by its own size.
@@ -148,7 +151,7 @@ def scaled_steps(factors: Mapping[str, Tensor]) -> Callable[[nn.Module], None]:
 
 
 def triangular_schedule(epochs: int) -> Callable[[float], float]:
-    """A factor by epochs done: up to 1 in the middle, then down; constant in an epoch (MSG)."""
+    """Return a factor by epochs done: up to 1 in the middle, then down; constant in an epoch (MSG)."""
     middle = (epochs + 1) // 2
     return lambda done: min((int(done) + 1) / middle, (epochs - int(done)) / (epochs + 1 - middle))
 
@@ -213,7 +216,7 @@ def finetune(  # noqa: PLR0913  # where methods differ; the last three by name
 def training_step(
     model: nn.Module, request: Request, objective: Objective = cross_entropy
 ) -> Callable[[Batch], Outcome]:
-    """A step of the training loop: the objective of a batch with new crops."""
+    """Return a step of the training loop: the objective of a batch with new crops."""
 
     def step(batch: Batch) -> Outcome:
         images = request.tuning.augment(batch.images, request.generator)
@@ -260,7 +263,7 @@ def fit(
 
 
 def finish(system: System, model: nn.Module) -> System:
-    """The unlearned system with this model, in eval mode and without gradients.
+    """Return the unlearned system with this model, in eval mode and without gradients.
 
     Parameters are trainable where the original's are.
     """

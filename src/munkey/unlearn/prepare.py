@@ -14,7 +14,7 @@ from munkey.unlearn.contract import METHODS, Method, Tuning
 
 
 def find_method(name: str, sections: Sections) -> Method:
-    """The method of that name, for the network that the sections name, if they name one."""
+    """Return the method of that name, for the network that the sections name, if they name one."""
     method = METHODS[name]
     if "network" not in sections:
         return method
@@ -22,7 +22,7 @@ def find_method(name: str, sections: Sections) -> Method:
 
 
 def recipe(method: Method, sections: Sections, seed: object, dataset: str) -> Recipe | None:
-    """How the original was trained; None for a family that is not trained."""
+    """Return how the original was trained; None for a family that is not trained."""
     family = method.original
     if not family.learns:
         return None
@@ -32,7 +32,7 @@ def recipe(method: Method, sections: Sections, seed: object, dataset: str) -> Re
 def original(
     method: Method, recipe: Recipe | None, dataset: Dataset, file: str | Path, device: str
 ) -> System:
-    """The original in `file`. Raises ValueError if its architecture is not the recipe's."""
+    """Return the original in `file`. Raises ValueError if its architecture is not the recipe's."""
     expected = None
     if recipe:
         expected = method.original.make_architecture(recipe, len(dataset.classes))
@@ -42,7 +42,7 @@ def original(
 def parts(
     method: Method, dataset: Dataset, split: ForgetSplit, device: str, resident_share: float
 ) -> dict[str, ImageSet]:
-    """The retain, forget and validation set. Declared images go to the GPU at once."""
+    """Return the retain, forget and validation set. Declared images go to the GPU at once."""
     ids = {"retain": split.retain, "forget": split.forget, "val": dataset.ids_of("val")}
     declared: frozenset[str] = method.needs
     sets = {}
@@ -54,7 +54,7 @@ def parts(
 
 
 def tuning(recipe: Recipe | None, sections: Sections) -> Tuning | None:
-    """How to fine-tune, from the section `finetune`; None for a method that does not.
+    """Return how to fine-tune, from the section `finetune`; None for a method that does not.
 
     Imports what fine-tuning needs, so that the time of a method counts none of it: the first
     optimizer of a process imports torch._dynamo, which takes seconds.

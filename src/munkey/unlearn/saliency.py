@@ -17,7 +17,7 @@ Criterion = Callable[[Tensor, Tensor], Tensor]
 
 
 def trainable_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters that are not frozen, by name."""
+    """Return the parameters that are not frozen, by name."""
     named = model.named_parameters()
     return {name: parameter for name, parameter in named if parameter.requires_grad}
 
@@ -48,7 +48,7 @@ def importances(
     criterion: Criterion = F.cross_entropy,
     size: Callable[[Tensor], Tensor] = torch.square,
 ) -> Importances:
-    """The diagonal of the Fisher information by parameter name, as SSD estimates it.
+    """Return the diagonal of the Fisher information by parameter name, as SSD estimates it.
 
     It is the mean over batches of the squared gradient of the batch's mean cross-entropy;
     per_sample: over single samples instead. criterion, size: LFSSD's loss, and its absolute value
@@ -106,13 +106,13 @@ def dampen(
 
 
 def dampening_factors(forgotten: Tensor, everything: Tensor, alpha: float, lam: float) -> Tensor:
-    """The factor of each weight: min(lam I_D / I_f, 1) where I_f > alpha I_D, else 1 (SSD)."""
+    """Return the factor of each weight: min(lam I_D / I_f, 1) where I_f > alpha I_D, else 1 (SSD)."""
     factor = (lam * everything / forgotten).clamp(max=1)
     return factor.where(forgotten > alpha * everything, 1)
 
 
 def summed_gradients(model: nn.Module, samples: LabeledSet, request: Request) -> dict[str, Tensor]:
-    """The sum over shuffled batches of the gradient of the mean cross-entropy, by name (SalUn)."""
+    """Return the sum over shuffled batches of the gradient of the mean cross-entropy, by name (SalUn)."""
     total = {
         name: torch.zeros_like(parameter) for name, parameter in trainable_parameters(model).items()
     }

@@ -22,7 +22,7 @@ from munkey.audits.roc import Attack, Ranking, Rates, bootstrap_intervals, redra
     source="Yeom et al. 2018",
 )
 def loss(answers: Answers, generator: np.random.Generator) -> Attack:
-    """Ranks by phi, which has the order of the loss and resolves losses near 0."""
+    """Return ranks by phi, which has the order of the loss and resolves losses near 0."""
     phi = margins(answers.logits, answers.labels)
     return attack_population([phi], [np.flatnonzero(answers.test)], answers, generator)
 
@@ -97,5 +97,5 @@ def attack_population(
 
 
 def average_rates(rates: list[Rates]) -> Rates:
-    """The mean rates over the parts of a cross-fit."""
+    """Return the mean rates over the parts of a cross-fit."""
     return Rates(*np.mean([astuple(part) for part in rates], axis=0).tolist())

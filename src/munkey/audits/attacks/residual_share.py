@@ -40,7 +40,7 @@ class Share(Finding):
     source="ours; swapped halves: Hayes et al. 2024, arXiv 2404.11577",
 )
 def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share | NoFinding:
-    """The mean contrast after deletion over that of doing nothing, with Fieller's interval."""
+    """Return the mean contrast after deletion over that of doing nothing, with Fieller's interval."""
     from scipy.stats import ttest_1samp
 
     if pairs.count < 2:
@@ -100,7 +100,7 @@ def _covariance_over_samples(own: np.ndarray, nothing: np.ndarray) -> np.ndarray
 
 
 def make_statistics(pairs: Pairs) -> Statistics:
-    """The test statistic: the absolute value of the mean contrast."""
+    """Return the test statistic: the absolute value of the mean contrast."""
 
     def absolute_contrast(first: np.ndarray) -> dict[str, float]:
         differences = compute_differences(pairs.scores, first)
@@ -135,7 +135,7 @@ def contrasts(
 
 
 def chance_sd(pairs: Pairs) -> float:
-    """The sd of the mean contrast over random halves, without any residue.
+    """Return the sd of the mean contrast over random halves, without any residue.
 
     Partners' scores of a sample then differ by luck alone, with a variance v, and the halves are
     random samples of a and b of these differences. The variance of the difference of their means is

@@ -47,7 +47,7 @@ class StorageFinding(Finding):
 def storage(
     shipped: ShippedFiles, _: np.random.Generator | None = None
 ) -> StorageFinding | NoFinding:
-    """A row is found if 8 of its numbers are, in one of four precisions, by row or by column.
+    """Return a row is found if 8 of its numbers are, in one of four precisions, by row or by column.
 
     Remaining rows are the control: they must be found. A deleted row that equals a remaining one,
     as for a picture that is there twice, is not counted. Raises FileNotFoundError for a missing
@@ -93,7 +93,7 @@ def storage(
 
 
 def extract_traces(row: np.ndarray) -> list[bytes]:
-    """The bytes of 8 consecutive numbers of a row: as float32, float64, then half precisions.
+    """Return the bytes of 8 consecutive numbers of a row: as float32, float64, then half precisions.
 
     The first of the 8 is not 0, and at least 5 different ones are not 0. A row without such a run,
     a very sparse one, gets the run with most different numbers, and no trace in half precision.
@@ -122,7 +122,7 @@ def extract_traces(row: np.ndarray) -> list[bytes]:
 
 
 def _best_run(words: np.ndarray) -> np.ndarray:
-    """The first run of 8 with enough different numbers, or else the one with most."""
+    """Return the first run of 8 with enough different numbers, or else the one with most."""
     runs = sliding_window_view(words, NUMBERS)
     different = np.count_nonzero(np.diff(np.sort(runs), prepend=0), axis=1)  # without 0
     different = different * (runs[:, 0] != 0)
@@ -135,7 +135,7 @@ def _different_numbers(part: np.ndarray) -> int:
 
 
 def list_files(paths: tuple[Path, ...]) -> list[Path]:
-    """All files among and below these paths, each once. Raises FileNotFoundError."""
+    """Return all files among and below these paths, each once. Raises FileNotFoundError."""
     files: set[Path] = set()
     for path in paths:
         if not path.exists():
@@ -148,7 +148,7 @@ def list_files(paths: tuple[Path, ...]) -> list[Path]:
 
 
 def search_file(path: Path, traces: set[bytes], columns: Iterable[int] = ()) -> set[bytes]:
-    """The traces that are in a file, or packed in it, at any offset. Raises ValueError.
+    """Return the traces that are in a file, or packed in it, at any offset. Raises ValueError.
 
     columns: numbers of rows of matrices in which traces with enough different numbers are also
     searched for by column.
@@ -184,7 +184,10 @@ def search_file(path: Path, traces: set[bytes], columns: Iterable[int] = ()) -> 
 
 
 def _find_traces(block: bytes, size: int, distance: int, traces: set[bytes]) -> Iterator[bytes]:
-    """The traces in a block. size: bytes of a number; distance: to the next one, in numbers."""
+    """Yield the traces in a block.
+
+    size: bytes of a number; distance: to the next one, in numbers.
+    """
     # The first 8 bytes of a trace, its head, are looked for everywhere. A sieve by a hash of 20
     # bits rules out nearly all places before heads, and then whole traces, are compared.
     heads = np.unique(np.frombuffer(b"".join(trace[:8] for trace in traces), "<u8"))

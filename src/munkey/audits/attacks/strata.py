@@ -71,6 +71,6 @@ def strata(pairs: Pairs, _: np.random.Generator | None = None) -> Strata | NoFin
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks (P, n) of values in their row, from 0 to just below 1; ties keep their order."""
+    """Return ranks (P, n) of values in their row, from 0 to just below 1; ties keep their order."""
     order = values.argsort(axis=1, kind="stable")
     return np.asarray(order.argsort(axis=1, kind="stable") / values.shape[1])

@@ -63,7 +63,7 @@ def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | NoFinding
 
 
 def make_statistics(pairs: Pairs) -> Statistics:
-    """The test statistics, as a function of the halves.
+    """Return the test statistics, as a function of the halves.
 
     square, few: mean squared and mean cubed mean differences. Cubes give weight to a few samples
     with much residue, and find them earlier than the contrast of a tenth. scatter, level: mean
@@ -94,7 +94,7 @@ def make_statistics(pairs: Pairs) -> Statistics:
 
 
 def make_memory_statistic(pairs: Pairs) -> Callable[[np.ndarray], float] | None:
-    """The absolute covariance over samples of residue and memorization.
+    """Return the absolute covariance over samples of residue and memorization.
 
     A sample's memorization is its contrast of doing nothing in all other pairs, centered over
     samples. So it finds a residue that follows memorization even if its mean was pushed to 0. None

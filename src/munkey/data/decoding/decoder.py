@@ -115,7 +115,7 @@ class Decoder:
         return self._connection
 
     def _why_it_ended(self, seconds: float) -> str:
-        """Why the process ended while it was decoding, for the message."""
+        """Return why the process ended while it was decoding, for the message."""
         process = self._process
         assert process
         self._connection = None
@@ -145,7 +145,7 @@ class Decoder:
 
 
 def _content_or_descriptor(picture: IO[bytes] | bytes) -> bytes | int:
-    """The descriptor of a plain file, or the content of any other, such as an archive's member."""
+    """Return the descriptor of a plain file, or the content of any other, such as an archive's member."""
     if isinstance(picture, bytes):
         return picture
     try:

@@ -219,12 +219,12 @@ def to_upright_rgb(picture: "Image", white: int | None = None) -> np.ndarray:
 
 
 def _is_deep(picture: "Image") -> bool:
-    """Whether a picture is gray of more than 8 bits."""
+    """Return whether a picture is gray of more than 8 bits."""
     return picture.mode.startswith("I")
 
 
 def dim_warning(brightest: Iterable[int | None], setting: str) -> str:
-    """The warning about 16-bit gray pictures that become nearly black; '' if there are none.
+    """Return the warning about 16-bit gray pictures that become nearly black; '' if there are none.
 
     brightest: as in `DecodedPicture`; setting: the name of the setting that defines white.
     """

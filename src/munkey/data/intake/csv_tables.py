@@ -40,7 +40,10 @@ class Table:
 
 
 def read_table(path: str | Path, *, strip: bool = True) -> Table:
-    """Read a CSV file with a header; `-` is standard input. Raises as `parse_table`, `read_user_text`."""
+    """Read a CSV file with a header; `-` is standard input.
+
+    Raises as `parse_table`, `read_user_text`.
+    """
     return parse_table(path, read_user_text(path), strip=strip)
 
 
@@ -101,7 +104,7 @@ def split_cells(path: str | Path, text: str) -> list[tuple[int, list[str]]]:
 
 
 def _find_separator(text: str) -> str:
-    """The first of tab, semicolon and comma that splits the first line that is not empty."""
+    """Return the first of tab, semicolon and comma that splits the first line that is not empty."""
     first_line = next((line for line in text.splitlines() if line.strip()), "")
     for separator in SEPARATORS:
         if len(next(csv.reader([first_line], delimiter=separator), [])) > 1:
@@ -158,7 +161,7 @@ def read_vectors(path: str | Path, width: int, names: Sequence[str] | None = Non
 
 
 def _is_header(cells: Sequence[str], names: Sequence[str] | None) -> bool:
-    """Whether the first line of a file names its columns, and is not a vector itself.
+    """Return whether the first line of a file names its columns, and is not a vector itself.
 
     It names them if all of `names` are in it, if it counts them from 0, as pandas does, or if none
     of its cells is a number. A line with both numbers and words is a vector with a typing error,

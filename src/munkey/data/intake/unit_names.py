@@ -38,7 +38,7 @@ LONGEST_COMPARED = 200  # letters of a name for which similar ones are looked up
 
 
 def unit_name(unit: Any) -> str | None:
-    """The name of a unit, however it was given; None where there is none.
+    """Return the name of a unit, however it was given; None where there is none.
 
     Parameters
     ----------
@@ -64,12 +64,12 @@ def unit_name(unit: Any) -> str | None:
 
 
 def unit_names(units: Iterable[Any]) -> list[str | None]:
-    """The names of many units."""
+    """Return the names of many units."""
     return [unit_name(unit) for unit in units]
 
 
 def match_units(names: Iterable[str], stored_names: Collection[str]) -> dict[str, list[str]]:
-    """The stored names that each name means: itself if it is stored, else all of the same unit."""
+    """Return the stored names that each name means: itself if it is stored, else all of the same unit."""
     spellings: dict[str | None, list[str]] = defaultdict(list)
     for stored_name in stored_names:
         spellings[unit_name(stored_name)].append(stored_name)
@@ -104,12 +104,12 @@ def similar_names(names: Iterable[str], stored_names: Iterable[str]) -> dict[str
 
 
 def _fold(name: str) -> str:
-    """A name without differences of case, blanks and Unicode form."""
+    """Return a name without differences of case, blanks and Unicode form."""
     return "".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 def _spellings_one_letter_off(name: str, letters: Collection[str]) -> set[str]:
-    """All spellings one letter off: a letter added, dropped or replaced, or two swapped."""
+    """Return all spellings one letter off: a letter added, dropped or replaced, or two swapped."""
     if len(name) > LONGEST_COMPARED:
         return set()
     splits = [(name[:place], name[place:]) for place in range(len(name) + 1)]
@@ -121,7 +121,7 @@ def _spellings_one_letter_off(name: str, letters: Collection[str]) -> set[str]:
 
 
 def large_units_warning(units: Sequence[str | None]) -> str:
-    """A warning about units that may stand for no unit, as "unknown" does; empty without any.
+    """Return a warning about units that may stand for no unit, as "unknown" does; empty without any.
 
     Such a unit holds more than a tenth of all samples, and at least twice the median of the other
     units: a few persons with about as many samples each are no mistake.

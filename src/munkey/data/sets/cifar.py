@@ -143,7 +143,7 @@ def _read(name: str) -> Source:
 
 
 def _is_unpacked(name: str) -> bool:
-    """Whether all unpacked files are here and have their md5, as torchvision checks them."""
+    """Return whether all unpacked files are here and have their md5, as torchvision checks them."""
     from torchvision.datasets.utils import check_integrity
 
     reader = _reader(name)

@@ -23,7 +23,10 @@ Line = tuple[int, Mapping[str, str]]  # its number in the file, and its cells by
 
 
 def listed_pictures(path: Path) -> list[Path]:
-    """The pictures that a CSV file lists. Empty if it cannot be read: its reader reports that."""
+    """Return the pictures that a CSV file lists.
+
+    Empty if it cannot be read: its reader reports that.
+    """
     try:
         return [
             _find_picture(path.parent / cells["file"]) for _, cells in read_lines(path, ["file"])
@@ -118,7 +121,7 @@ def csv_file(settings: SourceSettings) -> Source:
 
 
 def _divided_units(units: Sequence[str | None], splits: np.ndarray) -> list[str]:
-    """The units whose pictures are in more than one split, sorted."""
+    """Return the units whose pictures are in more than one split, sorted."""
     first_split: dict[str, str] = {}
     divided_units = set()
     for unit, split in zip(units, splits.tolist(), strict=True):
@@ -165,7 +168,7 @@ def read_lines(path: Path, required_columns: Sequence[str]) -> list[Line]:
 
 
 def _faults(lines: Sequence[Line], places: Sequence[Path]) -> Iterator[str]:
-    """Faults in the cells of a list of pictures. places: their paths on disk."""
+    """Yield faults in the cells of a list of pictures. places: their paths on disk."""
     first_line: dict[Path, int] = {}
     for (line, cells), place in zip(lines, places, strict=True):
         for name in ("file", "label", "split"):

@@ -17,7 +17,7 @@ from munkey.settings import SourceSettings
 
 
 def _find_file(file: Path) -> Path:
-    """The file, or its gzipped form if only that one exists."""
+    """Return the file, or its gzipped form if only that one exists."""
     gzipped = file.with_name(f"{file.name}.gz")
     if gzipped.is_file() and not file.is_file():
         return gzipped

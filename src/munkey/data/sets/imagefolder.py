@@ -122,12 +122,15 @@ def _list_class_folders(folders: Iterable[Path]) -> tuple[list[str], list[Path]]
 
 
 def _class_name(folder: str) -> str:
-    """The name of a class as people type it. Macs store names in Unicode form NFD."""
+    """Return the name of a class as people type it. Macs store names in Unicode form NFD."""
     return unicodedata.normalize("NFC", escape_undecodable(folder))
 
 
 def _find_unit(pattern: str, name: str) -> str | None:
-    """The unit in a path: the pattern's group; None without a match. Any form of Unicode matches."""
+    """Return the unit in a path: the pattern's group; None without a match.
+
+    Any form of Unicode matches.
+    """
     match = re.search(unicodedata.normalize("NFC", pattern), unicodedata.normalize("NFC", name))
     if match is None:
         return None
@@ -135,7 +138,7 @@ def _find_unit(pattern: str, name: str) -> str | None:
 
 
 def _split_folders(root: Path) -> dict[str, Path]:
-    """The folder of each split, or {UNSPLIT: root} if there is none.
+    """Return the folder of each split, or {UNSPLIT: root} if there is none.
 
     Raises SourceError if the folder does not exist or holds only some folders of splits.
     """

@@ -118,7 +118,7 @@ def _read_labels(archive: zipfile.ZipFile, name: str) -> np.ndarray:
 
 
 def _make_splits(name: str, labels: dict[str, np.ndarray], val: int | None) -> np.ndarray:
-    """The split of each sample: (N,) names.
+    """Return the split of each sample: (N,) names.
 
     labels: by split; without val, test is divided at random.
     """

@@ -65,7 +65,7 @@ def estimate(
 
 
 def runs_of(plan: Plan, target: Target) -> Iterator[Evaluation]:
-    """The evaluations behind a target: those of `make run`, and those that it adds."""
+    """Yield the evaluations behind a target: those of `make run`, and those that it adds."""
     yield from plan.main
     audits = AuditPlan(plan)
     for dataset in plan.params.datasets:
@@ -88,7 +88,7 @@ def runs_of(plan: Plan, target: Target) -> Iterator[Evaluation]:
 
 
 def seconds_of(work: Work, machine: Machine) -> float:
-    """Seconds of all jobs of a kind, one after the other on one machine or GPU."""
+    """Return seconds of all jobs of a kind, one after the other on one machine or GPU."""
     if work.network is None:
         return 0.0
     if work.step == "keys" and not machine.gpu:
@@ -97,7 +97,7 @@ def seconds_of(work: Work, machine: Machine) -> float:
 
 
 def elapsed(work: Sequence[Work], seconds: Sequence[float], gpus: int) -> float:
-    """A lower bound in seconds: all of it shared out evenly, or the longest chain of single jobs."""
+    """Return a lower bound in seconds: all of it shared out evenly, or the longest chain of single jobs."""
     longest_chain = 0.0
     for step in ("keys", "train", "unlearn", "evaluate"):
         per_job = []
@@ -113,7 +113,7 @@ def gigabytes(count: float) -> str:
 
 
 def lines(costs: CostEstimate, machine: Machine, name: str) -> Iterator[str]:
-    """The costs as a table and in words."""
+    """Yield the costs as a table and in words."""
     yield heading(machine, name)
     width = max(15, *(len(kind.what) + 1 for kind in costs.work))
     columns = f"{'step':9}{'what':{width}}{'data set':14}{'jobs':>6}{'steps':>12}{'PFLOP':>11}"
@@ -137,7 +137,7 @@ def heading(machine: Machine, name: str) -> str:
 
 
 def totals(costs: CostEstimate, machine: Machine) -> Iterator[str]:
-    """The costs of all jobs together."""
+    """Yield the costs of all jobs together."""
     trainings = sum(kind.jobs for kind in costs.work if kind.step == "train")
     jobs = sum(kind.jobs for kind in costs.work)
     steps = sum(kind.steps for kind in costs.work)

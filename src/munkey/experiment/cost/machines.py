@@ -37,7 +37,7 @@ class Machine:
 
 @cache
 def benchmarked_networks() -> dict[str, NetworkCost]:
-    """The networks that `make bench` times, by the titles in its files."""
+    """Return the networks that `make bench` times, by the titles in its files."""
     import torch
 
     from munkey.models.networks.vit import ViT, ViTArchitecture
@@ -59,7 +59,7 @@ def benchmarked_networks() -> dict[str, NetworkCost]:
 def machine(
     name: str | None = None, tflops: float | None = None, folder: Path = RESULTS
 ) -> Machine:
-    """The machine that an estimate is for.
+    """Return the machine that an estimate is for.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def _this_machine(folder: Path) -> Machine:
 
 
 def slug(device: str) -> str:
-    """A device as it stands in the names of benchmark files."""
+    """Return a device as it stands in the names of benchmark files."""
     return re.sub(r"\W+", "-", device).strip("-").lower()
 
 

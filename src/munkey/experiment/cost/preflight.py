@@ -22,7 +22,7 @@ NO_GPU = (
 
 
 def obstacles(plan: Plan, costs: CostEstimate) -> Iterator[str]:
-    """The obstacles to the paper's experiment on this machine, a sentence each."""
+    """Yield the obstacles to the paper's experiment on this machine, a sentence each."""
     if not rehearsal(plan):
         yield from gpu_faults(plan)
     downloads = 0
@@ -40,7 +40,7 @@ def obstacles(plan: Plan, costs: CostEstimate) -> Iterator[str]:
 
 
 def rehearsal(plan: Plan) -> bool:
-    """Whether it is a rehearsal, which any machine can do."""
+    """Return whether it is a rehearsal, which any machine can do."""
     return all(
         is_rehearsal(settings, len(plan.params.seeds))
         for settings in Exhibits(plan).compared.values()
@@ -48,7 +48,7 @@ def rehearsal(plan: Plan) -> bool:
 
 
 def gpu_faults(plan: Plan) -> Iterator[str]:
-    """The faults of the device that the jobs would compute on."""
+    """Yield the faults of the device that the jobs would compute on."""
     if plan.params.device == "cpu":
         yield (
             "device = 'cpu', but the paper's experiment needs an NVIDIA GPU: set it to auto or cuda in params.yaml, or"
@@ -64,7 +64,7 @@ def gpu_faults(plan: Plan) -> Iterator[str]:
 
 
 def encoder_faults(plan: Plan) -> Iterator[str]:
-    """The encoders that are neither here nor can be downloaded."""
+    """Yield the encoders that are neither here nor can be downloaded."""
     encoders = set()
     for cases in plan.cases.values():
         for case in cases:
@@ -81,7 +81,10 @@ def encoder_faults(plan: Plan) -> Iterator[str]:
 
 
 def disk_faults(name: str, needed: float) -> Iterator[str]:
-    """Whether the disk has too little room. needed: bytes in all, those that earlier runs have written included."""
+    """Yield whether the disk has too little room.
+
+    needed: bytes in all, those that earlier runs have written included.
+    """
     written = sum(path.lstat().st_size for path in (RESULTS / name).rglob("*"))
     folder = Path()
     if RESULTS.exists():

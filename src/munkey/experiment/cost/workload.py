@@ -43,7 +43,7 @@ class Work:
     network: NetworkCost | None
 
     def merge(self, other: "Work") -> "Work":
-        """Both kinds as one, with the larger network."""
+        """Return both kinds as one, with the larger network."""
         networks = [work.network for work in (self, other) if work.network]
         return replace(
             self,
@@ -55,7 +55,10 @@ class Work:
 
 
 def size_of(plan: Plan, dataset: str) -> Size:
-    """The size of a data set, as published or as prepared. Raises ParamsError if neither is known."""
+    """Return the size of a data set, as published or as prepared.
+
+    Raises ParamsError if neither is known.
+    """
     source = plan.params.for_case(dataset).source
     files = plan.prepared(dataset)
     published = SIZES.get(source.reader or dataset)
@@ -90,7 +93,7 @@ def size_of(plan: Plan, dataset: str) -> Size:
 
 
 def estimate_size(plan: Plan, dataset: str) -> Size:
-    """How large a data set is, also before it is prepared: its reader counts, and decodes a first block of pictures.
+    """Return how large a data set is, also before it is prepared: its reader counts, and decodes a first block of pictures.
 
     Raises ParamsError with the reason where that cannot be known yet.
     """
@@ -115,7 +118,7 @@ _NETWORK_COSTS: dict[tuple[Family, str, int], NetworkCost] = {}
 
 
 def network_cost(family: Family, architecture: Architecture, image_size: int) -> NetworkCost:
-    """The cost of one image for a network of a family; counted once in a process."""
+    """Return the cost of one image for a network of a family; counted once in a process."""
     import torch
 
     key = (family, str(architecture), image_size)
@@ -161,7 +164,7 @@ class Workload:
         self.settings: dict[tuple[str, str, str], RunSetting] = {}
 
     def all(self) -> list[Work]:
-        """Every kind of job, in the order of the DAG; jobs of one kind are added up."""
+        """Return every kind of job, in the order of the DAG; jobs of one kind are added up."""
         works = [self._extraction_work(dataset, part) for dataset, part in self.counted_parts]
         for run in self.systems:
             if run.method not in METHODS and self.plan.family_of(run.method).learns:
@@ -205,7 +208,7 @@ class Workload:
         return lines
 
     def _extraction_work(self, dataset: str, part: EncoderSettings) -> Work:
-        """The extraction of the keys of all samples by one encoder; a mirror image counts as a picture."""
+        """Return the extraction of the keys of all samples by one encoder; a mirror image counts as a picture."""
         operations_of = find(part.encoder).operations
         assert operations_of is not None
         operations = operations_of(part)
@@ -217,7 +220,7 @@ class Workload:
         return Work("keys", name, dataset, 1, steps, pictures * operations, network)
 
     def setting(self, run: Evaluation) -> RunSetting:
-        """The setting of a system, determined once."""
+        """Return the setting of a system, determined once."""
         family = self.plan.family_of(run.method)
         key = (run.dataset, run.case, family.name)
         if key not in self.settings:
@@ -238,7 +241,7 @@ class Workload:
         return RunSetting(params, family, size, cost, token_dim, models)
 
     def candidates(self, run: Evaluation) -> int:
-        """How many settings the search of a system tries; 0 if they are not searched."""
+        """Return how many settings the search of a system tries; 0 if they are not searched."""
         if run.method not in self.plan.searched:
             return 0
         return self.plan.params.candidate_count(run.dataset, run.method)
@@ -283,7 +286,7 @@ class Workload:
         return Work("evaluate", "all systems", run.dataset, 1, 0, operations, network)
 
     def _query_count(self, run: Evaluation) -> int:
-        """How many samples are asked: all, but of an audit's training set only the pool."""
+        """Return how many samples are asked: all, but of an audit's training set only the pool."""
         size = self.sizes[run.dataset]
         if not _audits(run):
             return size.images

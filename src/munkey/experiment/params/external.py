@@ -24,7 +24,7 @@ NO_NAMES = {"na", "null", "none", "nan", "inf", "infinity", "true", "false"}
 
 
 def reader_faults(dataset: str, source: SourceSettings, prefix: str) -> list[str]:
-    """The faults of a data set's name, or of its reader."""
+    """Return the faults of a data set's name, or of its reader."""
     readers = [entry.name for entry in DATASETS.values() if entry.needs_path]
     listed = ", ".join(readers)
     if source.reader not in (None, *readers):
@@ -54,7 +54,10 @@ def reader_faults(dataset: str, source: SourceSettings, prefix: str) -> list[str
 
 
 def source_faults(dataset: str, source: SourceSettings, least: int, prefix: str) -> list[str]:
-    """The faults of the files or the size of a data set that has a reader. least: number of training samples needed."""
+    """Return the faults of the files or the size of a data set that has a reader.
+
+    least: number of training samples needed.
+    """
     reader = find_reader(dataset, source)
     if reader.train is not None and reader.train < least:
         needs = f"keys.depth and forget.rates need at least {least:,}"
@@ -73,7 +76,7 @@ def source_faults(dataset: str, source: SourceSettings, least: int, prefix: str)
 
 
 def list_faults(forget: ForgetSettings, seeds: Sequence[int], prefix: str) -> list[str]:
-    """The faults of the files of a listed forget set, before it is known which samples there are."""
+    """Return the faults of the files of a listed forget set, before it is known which samples there are."""
     list_file = forget_draws.list_file(forget)
     if list_file is None:
         return []
@@ -201,7 +204,10 @@ def check_pretrained(model: str) -> None:
 def _check_folder(
     folder: str, setting: str = "keys.encoder", types: Mapping[str, object] = MODEL_TYPES
 ) -> None:
-    """Raise ValueError for a folder without a saved model that can be loaded. types: of transformers."""
+    """Raise ValueError for a folder without a saved model that can be loaded.
+
+    types: of transformers.
+    """
     path = Path(folder)
     where = f"{setting} = {folder!r}"
     if _kind(folder) != "folder":
@@ -245,7 +251,7 @@ def _check_timm(name: str, setting: str = "keys.encoder") -> None:
 
 @cache
 def timm_models() -> frozenset[str]:
-    """The names of timm's models, read from its files, as importing it takes torch; empty if timm is not installed."""
+    """Return the names of timm's models, read from its files, as importing it takes torch; empty if timm is not installed."""
     spec = find_spec("timm")
     names: set[str] = set()
     if spec is None or spec.origin is None:

@@ -52,7 +52,7 @@ class StrictLoader(yaml.SafeLoader):  # the one in C crashes where lists are nes
 
 
 def read_file(path: Path) -> dict[str, object]:
-    """A file of parameters. Raises ParamsError that names the fault and its place."""
+    """Return a file of parameters. Raises ParamsError that names the fault and its place."""
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), StrictLoader)
     except OSError as error:
@@ -74,7 +74,10 @@ def read_file(path: Path) -> dict[str, object]:
 
 
 def read_params(overlays: Sequence[Path], params: Path = PARAMS) -> Values:
-    """`params.yaml` with overlays, as Snakemake merges them. Raises ParamsError for a file that cannot be used."""
+    """`params.yaml` with overlays, as Snakemake merges them.
+
+    Raises ParamsError for a file that cannot be used.
+    """
     config: Values = {}
     for path in (params, *overlays):
         config = merge(config, read_file(path))
@@ -82,7 +85,7 @@ def read_params(overlays: Sequence[Path], params: Path = PARAMS) -> Values:
 
 
 def from_command_line(config: Values, arguments: Sequence[str]) -> Values:
-    """A configuration whose values from `--config` have their types, also in lists and mappings.
+    """Return a configuration whose values from `--config` have their types, also in lists and mappings.
 
     There Snakemake reads each number as text. arguments: as they were given, `KEY=VALUE`. Raises
     ParamsError for text that is not YAML.
@@ -120,7 +123,7 @@ def load(config: Values) -> Params:
 
 
 def refusals() -> list[str]:
-    """The files and plug-ins that cannot be imported, and why."""
+    """Return the files and plug-ins that cannot be imported, and why."""
     reasons: list[str] = []
     for registry in (METHODS, FAMILIES, DATASETS, ENCODERS, AUDITS):
         reasons += registry.refusals.values()
@@ -145,7 +148,7 @@ def _number_faults(config: Values) -> list[str]:
 
 
 def _dataset_faults(params: Params, dataset: str) -> list[str]:
-    """The faults of the parameters as they hold for a data set, for its ablations, audit and search."""
+    """Return the faults of the parameters as they hold for a data set, for its ablations, audit and search."""
     if not re.fullmatch(r"[\w-]{1,100}", dataset):
         return [
             f"datasets: {dataset!r}: a name may hold letters, digits, - and _ only, as it stands in paths"
@@ -191,7 +194,7 @@ def _dataset_faults(params: Params, dataset: str) -> list[str]:
 
 
 def _case_faults(params: Params, dataset: str) -> list[str]:
-    """The faults of a data set's ablations, audit and scenarios, each value checked as if it stood in its section."""
+    """Return the faults of a data set's ablations, audit and scenarios, each value checked as if it stood in its section."""
     faults = [*_knob_faults(params, dataset), *_folder_faults(params, dataset)]
     if not faults:
         faults += _class_faults(params, dataset)
@@ -215,7 +218,7 @@ def _case_faults(params: Params, dataset: str) -> list[str]:
 
 
 def _folder_faults(params: Params, dataset: str) -> list[str]:
-    """The ablations and scenarios of a data set whose names cannot be those of folders."""
+    """Return the ablations and scenarios of a data set whose names cannot be those of folders."""
     faults = []
     for knob, values in params.for_case(dataset).ablations.items():
         for value in values:
@@ -234,7 +237,7 @@ def _folder_faults(params: Params, dataset: str) -> list[str]:
 
 
 def _knob_faults(params: Params, dataset: str) -> list[str]:
-    """The knobs that an ablation or the audit of a data set may not change."""
+    """Return the knobs that an ablation or the audit of a data set may not change."""
     family = memory_family()
     sections = ("data", "model", "train", family.name, "inference")
     knobs_at: dict[str, dict[str, object]] = {"audit.control": {}, "audit.grid": {}}
@@ -261,7 +264,7 @@ def _knob_faults(params: Params, dataset: str) -> list[str]:
 
 
 def _class_faults(params: Params, dataset: str) -> list[str]:
-    """The methods that forget whole classes alone, but are asked for something else."""
+    """Return the methods that forget whole classes alone, but are asked for something else."""
     forget = params.for_case(dataset).forget.sampling
     samplings: dict[str, object] = {"forget": forget}
     for name, changes in params.for_case(dataset).scenarios.items():

@@ -27,13 +27,16 @@ class ParamsError(ValueError):
 
 
 def shorten(value: object) -> str:
-    """A value as it stands in a message, however large it is."""
+    """Return a value as it stands in a message, however large it is."""
     return BRIEF.repr(value)
 
 
 @contextmanager
 def collect_faults(faults: list[str], model: type[BaseModel], prefix: str = "") -> Iterator[None]:
-    """Add a model's refusals to `faults` instead of raising ValidationError. prefix: of its keys."""
+    """Add a model's refusals to `faults` instead of raising ValidationError.
+
+    prefix: of its keys.
+    """
     try:
         yield
     except ValidationError as error:
@@ -42,7 +45,7 @@ def collect_faults(faults: list[str], model: type[BaseModel], prefix: str = "") 
 
 
 def _explain(model: type[BaseModel], fault: Mapping[str, object], prefix: str) -> str:
-    """One pydantic error in words: the key, its value, and the allowed values."""
+    """Return one pydantic error in words: the key, its value, and the allowed values."""
     loc = fault["loc"]
     kind = fault["type"]
     value = fault["input"]
@@ -68,12 +71,12 @@ def _explain(model: type[BaseModel], fault: Mapping[str, object], prefix: str) -
 
 
 def _keys(section: object) -> Mapping[str, object]:
-    """The keys of a section: of a model, or of a TypedDict."""
+    """Return the keys of a section: of a model, or of a TypedDict."""
     return getattr(section, "model_fields", None) or getattr(section, "__annotations__", {})
 
 
 def _keys_at(model: object, loc: Sequence[object]) -> Mapping[str, object]:
-    """The keys of a section within a model."""
+    """Return the keys of a section within a model."""
     for part in loc:
         field = _keys(model).get(str(part))
         model = getattr(field, "annotation", field)
@@ -81,13 +84,16 @@ def _keys_at(model: object, loc: Sequence[object]) -> Mapping[str, object]:
 
 
 def unknown_key_message(where: str, value: object, name: str, allowed: Collection[str]) -> str:
-    """The message on an unknown key."""
+    """Return the message on an unknown key."""
     listed = ", ".join(allowed) or "nothing"
     return f"{where} = {shorten(value)}: unknown key{did_you_mean(name, allowed)} Allowed: {listed}"
 
 
 def require_registered(key: str, name: str, registry: Registry[Entry]) -> Entry:
-    """The entry of a name. Raises ValueError that lists the valid names, or says why the name's file was refused."""
+    """Return the entry of a name.
+
+    Raises ValueError that lists the valid names, or says why the name's file was refused.
+    """
     if name in registry.refusals:
         raise ValueError(
             f"{key}: the {registry.kind} {name!r} cannot be used: {registry.refusals[name]}"

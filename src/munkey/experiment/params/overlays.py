@@ -12,7 +12,7 @@ Values = Mapping[str, object]
 
 
 def knobs_of(listed_under: str, value: object) -> dict[str, object]:
-    """The knobs that a value sets, by dotted keys."""
+    """Return the knobs that a value sets, by dotted keys."""
     if not isinstance(value, Mapping):
         return {listed_under: value}
     if _names_knobs(value):
@@ -21,7 +21,7 @@ def knobs_of(listed_under: str, value: object) -> dict[str, object]:
 
 
 def sections_of(listed_under: str, value: object) -> dict[str, object]:
-    """The knobs that a value sets, as sections of the parameters."""
+    """Return the knobs that a value sets, as sections of the parameters."""
     sections: dict[str, object] = {}
     for key, each in knobs_of(listed_under, value).items():
         sections = merge(sections, _nest(key, each))
@@ -29,7 +29,7 @@ def sections_of(listed_under: str, value: object) -> dict[str, object]:
 
 
 def name_of(value: object) -> str:
-    """A value as it stands in paths: 8, or 0.1_0.3 for {p_image: 0.1, p_token: 0.3}, without a mapping's nulls.
+    """Return a value as it stands in paths: 8, or 0.1_0.3 for {p_image: 0.1, p_token: 0.3}, without a mapping's nulls.
 
     Knobs that share a value share its name: rank for {munkey.aggregation: rank, inference.fusion:
     rank}.
@@ -44,14 +44,17 @@ def name_of(value: object) -> str:
 
 
 def name_of_knobs(knobs: Values, names: Mapping[str, str]) -> str:
-    """Knobs and their values as they stand in paths: p_image-0.1 for munkey.p_image, 0.1. names: of the knobs."""
+    """Knobs and their values as they stand in paths: p_image-0.1 for munkey.p_image, 0.1.
+
+    names: of the knobs.
+    """
     return "_".join(f"{names[knob]}-{name_of(value).strip('-')}" for knob, value in knobs.items())
 
 
 def values_to_try(
     settings: Values, grid: Mapping[str, list[object]], method: str
 ) -> dict[str, list[object]]:
-    """The values in a search grid of each setting of a method: those of METHOD.KEY, or else of KEY."""
+    """Return the values in a search grid of each setting of a method: those of METHOD.KEY, or else of KEY."""
     values_of = {}
     for key in settings:
         values = grid.get(f"{method}.{key}") or grid.get(key)
@@ -73,7 +76,7 @@ def merge(base: Values, override: Values) -> dict[str, object]:
 
 
 def _names_knobs(value: object) -> bool:
-    """Whether this is a mapping of knobs, such as inference.k, and not of the keys of one section."""
+    """Return whether this is a mapping of knobs, such as inference.k, and not of the keys of one section."""
     return isinstance(value, Mapping) and all("." in str(key) for key in value)
 
 

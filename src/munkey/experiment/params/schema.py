@@ -59,7 +59,7 @@ from munkey.unlearn.contract import METHODS, Method
 
 
 def _without_null(scenarios: object) -> object:
-    """The scenarios that are not switched off."""
+    """Return the scenarios that are not switched off."""
     if not isinstance(scenarios, Mapping):
         return scenarios
     return {name: changes for name, changes in scenarios.items() if changes is not None}
@@ -85,7 +85,7 @@ class DatasetParams(Section):
     ]
 
     def of_family(self, family: Family[Settings]) -> Settings:
-        """The section of a family; None for one that has none."""
+        """Return the section of a family; None for one that has none."""
         section = None
         if family.settings:
             section = getattr(self, family.name)
@@ -233,20 +233,20 @@ class Params(DatasetParams):
             )
 
     def method(self, name: str) -> Method:
-        """A method of the registry; of a post-hoc one, as it starts from `network`."""
+        """Return a method of the registry; of a post-hoc one, as it starts from `network`."""
         return METHODS[name].on(self.network)
 
     def reader(self, dataset: str) -> DatasetEntry:
-        """The reader of a data set."""
+        """Return the reader of a data set."""
         return find_reader(dataset, self.for_case(dataset).source)
 
     def candidate_count(self, dataset: str, method: str) -> int:
-        """How many settings the search tries for a method, without making them."""
+        """Return how many settings the search tries for a method, without making them."""
         settings = dict(self.for_case(dataset).unlearn[method])
         return math.prod(map(len, values_to_try(settings, self.search_grid, method).values()))
 
     def candidate_values(self, dataset: str, method: str) -> list[dict[str, object]]:
-        """The values that the search tries for a method; keys without a grid keep the values of its section."""
+        """Return the values that the search tries for a method; keys without a grid keep the values of its section."""
         settings = dict(self.for_case(dataset).unlearn[method])
         values = values_to_try(settings, self.search_grid, method)
         candidates = []
@@ -255,12 +255,12 @@ class Params(DatasetParams):
         return candidates
 
     def candidates(self, dataset: str, method: str) -> list[Section]:
-        """The settings that the search tries for a method."""
+        """Return the settings that the search tries for a method."""
         kind = METHODS[method].settings
         return [kind.model_validate(values) for values in self.candidate_values(dataset, method)]
 
     def for_case(self, case: str) -> DatasetParams:
-        """The parameters as they hold for a data set, its overrides applied, or for one of its cases.
+        """Return the parameters as they hold for a data set, its overrides applied, or for one of its cases.
 
         Raises ValidationError for values that do not fit together, KeyError for an unknown case.
         """
@@ -280,7 +280,7 @@ class Params(DatasetParams):
         return self._cases[case]
 
     def changes_of(self, dataset: str) -> dict[str, dict[str, object]]:
-        """The changes of a data set's ablations, scenarios, selection and audit, by the place below it: KNOB/VALUE."""
+        """Return the changes of a data set's ablations, scenarios, selection and audit, by the place below it: KNOB/VALUE."""
         if dataset not in self._changes:
             params = self.for_case(dataset)
             changes: dict[str, dict[str, object]] = {}
@@ -335,7 +335,7 @@ class Params(DatasetParams):
 
 
 def memory_family() -> Family:
-    """The family that the ablations and the selection are about: the one whose pathways can be cut."""
+    """Return the family that the ablations and the selection are about: the one whose pathways can be cut."""
     families = [family for family in FAMILIES.values() if family.has_pathways]
     if not families:
         raise ParamsError(
@@ -350,7 +350,7 @@ class Models(NamedTuple):
 
 
 def models() -> Models:
-    """The models that check parameters, with the sections of all families and methods.
+    """Return the models that check parameters, with the sections of all families and methods.
 
     A section of a plug-in is needed only where it is used; one of a file that was refused is not
     looked at.
@@ -385,5 +385,5 @@ def _models(
 
 
 def rate_name(rate: float) -> str:
-    """The rate as it stands in paths: 0.1 for 0.10. It names this rate and no other."""
+    """Return the rate as it stands in paths: 0.1 for 0.10. It names this rate and no other."""
     return repr(rate)

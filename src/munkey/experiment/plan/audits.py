@@ -26,7 +26,7 @@ PATHS = (DEPLOYED, "softmax", "image", "token")  # of a family with pathways
 
 
 def attacks(need: Need) -> list[Callable[..., Finding]]:
-    """The attacks that an audit's script finds through the registry: their code counts for its result."""
+    """Return the attacks that an audit's script finds through the registry: their code counts for its result."""
     return [audit.run for audit in AUDITS.values() if audit.needs == need]
 
 
@@ -59,7 +59,7 @@ class AuditPlan:
         return [method for method in methods if not method.whole_classes]
 
     def systems_of(self, dataset: str) -> list[PlannedSystem]:
-        """All systems of an audit, with the controls of the ablated family if it is audited.
+        """Return all systems of an audit, with the controls of the ablated family if it is audited.
 
         Raises ValueError if no method can be audited.
         """
@@ -87,7 +87,7 @@ class AuditPlan:
         return systems
 
     def runs_of(self, dataset: str) -> list[Evaluation]:
-        """The evaluations behind an audit: each model of each pair, before and after it has forgotten its half."""
+        """Return the evaluations behind an audit: each model of each pair, before and after it has forgotten its half."""
         layout = self.plan.layout
         rate = rate_name(self.settings.pool / 2)
         runs = []
@@ -110,7 +110,7 @@ class AuditPlan:
         return runs
 
     def grid_of(self, dataset: str) -> list[Setting]:
-        """The ablated family before and after deletion, for each point of the grid.
+        """Return the ablated family before and after deletion, for each point of the grid.
 
         A point whose parameters are those of the pool has the pool's models.
         """
@@ -140,7 +140,7 @@ class AuditPlan:
         return settings
 
     def _knobs(self, case: str) -> dict[str, object]:
-        """The values of all knobs that the grid changes anywhere, as they hold in a case."""
+        """Return the values of all knobs that the grid changes anywhere, as they hold in a case."""
         sections = self.params.for_case(case).model_dump()
         values: dict[str, object] = {}
         for point in self.params.audit_grid.values():
@@ -181,7 +181,7 @@ class AuditPlan:
         }
 
     def memories_of(self, dataset: str) -> list[MemoryFiles]:
-        """The main run's unlearned systems that hold a memory, with their originals, for every seed and rate."""
+        """Return the main run's unlearned systems that hold a memory, with their originals, for every seed and rate."""
         system = self.plan.layout.system
         memories: list[MemoryFiles] = []
         for run in self.plan.main_of(dataset):
@@ -201,7 +201,7 @@ class AuditPlan:
         return memories
 
     def files_of_memories(self, dataset: str) -> list[str]:
-        """All files of these memories."""
+        """Return all files of these memories."""
         paths: set[str] = set()
         for memory in self.memories_of(dataset):
             paths.update(memory["files"])
@@ -209,16 +209,16 @@ class AuditPlan:
         return sorted(paths)
 
     def deleting(self) -> list[str]:
-        """The methods that delete without any data: they drop rows, or parts of a model."""
+        """Return the methods that delete without any data: they drop rows, or parts of a model."""
         return [name for name in self.params.methods if not METHODS[name].needs]
 
     def halves_of(self, dataset: str) -> list[str]:
-        """The half of the pool that each seed is trained on and forgets."""
+        """Return the half of the pool that each seed is trained on and forgets."""
         pairs = max(self.settings.pairs, self.settings.oracles, self.settings.control_pairs)
         return self._halves(dataset, pairs)
 
     def grid_halves_of(self, dataset: str) -> list[str]:
-        """The same for the seeds of the grid."""
+        """Return the same for the seeds of the grid."""
         return self._halves(dataset, self.settings.grid_pairs)
 
     def _halves(self, dataset: str, pairs: int) -> list[str]:
@@ -226,7 +226,7 @@ class AuditPlan:
 
 
 def title_of(family: Family, system: str) -> str:
-    """The title of a system in tables and figures."""
+    """Return the title of a system in tables and figures."""
     titles = {family.original: family.original_title, family.oracle: family.oracle_title}
     return titles.get(system) or METHODS[system].title
 

@@ -27,24 +27,24 @@ SCENARIO = "scenario/"  # how the place of a case with another forget set begins
 
 
 def forget_rates(forget: ForgetSettings) -> list[float]:
-    """The rates of the forget sets that are drawn."""
+    """Return the rates of the forget sets that are drawn."""
     if forget.names and forget.sampling != "known":
         return [AS_NAMED]
     return forget.rates
 
 
 def is_scenario(case: str) -> bool:
-    """Whether a case is an experiment with other forget sets."""
+    """Return whether a case is an experiment with other forget sets."""
     return case.partition("/")[2].startswith(SCENARIO)
 
 
 def is_audit(case: str) -> bool:
-    """Whether a case belongs to an audit: its seeds come in pairs, which swap halves of a pool."""
+    """Return whether a case belongs to an audit: its seeds come in pairs, which swap halves of a pool."""
     return case.partition("/")[2].startswith(AUDIT)
 
 
 def dataset_of(case: str) -> str:
-    """The data set that a case belongs to."""
+    """Return the data set that a case belongs to."""
     return case.partition("/")[0]
 
 
@@ -98,14 +98,14 @@ class Cases:
         return [name for name in params.methods if params.candidate_count(dataset, name) > 1]
 
     def family_of(self, system: str) -> Family:
-        """The family of an original, an oracle or an unlearned system."""
+        """Return the family of an original, an oracle or an unlearned system."""
         return {**self.originals, **self.oracles}.get(system) or self.params.method(system).original
 
     def family_of_letter(self, letter: str) -> Family:
         return next(family for family in self.families if family.letter == letter)
 
     def _sections(self, case: str, *names: str) -> Sections:
-        """The named sections for a case; a rule passes them to its script and re-runs when they change."""
+        """Return the named sections for a case; a rule passes them to its script and re-runs when they change."""
         params = self.params.for_case(case)
         section_names = set(names)
         for family in FAMILIES.values():
@@ -118,7 +118,7 @@ class Cases:
         return sections
 
     def _first_alike(self, case: str, *names: str) -> str:
-        """The first case of a data set that agrees in these sections: the one that does the work for all of them.
+        """Return the first case of a data set that agrees in these sections: the one that does the work for all of them.
 
         A case of an audit does its own.
         """
@@ -130,11 +130,14 @@ class Cases:
 
     @cached_property
     def training_sections(self) -> list[str]:
-        """The sections that the training of an ablated model depends on. Cases that agree in them share one model."""
+        """The sections that the training of an ablated model depends on.
+
+        Cases that agree in them share one model.
+        """
         return ["source", "keys", *memory_family().sections]
 
     def train_settings(self, case: str, letter: str) -> Sections:
-        """The sections that a training depends on, and the state of the weights that it starts from."""
+        """Return the sections that a training depends on, and the state of the weights that it starts from."""
         family = self.family_of_letter(letter)
         weights = self.backbone_weights(case, family)
         sections = dict(self.sections(case, *family.sections))
@@ -143,11 +146,11 @@ class Cases:
         return sections
 
     def backbone_weights(self, case: str, family: Family) -> str | None:
-        """A mark of the weights that a training starts from; None if it starts from fresh ones."""
+        """Return a mark of the weights that a training starts from; None if it starts from fresh ones."""
         return family.identify_weights(self.params.for_case(case).of_family(family))
 
     def unlearn_settings(self, case: str, name: str, candidate: int | None = None) -> Sections:
-        """The method's section, or a candidate of its search; how the original was trained, and how to fine-tune."""
+        """Return the method's section, or a candidate of its search; how the original was trained, and how to fine-tune."""
         method = self.params.method(name)
         names = list(method.original.sections)
         if method.finetunes:
@@ -162,7 +165,7 @@ class Cases:
         return sections
 
     def tried(self, dataset: str) -> dict[str, dict[str, list[object]]]:
-        """Every value that is tried of each setting of each method: several where its settings are searched."""
+        """Return every value that is tried of each setting of each method: several where its settings are searched."""
         tried: dict[str, dict[str, list[object]]] = {}
         for name in self.params.methods:
             candidates = [self.params.for_case(dataset).unlearn[name]]
@@ -177,14 +180,17 @@ class Cases:
         return tried
 
     def half(self, dataset: str, seed: int) -> str:
-        """The half of an audit's pool that the models of a seed are trained on and then forget."""
+        """Return the half of an audit's pool that the models of a seed are trained on and then forget."""
         path = self.layout.half
         if self.params.audit.pool_of == "hardest":
             path = self.layout.hardest_half
         return fill(path, dataset=dataset, seed=seed)
 
     def evaluate_settings(self, case: str, system: str) -> Sections:
-        """The sections that a system's answers depend on. `inference` is empty if the family does not read it."""
+        """Return the sections that a system's answers depend on.
+
+        `inference` is empty if the family does not read it.
+        """
         params = self.params.for_case(case)
         family = self.family_of(system)
         sections = {"data": params.data, "inference": Section()}
@@ -196,11 +202,11 @@ class Cases:
         return sections
 
     def export_settings(self, case: str) -> Sections:
-        """The sections that an exported model depends on: how it was trained and is asked."""
+        """Return the sections that an exported model depends on: how it was trained and is asked."""
         return self.sections(case, *self.training_sections, "inference")
 
     def encoder_settings(self, dataset: str, encoder: str) -> EncoderSettings:
-        """The encoder, or the several, that a folder of keys is named for."""
+        """Return the encoder, or the several, that a folder of keys is named for."""
         for case in self.cases[dataset]:
             settings = self._encoder(case)
             for candidate in (settings, *part_settings(settings)):
@@ -209,30 +215,30 @@ class Cases:
         raise KeyError(f"no case of {dataset} has keys of {encoder}")
 
     def _encoder(self, case: str) -> EncoderSettings:
-        """The encoder of a case: `keys` without the depth, which belongs to the neighbors."""
+        """Return the encoder of a case: `keys` without the depth, which belongs to the neighbors."""
         keys = self.params.for_case(case).keys
         return EncoderSettings(**keys.model_dump(exclude={"depth"}))
 
     def key_parts(self, dataset: str, encoder: str) -> list[str]:
-        """The files of keys that those of several encoders are joined from; none for one encoder."""
+        """Return the files of keys that those of several encoders are joined from; none for one encoder."""
         parts = part_settings(self.encoder_settings(dataset, encoder))
         if len(parts) == 1:
             return []
         return [fill(self.layout.keys, dataset=dataset, encoder=cache_name(part)) for part in parts]
 
     def encoder_builders(self, dataset: str, encoder: str) -> list[Builder]:
-        """The functions that build the encoders that a folder of keys is named for."""
+        """Return the functions that build the encoders that a folder of keys is named for."""
         return [entry.build for entry in part_entries(self.encoder_settings(dataset, encoder))]
 
     def encoder_weights(self, dataset: str, encoder: str) -> str | None:
-        """A mark of the weights of these encoders, which tells them from others of their names."""
+        """Return a mark of the weights of these encoders, which tells them from others of their names."""
         return weights_fingerprint(self.encoder_settings(dataset, encoder))
 
     def method_code(self, name: str) -> list[object]:
-        """The code that unlearning finds through registries: method, settings, and the family of the original."""
+        """Return the code that unlearning finds through registries: method, settings, and the family of the original."""
         method = self.params.method(name)
         return [method.run, method.settings, method.original]
 
     def encoder_of(self, case: str) -> str:
-        """The folder of a case's keys and neighbors: one for each encoder, revision, side and mirror."""
+        """Return the folder of a case's keys and neighbors: one for each encoder, revision, side and mirror."""
         return cache_name(self.params.for_case(case).keys)

@@ -117,7 +117,7 @@ class Exhibits:
         return figures
 
     def chart_input(self, name: str) -> Mapping[str, str | list[str]]:
-        """The files that a chart is drawn from, and the traces of all seeds."""
+        """Return the files that a chart is drawn from, and the traces of all seeds."""
         kind, _, dataset = name.partition("-")
         inputs: dict[str, str | list[str]] = {}
         for role, path in CHARTS[kind].inputs(self.plan.layout).items():
@@ -133,7 +133,7 @@ class Exhibits:
         return {dataset: self._compared(dataset) for dataset in self.params.datasets}
 
     def _compared(self, dataset: str) -> dict[str, object]:
-        """The parameters of a data set. `unlearn` holds every value that is tried.
+        """Return the parameters of a data set. `unlearn` holds every value that is tried.
 
         An encoder in a folder has the name of the published model that it is a copy of.
         """
@@ -163,7 +163,7 @@ class Exhibits:
         return rows
 
     def requests(self, dataset: str) -> dict[str, str]:
-        """The request of each scenario of a data set, in words, by its case."""
+        """Return the request of each scenario of a data set, in words, by its case."""
         words = {}
         for name in self.params.for_case(dataset).scenarios:
             forget = self.params.for_case(f"{dataset}/{SCENARIO}{name}").forget

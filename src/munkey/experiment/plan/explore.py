@@ -13,19 +13,19 @@ class ExplorePlan:
         self.params = plan.params
 
     def runs(self, dataset: str, scenarios: bool) -> list[Evaluation]:
-        """The evaluations that the page shows."""
+        """Return the evaluations that the page shows."""
         runs = self.plan.main_of(dataset)
         return runs + self.plan.scenarios_of(dataset) if scenarios else runs
 
     def answers(self, dataset: str, scenarios: bool) -> list[str]:
-        """The files of these evaluations that the page reads: answers, and forget sets."""
+        """Return the files of these evaluations that the page reads: answers, and forget sets."""
         files = set()
         for run in self.runs(dataset, scenarios):
             files.update([run.logits, run.forget])
         return sorted(files)
 
     def near(self, dataset: str, scenarios: bool) -> dict[str, str]:
-        """Files of neighbors by the memory that was searched: `full`, or SEED/REQUEST."""
+        """Return files of neighbors by the memory that was searched: `full`, or SEED/REQUEST."""
         count = self.params.for_case(dataset).inference.k
         files = {FULL: self.plan.neighbors(dataset, self.params.seeds[0], FULL, count)}
         for run in self.runs(dataset, scenarios):
@@ -35,7 +35,7 @@ class ExplorePlan:
         return files
 
     def rests_on(self, dataset: str) -> dict[str, int]:
-        """How many neighbors an answer rests on, of the systems that look up any."""
+        """Return how many neighbors an answer rests on, of the systems that look up any."""
         counts = {}
         params = self.params.for_case(dataset)
         for system in {run.method for run in self.plan.main_of(dataset)}:
@@ -50,5 +50,5 @@ class ExplorePlan:
         return dict(sorted(counts.items()))
 
     def is_own(self, dataset: str) -> bool:
-        """Whether the pictures are the user's own, not a published data set."""
+        """Return whether the pictures are the user's own, not a published data set."""
         return self.params.reader(dataset).needs_path is not None

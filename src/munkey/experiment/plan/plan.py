@@ -32,7 +32,10 @@ class Plan(Cases):
     """Inputs of jobs and the evaluations that tables are made from."""
 
     def prepared(self, case: str) -> Files:
-        """A prepared data set, as named input. An audit with wrong labels has a copy of its own."""
+        """Return a prepared data set, as named input.
+
+        An audit with wrong labels has a copy of its own.
+        """
         dataset = dataset_of(case)
         if is_audit(case) and self.params.audit.pool_of == "mislabeled":
             folder = fill(self.layout.mislabeled, dataset=dataset)
@@ -51,7 +54,7 @@ class Plan(Cases):
         return fill(self.layout.keys, dataset=dataset_of(case), encoder=self.encoder_of(case))
 
     def forget_set(self, case: str, seed: str | int, subset: str) -> Files:
-        """The forget set that a model or a memory must not hold; none for `full`.
+        """Return the forget set that a model or a memory must not hold; none for `full`.
 
         In an audit: half of the pool, and as `absent` the other half, which this seed's models
         never see.
@@ -71,7 +74,7 @@ class Plan(Cases):
         return {"forget": fill(self.layout.forget, case=place, seed=seed, rate=rate)}
 
     def forget_set_sources(self, case: str, seed: int) -> Files:
-        """The files that a forget set is drawn from, besides the data set."""
+        """Return the files that a forget set is drawn from, besides the data set."""
         forget = self.params.for_case(case).forget
         sampling = forget.sampling
         list_file = forget_draws.list_file(forget)
@@ -84,13 +87,13 @@ class Plan(Cases):
         return {}
 
     def owner(self, case: str, subset: str, *names: str) -> str:
-        """The case whose systems or answers of a subset a case shares: its own after a forget set of its own."""
+        """Return the case whose systems or answers of a subset a case shares: its own after a forget set of its own."""
         if is_scenario(case) and subset != "full":
             return case
         return self.first_alike(case, *names)
 
     def forget_of_scope(self, dataset: str, scope: str) -> Files:
-        """The forget set that a memory is searched without."""
+        """Return the forget set that a memory is searched without."""
         scope = re.sub(r"^depth\d+/", "", scope)
         if scope.startswith(AUDIT):
             _, seed, subset = scope.split("/")
@@ -126,7 +129,7 @@ class Plan(Cases):
         )
 
     def _depth(self, dataset: str, count: int | None) -> int:
-        """The search depth that covers `count` neighbors: 33, 65, 129, …, at most keys.depth."""
+        """Return the search depth that covers `count` neighbors: 33, 65, 129, …, at most keys.depth."""
         most = self.params.for_case(dataset).keys.depth
         if count is None:
             count = most
@@ -136,14 +139,14 @@ class Plan(Cases):
         return min(depth, most)
 
     def depth_of(self, dataset: str, scope: str) -> int:
-        """How deep the search in a memory is."""
+        """Return how deep the search in a memory is."""
         deeper = re.match(r"depth(\d+)/", scope)
         if deeper:
             return int(deeper[1])
         return self._depth(dataset, 0)
 
     def _neighbors_read(self, case: str, family: Family) -> int | None:
-        """How many neighbors a family reads by its section, the sample itself among them; None if it reads none."""
+        """Return how many neighbors a family reads by its section, the sample itself among them; None if it reads none."""
         section = self.params.for_case(case).of_family(family)
         if not section:
             return None
@@ -153,14 +156,14 @@ class Plan(Cases):
         return max(counts) + 1
 
     def selection_input(self, case: str) -> Files:
-        """The choice of the selection, for a case that takes its p_image and p_token from there."""
+        """Return the choice of the selection, for a case that takes its p_image and p_token from there."""
         section = self.params.for_case(case).of_family(memory_family())
         if section.p_drop == "fixed":
             return {}
         return {"selected": fill(self.layout.selection_chosen, dataset=dataset_of(case))}
 
     def train_input(self, case: str, seed: str, subset: str, letter: str) -> Files:
-        """The files that a training reads besides the data set."""
+        """Return the files that a training reads besides the data set."""
         family = self.family_of_letter(letter)
         files = self.forget_set(case, seed, subset)
         if family.has_pathways:
@@ -174,7 +177,7 @@ class Plan(Cases):
         return files
 
     def original(self, case: str, seed: str, method: str) -> Files:
-        """The trained original."""
+        """Return the trained original."""
         family = self.params.method(method).original
         owner = self.owner(case, "full", *self.training_sections)
         return {
@@ -184,7 +187,7 @@ class Plan(Cases):
         }
 
     def unlearn_input(self, case: str, seed: str, rate: str, method: str) -> Files:
-        """The inputs of a method: the data, its original and the forget set."""
+        """Return the inputs of a method: the data, its original and the forget set."""
         forget = self.forget_set(case, seed, f"rate{rate}")
         return self.prepared(case) | self.original(case, seed, method) | forget
 
@@ -199,7 +202,7 @@ class Plan(Cases):
         return {"systems": systems, "records": records}
 
     def evaluate_input(self, case: str, seed: str, subset: str, system: str) -> Files:
-        """The system to evaluate, shared by cases that differ only in inference, and its keys and neighbors."""
+        """Return the system to evaluate, shared by cases that differ only in inference, and its keys and neighbors."""
         owner = self.owner(case, subset, *self.training_sections)
         files = {
             "system": fill(self.layout.system, case=owner, seed=seed, subset=subset, system=system)
@@ -207,7 +210,7 @@ class Plan(Cases):
         return files | self.retrieval_files(case, seed, subset, system)
 
     def retrieval_files(self, case: str, seed: str, subset: str, system: str) -> Files:
-        """The keys and neighbors that a system with a memory is asked with."""
+        """Return the keys and neighbors that a system with a memory is asked with."""
         family = self.family_of(system)
         section = self.params.for_case(case).of_family(family)
         files = {}
@@ -223,7 +226,7 @@ class Plan(Cases):
         return files
 
     def pool(self, case: str, seed: str) -> dict[str, list[str]]:
-        """The halves of an audit's pool: the only training samples that its models are asked about."""
+        """Return the halves of an audit's pool: the only training samples that its models are asked about."""
         if not is_audit(case):
             return {}
         dataset = dataset_of(case)
@@ -231,7 +234,7 @@ class Plan(Cases):
         return {"pool": [self.half(dataset, int(seed)), self.half(dataset, partner)]}
 
     def disk_state(self, dataset: str) -> str | None:
-        """The state of the files of a data set that no checksum fixes, so that changing them prepares it anew."""
+        """Return the state of the files of a data set that no checksum fixes, so that changing them prepares it anew."""
         files = self.params.reader(dataset).files(self.params.for_case(dataset).source)
         if not files:
             return None
@@ -255,7 +258,7 @@ class Plan(Cases):
     def evaluations(
         self, case: str, systems: Iterable[str], rates: Sequence[str]
     ) -> list[Evaluation]:
-        """Every (rate, seed, system) of a case, with its logits, its records and its forget set."""
+        """Return every (rate, seed, system) of a case, with its logits, its records and its forget set."""
         dataset = dataset_of(case)
         change = case.partition("/")[2]
         originals = self.first_alike(case, *self.training_sections)
@@ -295,7 +298,7 @@ class Plan(Cases):
         return evaluations
 
     def _subset(self, system: str, rate: str) -> str:
-        """The subset whose files a system has: originals are trained on everything."""
+        """Return the subset whose files a system has: originals are trained on everything."""
         if system in self.originals:
             return "full"
         return f"rate{rate}"
@@ -327,7 +330,7 @@ class Plan(Cases):
         )
 
     def scenarios_of(self, dataset: str) -> list[Evaluation]:
-        """The evaluations of a data set's scenarios: the systems of the main tables, after other requests."""
+        """Return the evaluations of a data set's scenarios: the systems of the main tables, after other requests."""
         systems = [*self.originals, *self.oracles, *self.params.methods]
         runs: list[Evaluation] = []
         for name in self.params.for_case(dataset).scenarios:
@@ -337,7 +340,7 @@ class Plan(Cases):
         return runs
 
     def ablations_of(self, dataset: str) -> list[Evaluation]:
-        """The ablated family before and after deletion, and its oracle, for every value of every ablation."""
+        """Return the ablated family before and after deletion, and its oracle, for every value of every ablation."""
         knobs = tuple(f"{knob}/" for knob in self.params.for_case(dataset).ablations)
         return self._changed(
             dataset,
@@ -360,7 +363,7 @@ class Plan(Cases):
         return [name for name in self.params.datasets if self.params.for_case(name).scenarios]
 
     def selection_of(self, dataset: str) -> list[Evaluation]:
-        """The family with pathways before and after deletion, for each (p_image, p_token), without oracles."""
+        """Return the family with pathways before and after deletion, for each (p_image, p_token), without oracles."""
         return self._changed(
             dataset, ("p_drop/",), [memory_family().original, self.ablated_method.name]
         )
@@ -384,7 +387,7 @@ class Plan(Cases):
         return next(method for method in METHODS.values() if method.family == name)
 
     def searches_of(self, runs: Iterable[Evaluation]) -> list[str]:
-        """The file of each search that chose the settings of one of these systems."""
+        """Return the file of each search that chose the settings of one of these systems."""
         files = []
         for run in runs:
             if run.method in self.searched:
@@ -397,7 +400,7 @@ class Plan(Cases):
 
 
 def files_of(runs: Iterable[Evaluation]) -> list[str]:
-    """All files that evaluations are measured from."""
+    """Return all files that evaluations are measured from."""
     files: set[str] = set()
     for run in runs:
         files.update((run.logits, run.record, run.training, run.forget))
@@ -405,5 +408,5 @@ def files_of(runs: Iterable[Evaluation]) -> list[str]:
 
 
 def wildcard_pattern(names: Iterable[str]) -> str:
-    """A pattern that matches these names only; nothing if there are none."""
+    """Return a pattern that matches these names only; nothing if there are none."""
     return "|".join(names) or r"(?!)"

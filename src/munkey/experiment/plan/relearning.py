@@ -16,7 +16,9 @@ class RelearnPlan:
         self.params = plan.params
 
     def systems_of(self, dataset: str) -> list[RelearnedSystem]:
-        """Each family's original, its oracle, and its unlearned systems. Families that do not learn are left out.
+        """Return each family's original, its oracle, and its unlearned systems.
+
+        Families that do not learn are left out.
 
         Raises ValueError if none learns.
         """
@@ -44,11 +46,11 @@ class RelearnPlan:
         return {"name": name, "title": title, "role": role, "family": family.name, "curves": curves}
 
     def subset(self, dataset: str) -> str:
-        """The name of the subset with the largest forget set."""
+        """Return the name of the subset with the largest forget set."""
         return f"rate{self.plan.largest_rate(dataset)}"
 
     def inputs(self, dataset: str, seed: str, system: str) -> Files:
-        """The files of a training of the family on the retain set, the system, and the neighbors it is asked with."""
+        """Return the files of a training of the family on the retain set, the system, and the neighbors it is asked with."""
         family = self.plan.family_of(system)
         files = self.plan.train_input(dataset, seed, self.subset(dataset), family.letter)
         subset = self.subset(dataset)
@@ -61,7 +63,7 @@ class RelearnPlan:
         return files | evaluated
 
     def settings(self, dataset: str, system: str) -> Sections:
-        """How the family is trained and answers, and how it is trained further."""
+        """Return how the family is trained and answers, and how it is trained further."""
         trained = self.plan.train_settings(dataset, self.plan.family_of(system).letter)
         answered = self.plan.evaluate_settings(dataset, system)
         return {**trained, **answered, "relearn": self.params.audit.relearn}

@@ -16,7 +16,7 @@ class StreamPlan:
         self.params = plan.params
 
     def systems_of(self, dataset: str) -> list[StreamedSystem]:
-        """Every method, and the oracle of each family that has one of them.
+        """Return every method, and the oracle of each family that has one of them.
 
         Raises ValueError if no method can forget single samples.
         """
@@ -52,7 +52,7 @@ class StreamPlan:
         }
 
     def inputs(self, dataset: str, seed: str, system: str) -> Files:
-        """The halves; the original that a method starts from; keys of a family with a memory."""
+        """Return the halves; the original that a method starts from; keys of a family with a memory."""
         case = f"{dataset}/{AUDIT}pool"
         family = self.plan.family_of(system)
         files = self.plan.forget_set(case, seed, "half")
@@ -63,7 +63,7 @@ class StreamPlan:
         return files
 
     def settings(self, dataset: str, system: str) -> Sections:
-        """How a system is trained, unlearned and asked."""
+        """Return how a system is trained, unlearned and asked."""
         case = f"{dataset}/{AUDIT}pool"
         letter = self.plan.family_of(system).letter
         if system in METHODS:

@@ -47,7 +47,10 @@ Root = object  # a module's name, or what is defined in it: a function, class, m
 
 
 def digest(*roots: Root) -> str:
-    """16 hex digits for the code of modules and all that they import. LookupError if not in munkey or a plug-in."""
+    """16 hex digits for the code of modules and all that they import.
+
+    LookupError if not in munkey or a plug-in.
+    """
     modules = sorted(set(map(module_of, roots)))
     name = _digest(tuple(modules))
     _ROOTS[name] = modules
@@ -55,7 +58,7 @@ def digest(*roots: Root) -> str:
 
 
 def changed_files(name: str, moment: float) -> list[str]:
-    """The files behind a digest of this process that were changed after a moment, shown as below the package."""
+    """Return the files behind a digest of this process that were changed after a moment, shown as below the package."""
     code = _code()
     changed = []
     for module in code.closure(_ROOTS.get(name, ())):
@@ -69,7 +72,7 @@ def changed_files(name: str, moment: float) -> list[str]:
 
 
 def module_of(root: Root) -> str:
-    """The name of the module of a root; of an object and of its method, that of the object's class."""
+    """Return the name of the module of a root; of an object and of its method, that of the object's class."""
     if isinstance(root, str):
         return root
     owner = root
@@ -124,7 +127,7 @@ class Code:
         return sorted(modules)
 
     def origins(self, modules: Iterable[str]) -> list[str]:
-        """The distributions of the plug-ins among these modules."""
+        """Return the distributions of the plug-ins among these modules."""
         origins = set()
         for module in modules:
             for name, package in self.plugins.items():
@@ -150,7 +153,7 @@ def _digest(modules: tuple[str, ...]) -> str:
 
 
 def _files(name: str, place: Path) -> dict[str, Path]:
-    """The modules of a package, by name."""
+    """Return the modules of a package, by name."""
     if place.suffix == ".py":
         return {name: place}
     files = {}
@@ -162,7 +165,7 @@ def _files(name: str, place: Path) -> dict[str, Path]:
 
 
 def _imports(module: str, file: Path) -> Iterator[str]:
-    """Names of modules that a file imports, and of objects that it takes from them; none if it does not parse."""
+    """Yield names of modules that a file imports, and of objects that it takes from them; none if it does not parse."""
     package = module
     if file.name != "__init__.py":
         package = module.rpartition(".")[0]
@@ -185,7 +188,7 @@ def _imports(module: str, file: Path) -> Iterator[str]:
 
 @cache
 def file_hash(file: Path) -> str:
-    """A hash of a file's code, read from KNOWN if the file is as it was then."""
+    """Return a hash of a file's code, read from KNOWN if the file is as it was then."""
     content = file.read_bytes()
     state = _sha256(sys.version, hashlib.sha256(content).hexdigest())
     hashes = _known_hashes()
@@ -207,7 +210,7 @@ def _without_docstrings(content: bytes) -> ast.Module:
 
 @cache
 def _known_hashes() -> dict[str, dict[str, str]]:
-    """The hashes of KNOWN, by file. New ones are written there when the process ends."""
+    """Return the hashes of KNOWN, by file. New ones are written there when the process ends."""
     try:
         hashes = {}
         for file, known_hash in read_json(KNOWN).items():

@@ -19,7 +19,7 @@ CLASS = "@class"  # of a dumped section: no setting and no case can have this na
 
 
 def dump_settings(value: object) -> object:
-    """A value that a rule hands to a job, with each section of the parameters as plain values, and its class.
+    """Return a value that a rule hands to a job, with each section of the parameters as plain values, and its class.
 
     Snakemake keeps a rule's params in text, to tell whether they changed; of objects it would see
     no change.
@@ -32,7 +32,7 @@ def dump_settings(value: object) -> object:
 
 
 def restore(value: object) -> object:
-    """The value that a rule dumped, in the process of the job.
+    """Return the value that a rule dumped, in the process of the job.
 
     Raises ValidationError for a section that is not valid, TypeError for one that was not dumped.
     """
@@ -52,7 +52,10 @@ def restore(value: object) -> object:
 
 @dataclass(frozen=True)
 class Task:
-    """A job as its rule describes it. `code` of params: MODULE.FUNCTION, a space, and a digest of the code."""
+    """A job as its rule describes it.
+
+    `code` of params: MODULE.FUNCTION, a space, and a digest of the code.
+    """
 
     rule: str
     wildcards: Named
@@ -62,7 +65,10 @@ class Task:
 
 
 def run(task: Task, log: str, threads: int, gpus: int, config: Named) -> None:
-    """Run a job: its function in its surroundings. gpus: how many it may use; config: all parameters."""
+    """Run a job: its function in its surroundings.
+
+    gpus: how many it may use; config: all parameters.
+    """
     outputs: list[str] = []
     for paths in task.outputs.values():
         if isinstance(paths, str):

@@ -48,7 +48,7 @@ SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM
 
 
 def socket_in(folder: Path) -> Path:
-    """The server's socket, for jobs that run in the same Python environment."""
+    """Return the server's socket, for jobs that run in the same Python environment."""
     return folder / hashlib.sha256(f"{sys.prefix}\n{sys.version}".encode()).hexdigest()[:16]
 
 
@@ -56,7 +56,10 @@ def socket_in(folder: Path) -> Path:
 
 
 def open_run() -> None:
-    """Launch the server of a run and let its jobs notice when Snakemake ends. To be called before the first job."""
+    """Launch the server of a run and let its jobs notice when Snakemake ends.
+
+    To be called before the first job.
+    """
     with contextlib.suppress(OSError, ImportError):  # Windows has no fcntl
         import fcntl
 
@@ -128,7 +131,9 @@ def _die_with_run(folder: Path) -> None:
 
 
 def _fork_at(path: Path) -> socket.socket:
-    """A connection to a fork that has begun to run this job. Raises OSError if there is none: it never begins then.
+    """Return a connection to a fork that has begun to run this job.
+
+    Raises OSError if there is none: it never begins then.
 
     The fork sends b"b" when it has taken over. On a busy machine, the server's imports take
     minutes.
@@ -218,7 +223,10 @@ def _obey_client(connection: socket.socket) -> None:
 
 
 def _status_of_script() -> int:
-    """Run the job's script. Returns the status that Python would have ended with, and prints its message."""
+    """Run the job's script.
+
+    Returns the status that Python would have ended with, and prints its message.
+    """
     try:
         runpy.run_path(sys.argv[0], run_name="__main__")
     except SystemExit as end:

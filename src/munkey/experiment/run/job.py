@@ -114,7 +114,7 @@ def _in_terminal() -> Iterator[None]:
 
 
 def seconds_of(log: Path) -> float | None:
-    """The wall seconds of the job that wrote a log; None if it did not succeed."""
+    """Return the wall seconds of the job that wrote a log; None if it did not succeed."""
     last_line = log.read_text().rstrip().rpartition("\n")[2]
     if not last_line.startswith(TOOK):
         return None
@@ -122,7 +122,7 @@ def seconds_of(log: Path) -> float | None:
 
 
 def last_words(failed: Mapping[str, str], stopped: bool = False) -> str:
-    """The end of a run that did not succeed, at most 30 lines: what failed and why, and what to do.
+    """Return the end of a run that did not succeed, at most 30 lines: what failed and why, and what to do.
 
     failed: the failed jobs by the paths of their logs. stopped: by the user; then jobs without a
     reason did not fail.
@@ -152,7 +152,7 @@ def last_words(failed: Mapping[str, str], stopped: bool = False) -> str:
 
 
 def _reason(log: Path) -> str:
-    """Why a job failed; empty if its log does not say."""
+    """Return why a job failed; empty if its log does not say."""
     if not log.exists():
         return ""
     return log.read_text(errors="replace").partition(FAILED)[2].rstrip()
@@ -172,12 +172,12 @@ def keep_freed_memory() -> None:
 
 
 def now() -> str:
-    """The time in UTC, ISO 8601, to the millisecond."""
+    """Return the time in UTC, ISO 8601, to the millisecond."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def usage() -> dict[str, float]:
-    """The peak of this process's resident memory [MiB] and its CPU time with that of its ended children [s].
+    """Return the peak of this process's resident memory [MiB] and its CPU time with that of its ended children [s].
 
     They are the job's own. A fork's memory includes the libraries that it shares with its server,
     its CPU time does not include their import.

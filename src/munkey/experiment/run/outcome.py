@@ -48,14 +48,19 @@ SEEN = Observations()
 
 
 def notice_ctrl_c() -> None:
-    """From now on, Ctrl-C sets STOPPED before its earlier handler runs. To be called in the main thread."""
+    """From now on, Ctrl-C sets STOPPED before its earlier handler runs.
+
+    To be called in the main thread.
+    """
     before = signal.getsignal(signal.SIGINT)
     if callable(before):  # a run in the background may ignore it
         signal.signal(signal.SIGINT, lambda *call: STOPPED.set() or before(*call))  # type: ignore[func-returns-value]
 
 
 def lost_files(jobs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list[str]:
-    """The files that an earlier run made and that are gone. jobs: the logs and the outputs of each.
+    """Return the files that an earlier run made and that are gone.
+
+    jobs: the logs and the outputs of each.
 
     The log of a job says whether it succeeded.
     """
@@ -71,7 +76,10 @@ def lost_files(jobs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list[str]
 
 
 def lost_files_message(files: Sequence[str], again: bool) -> str:
-    """A message on files that an earlier run made and that are gone. again: whether this run makes them."""
+    """Return a message on files that an earlier run made and that are gone.
+
+    again: whether this run makes them.
+    """
     subject = f"{files[0]} is"
     if len(files) > 1:
         subject = f"{len(files)} files, e.g. {files[0]}, are"
@@ -90,7 +98,7 @@ def figures_ahead(
     at_once: int,
     ready: Sequence[str],
 ) -> str:
-    """The message before figures for which models must be trained.
+    """Return the message before figures for which models must be trained.
 
     jobs, known: by rule, the logs of jobs that are to run, and of jobs that have run; at_once: how
     many run in parallel; ready: the figures whose inputs exist.
@@ -116,7 +124,9 @@ def figures_ahead(
 
 
 def advice(layout: Layout, designs: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Which design to deploy on each data set, and why. An audit that is older than the metrics does not count.
+    """Which design to deploy on each data set, and why.
+
+    An audit that is older than the metrics does not count.
 
     designs: the fields of `munkey.report.tables.frontier.Design`.
     """
@@ -137,7 +147,7 @@ def advice(layout: Layout, designs: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _diverged_lines(tables: Iterable[str]) -> Iterator[str]:
-    """The lines of tables that name what diverged, each once."""
+    """Yield the lines of tables that name what diverged, each once."""
     lines: dict[str, None] = {}
     for path in tables:
         lines |= dict.fromkeys(Path(path).read_text().splitlines())
@@ -149,7 +159,7 @@ def _diverged_lines(tables: Iterable[str]) -> Iterator[str]:
 def outcome(
     asked: Iterable[str], layout: Layout, mlflow: str, designs: Iterable[Mapping[str, Any]] = ()
 ) -> Iterator[str]:
-    """Lines at the end of a run: a table, and the places of the files that were asked for.
+    """Yield lines at the end of a run: a table, and the places of the files that were asked for.
 
     After the main table comes the advice which design to deploy, and a page that an earlier run
     made, marked if it is older than the metrics. mlflow: where the runs can be seen; designs: as

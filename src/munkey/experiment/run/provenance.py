@@ -15,7 +15,10 @@ LIBRARIES = ("torch", "timm", "faiss-cpu", "numpy", "pandas", "scikit-learn", "s
 
 
 class Provenance(TypedDict):
-    """As it stands in a record. commit: ends in "+changes" if the code differs from the commit (`_has_changes`)."""
+    """As it stands in a record.
+
+    commit: ends in "+changes" if the code differs from the commit (`_has_changes`).
+    """
 
     commit: str
     params_digest: str
@@ -24,7 +27,7 @@ class Provenance(TypedDict):
 
 
 def provenance(params: Mapping[str, object], device: str) -> Provenance:
-    """The origin of a result that depends on these parameters and was computed on this device (cpu or cuda)."""
+    """Return the origin of a result that depends on these parameters and was computed on this device (cpu or cuda)."""
     if device == "cuda":
         from munkey.core import gpu
 
@@ -46,7 +49,7 @@ def provenance(params: Mapping[str, object], device: str) -> Provenance:
 
 
 def _has_changes() -> bool:
-    """Whether a tracked file was modified, or a file of code or of a plug-in is neither tracked nor ignored.
+    """Return whether a tracked file was modified, or a file of code or of a plug-in is neither tracked nor ignored.
 
     The version of a plug-in that was copied into site-packages stands for its code.
     """
@@ -63,12 +66,12 @@ def _has_changes() -> bool:
 
 
 def params_digest(params: Mapping[str, object]) -> str:
-    """A hash of these parameters."""
+    """Return a hash of these parameters."""
     return hashlib.sha256(json.dumps(params, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _git(*args: str) -> str:
-    """The output of git; empty if it fails, e.g. outside of a checkout, or is not installed."""
+    """Return the output of git; empty if it fails, e.g. outside of a checkout, or is not installed."""
     try:
         return subprocess.run(
             ["git", *args], capture_output=True, text=True, check=False

@@ -44,7 +44,7 @@ class PlannedJob:
 
 
 def lines(jobs: Iterable[PlannedJob]) -> Iterator[str]:
-    """A line for each job that runs for a reason of its own; then, by rule, those that are new or follow."""
+    """Yield a line for each job that runs for a reason of its own; then, by rule, those that are new or follow."""
     new: Counter[str] = Counter()
     following: Counter[str] = Counter()
     for job in jobs:
@@ -89,7 +89,7 @@ def _changes(job: PlannedJob) -> Iterator[str]:
 
 
 def _value(text: str) -> object:
-    """The value that `repr` wrote; the text itself if it is not a literal."""
+    """Return the value that `repr` wrote; the text itself if it is not a literal."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -97,14 +97,17 @@ def _value(text: str) -> object:
 
 
 def _is_comparable(old: object, value: object) -> bool:
-    """Whether a param may have had this value before: their types agree, and dictionaries share a key."""
+    """Return whether a param may have had this value before: their types agree, and dictionaries share a key."""
     if isinstance(old, Mapping) and isinstance(value, Mapping):
         return bool(old.keys() & value.keys())
     return type(old) is type(value)
 
 
 def _flatten(section: Mapping[Any, Any], method: str) -> dict[str, object]:
-    """Nested settings by dotted names. The section of a job's method has its name in params.yaml."""
+    """Nested settings by dotted names.
+
+    The section of a job's method has its name in params.yaml.
+    """
     values: dict[str, object] = {}
     for name, value in section.items():
         if not isinstance(value, Mapping):
@@ -119,7 +122,7 @@ def _flatten(section: Mapping[Any, Any], method: str) -> dict[str, object]:
 
 
 def _files(digest: str, made_at: float) -> str:
-    """The files behind a digest that are newer than the results."""
+    """Return the files behind a digest that are newer than the results."""
     files = code_digest.changed_files(digest, made_at)
     if not files:
         return "another version than that of the results"

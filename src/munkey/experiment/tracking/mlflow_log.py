@@ -100,7 +100,7 @@ def record(uri: str, configuration: str, runs: "Sequence[Run]", attempt: int) ->
 
 
 def next_attempt(path: str) -> int:
-    """The number of the next attempt to log, from the file that the last one wrote at `path`.
+    """Return the number of the next attempt to log, from the file that the last one wrote at `path`.
 
     As a parameter of the job, it makes the next run repeat a failed attempt, and leave a successful
     one alone.
@@ -115,7 +115,7 @@ def next_attempt(path: str) -> int:
 
 
 def outcome(path: str) -> str:
-    """The words on MLflow at the end of a run, from its file at `path`: where to look, or why it failed."""
+    """Return the words on MLflow at the end of a run, from its file at `path`: where to look, or why it failed."""
     if not Path(path).exists():
         return "make ui"
     last = read_json(path)
@@ -128,7 +128,7 @@ def outcome(path: str) -> str:
 
 
 def replaced_message(path: str, since: float) -> str:
-    """The words at the end of a run on earlier runs whose results it replaced; empty if there were none.
+    """Return the words at the end of a run on earlier runs whose results it replaced; empty if there were none.
 
     path: as for `outcome`; since: when this run began. Replacements by earlier runs are old news
     and left out.
@@ -226,7 +226,7 @@ def owner_of(configuration: str, uri: str) -> str:
 
 
 def site_of(uri: str, port: int = UI_PORT) -> str:
-    """The address that the pages of a store's runs begin with."""
+    """Return the address that the pages of a store's runs begin with."""
     if uri.startswith("http"):
         return hide_credentials(uri).rstrip("/")
     return UI.format(port=port)
@@ -277,7 +277,7 @@ def comparisons(client: "MlflowClient", site: str, owner: str | None = None) -> 
 
 
 def _comparison(site: str, experiment: str, runs: "Sequence[MlflowRun]") -> str:
-    """The address that compares runs: the smallest gap first; oracles and originals, which have none, last."""
+    """Return the address that compares runs: the smallest gap first; oracles and originals, which have none, last."""
 
     def gap_and_name(run: "MlflowRun") -> tuple[float, str]:
         return run.data.metrics.get("gap", float("inf")), run.info.run_name
@@ -288,7 +288,10 @@ def _comparison(site: str, experiment: str, runs: "Sequence[MlflowRun]") -> str:
 
 
 def _finished_runs(client: "MlflowClient", owner: str) -> "list[MlflowRun]":
-    """The runs of an owner. Those that were cut off while they were written are marked as killed and left out."""
+    """Return the runs of an owner.
+
+    Those that were cut off while they were written are marked as killed and left out.
+    """
     experiments = [each.experiment_id for each in iterate_pages(client.search_experiments)]
     finished = []
     for run in iterate_pages(client.search_runs, experiments, f'tags.`{RESULTS}` = "{owner}"'):
@@ -308,7 +311,7 @@ def _set_tags(client: "MlflowClient", run: "MlflowRun", tags: Mapping[str, str])
 
 
 def _changes(before: "MlflowRun", run: "Run") -> str:
-    """How the params of a run differ from those of the one that it replaces, in words."""
+    """Return how the params of a run differ from those of the one that it replaces, in words."""
     params = {name: str(value) for name, value in run.params.items()}
     changes = []
     for name in sorted(params.keys() | before.data.params.keys()):

@@ -36,7 +36,9 @@ NOTES = {
 
 @dataclass(frozen=True)
 class Run:
-    """One MLflow run. curves: a value per epoch, from epoch 1; artifacts: files; started, ended: ISO 8601.
+    """One MLflow run.
+
+    curves: a value per epoch, from epoch 1; artifacts: files; started, ended: ISO 8601.
 
     table: a CSV file that MLflow shows as a table, or empty. parent: the name of the run that it is
     nested under, or empty.
@@ -55,7 +57,7 @@ class Run:
     parent: str = ""
 
     def digest(self) -> str:
-        """A hash of everything it shows, artifacts included."""
+        """Return a hash of everything it shows, artifacts included."""
         files = [hashlib.sha256(read_bytes(path)).hexdigest() for path in self.artifacts]
         text = json.dumps([asdict(self), files], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
@@ -76,12 +78,12 @@ class Results:
 
 
 def runs_of(results: Results) -> list[Run]:
-    """All runs to log, each after the one that it is nested under."""
+    """Return all runs to log, each after the one that it is nested under."""
     return [*_methods(results), *_tables(results.layout)]
 
 
 def _methods(results: Results) -> Iterator[Run]:
-    """The run of each method at each rate, followed by those of its seeds."""
+    """Yield the run of each method at each rate, followed by those of its seeds."""
     table = read_table(fill(results.layout.table, table="main", ending="csv"))
     table_rows = {}
     for row in table.to_dict("records"):
@@ -96,7 +98,7 @@ def _methods(results: Results) -> Iterator[Run]:
 
 
 def _method(seeds: Sequence[Run], table_row: Mapping[Hashable, Any]) -> Run:
-    """The run over seeds: their common params and tags, with means and standard deviations from the table."""
+    """Return the run over seeds: their common params and tags, with means and standard deviations from the table."""
     first = seeds[0]
     params = _shared_entries([run.params for run in seeds])
     tags = _shared_entries([run.tags for run in seeds])
@@ -120,7 +122,7 @@ def _method(seeds: Sequence[Run], table_row: Mapping[Hashable, Any]) -> Run:
 
 
 def _shared_entries(records: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
-    """The entries that all records share."""
+    """Return the entries that all records share."""
     common = dict(records[0])
     for record in records[1:]:
         for name in list(common):
@@ -130,7 +132,7 @@ def _shared_entries(records: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
 
 
 def _seeds(results: Results) -> Iterator[Run]:
-    """The run of each evaluation."""
+    """Yield the run of each evaluation."""
     metrics = read_table(results.layout.all_metrics).astype({"rate": str, "seed": str})
     groups = metrics.groupby(["dataset", "rate", "seed", "method"])
     data_digests: dict[str, str] = {}
@@ -203,7 +205,7 @@ def flatten(settings: Mapping[str, object], prefix: str = "") -> dict[str, objec
 
 
 def _diverged(record: Mapping[str, Any]) -> dict[str, str]:
-    """A tag that says why something diverged, if it did."""
+    """Return a tag that says why something diverged, if it did."""
     if DIVERGED not in record:
         return {}
     return {DIVERGED: record[DIVERGED]}
@@ -219,7 +221,7 @@ def _curves(
 
 
 def _data_digest(dataset: str, layout: Layout) -> str:
-    """A hash of the checksums of a data set's images and samples."""
+    """Return a hash of the checksums of a data set's images and samples."""
     images = Path(fill(layout.images, dataset=dataset))
     samples = Path(fill(layout.samples, dataset=dataset))
     return _digest(checksum_path(images).read_bytes() + checksum_path(samples).read_bytes())

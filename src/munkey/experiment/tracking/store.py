@@ -72,14 +72,14 @@ def open_store(uri: str) -> "Iterator[MlflowClient]":
 
 
 def database_of(uri: str) -> Path | None:
-    """The file of an SQLite store; None for a server."""
+    """Return the file of an SQLite store; None for a server."""
     if not uri.startswith("sqlite:///"):
         return None
     return Path(uri.removeprefix("sqlite:///")).resolve()
 
 
 def experiment_id(client: "MlflowClient", name: str, database: Path | None) -> str:
-    """The id of an experiment, which is created if it is missing.
+    """Return the id of an experiment, which is created if it is missing.
 
     MLflow keeps the absolute path of an experiment's artifacts. If an SQLite file was moved or
     copied, that path leads to where it came from, and nothing is logged there: raises StoreError.
@@ -110,12 +110,12 @@ def experiment_id(client: "MlflowClient", name: str, database: Path | None) -> s
 
 
 def hide_credentials(uri: str) -> str:
-    """The address of a store without a user's name and password."""
+    """Return the address of a store without a user's name and password."""
     return re.sub(r"//[^/@]*@", "//", uri)
 
 
 def iterate_pages(search: "Callable[..., PagedList[Item]]", *arguments: object) -> Iterator[Item]:
-    """All results of a search of the client, page after page."""
+    """Yield all results of a search of the client, page after page."""
     token = None
     while True:
         page = search(*arguments, page_token=token)
@@ -126,7 +126,7 @@ def iterate_pages(search: "Callable[..., PagedList[Item]]", *arguments: object) 
 
 
 def _reason(error: BaseException) -> str:
-    """Why a store cannot be used, in one line: the error of the system or of SQLite, which libraries wrap."""
+    """Return why a store cannot be used, in one line: the error of the system or of SQLite, which libraries wrap."""
     cause: BaseException | None = error
     while cause:
         if isinstance(cause, OSError | sqlite3.Error):

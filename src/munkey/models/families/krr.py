@@ -89,7 +89,7 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
     def build(  # type: ignore[override]
         self, architecture: FittedArchitecture, generator: torch.Generator | None
     ) -> nn.Module:
-        """One whose weights are yet to be loaded."""
+        """Return one whose weights are yet to be loaded."""
         import numpy as np
 
         from munkey.models.networks.kernel_ridge import KernelHead

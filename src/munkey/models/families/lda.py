@@ -80,7 +80,7 @@ class ClosedFormFamily(FittedFamily[Settings]):
     def build_head(
         self, sums: Sums, architecture: FittedArchitecture, memory: ExemplarMemory
     ) -> nn.Module:
-        """The head of these sums, which it keeps for the next deletion."""
+        """Return the head of these sums, which it keeps for the next deletion."""
         settings = self.validate_section(architecture.settings)
         rows = read_labeled_rows(memory) if self.reads_rows(settings) else None
         head = cast("Head", self.solve(sums, settings, rows).to(memory.keys.device))
@@ -90,7 +90,7 @@ class ClosedFormFamily(FittedFamily[Settings]):
     def refit_head(
         self, system: System, ids: np.ndarray, remaining: ExemplarMemory
     ) -> nn.Module | None:
-        """The head of a fit to the remaining rows, bit for bit.
+        """Return the head of a fit to the remaining rows, bit for bit.
 
         If the sums are known, the deleted rows are subtracted from them.
         """
@@ -120,15 +120,15 @@ class LinearFamily(ClosedFormFamily[Settings]):
         return self.solve_linear(sums, settings)
 
     def resolve_constants(self, settings: Settings, sums: Sums) -> Settings:
-        """The settings with numbers in place of each "auto" that sums alone decide."""
+        """Return the settings with numbers in place of each "auto" that sums alone decide."""
         return settings
 
     @abstractmethod
     def solve_linear(self, sums: Sums, settings: Settings) -> Head:
-        """The head of these sums. settings: numbers; `calibrate` replaced any "auto"."""
+        """Return the head of these sums. settings: numbers; `calibrate` replaced any "auto"."""
 
     def calibrate(self, settings: Settings, sums: Sums, rows: FittedRows) -> Settings:
-        """The settings with numbers in place of "auto", by leave-one-out log loss."""
+        """Return the settings with numbers in place of "auto", by leave-one-out log loss."""
         from munkey.models.networks.calibration import calibrate_temperature
 
         def predict_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -146,7 +146,7 @@ class LinearFamily(ClosedFormFamily[Settings]):
     def build(  # type: ignore[override]
         self, architecture: FittedArchitecture, generator: torch.Generator | None
     ) -> nn.Module:
-        """A head whose weights will be loaded."""
+        """Return a head whose weights will be loaded."""
         import numpy as np
 
         from munkey.models.networks.closed_form import Head
@@ -156,7 +156,7 @@ class LinearFamily(ClosedFormFamily[Settings]):
 
 
 def read_labeled_rows(memory: ExemplarMemory) -> FittedRows:
-    """The rows of a memory, on the host."""
+    """Return the rows of a memory, on the host."""
     labels = to_host(memory.tokens).numpy()[:, 0].astype(int)
     return FittedRows(memory.ids.numpy(), to_host(memory.keys).numpy(), labels)
 

@@ -112,11 +112,14 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         return replace(recipe, head=_head_constants(recipe.family.head, sections))
 
     def get_architecture(self, system: System) -> MunkeyArchitecture:
-        """A system's architecture, as the type that all of this family have."""
+        """Return a system's architecture, as the type that all of this family have."""
         return cast("MunkeyArchitecture", system.architecture)
 
     def head(self, system: System) -> nn.Module | None:
-        """The head of the memory's present rows, on the CPU. It depends on these and its constants alone."""
+        """Return the head of the memory's present rows, on the CPU.
+
+        It depends on these and its constants alone.
+        """
         from munkey.memory.exemplars import ExemplarMemory
 
         constants = self.get_architecture(system).head
@@ -349,7 +352,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
 def _learner(
     system: System, forward: Callable[..., Tensor], training: Training[MunkeySettings]
 ) -> Learner:
-    """The weights of a system with fresh exemplars. forward: its forward pass."""
+    """Return the weights of a system with fresh exemplars. forward: its forward pass."""
     import torch
 
     recipe = training.recipe
@@ -373,7 +376,7 @@ def _learner(
 
 
 def _head_constants(name: str, sections: Mapping[str, object]) -> Mapping[str, float | str]:
-    """The constants of a head, without its temperature: those of its family's section."""
+    """Return the constants of a head, without its temperature: those of its family's section."""
     head_family = cast(FittedFamily, FAMILIES[name])
     settings = head_family.read_section(sections)
     head_family.require_fixed_shrinkage(settings)
@@ -386,7 +389,7 @@ def _head_constants(name: str, sections: Mapping[str, object]) -> Mapping[str, f
 def _leave_one_out(
     constants: Mapping[str, float | str], training: Training
 ) -> tuple[np.ndarray, float]:
-    """The head's logits (N, C) of each training sample, fitted to all others, and their best temperature."""
+    """Return the head's logits (N, C) of each training sample, fitted to all others, and their best temperature."""
     head_family, settings = added_head(constants)
     members = training.members
     assert members is not None
@@ -448,7 +451,10 @@ class Exemplars:
         self.generator = (stage / "pathways").torch_generator()
 
     def forward(self, model: Callable[..., Tensor], images: Tensor, index: Tensor) -> Tensor:
-        """Logits of a batch, pathways dropped at random and exemplar tokens looked up (eq. 1). index: (B,)."""
+        """Logits of a batch, pathways dropped at random and exemplar tokens looked up (eq.
+
+        1). index: (B,).
+        """
         device = images.device.type
         draw = Draw(*(to_device(drawn, device) for drawn in self.draw(len(index))))
         index = to_device(index, device)
@@ -478,7 +484,10 @@ class Exemplars:
         return Draw(image_dropped, token_dropped, retrieved, neighbors, quantile)
 
     def training_tokens(self, index: Tensor, draw: Draw) -> Tensor:
-        """(1 - r) v_i + r v_n of a batch (eq. 1): (B, m). No gradient reaches the neighbors' tokens."""
+        """(1 - r) v_i + r v_n of a batch (eq.
+
+        1): (B, m). No gradient reaches the neighbors' tokens.
+        """
         import torch
 
         from munkey.memory.exemplars import draw_weights, fusion_weights

@@ -27,7 +27,10 @@ class NewtonFamilySettings(Section):
 
 @family
 class NewtonFamily(FittedFamily[NewtonFamilySettings]):
-    """Its loss is convex. It answers by weights + noise; each alone must stay as secret as the rows."""
+    """Its loss is convex.
+
+    It answers by weights + noise; each alone must stay as secret as the rows.
+    """
 
     name = "newton"
     title = "Newton removal"
@@ -69,13 +72,13 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
         labels: np.ndarray,
         inference: InferenceSettings | None,
     ) -> System:
-        """The system of a fit to all rows with the same noise."""
+        """Return the system of a fit to all rows with the same noise."""
         return self._solve(
             system, super().add_samples(system, new_keys, labels, inference).require_memory()
         )
 
     def _solve(self, system: System, memory: ExemplarMemory) -> System:
-        """The system at the optimum of these rows."""
+        """Return the system at the optimum of these rows."""
         from munkey.models.networks.logistic import NoisyHead, Objective
 
         head = system.require_model()
@@ -92,7 +95,7 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
     def build(  # type: ignore[override]
         self, architecture: FittedArchitecture, generator: torch.Generator | None
     ) -> nn.Module:
-        """A head whose weights will be loaded."""
+        """Return a head whose weights will be loaded."""
         import numpy as np
 
         from munkey.models.networks.logistic import NoisyHead

@@ -34,7 +34,7 @@ class BackboneFamily(ViTFamily[Settings]):
     def backbone(
         self, classes: int, name: str, arguments: Mapping[str, object], size: int, **more: object
     ) -> BackboneArchitecture:
-        """An architecture. By default, it does not rescale pixels, and trains all layers."""
+        """Return an architecture. By default, it does not rescale pixels, and trains all layers."""
         defaults = {"small_stem": False, "scale": [1.0] * 3, "shift": [0.0] * 3, "frozen": 0}
         named = {"classes": classes, "name": name, "arguments": arguments, "image_size": size}
         return self.restore_architecture(defaults | named | more)

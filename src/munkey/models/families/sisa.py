@@ -51,11 +51,11 @@ class SisaFamily(ViTFamily[SisaSettings]):
     holds = "weights after each slice"
 
     def make_stage(self, seed: object, dataset: str, subset: str) -> Stage:
-        """The same for every subset, so that a shard draws the same numbers without other samples."""
+        """Return the same for every subset, so that a shard draws the same numbers without other samples."""
         return Stage(seed, dataset, self.name)
 
     def estimate_epoch_seconds(self, history: History, recipe: Recipe[SisaSettings]) -> float:
-        """Seconds of all shards and slices together, per epoch over the whole training set."""
+        """Return seconds of all shards and slices together, per epoch over the whole training set."""
         return sum(epoch["seconds"] for epoch in history) / recipe.train.epochs
 
     def get_network(self) -> tuple[type[SisaArchitecture], Callable[..., nn.Module]]:
@@ -80,7 +80,7 @@ class SisaFamily(ViTFamily[SisaSettings]):
 
 
 def assign_cells(ids: np.ndarray, shards: int, slices: int, stage: Stage) -> Cells:
-    """The shard and the slice of each sample id."""
+    """Return the shard and the slice of each sample id."""
     cell = np.array(
         [(stage / "cell" / i).seed() % (shards * slices) for i in ids.tolist()], dtype=np.int64
     )

@@ -37,7 +37,7 @@ class ViTFamily(Family[Settings]):
     place = 0
 
     def get_network(self) -> tuple[type[ViTArchitecture], Callable[..., nn.Module]]:
-        """The classes of its architecture and its network."""
+        """Return the classes of its architecture and its network."""
         from munkey.models.networks.vit import ViT, ViTArchitecture
 
         return ViTArchitecture, ViT
@@ -80,7 +80,7 @@ class ViTFamily(Family[Settings]):
     def make_learner(
         self, system: System, forward: Callable[..., Tensor], training: Training[Settings]
     ) -> Learner:
-        """The system in training. forward: its forward pass, which may be compiled."""
+        """Return the system in training. forward: its forward pass, which may be compiled."""
         return Learner(system, lambda images, _: forward(images))
 
     def predict_logits(

@@ -83,7 +83,7 @@ class Backbone(nn.Module):
 def create_backbone(
     architecture: BackboneArchitecture, generator: torch.Generator | None
 ) -> Backbone:
-    """A network on the CPU, with weights drawn from `generator`; None: they are to be loaded."""
+    """Return a network on the CPU, with weights drawn from `generator`; None: they are to be loaded."""
     with torch.random.fork_rng(devices=[]):  # timm draws from torch's global generator
         seed = 0
         if generator is not None:

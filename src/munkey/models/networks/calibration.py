@@ -20,7 +20,7 @@ LeftOut = Callable[[Sums, np.ndarray, np.ndarray], np.ndarray]
 def calibrate_temperature(
     sums: Sums, keys: np.ndarray, labels: np.ndarray, left_out: LeftOut
 ) -> float:
-    """The temperature with the smallest leave-one-out log loss.
+    """Return the temperature with the smallest leave-one-out log loss.
 
     sums: of all rows; keys: (N, d) and labels: (N,) of the rows, by ascending id; left_out: their
     logits at temperature 1, each from all other rows. Skips rows that are alone in their class. Of
@@ -45,7 +45,7 @@ def calibrate_constant(
     left_out: Callable[[float, np.ndarray, np.ndarray], np.ndarray],
     temperature: float | None,
 ) -> tuple[float, float]:
-    """The candidate with the smallest log loss of rows that are left out, and its temperature.
+    """Return the candidate with the smallest log loss of rows that are left out, and its temperature.
 
     Of equal candidates it is the first. Rows are answered as for `calibrate_temperature`.
     left_out: their logits at temperature 1 with a candidate; temperature: at which the loss counts,
@@ -66,7 +66,7 @@ def calibrate_constant(
 
 
 def _rows_to_answer(sums: Sums, labels: np.ndarray) -> np.ndarray:
-    """The rows to leave out and answer; none if no class has two rows, or there is a single class."""
+    """Return the rows to leave out and answer; none if no class has two rows, or there is a single class."""
     together = np.flatnonzero(sums.counts[labels] > 1)
     if not len(together) or np.count_nonzero(sums.counts) < 2:
         return together[:0]
@@ -77,7 +77,7 @@ def _rows_to_answer(sums: Sums, labels: np.ndarray) -> np.ndarray:
 def measure_loss(
     logits: np.ndarray, classes: np.ndarray, temperature: float | None = None
 ) -> tuple[float, float]:
-    """The log loss of leave-one-out logits (N, C), and the temperature at which it is measured.
+    """Return the log loss of leave-one-out logits (N, C), and the temperature at which it is measured.
 
     temperature: None: the one with the smallest loss.
     """

@@ -127,7 +127,7 @@ def find_best_temperature(
     labels: np.ndarray,
     bounds: tuple[float, float] = (0.1, 1000),
 ) -> float:
-    """The temperature within bounds at which logits (N, C) have the smallest cross-entropy."""
+    """Return the temperature within bounds at which logits (N, C) have the smallest cross-entropy."""
     from scipy.optimize import minimize_scalar
     from scipy.special import log_softmax
 
@@ -188,7 +188,7 @@ def predict_left_out_ridge(
 
 
 def find_best_penalty(sums: Sums, penalties: Sequence[float]) -> float:
-    """The penalty of `fit_ridge` with the least generalized cross-validation error (Golub 1979).
+    """Return the penalty of `fit_ridge` with the least generalized cross-validation error (Golub 1979).
 
     n |Y - Z W|^2 / (n - tr H)^2, where H maps targets to predictions: from sums alone, by the
     eigenvectors of S. Among equal ones, it is the first; if all rows are equal, the last.
@@ -299,19 +299,19 @@ def _estimate_normal(sums: Sums, alpha: float) -> _Normal:
 
 
 def _solve(normal: _Normal, rows: np.ndarray) -> np.ndarray:
-    """Rows (N, d) times Sigma^-1."""
+    """Return rows (N, d) times Sigma^-1."""
     return torch.cholesky_solve(torch.from_numpy(rows.T.copy()), normal.factor).T.numpy()
 
 
 def compute_class_means(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
-    """Whether each class has rows (C,), and the means (C', d) of those that do."""
+    """Return whether each class has rows (C,), and the means (C', d) of those that do."""
     present = sums.counts > 0
     means = UNIT * sums.firsts[present] / sums.counts[present, None]
     return present, np.asarray(means)
 
 
 def _build_head(sums: Sums, weight: np.ndarray, bias: np.ndarray, temperature: float) -> Head:
-    """A head for all classes, from the weights and biases of those with rows."""
+    """Return a head for all classes, from the weights and biases of those with rows."""
     present = sums.counts > 0
     weights = np.zeros((len(present), weight.shape[1]))
     weights[present] = weight / temperature

@@ -53,7 +53,10 @@ class ExampleTied(ViT):
         self.register_buffer("on", torch.empty(n, dtype=torch.bool))
 
     def forward(self, images: Tensor, sample_channels: Tensor | None = None) -> Tensor:
-        """(B, 3, S, S) -> (B, classes) logits. sample_channels: (B, n) bool in training, else None."""
+        """(B, 3, S, S) -> (B, classes) logits.
+
+        sample_channels: (B, n) bool in training, else None.
+        """
         gates = self.compute_gates(sample_channels)[:, None]  # the same for all tokens
         sequence = self.embed_positions(self.patch_embed(images))
         lengths = self.output_lengths()
@@ -64,7 +67,7 @@ class ExampleTied(ViT):
         return self.forward_head(sequence)
 
     def compute_gates(self, sample_channels: Tensor | None) -> Tensor:
-        """The factor of each channel: (B, width) in training, (1, width) in deployment.
+        """Return the factor of each channel: (B, width) in training, (1, width) in deployment.
 
         In deployment, with all channels on and with none, these are the original's modes `test` and
         `drop`; in between, the factors are in proportion.

@@ -39,7 +39,7 @@ class Kernel:
     sigma: float
 
     def compute(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """The kernel (N, M) of whole multiples of UNIT, float64: queries (N, d) and rows (M, d)."""
+        """Return the kernel (N, M) of whole multiples of UNIT, float64: queries (N, d) and rows (M, d)."""
         split = rows.shape[1] - self.pixels
         if not self.pixels:
             return _arc_cosine(queries, rows)
@@ -62,7 +62,10 @@ def _gaussian(queries: np.ndarray, rows: np.ndarray, sigma: float) -> np.ndarray
 
 
 def _compute_cosines(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """(N, M). Products and squared lengths are sums of whole numbers, so nothing depends on an order."""
+    """(N, M).
+
+    Products and squared lengths are sums of whole numbers, so nothing depends on an order.
+    """
     # einsum: a square of all rows would be another copy of them for each block of queries
     squared_query_lengths = np.einsum("ij,ij->i", queries, queries)
     squared_row_lengths = np.einsum("ij,ij->i", rows, rows)
@@ -202,7 +205,7 @@ def _solve_dual(factor: Tensor, targets: _Targets) -> np.ndarray:
 def _measure_left_out_loss(
     factor: Tensor, dual: np.ndarray, targets: _Targets, temperature: float | None
 ) -> tuple[float, float]:
-    """The log loss of rows that are left out, and the temperature: a given one, or that of the least loss.
+    """Return the log loss of rows that are left out, and the temperature: a given one, or that of the least loss.
 
     At most LEFT_OUT rows are answered, every n-th.
     """
@@ -238,7 +241,7 @@ def _factor_gram(gram: np.ndarray, added: float) -> Tensor:
 
 
 def _compute_gram(kernel: Kernel, keys: np.ndarray) -> np.ndarray:
-    """The kernel (n, n) of rounded keys, its lower half."""
+    """Return the kernel (n, n) of rounded keys, its lower half."""
     multiples = _to_multiples(keys)
     gram = np.zeros((len(multiples), len(multiples)))
     for start in range(0, len(multiples), BLOCK):

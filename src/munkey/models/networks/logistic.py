@@ -39,11 +39,11 @@ class NoisyHead(Head):
         return (keys.double() @ self.published_weight().T).float()
 
     def published_weight(self) -> Tensor:
-        """The weights (C, d) that answer, and that a certificate covers."""
+        """Return the weights (C, d) that answer, and that a certificate covers."""
         return self.weight + self.noise
 
     def with_weight(self, weight: Tensor, noise: Tensor | None = None) -> "NoisyHead":
-        """A copy with other weights, and with other noise if given."""
+        """Return a copy with other weights, and with other noise if given."""
         head = copy.deepcopy(self)
         head.weight = weight
         if noise is not None:
@@ -61,7 +61,7 @@ class Objective:
 
     @classmethod
     def from_memory(cls, memory: ExemplarMemory, lam: float) -> "Objective":
-        """The objective of a memory's rows, whose tokens are their labels."""
+        """Return the objective of a memory's rows, whose tokens are their labels."""
         return cls(memory.keys.double(), memory.tokens[:, 0].long(), lam)
 
     @property
@@ -70,7 +70,7 @@ class Objective:
         return self.lam * len(self.keys)
 
     def gradient(self, weight: Tensor) -> Tensor:
-        """The gradient (C, d) at weights (C, d)."""
+        """Return the gradient (C, d) at weights (C, d)."""
         # dL/dw_c = sum_i (sigmoid(<w_c, k_i>) - [i is of class c]) k_i + lam n w_c
         residuals = (self.keys @ weight.T).sigmoid() - one_hot(self.labels, len(weight))
         return residuals.T @ self.keys + self.curvature * weight
@@ -106,5 +106,5 @@ class Objective:
 
 
 def norm(gradient: Tensor) -> float:
-    """The norm of a gradient over all heads."""
+    """Return the norm of a gradient over all heads."""
     return float(to_host(gradient.norm()))

@@ -71,7 +71,7 @@ class Munkey(ViT):
         image_dropped: Tensor | None,
         token_dropped: Tensor | None,
     ) -> Pathways:
-        """The input of the backbone, with pathways dropped as in `forward`."""
+        """Return the input of the backbone, with pathways dropped as in `forward`."""
         patches = self.patch_embed(images)  # z_i: (B, n, width)
         exemplar = self.adapter(tokens)  # v' = h_psi(v): (B, width)
         # P(u, null, gamma) = gamma u + (1 - gamma) null (sec. 3.2), gamma = 0 where dropped.

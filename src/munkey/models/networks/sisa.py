@@ -18,7 +18,7 @@ class SisaArchitecture(ViTArchitecture):
     slices: int
 
     def make_shard_architecture(self) -> ViTArchitecture:
-        """The architecture of each ViT."""
+        """Return the architecture of each ViT."""
         names = [field.name for field in fields(ViTArchitecture)]
         return ViTArchitecture(**{name: getattr(self, name) for name in names})
 
@@ -36,7 +36,7 @@ class Sisa(nn.Module):
         )
 
     def state(self, shard: int, part: int) -> ViT:
-        """The checkpoint of a shard after its slice `part`."""
+        """Return the checkpoint of a shard after its slice `part`."""
         return cast(ViT, self.states[shard * self.slices + part])
 
     def forward(self, images: Tensor) -> Tensor:

@@ -163,7 +163,10 @@ Network = TypeVar("Network", bound=nn.Module)
 
 
 def build_on_cpu(make: Callable[[], Network], generator: torch.Generator | None) -> Network:
-    """Build a network on the CPU. Draw its weights from `generator`, or leave them unset if None."""
+    """Build a network on the CPU.
+
+    Draw its weights from `generator`, or leave them unset if None.
+    """
     with torch.device("meta"):
         network = make()
     network = network.to_empty(device="cpu")

@@ -23,7 +23,7 @@ PANELS = {  # what stands beside the shares, in which color
 
 @matplotlib.rc_context(theme.THEME)
 def grid_plot(grid: pd.DataFrame) -> Figure:
-    """A line for each setting: residual shares, and beside them the three quantities of PANELS.
+    """Return a line for each setting: residual shares, and beside them the three quantities of PANELS.
 
     Filled dots are shares as deployed, with their 95 % intervals; crosses are shares by the image
     alone. The band behind them holds 95 % of the shares that occur by chance if nothing is left. A

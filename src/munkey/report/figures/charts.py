@@ -86,7 +86,7 @@ def _sensitivity(source: ChartSource) -> "Figure":
 
 
 def _diverged(traces: Sequence[str]) -> "Figure | None":
-    """A figure that says why a training diverged; None if all converged."""
+    """Return a figure that says why a training diverged; None if all converged."""
     from munkey.report.figures import theme
 
     for path in traces:
@@ -160,7 +160,7 @@ CAPTIONS = {  # of all figures, those included that rules of their own draw
 
 
 def caption(figure: str) -> str:
-    """The caption of a figure, by its name: KIND, KIND-DATASET or KIND-DATASET-rateRATE."""
+    """Return the caption of a figure, by its name: KIND, KIND-DATASET or KIND-DATASET-rateRATE."""
     kind, _, place = figure.partition("-")
     dataset, _, rate = place.partition("-rate")
     if not dataset:

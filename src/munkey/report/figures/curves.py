@@ -25,7 +25,9 @@ SHARE_TICKS = (-10_000, -1000, -100, -20, 20, 100, 1000, 10_000)
 
 @matplotlib.rc_context(theme.THEME)
 def neighbors_plot(frame: pd.DataFrame) -> Figure:
-    """Test accuracy and Avg Gap over the number of neighbors K, a line per data set (fig. ablation-knn).
+    """Test accuracy and Avg Gap over the number of neighbors K, a line per data set (fig.
+
+    ablation-knn).
 
     Columns: dataset, k, TA_mean, TA_sd, gap_mean, gap_sd (percent, points), n. A standard deviation
     may be NaN (one seed), and then has no bar. Bars end at 0, the smallest possible value. A K that

@@ -27,7 +27,7 @@ def examples(
     after: Snapshot,
     settings: InferenceSettings,
 ) -> list[Example]:
-    """A test sample and a forget sample, before and after the ids `forgotten` were deleted from the memory.
+    """Return a test sample and a forget sample, before and after the ids `forgotten` were deleted from the memory.
 
     The test sample is the one that gave the largest weight to deleted rows. The forget sample is
     the first one whose predicted class changed, or the first one if none did. Both are chosen to
@@ -55,7 +55,7 @@ def examples(
 
 
 def weights(cosines: np.ndarray, settings: InferenceSettings) -> np.ndarray:
-    """The weight of each of K neighbors (N, K), as `settings` fuses them."""
+    """Return the weight of each of K neighbors (N, K), as `settings` fuses them."""
     is_present = torch.ones(cosines.shape, dtype=torch.bool)
     fused = fusion_weights(
         torch.from_numpy(cosines), is_present, settings.fusion, settings.temperature
@@ -71,7 +71,10 @@ def _answer(
     row: int,
     settings: InferenceSettings,
 ) -> Answer:
-    """The neighbors and the predicted class of the sample in a row. earlier: ids that it retrieved before."""
+    """Return the neighbors and the predicted class of the sample in a row.
+
+    earlier: ids that it retrieved before.
+    """
     near = snapshot.neighbors.select(np.array([row])).truncate(settings.k)
     ids = near.ids[0]
     neighbors = []

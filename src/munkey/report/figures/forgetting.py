@@ -20,7 +20,7 @@ APART = 0.3  # of a line: the points of one rate from those of the next
 
 @matplotlib.rc_context(theme.THEME)
 def gap_plot(summary: pd.DataFrame, emphasized: str, width: float = theme.DOUBLE) -> Figure:
-    """A line for each method, the smallest gap at the largest rate first; two panels for each data set.
+    """Return a line for each method, the smallest gap at the largest rate first; two panels for each data set.
 
     summary: with the columns dataset, rate, title, unlearn_s_mean, gap_mean, gap_sd, n. Rows
     without a time (originals) or without a gap (oracles, KNN) are left out; if no row remains, the

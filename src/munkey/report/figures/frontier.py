@@ -36,7 +36,7 @@ def axis_position(share: float) -> float:
 
 @matplotlib.rc_context(theme.THEME)
 def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
-    """A mark for each design, with its name and its seconds, and the line of the front.
+    """Return a mark for each design, with its name and its seconds, and the line of the front.
 
     points: of `munkey.report.tables.frontier`, one data set. Bars are 95 % intervals, and ± over
     seeds for accuracies (with one seed, the 95 % interval over test samples). A mark is hollow if
@@ -114,7 +114,7 @@ def _mark(color: str, marker: str, words: str, face: str) -> Line2D:
 
 
 def _accuracy_bar(line: pd.Series) -> list[list[float]] | float:
-    """How far a mark's vertical line reaches: ± over seeds; with one seed, the interval over test samples."""
+    """Return how far a mark's vertical line reaches: ± over seeds; with one seed, the interval over test samples."""
     interval = accuracy_interval(line)
     if line["n"] > 1 or interval is None:
         return float(line["TA_sd"])

@@ -18,7 +18,9 @@ STYLES = {  # of a role: its color, its dashes, and what it means
 
 @matplotlib.rc_context(theme.THEME)
 def relearning_plot(curves: pd.DataFrame) -> Figure:
-    """A panel for each method, in it the oracle and the original of its family. Means over seeds, bands of one sd.
+    """Return a panel for each method, in it the oracle and the original of its family.
+
+    Means over seeds, bands of one sd.
 
     curves: as `munkey.report.tables.relearning.curves_of` makes them. Steps are on a scale that is
     linear up to 1, then logarithmic. A curve that diverged is left out. Raises ValueError for no

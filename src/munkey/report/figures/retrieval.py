@@ -53,7 +53,7 @@ class Example:
 
 @matplotlib.rc_context(theme.THEME)
 def retrieval_plot(examples: Sequence[Example]) -> Figure:
-    """Two rows of pictures per sample: its neighbors before deletion, and after.
+    """Return two rows of pictures per sample: its neighbors before deletion, and after.
 
     A new neighbor is one that was not retrieved before; in parentheses stands whether it has the
     query's class.

@@ -27,7 +27,9 @@ OTHER: Look = {"color": theme.BLUE, "marker": "o", "markersize": 5}
 
 @matplotlib.rc_context(theme.THEME)
 def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
-    """A line per pair (p_image, p_token) of one data set. The chosen pair, if any, is a bold star, (0, 0) a gray cross.
+    """Return a line per pair (p_image, p_token) of one data set.
+
+    The chosen pair, if any, is a bold star, (0, 0) a gray cross.
 
     Columns: dataset, p_image, p_token, TA, RA, FA, MIA (percent), P_s, gap (validation utility gap,
     points), chosen. The four panels in percent span equally many points. threshold: xi, dotted.

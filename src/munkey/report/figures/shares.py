@@ -58,7 +58,7 @@ LOOKS = {
 
 
 def limits(rows: pd.DataFrame, names: Sequence[str] = ("share",)) -> tuple[float, float]:
-    """The ends of an axis of shares, percent: wide enough for all intervals, within reason.
+    """Return the ends of an axis of shares, percent: wide enough for all intervals, within reason.
 
     rows: with the columns NAME, NAME_low, NAME_high of each of the names.
     """
@@ -74,7 +74,7 @@ def limits(rows: pd.DataFrame, names: Sequence[str] = ("share",)) -> tuple[float
 
 @matplotlib.rc_context(theme.THEME)
 def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
-    """A row for each system: its residual share, the interval, and the band of chance.
+    """Return a row for each system: its residual share, the interval, and the band of chance.
 
     Lines stand at 0 (never seen) and 100 (the original). The band behind a row holds 95 % of the
     shares that occur by chance if nothing is left. An interval without an end, or with one far
@@ -127,7 +127,7 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
 
 @matplotlib.rc_context(theme.THEME)
 def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
-    """A line for each method: the shares of its strata with their intervals, the least memorized at the top.
+    """Return a line for each method: the shares of its strata with their intervals, the least memorized at the top.
 
     A stratum is left out if its interval has no end: training put too little there. A method
     without a stratum is named below; if no method has one, the figure says so.
@@ -193,7 +193,7 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
 
 
 def _columns(name: str) -> list[str]:
-    """The columns of an estimate and its interval."""
+    """Return the columns of an estimate and its interval."""
     return [name, f"{name}_low", f"{name}_high"]
 
 

@@ -71,7 +71,7 @@ THEME: Any = {  # as matplotlib wants it
 
 
 def point_style(number: int) -> dict[str, Any]:
-    """A color and a marker for a class or a data set; of the first ten, no two share either."""
+    """Return a color and a marker for a class or a data set; of the first ten, no two share either."""
     turn, place = divmod(number, len(CLASS_COLORS))
     return {
         "color": CLASS_COLORS[place],
@@ -80,7 +80,7 @@ def point_style(number: int) -> dict[str, Any]:
 
 
 def line_style(number: int) -> dict[str, Any]:
-    """A color, a marker and dashes for a line; of the first fourteen, no two share a color or a marker."""
+    """Return a color, a marker and dashes for a line; of the first fourteen, no two share a color or a marker."""
     place = number % len(LINE_COLORS)
     return {
         "color": LINE_COLORS[place],
@@ -147,7 +147,7 @@ def save(figure: Figure, stem: Path) -> list[Path]:
 
 
 def data_url(svg: Figure | Path) -> str:
-    """An SVG, drawn or in a file, as a data URL."""
+    """Return an SVG, drawn or in a file, as a data URL."""
     if isinstance(svg, Path):
         content = read_bytes(svg)
     else:
@@ -165,7 +165,7 @@ def _svg(figure: Figure) -> str:
 
 
 def _for_dark_screens(svg: str) -> str:
-    """An SVG with a second set of colors.
+    """Return an SVG with a second set of colors.
 
     Filled black shapes, text above all, have no color of their own there: the rule for the whole
     SVG turns them.
@@ -179,14 +179,14 @@ def _for_dark_screens(svg: str) -> str:
 
 
 def canvas(width: float, height: float) -> Figure:
-    """An empty figure of width x height inches, higher if it is narrow, whose layout keeps all text inside."""
+    """Return an empty figure of width x height inches, higher if it is narrow, whose layout keeps all text inside."""
     if width < DOUBLE:
         height *= 1.2
     return Figure(figsize=(width, height), dpi=DPI, layout="constrained")
 
 
 def text_figure(words: str, width: float = DOUBLE) -> Figure:
-    """A figure of words: why there is nothing to draw."""
+    """Return a figure of words: why there is nothing to draw."""
     figure = canvas(width, 1.0)
     figure.text(0.5, 0.5, textwrap.fill(words, round(16 * width)), ha="center", va="center")
     return freeze(figure)
@@ -207,7 +207,10 @@ def freeze(figure: Figure) -> Figure:
 
 
 def check_frame(frame: pd.DataFrame, numbers: Sequence[str], figure: str) -> pd.DataFrame:
-    """A frame, its rows numbered from 0. Raises ValueError for no rows, or `numbers` that are not finite."""
+    """Return a frame, its rows numbered from 0.
+
+    Raises ValueError for no rows, or `numbers` that are not finite.
+    """
     if frame.empty:
         raise ValueError(f"{figure}: the frame has no rows, so there is nothing to draw")
     bad = [name for name in numbers if not np.isfinite(frame[name].to_numpy(dtype=float)).all()]
@@ -226,7 +229,7 @@ def seed_count(counts: "pd.Series[int]") -> str:
 
 
 def over_seeds(counts: "pd.Series[int]") -> str:
-    """How a figure over these numbers of seeds describes its numbers: a single seed has no deviation."""
+    """Return how a figure over these numbers of seeds describes its numbers: a single seed has no deviation."""
     if counts.max() > 1:
         return f"mean ± standard deviation over {seed_count(counts)} seeds"
     return "one seed, n = 1"

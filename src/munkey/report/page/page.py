@@ -52,7 +52,10 @@ ABLATIONS = {
 
 
 class Figure(NamedTuple):
-    """A figure of the page. data, narrow: its SVG as a data URL, and one for a phone; file: its address."""
+    """A figure of the page.
+
+    data, narrow: its SVG as a data URL, and one for a phone; file: its address.
+    """
 
     name: str
     caption: str
@@ -62,7 +65,9 @@ class Figure(NamedTuple):
 
 
 class Chapter(NamedTuple):
-    """A part of the page: remarks, then tables, whose cells are HTML. id: the anchor that links point to.
+    """A part of the page: remarks, then tables, whose cells are HTML.
+
+    id: the anchor that links point to.
 
     files: the tables as CSV, by their addresses from the page.
     """
@@ -87,7 +92,9 @@ class AuditChapter(NamedTuple):
 
 
 class PageResults(NamedTuple):
-    """The results that the tables of the page are made from. A sequence is empty if its part was not run.
+    """The results that the tables of the page are made from.
+
+    A sequence is empty if its part was not run.
 
     main, cases: summaries of the main experiment and of the ablations. rows, case_rows: the systems
     in each. grids: the table of the selection for each data set. statements: whether the numbers
@@ -108,7 +115,7 @@ class PageResults(NamedTuple):
 
 
 def render_page(template: Path, **content: object) -> str:
-    """The page as HTML. Text is escaped; tables, which are HTML already, are not."""
+    """Return the page as HTML. Text is escaped; tables, which are HTML already, are not."""
     filters = {"linked": _linked, "html": _html, "terms": glossary.terms_of_tables}
     return templates.render_template(template, content, filters)
 
@@ -122,7 +129,7 @@ def _linked(text: str) -> markupsafe.Markup:
 
 
 def _html(frame: pd.DataFrame) -> markupsafe.Markup:
-    """A table whose heads say what they mean when a pointer rests on them, and whose long cells break into lines."""
+    """Return a table whose heads say what they mean when a pointer rests on them, and whose long cells break into lines."""
 
     def head(cell: re.Match[str]) -> str:
         column = cell[1]
@@ -138,7 +145,7 @@ def _html(frame: pd.DataFrame) -> markupsafe.Markup:
 def audit_chapter(
     folder: Path, audit: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]
 ) -> AuditChapter:
-    """An audit with its controls, strata, search of files, and attacks on one model.
+    """Return an audit with its controls, strata, search of files, and attacks on one model.
 
     folder: of an audit, named for its data set; audit: rows of its table; tidy: metrics, of which
     the attacks need MIA.
@@ -160,14 +167,17 @@ def audit_chapter(
 
 
 def _audit_figure(folder: Path, name: str, words: str, narrow: DrawnFigure) -> Figure:
-    """A figure of an audit, from its file, and drawn narrow. words: its caption."""
+    """Return a figure of an audit, from its file, and drawn narrow. words: its caption."""
     data = theme.data_url(folder / f"{name}.svg")
     file = f"../audit/{folder.name}/{name}.svg"
     return Figure("", words, data, file, theme.data_url(narrow))
 
 
 def story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapter:
-    """The frontier's table for each data set. points: by data set, of `munkey.report.tables.frontier`."""
+    """Return the frontier's table for each data set.
+
+    points: by data set, of `munkey.report.tables.frontier`.
+    """
     titled = []
     for dataset, part in points.items():
         remark = underfit_sentence(main[main["dataset"] == dataset])
@@ -176,7 +186,7 @@ def story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapter:
 
 
 def chapters(results: PageResults) -> list[Chapter]:
-    """The tables of the page in its order. Chapters without a table are left out."""
+    """Return the tables of the page in its order. Chapters without a table are left out."""
     main = tables.main_tables(results.main, results.rows, "html", results.residue)
     every = [Chapter("main", "Unlearning", main, files=[MAIN, "../metrics.csv"])]
     for ranks in results.ranks:
@@ -206,7 +216,10 @@ def chapters(results: PageResults) -> list[Chapter]:
 
 
 def figure(path: Path, main: pd.DataFrame) -> Figure:
-    """A figure with its caption. path: its SVG; main: the summary from which that of the gaps is drawn narrow, too."""
+    """Return a figure with its caption.
+
+    path: its SVG; main: the summary from which that of the gaps is drawn narrow, too.
+    """
     narrow = ""
     if path.stem == "forgetting":
         narrow = theme.data_url(gap_plot(main, PAPERS_METHOD, theme.NARROW))
@@ -215,14 +228,17 @@ def figure(path: Path, main: pd.DataFrame) -> Figure:
 
 
 def frontier(folder: Path, points: pd.DataFrame) -> Figure:
-    """The figure of the frontier. folder: of an audit, as for `audit_chapter`."""
+    """Return the figure of the frontier. folder: of an audit, as for `audit_chapter`."""
     narrow = frontier_plot(points, theme.NARROW)
     drawn = _audit_figure(folder, "frontier", f"{FRONTIER} {folder.name}.", narrow)
     return drawn._replace(name=f"frontier-{folder.name}")
 
 
 def origin(records: Sequence[Mapping[str, Any]], date: str) -> dict[str, str]:
-    """Commit, versions, machine and times of the jobs, each value once. date: when the page is made."""
+    """Commit, versions, machine and times of the jobs, each value once.
+
+    date: when the page is made.
+    """
     machines = set()
     commits = set()
     versions = set()

@@ -45,7 +45,7 @@ FUSIONS = {
 
 
 def summarize_cases(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
-    """A summary of each case, one after the other, with the columns case, knob and value.
+    """Return a summary of each case, one after the other, with the columns case, knob and value.
 
     tidy: metrics with the column case; empty where every ablation is switched off.
     """
@@ -71,7 +71,10 @@ def summarize_cases(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def read(path: str | Path) -> pd.DataFrame:
-    """A table from its CSV file. In one of cases, as `summarize_cases` makes it, a value stays text, even 8."""
+    """Return a table from its CSV file.
+
+    In one of cases, as `summarize_cases` makes it, a value stays text, even 8.
+    """
     table = read_table(path)
     if "case" not in table:
         return table
@@ -84,7 +87,7 @@ def _with_knobs(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def every_knob(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[TitledTable]:
-    """All ablations of each data set: a line per knob and value, the best value of a knob in bold."""
+    """Yield all ablations of each data set: a line per knob and value, the best value of a knob in bold."""
     for dataset, part in _lines_of_system(rows[-1].name, summary).groupby("dataset", sort=False):
         lines = []
         for knob, values in part.groupby("knob", sort=False):
@@ -104,7 +107,7 @@ def every_knob(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
 def _oracles_first(
     summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, names: Mapping[str, str]
 ) -> Iterator[TitledTable]:
-    """The paper's layout of app. D.1, a table per data set: the cases that `names` gives a name, in its order."""
+    """Yield the paper's layout of app. D.1, a table per data set: the cases that `names` gives a name, in its order."""
     unlearned = rows[-1]
     order = list(names)
     categories = {unlearned.oracle: "Retrained", unlearned.name: unlearned.title}
@@ -125,7 +128,10 @@ def _oracles_first(
 
 
 def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[TitledTable]:
-    """The paper's table 3: P_s and Avg Gap of each strategy, data sets side by side. No table if none was run."""
+    """Yield the paper's table 3: P_s and Avg Gap of each strategy, data sets side by side.
+
+    No table if none was run.
+    """
     part = _lines_of_system(rows[-1].name, summary[summary["case"].isin(STRATEGIES)])
     if part.empty:
         return
@@ -152,7 +158,7 @@ def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
 
 
 def encoders(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[TitledTable]:
-    """The paper's table of app. D.2: all key encoders, oracles first."""
+    """Yield the paper's table of app. D.2: all key encoders, oracles first."""
     unlearned = rows[-1]
     models = {unlearned.oracle: "Retrained ({})", unlearned.name: "Key encoder {}"}
     cases = summary[summary["knob"].isin(["keys", "keys.encoder"])]
@@ -186,7 +192,7 @@ def _lines_of_system(system: str | None, summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def _cells(line: pd.Series, metrics: Sequence[str], markup: Markup, *, bold: bool) -> list[str]:
-    """The metrics of a line of a summary, then its gap."""
+    """Return the metrics of a line of a summary, then its gap."""
     cells = [cell(line, name, markup, digits(name)) for name in metrics]
     gap = cell(line, "gap", markup)
     if bold:

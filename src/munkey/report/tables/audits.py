@@ -45,7 +45,7 @@ Residue = Mapping[str, Mapping[str, str]]
 
 
 def audited_name(line: pd.Series) -> str:
-    """A row's name: the method, or the treatment of the model, and the pathway on which it was asked."""
+    """Return a row's name: the method, or the treatment of the model, and the pathway on which it was asked."""
     role = str(line["role"])
     path = PATHS[str(line["path"])]
     name = str(line["title"])
@@ -59,7 +59,7 @@ def audited_name(line: pd.Series) -> str:
 
 
 def audit_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
-    """A line for each system and path, in the order of the audit."""
+    """Return a line for each system and path, in the order of the audit."""
     lines = []
     for _, line in audit.iterrows():
         verdict = "exploratory"
@@ -115,7 +115,7 @@ def strata_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
 
 
 def _about_strata(methods: pd.DataFrame) -> str:
-    """The methods that keep more of the most memorized tenth than on average, which no verdict shows.
+    """Return the methods that keep more of the most memorized tenth than on average, which no verdict shows.
 
     More: the tenth's interval lies above that of the average.
     """
@@ -138,12 +138,12 @@ def _about_strata(methods: pd.DataFrame) -> str:
 
 
 def first_rows(audit: pd.DataFrame) -> pd.DataFrame:
-    """The rows to look at first: other paths than the deployed one of methods alone."""
+    """Return the rows to look at first: other paths than the deployed one of methods alone."""
     return audit[(audit["path"] == DEPLOYED) | (audit["role"] == "method")].reset_index(drop=True)
 
 
 def residue_of(audits: Mapping[Path, pd.DataFrame]) -> Residue:
-    """The column `residual share [%]` of the main table, on the deployed path; none where an audit has no power.
+    """Return the column `residual share [%]` of the main table, on the deployed path; none where an audit has no power.
 
     audits: their rows, by their folders, which are named for the data sets.
     """
@@ -161,7 +161,7 @@ def residue_of(audits: Mapping[Path, pd.DataFrame]) -> Residue:
 
 
 def share_text(line: pd.Series) -> str:
-    """The share with its interval, marked where an attack alone found a residue."""
+    """Return the share with its interval, marked where an attack alone found a residue."""
     text = interval(line, "share")
     if flagged_alone(line):
         text += f" {ALONE}"
@@ -169,7 +169,7 @@ def share_text(line: pd.Series) -> str:
 
 
 def flagged_alone(line: pd.Series) -> bool:
-    """Whether a method's row is flagged, but not by its share."""
+    """Return whether a method's row is flagged, but not by its share."""
     return line.get("verdict") == "residue" and "share" not in str(line["flagged"]).split()
 
 
@@ -186,7 +186,7 @@ def interval(line: pd.Series, name: str) -> str:
 
 
 def _bound(value: float) -> str:
-    """The figure of a bound, unless it is so far away that its digits mean nothing."""
+    """Return the figure of a bound, unless it is so far away that its digits mean nothing."""
     if abs(value) < 1000:
         return decimal(value)
     if value < 0:
@@ -292,7 +292,7 @@ def _found_of_deleted(lines: pd.DataFrame, name: str) -> str:
 
 
 def differencing_tables(found: pd.DataFrame, dataset: str) -> list[TitledTable]:
-    """How many deleted samples two versions give away, a line for each method and number of samples deleted at once.
+    """Return how many deleted samples two versions give away, a line for each method and number of samples deleted at once.
 
     found: lines of `munkey.audits.two_versions.Attacker`.
     """
@@ -317,13 +317,13 @@ def differencing_tables(found: pd.DataFrame, dataset: str) -> list[TitledTable]:
 
 
 def knobs_of(grid: pd.DataFrame) -> list[str]:
-    """The knobs of an audit's grid whose values differ, by dotted name."""
+    """Return the knobs of an audit's grid whose values differ, by dotted name."""
     knobs = grid.loc[:, grid.columns.str.contains(".", regex=False)]
     return list(knobs.columns[knobs.astype(str).nunique() > 1])
 
 
 def deployed_rows(grid: pd.DataFrame) -> pd.DataFrame:
-    """A row for each setting of a grid, as it is deployed, in the order of its knobs."""
+    """Return a row for each setting of a grid, as it is deployed, in the order of its knobs."""
     rows = grid[grid["path"] == DEPLOYED]
     knobs = knobs_of(grid)
     if not knobs:
@@ -332,7 +332,7 @@ def deployed_rows(grid: pd.DataFrame) -> pd.DataFrame:
 
 
 def grid_table(grid: pd.DataFrame, dataset: str) -> TitledTable:
-    """How much the weights keep, by how they are trained, a line for each setting of the grid.
+    """Return how much the weights keep, by how they are trained, a line for each setting of the grid.
 
     Shares by path, what training had put there, P_s before deletion, accuracies.
     """

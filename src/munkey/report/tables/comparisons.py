@@ -23,7 +23,10 @@ class Interval(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """One value less another, with its 95 % interval. basis: in words, the seeds or samples it was computed over."""
+    """One value less another, with its 95 % interval.
+
+    basis: in words, the seeds or samples it was computed over.
+    """
 
     value: float
     interval: Interval
@@ -36,7 +39,7 @@ class Difference(NamedTuple):
 
 
 def wilson(percent: float, tested: int) -> Interval:
-    """The 95 % interval of a share of `tested` samples, percent (Wilson 1927)."""
+    """Return the 95 % interval of a share of `tested` samples, percent (Wilson 1927)."""
     from scipy.stats import binomtest
 
     ends = binomtest(round(percent * tested / 100), tested).proportion_ci(LEVEL, method="wilson")
@@ -44,7 +47,7 @@ def wilson(percent: float, tested: int) -> Interval:
 
 
 def accuracy_interval(line: pd.Series) -> Interval | None:
-    """The interval of a test accuracy over test samples, percent; None if their number is unknown.
+    """Return the interval of a test accuracy over test samples, percent; None if their number is unknown.
 
     line: of a summary.
     """
@@ -56,7 +59,7 @@ def accuracy_interval(line: pd.Series) -> Interval | None:
 
 
 def difference(one: pd.Series, other: pd.Series) -> Difference | None:
-    """One system's test accuracy less the other's. one, other: lines of a summary.
+    """Return one system's test accuracy less the other's. one, other: lines of a summary.
 
     None if it was not measured: one of them diverged, or the summary has no differences
     (`munkey.report.tables.summary.read_main`).
@@ -68,7 +71,7 @@ def difference(one: pd.Series, other: pd.Series) -> Difference | None:
 
 
 def differences_by_system(lines: pd.DataFrame) -> dict[tuple[object, ...], dict[str, Difference]]:
-    """All differences from a system to others, by (dataset, rate, method), then by the other's name.
+    """Return all differences from a system to others, by (dataset, rate, method), then by the other's name.
 
     lines: as `munkey.evaluation.paired.paired_differences` makes them.
     """
@@ -97,7 +100,7 @@ def seed_interval(line: pd.Series, metric: str) -> Interval | None:
 
 
 def told_apart(one: pd.Series, other: pd.Series) -> bool:
-    """Whether two test accuracies differ by more than the interval of their difference allows."""
+    """Return whether two test accuracies differ by more than the interval of their difference allows."""
     distance = difference(one, other)
     return distance is not None and distance.told_apart
 

@@ -43,7 +43,9 @@ RULE = (
 
 @dataclass(frozen=True)
 class Design:
-    """A way to forget. name, title: as in the tables. stored: what must be kept to answer and to forget, in words.
+    """A way to forget.
+
+    name, title: as in the tables. stored: what must be kept to answer and to forget, in words.
 
     kind: `exact`: drops rows, and is then its oracle to the bit; `rows`: drops rows, trained
     weights stay; `weights`: changes weights; `anew`: an oracle, which is the reference and no
@@ -59,7 +61,7 @@ class Design:
 def points(
     summary: pd.DataFrame, audit: pd.DataFrame | None, designs: Sequence[Design]
 ) -> pd.DataFrame:
-    """A line for each design of one data set, at its largest forget rate: the least that may be left first.
+    """Return a line for each design of one data set, at its largest forget rate: the least that may be left first.
 
     summary: of that data set; audit: rows of `munkey.audits.family_audit`, None without an audit.
     Columns beside those of the summary: share_text (as printed), bound (percent: the most that the
@@ -86,14 +88,14 @@ def points(
 
 
 def mark_front(lines: pd.DataFrame) -> pd.DataFrame:
-    """Lines in their order, and which are on the front."""
+    """Return lines in their order, and which are on the front."""
     table = lines.sort_values(["bound", "TA_mean"], ascending=[True, False], ignore_index=True)
     rivals = table["TA_mean"].where(table["kind"] != "anew", -math.inf).round(TIE)
     return table.assign(front=(rivals >= rivals.cummax()) & (table["kind"] != "anew"))
 
 
 def _share(design: Design, audited: pd.Series | None) -> dict[str, object]:
-    """The residual share of a design, as it is printed and as numbers."""
+    """Return the residual share of a design, as it is printed and as numbers."""
     nothing = dict.fromkeys(SHARES, 0.0) | {"bound": 0.0}
     unknown = dict.fromkeys(SHARES, math.nan) | {"bound": math.inf}
     contrast = math.nan
@@ -159,13 +161,13 @@ def _title_and_accuracy(line: pd.Series) -> str:
 
 
 def _is_shown_better(one: pd.Series, other: pd.Series) -> bool:
-    """Whether one's accuracy is above the other's by more than the interval of their difference allows."""
+    """Return whether one's accuracy is above the other's by more than the interval of their difference allows."""
     distance = difference(one, other)
     return distance is not None and distance.told_apart and distance.value > 0
 
 
 def _more_accurate(best: pd.Series, others: pd.DataFrame) -> str:
-    """The most accurate of the others that are shown to be more accurate than the advised one; empty for none."""
+    """Return the most accurate of the others that are shown to be more accurate than the advised one; empty for none."""
     for _, rival in _most_accurate_first(others).iterrows():
         if _is_shown_better(rival, best):
             distance = difference(rival, best)
@@ -177,7 +179,7 @@ def _more_accurate(best: pd.Series, others: pd.DataFrame) -> str:
 
 
 def _not_shown(line: pd.Series) -> str:
-    """Why a design is not shown to leave little."""
+    """Return why a design is not shown to leave little."""
     if line["share_text"] == NOT_AUDITED:
         return "it has not been audited (run `make audits`)"
     if line["share_text"] == NO_POWER:
@@ -186,7 +188,7 @@ def _not_shown(line: pd.Series) -> str:
 
 
 def _no_advice(rivals: pd.DataFrame, anew: pd.DataFrame) -> str:
-    """The sentence if no design is shown to leave little: why, and that an oracle is sure to leave nothing."""
+    """Return the sentence if no design is shown to leave little: why, and that an oracle is sure to leave nothing."""
     safe = "train anew to be sure"
     if len(anew):
         safe += f": {' or '.join(anew['title'])}"
@@ -196,7 +198,7 @@ def _no_advice(rivals: pd.DataFrame, anew: pd.DataFrame) -> str:
 
 
 def sentence(points: pd.DataFrame) -> str:
-    """Sentences on the most accurate design, of those that leave little and of all.
+    """Return sentences on the most accurate design, of those that leave little and of all.
 
     They also say which designs are not told apart from it, and which are unknown. points: as the
     function of that name makes them.
@@ -232,7 +234,7 @@ def sentence(points: pd.DataFrame) -> str:
 
 
 def _best(allowed: pd.DataFrame) -> str:
-    """The most accurate designs, all of a tie, and those that are not told apart from the first of them."""
+    """Return the most accurate designs, all of a tie, and those that are not told apart from the first of them."""
     accuracies = allowed["TA_mean"].round(TIE)
     is_best = accuracies == accuracies.max()
     best = allowed[is_best]
@@ -262,7 +264,7 @@ def _seconds(line: pd.Series) -> str:
 
 
 def frontier_table(points: pd.DataFrame, markup: Markup) -> TitledTable:
-    """Markdown or HTML: a line for each of `points`, the front in bold."""
+    """Return markdown or HTML: a line for each of `points`, the front in bold."""
     lines = []
     for _, line in points.iterrows():
         title = line["title"]

@@ -43,7 +43,7 @@ CSS = (
 
 
 def all_texts(tidy: pd.DataFrame, differences: pd.DataFrame, rows: Sequence[Row]) -> dict[str, str]:
-    """All tables of an experiment as text, by the name of the rule's output that each is written to.
+    """Return all tables of an experiment as text, by the name of the rule's output that each is written to.
 
     tidy: metrics of all data sets. differences: between systems, as
     `munkey.evaluation.paired.paired_differences` makes them. `datasets` shows each data set at its
@@ -69,7 +69,7 @@ def all_texts(tidy: pd.DataFrame, differences: pd.DataFrame, rows: Sequence[Row]
 def main_table(
     summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue | None = None
 ) -> str:
-    """The paper's main table, forget rates side by side: the lowest gap bold, if it is told apart from all others.
+    """Return the paper's main table, forget rates side by side: the lowest gap bold, if it is told apart from all others.
 
     residue: for a column of residual shares, where audits were run; not in LaTeX.
     """
@@ -84,7 +84,7 @@ def main_table(
 def main_tables(
     summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue | None = None
 ) -> list[TitledTable]:
-    """The main table as one table per data set, whose columns name both metric and rate."""
+    """Return the main table as one table per data set, whose columns name both metric and rate."""
     rates = sorted(summary["rate"].unique(), reverse=True)
     columns = ["Method"]
     about_share = ""
@@ -103,7 +103,7 @@ def main_tables(
 
 
 def selection_table(grid: pd.DataFrame, title: str) -> TitledTable:
-    """The grid of (p_image, p_token) of a data set, with the reason why each pair was chosen or not.
+    """Return the grid of (p_image, p_token) of a data set, with the reason why each pair was chosen or not.
 
     grid: the lines of `evaluation.selection.table`.
     """
@@ -128,7 +128,10 @@ def _lines(
     markup: Markup,
     residue: Residue,
 ) -> list[list[str]]:
-    """The cells of every row. part: of a summary, one data set, whose lowest gap at each rate is bold if told apart."""
+    """Return the cells of every row.
+
+    part: of a summary, one data set, whose lowest gap at each rate is bold if told apart.
+    """
     absent = [ABSENT] * len(COLUMNS)
     ranked = [row.name for row in rows if row.is_ranked]
     lines = {row.name: [row.title] for row in rows}
@@ -165,7 +168,9 @@ def _remark(part: pd.DataFrame, rows: Sequence[Row]) -> str:
 
 
 def _main_latex(summary: pd.DataFrame, rows: Sequence[Row]) -> str:
-    """All data sets in one table, each under a row with its name. Needs booktabs and amsmath.
+    """Return all data sets in one table, each under a row with its name.
+
+    Needs booktabs and amsmath.
 
     That row, and the rules around it, stand in the first cell of the first line of its data set.
     """
@@ -191,7 +196,7 @@ def _main_latex(summary: pd.DataFrame, rows: Sequence[Row]) -> str:
 
 
 def _main_header(rates: Sequence[float]) -> pd.MultiIndex:
-    """The methods, then the rates above their metrics.
+    """Return the methods, then the rates above their metrics.
 
     The rules between the two rows stand in the first cell of the second row.
     """

@@ -49,12 +49,12 @@ class TitledTable(NamedTuple):
 
 
 def markup_of(path: str | Path) -> Markup:
-    """The markup of a file, by its suffix. Raises KeyError for an unknown suffix."""
+    """Return the markup of a file, by its suffix. Raises KeyError for an unknown suffix."""
     return MARKUP_BY_SUFFIX[Path(path).suffix]
 
 
 def number_cell(value: float | None, digits: int) -> str:
-    """A number with so many decimals, – where there is none."""
+    """Return a number with so many decimals, – where there is none."""
     if value is None or pd.isna(value):
         return ABSENT
     return f"{value:.{digits}f}"
@@ -68,14 +68,14 @@ def plus_minus(mean: float, sd: float, digits: int = 2) -> str:
 
 
 def digits(metric: str) -> int:
-    """How many decimals the paper prints of a metric."""
+    """Return how many decimals the paper prints of a metric."""
     if metric == "P_s":
         return 3
     return 2
 
 
 def two_digits(seconds: float) -> str:
-    """A number with two digits that count: 0.017, 120."""
+    """Return a number with two digits that count: 0.017, 120."""
     return f"{float(f'{seconds:.2g}'):g}"
 
 
@@ -95,7 +95,7 @@ def cell(line: pd.Series, metric: str, markup: Markup, digits: int = 2) -> str:
 
 
 def lowest(lines: pd.DataFrame) -> Hashable | None:
-    """The index of the lowest gap if its mean ± sd overlaps no other's, else None.
+    """Return the index of the lowest gap if its mean ± sd overlaps no other's, else None.
 
     lines: with the columns gap_mean and gap_sd; those without a gap do not count. One seed has no
     sd, and a single line has no rival: None for both.
@@ -112,7 +112,7 @@ def lowest(lines: pd.DataFrame) -> Hashable | None:
 
 
 def emphasized(cell: str, markup: Markup) -> str:
-    """A cell in bold."""
+    """Return a cell in bold."""
     return EMPHASIS[markup].format(cell)
 
 
@@ -122,26 +122,26 @@ def seeds(n: int) -> str:
 
 
 def over_seeds(n: int) -> str:
-    """How a table over n seeds describes its numbers: a single seed has no deviation."""
+    """Return how a table over n seeds describes its numbers: a single seed has no deviation."""
     if n == 1:
         return seeds(n)
     return f"mean ± sd over {seeds(n)}"
 
 
 def marked(n: int) -> str:
-    """The rule for bold cells in a table over n seeds, for its title."""
+    """Return the rule for bold cells in a table over n seeds, for its title."""
     if n == 1:
         return "nothing is bold with one seed"
     return "bold where the lowest Avg Gap ± sd overlaps no other"
 
 
 def percent(rate: float) -> str:
-    """A share in percent, without digits that say nothing: `2 %`, `0.5 %`."""
+    """Return a share in percent, without digits that say nothing: `2 %`, `0.5 %`."""
     return f"{100 * rate:g} %"
 
 
 def diverged_remark(reasons: Sequence[str]) -> str:
-    """A sentence that lists what diverged and why; empty for no reasons."""
+    """Return a sentence that lists what diverged and why; empty for no reasons."""
     if not reasons:
         return ""
     return f"Diverged: {'. '.join(reasons)}."
@@ -214,7 +214,10 @@ def latex_table(frame: pd.DataFrame, columns: str) -> str:
 
 
 def latex_text(cell: object) -> str:
-    """Text with its special characters escaped. Text with a formula between $ is assumed to be LaTeX already."""
+    """Text with its special characters escaped.
+
+    Text with a formula between $ is assumed to be LaTeX already.
+    """
     text = str(cell)
     if "$" in text:
         return text

@@ -23,13 +23,13 @@ KEYS = [*TABLE, "case", "method", "metric"]
 
 
 def printed_numbers() -> pd.DataFrame:
-    """A line per number of the paper's tables: KEYS, mean, sd, slip, and whether it is comparable."""
+    """Return a line per number of the paper's tables: KEYS, mean, sd, slip, and whether it is comparable."""
     lines = pd.read_csv(PRINTED).fillna({"case": "", "slip": ""})
     return lines.assign(comparable=lines["comparable"] != "no")
 
 
 def is_within_sd(both: pd.DataFrame) -> "pd.Series[bool]":
-    """Whether our mean is at most the paper's ± away from its mean, to three digits: (N,) nullable booleans.
+    """Return whether our mean is at most the paper's ± away from its mean, to three digits: (N,) nullable booleans.
 
     both: of `compare`. NA where they are not comparable, or where the paper has no ±.
     """
@@ -39,7 +39,7 @@ def is_within_sd(both: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def compare(main: pd.DataFrame, ablations: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Our numbers (ours_mean, ours_sd) beside the paper's (mean, sd), wherever both exist, and their difference.
+    """Return our numbers (ours_mean, ours_sd) beside the paper's (mean, sd), wherever both exist, and their difference.
 
     The difference is NaN where the paper's number is not comparable. within: whether ours is within
     the paper's ±. main, ablations: a summary of the main experiment and one of the cases. Data sets
@@ -60,7 +60,10 @@ def compare(main: pd.DataFrame, ablations: pd.DataFrame | None = None) -> pd.Dat
 
 
 def read(path: str | Path) -> pd.DataFrame:
-    """The result of `compare` from the CSV file that it was written to. Raises DamagedFileError."""
+    """Return the result of `compare` from the CSV file that it was written to.
+
+    Raises DamagedFileError.
+    """
     both = read_table(path)
     text = both[["case", "slip"]].astype(object).fillna("")
     return both.assign(
@@ -69,7 +72,7 @@ def read(path: str | Path) -> pd.DataFrame:
 
 
 def statements(settings: Mapping[str, Settings], seeds: int) -> list[str]:
-    """Whether the numbers of each data set may be compared with the paper's, a sentence each.
+    """Return whether the numbers of each data set may be compared with the paper's, a sentence each.
 
     settings: the parameters of every data set, as `ReportFacts.compared` in
     munkey.experiment.plan.exhibits hands them over.
@@ -78,7 +81,7 @@ def statements(settings: Mapping[str, Settings], seeds: int) -> list[str]:
 
 
 def statement(dataset: str, settings: Settings, seeds: int) -> str:
-    """Whether the numbers of one data set may be compared with the paper's."""
+    """Return whether the numbers of one data set may be compared with the paper's."""
     if dataset not in set(printed_numbers()["dataset"]):
         return f"{dataset}: not among the paper's data sets, so none of its numbers can be compared with the paper's."
     differing = setting.differences(dataset, settings, seeds)
@@ -96,7 +99,7 @@ def statement(dataset: str, settings: Settings, seeds: int) -> str:
 
 
 def expected_share(seeds: int) -> float:
-    """The share that would be within if our runs, with so many seeds, and the paper's were drawn from one distribution.
+    """Return the share that would be within if our runs, with so many seeds, and the paper's were drawn from one distribution.
 
     Normal, as the mean of three and their standard deviation: the difference of the means over that
     deviation is then Student's t with two degrees of freedom, times sqrt(1 / 3 + 1 / seeds).
@@ -106,7 +109,7 @@ def expected_share(seeds: int) -> float:
 
 
 def counts(both: pd.DataFrame, printed: pd.DataFrame) -> TitledTable:
-    """How many of the paper's numbers are printed, compared, and agree; a line per table, data set and rate.
+    """Return how many of the paper's numbers are printed, compared, and agree; a line per table, data set and rate.
 
     printed: all of the paper's numbers, of which those of other data sets are left out.
     """
@@ -160,12 +163,12 @@ def side_by_side(both: pd.DataFrame) -> list[TitledTable]:
 
 
 def _system_names(both: pd.DataFrame) -> "pd.Series[str]":
-    """The case, if there is one, and the method."""
+    """Return the case, if there is one, and the method."""
     return (both["case"] + " " + both["method"]).str.strip()
 
 
 def _agreement(within: object, yes: str, no: str) -> str:
-    """The word for an entry of `is_within_sd`, which is NA where nothing is compared."""
+    """Return the word for an entry of `is_within_sd`, which is NA where nothing is compared."""
     if within is pd.NA:
         return ABSENT
     if within:
@@ -174,7 +177,7 @@ def _agreement(within: object, yes: str, no: str) -> str:
 
 
 def tables(both: pd.DataFrame) -> list[TitledTable]:
-    """The result of `compare`: how much agrees, then every number; nothing where there is nothing to compare."""
+    """Return the result of `compare`: how much agrees, then every number; nothing where there is nothing to compare."""
     if both.empty:
         return []
     lines = []
@@ -201,7 +204,7 @@ def tables(both: pd.DataFrame) -> list[TitledTable]:
 
 
 def all_texts(both: pd.DataFrame, statements: list[str]) -> dict[str, str]:
-    """The comparison as text, by the name of the rule's output that each part is written to."""
+    """Return the comparison as text, by the name of the rule's output that each part is written to."""
     markdown_head = ""
     latex_head = ""
     for line in statements:
@@ -215,7 +218,7 @@ def all_texts(both: pd.DataFrame, statements: list[str]) -> dict[str, str]:
 
 
 def _long(summary: pd.DataFrame, table: str) -> pd.DataFrame:
-    """A summary with a line per metric, for one of the paper's tables."""
+    """Return a summary with a line per metric, for one of the paper's tables."""
     keys = summary.columns.intersection(KEYS)
     parts = []
     for name in summary.columns[summary.columns.str.endswith("_mean")]:

@@ -56,12 +56,12 @@ class RankTest:
 
 
 def has_enough_blocks(blocks: int, methods: int) -> bool:
-    """Whether there is enough to rank."""
+    """Return whether there is enough to rank."""
     return blocks >= FEWEST_BLOCKS and methods >= FEWEST_METHODS
 
 
 def too_few(blocks: "pd.DataFrame") -> str:
-    """A phrase that says how many seeds or methods are missing to rank; empty if there are enough. blocks: (B, M)."""
+    """Return a phrase that says how many seeds or methods are missing to rank; empty if there are enough. blocks: (B, M)."""
     count, methods = blocks.shape
     if has_enough_blocks(count, methods):
         return ""
@@ -70,7 +70,9 @@ def too_few(blocks: "pd.DataFrame") -> str:
 
 
 def ranks_of(gaps: "pd.DataFrame") -> "pd.DataFrame":
-    """Ranks within each line. gaps: a line for each data set, seed and rate, a column for each method.
+    """Return ranks within each line.
+
+    gaps: a line for each data set, seed and rate, a column for each method.
 
     A method that has no gap in one of the lines is left out: it cannot be ranked there, and a line
     without it would rank the others among fewer.
@@ -79,7 +81,7 @@ def ranks_of(gaps: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def ranks_by_title(tidy: "pd.DataFrame", rows: "Sequence[Row]") -> "pd.DataFrame":
-    """A line of ranks for each data set, seed and rate, a column for each method, named by its title.
+    """Return a line of ranks for each data set, seed and rate, a column for each method, named by its title.
 
     tidy: metrics with the gap of each seed. Originals and oracles are not ranked. Its CSV file is
     read with `set_index(LINE)`.
@@ -92,12 +94,15 @@ def ranks_by_title(tidy: "pd.DataFrame", rows: "Sequence[Row]") -> "pd.DataFrame
 
 
 def by_seed(ranks: "pd.DataFrame") -> "pd.DataFrame":
-    """The blocks: ranks of each data set and seed, from the mean over its rates. ranks: from `ranks_of`."""
+    """Return the blocks: ranks of each data set and seed, from the mean over its rates.
+
+    ranks: from `ranks_of`.
+    """
     return ranks.groupby(level=BLOCK).mean().round(DIGITS).rank(axis="columns")
 
 
 def blocks_in_words(ranks: "pd.DataFrame") -> str:
-    """How many blocks ranks have, in words. ranks: from `ranks_of`."""
+    """Return how many blocks ranks have, in words. ranks: from `ranks_of`."""
     blocks = by_seed(ranks).index
     if blocks.get_level_values("dataset").nunique() > 1:
         return f"{len(blocks)} pairs of data set and seed"
@@ -105,7 +110,10 @@ def blocks_in_words(ranks: "pd.DataFrame") -> str:
 
 
 def ranking(blocks: "pd.DataFrame") -> RankTest:
-    """The comparison over blocks (B, M) of ranks. Raises ValueError where there are too few blocks or methods."""
+    """Return the comparison over blocks (B, M) of ranks.
+
+    Raises ValueError where there are too few blocks or methods.
+    """
     from scikit_posthocs import posthoc_nemenyi_friedman
     from scipy.stats import friedmanchisquare
 
@@ -123,7 +131,7 @@ def ranking(blocks: "pd.DataFrame") -> RankTest:
 
 
 def critical_difference(methods: int, blocks: int) -> float:
-    """The smallest difference of two mean ranks that Nemenyi's test tells apart at 5 %, over independent blocks."""
+    """Return the smallest difference of two mean ranks that Nemenyi's test tells apart at 5 %, over independent blocks."""
     from scipy.stats import studentized_range
 
     quantile = float(studentized_range.ppf(1 - LEVEL, methods, math.inf))
@@ -131,7 +139,7 @@ def critical_difference(methods: int, blocks: int) -> float:
 
 
 def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "TitledTable":
-    """The methods, the best first: mean ranks by seed, by seed and rate, at each rate, and what they differ from.
+    """Return the methods, the best first: mean ranks by seed, by seed and rate, at each rate, and what they differ from.
 
     rows: of the main table; the remark names those that are not ranked. If there are too few seeds
     or methods, the title says so.

@@ -18,7 +18,9 @@ DIGITS = {"FA": 1, "margin": 2}
 
 
 def curves_of(systems: Sequence[RelearnedSystem], seeds: Sequence[int]) -> pd.DataFrame:
-    """All curves: family, name, title, role, seed, step, FA, TA, margin. seeds: those of each system's files.
+    """Return all curves: family, name, title, role, seed, step, FA, TA, margin.
+
+    seeds: those of each system's files.
 
     A system that diverged has one line, with the reason in the column `diverged`; without such a
     system, there is no such column.
@@ -33,7 +35,7 @@ def curves_of(systems: Sequence[RelearnedSystem], seeds: Sequence[int]) -> pd.Da
 
 
 def findings(curves: pd.DataFrame) -> pd.DataFrame:
-    """A line for each system: n, its mean FA and TA at the first and the last step, and how far it is above its oracle.
+    """Return a line for each system: n, its mean FA and TA at the first and the last step, and how far it is above its oracle.
 
     The latter are METRIC_before, METRIC_highest and METRIC_area with mean and sd over seeds, for FA
     (points) and margin (sd of test).
@@ -70,7 +72,10 @@ def findings(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def table(found: pd.DataFrame, curves: pd.DataFrame, dataset: str) -> TitledTable:
-    """A line for each system, in the order of the findings. An oracle shows its own curve alone."""
+    """Return a line for each system, in the order of the findings.
+
+    An oracle shows its own curve alone.
+    """
     steps = "steps"
     if "step" in curves:
         steps = f"{curves['step'].max():g} steps"
@@ -85,7 +90,7 @@ def table(found: pd.DataFrame, curves: pd.DataFrame, dataset: str) -> TitledTabl
 
 
 def _diverged(curves: pd.DataFrame) -> "pd.Series[str]":
-    """The seed and the reason of each line that diverged, by its index."""
+    """Return the seed and the reason of each line that diverged, by its index."""
     if DIVERGED not in curves:
         return pd.Series(dtype=str)
     lines = curves.dropna(subset=DIVERGED)

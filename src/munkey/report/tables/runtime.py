@@ -42,7 +42,7 @@ class TimedLine(NamedTuple):
 
 
 def runtimes(summary: pd.DataFrame, rows: Sequence[Row]) -> Iterator[TimedLine]:
-    """The lines of a summary in their order, each with the time of its oracle at its data set and rate."""
+    """Yield the lines of a summary in their order, each with the time of its oracle at its data set and rate."""
     oracle_of = {row.name: row.oracle for row in rows}
     lines = {}
     for _, line in summary.iterrows():
@@ -60,7 +60,7 @@ def runtimes(summary: pd.DataFrame, rows: Sequence[Row]) -> Iterator[TimedLine]:
 
 
 def runtime_table(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> TitledTable:
-    """Seconds to unlearn, and how many times faster that is than retraining; CPU seconds of the whole job.
+    """Return seconds to unlearn, and how many times faster that is than retraining; CPU seconds of the whole job.
 
     Also seconds to search for settings (all candidates), and per training epoch of the base model;
     P_s.

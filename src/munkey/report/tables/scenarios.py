@@ -25,7 +25,7 @@ LEAST_MARK = 5.0  # of FM, between original and oracle, below which it says noth
 
 
 def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
-    """A summary of each scenario, one after the other, with the columns case, ToW, ToW_sd and mark.
+    """Return a summary of each scenario, one after the other, with the columns case, ToW, ToW_sd and mark.
 
     ToW (Zhao et al. 2024): the product of 1 - |difference to the oracle| over FA, RA and TA, as
     shares, of means over seeds; 1 is the oracle. ToW_sd: the standard deviation over seeds, each
@@ -80,7 +80,10 @@ def _tow_of_seeds(by_seed: pd.DataFrame, system: str, oracle: str) -> "pd.Series
 def scenario_tables(
     summary: pd.DataFrame, rows: Sequence[Row], requests: Mapping[str, str], markup: Markup
 ) -> Iterator[TitledTable]:
-    """A table for each scenario: a line for each system. requests: in words, the samples to forget, by case."""
+    """Yield a table for each scenario: a line for each system.
+
+    requests: in words, the samples to forget, by case.
+    """
     for (case, _), part in summary.groupby(["case", "rate"], sort=False):
         metrics = ["TA"]
         for name in OF_GROUPS:
@@ -112,7 +115,7 @@ def scenario_tables(
 
 
 def _seconds(row: Row, line: pd.Series) -> str:
-    """The seconds that the method takes, or the training of an oracle."""
+    """Return the seconds that the method takes, or the training of an oracle."""
     seconds = line.get("unlearn_s_mean")
     if pd.isna(seconds) and row.oracle is None:
         seconds = line.get("train_s_mean")

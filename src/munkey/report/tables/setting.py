@@ -78,7 +78,7 @@ PAIR = ("munkey.p_image", "munkey.p_token")
 
 
 def differences(dataset: str, settings: Settings, seeds: int) -> list[str]:
-    """How a run differs from the paper's statement on one of its data sets, a phrase each.
+    """Return how a run differs from the paper's statement on one of its data sets, a phrase each.
 
     settings: sections as in params.yaml; `unlearn` lists every value that is tried of each setting
     of each method.
@@ -102,25 +102,25 @@ def differences(dataset: str, settings: Settings, seeds: int) -> list[str]:
 
 
 def is_rehearsal(settings: Settings, seeds: int) -> bool:
-    """Whether a run has fewer seeds, images and epochs than the paper's: it shows that all works, and nothing else."""
+    """Return whether a run has fewer seeds, images and epochs than the paper's: it shows that all works, and nothing else."""
     fewer_epochs = settings["train"]["epochs"] < STATED["train.epochs"]
     return seeds < SEEDS and fewer_epochs and settings["source"]["limit_per_class"] is not None
 
 
 def is_selected(settings: Settings) -> bool:
-    """Whether p_image and p_token are those that the selection chooses."""
+    """Return whether p_image and p_token are those that the selection chooses."""
     return bool(settings["munkey"]["p_drop"] == "selected")
 
 
 def selected_phrase(dataset: str) -> str:
-    """The phrase on a pair that was selected."""
+    """Return the phrase on a pair that was selected."""
     stated = STATED_OF[dataset]
     papers = f"{stated['munkey.p_image']} and {stated['munkey.p_token']}"
     return f"p_image and p_token are those that the selection chose (paper's: {papers})"
 
 
 def _differences_of_methods(settings: Settings) -> list[str]:
-    """How the settings of the methods that run differ from the paper's."""
+    """Return how the settings of the methods that run differ from the paper's."""
     phrases = []
     for name, value in STATED_OF_METHODS.items():
         tried = _tried(settings, name)
@@ -142,7 +142,7 @@ def _differences_of_methods(settings: Settings) -> list[str]:
 
 
 def _tried(settings: Settings, name: str) -> list[float]:
-    """The values that are tried of METHOD.KEY; none if the method does not run."""
+    """Return the values that are tried of METHOD.KEY; none if the method does not run."""
     method, key = name.split(".")
     if method not in settings["unlearn"]:
         return []
@@ -150,7 +150,7 @@ def _tried(settings: Settings, name: str) -> list[float]:
 
 
 def _alternatives(stated: object) -> tuple[object, ...]:
-    """The values that agree with the paper."""
+    """Return the values that agree with the paper."""
     if isinstance(stated, tuple):
         return stated
     return (stated,)

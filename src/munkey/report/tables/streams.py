@@ -21,7 +21,10 @@ EVERY = 0  # in place of the number of a request: all that have been forgotten s
 
 
 class StreamedSystem(TypedDict):
-    """A system as the plan lists it (munkey.experiment.plan.streams). logits, records: files, a model each."""
+    """A system as the plan lists it (munkey.experiment.plan.streams).
+
+    logits, records: files, a model each.
+    """
 
     name: str
     title: str
@@ -74,7 +77,7 @@ def findings(systems: Sequence[StreamedSystem]) -> StreamFindings:
 
 
 def shares_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str, object]]:
-    """The residual share of each request, a line for it and for each later request.
+    """Yield the residual share of each request, a line for it and for each later request.
 
     models: arrays of `munkey.jobs.relearn.stream`, seeds 2p and 2p + 1 a pair. The partner has had
     as many requests, so their effects on everything else cancel.
@@ -112,7 +115,7 @@ def shares_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict
 def stream_tables(
     results: StreamFindings, systems: Sequence[StreamedSystem], dataset: str
 ) -> list[TitledTable]:
-    """The summary, and for each method a triangle: the residual share of each request after it and after later ones."""
+    """Return the summary, and for each method a triangle: the residual share of each request after it and after later ones."""
     curves = results.curves
     last = 0
     if len(curves):

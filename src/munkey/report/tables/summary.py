@@ -67,7 +67,7 @@ class Key(NamedTuple):
 
 
 def read_metrics(paths: Iterable[str | Path]) -> pd.DataFrame:
-    """Tidy metrics from several CSV files, one after the other."""
+    """Return tidy metrics from several CSV files, one after the other."""
     parts = [read_table(path) for path in paths]
     if not parts:
         columns = ["dataset", "case", "rate", "seed", "method", "metric", "value"]
@@ -76,13 +76,13 @@ def read_metrics(paths: Iterable[str | Path]) -> pd.DataFrame:
 
 
 def read_main(path: str | Path) -> pd.DataFrame:
-    """The summary in the main table's CSV, with the differences between its systems, which lie beside it."""
+    """Return the summary in the main table's CSV, with the differences between its systems, which lie beside it."""
     path = Path(path)
     return with_differences(read_table(path), read_table(path.with_name(DIFFERENCES_FILE)))
 
 
 def with_differences(summary: pd.DataFrame, lines: pd.DataFrame) -> pd.DataFrame:
-    """A summary whose column `differences` holds each system's differences to others, by their names.
+    """Return a summary whose column `differences` holds each system's differences to others, by their names.
 
     lines: as `munkey.evaluation.paired.paired_differences` makes them.
     """
@@ -93,7 +93,7 @@ def with_differences(summary: pd.DataFrame, lines: pd.DataFrame) -> pd.DataFrame
 
 
 def with_seed_gaps(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
-    """Tidy metrics plus the gap of each seed on its own, as the metric `gap`.
+    """Return tidy metrics plus the gap of each seed on its own, as the metric `gap`.
 
     The paper's gap compares means over seeds and so hides a seed that failed; this one does not.
     What diverged, or is compared with an oracle that did, has none. Raises KeyError where an oracle
@@ -109,7 +109,7 @@ def with_seed_gaps(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
-    """One line per data set, rate and row: the number of seeds n, METRIC_mean and METRIC_sd (ddof = 1), and Avg Gap.
+    """Return one line per data set, rate and row: the number of seeds n, METRIC_mean and METRIC_sd (ddof = 1), and Avg Gap.
 
     Avg Gap is the mean over TA, RA, FA, MIA of |mean of the system - mean of its oracle|, its
     standard deviation 1/4 * sqrt(sum of both variances) (sec. 4). Larger rates come first. Raises
@@ -163,7 +163,7 @@ def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def diverged_sentence(part: pd.DataFrame) -> str:
-    """A sentence that names what diverged, and what cannot be compared without it; else empty.
+    """Return a sentence that names what diverged, and what cannot be compared without it; else empty.
 
     part: as `underfit_sentence`.
     """
@@ -186,7 +186,7 @@ def diverged_sentence(part: pd.DataFrame) -> str:
 
 
 def underfit_sentence(part: pd.DataFrame) -> str:
-    """A sentence if trained MUNKEY is no more accurate than the best classifier fitted to the same keys; else empty.
+    """Return a sentence if trained MUNKEY is no more accurate than the best classifier fitted to the same keys; else empty.
 
     Both are compared after deletion, so on the same rows, and at the smallest rate, which keeps
     nearly all of them. part: lines of a summary, one data set.
@@ -218,7 +218,7 @@ def underfit_sentence(part: pd.DataFrame) -> str:
 
 
 def damage_sentences(part: pd.DataFrame, rows: Sequence[Row]) -> str:
-    """Sentences that name methods that lost much test accuracy, or whose attack falls below chance.
+    """Return sentences that name methods that lost much test accuracy, or whose attack falls below chance.
 
     part: as `underfit_sentence`. A loss is counted from the original, beside the oracle's own. An attack
     counts as below 50 % if its whole interval over seeds is; with one seed there is no interval,
@@ -255,7 +255,7 @@ def damage_sentences(part: pd.DataFrame, rows: Sequence[Row]) -> str:
 
 
 def _loss(original: pd.Series, line: pd.Series) -> str:
-    """The points of test accuracy that a system lost, with their interval where there is one."""
+    """Return the points of test accuracy that a system lost, with their interval where there is one."""
     if pd.isna(line["TA_mean"]):
         return DIVERGED
     loss = f"{original['TA_mean'] - line['TA_mean']:.1f}"
@@ -283,7 +283,7 @@ def _is_below_chance(line: pd.Series) -> bool:
 
 
 def certified_sentences(part: pd.DataFrame) -> str:
-    """A sentence for each certified removal, to stand beside an audit's finding; else empty.
+    """Return a sentence for each certified removal, to stand beside an audit's finding; else empty.
 
     part: as `underfit_sentence`.
     """
@@ -300,7 +300,10 @@ def certified_sentences(part: pd.DataFrame) -> str:
 
 
 def _seed_gaps(wide: pd.DataFrame, system: str, oracle: str) -> pd.DataFrame:
-    """Tidy lines with the gap of each seed. wide: a column per metric, a line per data set, rate, seed and method."""
+    """Return tidy lines with the gap of each seed.
+
+    wide: a column per metric, a line per data set, rate, seed and method.
+    """
     systems = _lines_of(wide, system)
     oracles = _lines_of(wide, oracle)
     if DIVERGED in wide:  # where either did, there is nothing to compare
@@ -326,7 +329,7 @@ def _reasons(tidy: pd.DataFrame) -> "pd.Series[str]":
 
 
 def _lines_of(wide: pd.DataFrame, method: str) -> pd.DataFrame:
-    """The lines of one method, without its name in their index."""
+    """Return the lines of one method, without its name in their index."""
     methods = wide.index.get_level_values("method")
     if method not in methods:
         raise KeyError(f"no metrics of {method!r}: its evaluation is missing")
@@ -334,5 +337,8 @@ def _lines_of(wide: pd.DataFrame, method: str) -> pd.DataFrame:
 
 
 def round_short(value: float) -> float:
-    """A number with four significant digits, for columns that are read. The CSV files have all digits."""
+    """Return a number with four significant digits, for columns that are read.
+
+    The CSV files have all digits.
+    """
     return float(f"{value:.4g}")

@@ -12,7 +12,9 @@ Column = list[str]  # its head, then its cells
 
 
 def render_plain(markdown: str, width: int = WIDTH) -> str:
-    """A page of titled tables. The columns of a wide table that do not fit stand below, beside its first column again.
+    """Return a page of titled tables.
+
+    The columns of a wide table that do not fit stand below, beside its first column again.
 
     Columns of one forget rate, whose heads end in the same @RATE, stay together where they fit.
     """
@@ -41,7 +43,7 @@ def _table(lines: Sequence[str], width: int) -> str:
 
 
 def _cells(line: str) -> list[str]:
-    """The cells of a line, without markup."""
+    """Return the cells of a line, without markup."""
     return [MARKS.sub("", cell).strip() for cell in line.strip("|").split("|")]
 
 
@@ -50,7 +52,7 @@ def _rate(column: Column) -> str:
 
 
 def _parts(groups: Sequence[list[Column]], width: int) -> Iterator[list[Column]]:
-    """Columns that fit side by side: whole groups where they can, or else one column after the other."""
+    """Yield columns that fit side by side: whole groups where they can, or else one column after the other."""
     part: list[Column] = []
     for group in groups:
         pieces = [group]

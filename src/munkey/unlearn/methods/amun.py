@@ -38,7 +38,7 @@ class AmunSettings(TuningSettings):
 
 
 def amun_passes(images: Images, settings: AmunSettings) -> int:
-    """All steps of all radii, which an attack needs at most, and fine-tuning."""
+    """Return all steps of all radii, which an attack needs at most, and fine-tuning."""
     radii = 1 + int(math.log2(settings.epsilon_cap / settings.epsilon) + 1e-9)  # 1e-9: rounding
     attack = images.forget * (1 + settings.steps * radii)
     return 3 * (attack + images.epochs * (images.retain + images.forget))

@@ -20,7 +20,7 @@ class BadTeacherSettings(TuningSettings):
 
 
 def bad_teacher_passes(images: Images, settings: BadTeacherSettings) -> float:
-    """Two teachers, and a forward and a backward pass of the student."""
+    """Return two teachers, and a forward and a backward pass of the student."""
     per_epoch = settings.retain_share * images.retain + images.forget
     return 5 * images.epochs * per_epoch
 

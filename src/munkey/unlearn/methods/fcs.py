@@ -24,7 +24,7 @@ class FCSSettings(TuningSettings):
 
 
 def fcs_passes(images: Images, _: FCSSettings) -> int:
-    """The forget pass; then in each round, contrast with retain images, and training on them."""
+    """Return the forget pass; then in each round, contrast with retain images, and training on them."""
     return 3 * images.forget + images.epochs * (4 * images.forget + 3 * images.retain)
 
 

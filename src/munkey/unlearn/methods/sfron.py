@@ -106,6 +106,6 @@ def sfron(system: System, request: Request, settings: SfronSettings) -> System:
 
 
 def adaptive_mean(losses: "Tensor", lam: float) -> "Tensor":
-    """The mean of losses (B,), weighted by loss^-lam. The weights have no gradient."""
+    """Return the mean of losses (B,), weighted by loss^-lam. The weights have no gradient."""
     weights = 1 / (losses.detach() ** lam + TINY)
     return (weights / weights.sum() * losses).sum()
