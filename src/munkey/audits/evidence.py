@@ -99,8 +99,13 @@ class Halves:
 class Pairs:
     """Margins of models that were trained in pairs, on one path.
 
-    margins: (S, N) float64, from munkey.audits.margins. nothing: the pairs of doing nothing, on the
-    deployed path, which the residual share compares with; None for doing nothing itself.
+    Attributes
+    ----------
+    margins
+        (S, N) float64, from munkey.audits.margins.
+    nothing
+        The pairs of doing nothing, on the deployed path, which the residual share compares
+        with; None for doing nothing itself.
     """
 
     margins: np.ndarray
@@ -156,7 +161,13 @@ class Roles(NamedTuple):
 
 
 def split_by_role(values: np.ndarray, first: np.ndarray) -> Roles:
-    """Values (S, n) of all models on the pool, by the role of each model. first: Halves.first."""
+    """Values (S, n) of all models on the pool, by the role of each model.
+
+    Parameters
+    ----------
+    first
+        Halves.first.
+    """
     of_first = values[::2]
     of_second = values[1::2]
     deleted = np.where(first, of_first, of_second)
@@ -184,8 +195,12 @@ def draw_halves(
 ) -> Halves:
     """Random halves of `members` for each pair, as if its models had deleted them.
 
-    members, test: (N,) bool. For samples that no model saw: a sham pool, or the forget set of
-    oracles.
+    For samples that no model saw: a sham pool, or the forget set of oracles.
+
+    Parameters
+    ----------
+    members, test
+        (N,) bool.
     """
     rows = np.flatnonzero(members)
     deleted = np.zeros((2 * pairs, len(members)), dtype=bool)
@@ -212,7 +227,15 @@ def draw_sham_pairs(pairs: Pairs, generator: np.random.Generator) -> Pairs:
 
 @dataclass(frozen=True)
 class OracleComparison:
-    """Logits on one forget set. unlearned: (M, n, C), of M models; oracles: (O, n, C)."""
+    """Logits on one forget set.
+
+    Attributes
+    ----------
+    unlearned
+        (M, n, C), of M models.
+    oracles
+        (O, n, C).
+    """
 
     unlearned: np.ndarray
     oracles: np.ndarray
@@ -243,7 +266,10 @@ class Answers:
 class Curves:
     """A number of a system and of its oracle after each of `steps` (T,), ascending.
 
-    system, oracle: (S, T), of S seeds.
+    Attributes
+    ----------
+    system, oracle
+        (S, T), of S seeds.
     """
 
     steps: np.ndarray
@@ -255,9 +281,18 @@ class Curves:
 class ShippedFiles:
     """The files of a system that is shipped, and what must or must not be in them.
 
-    files: files or folders. deleted, remaining: float32 rows, keys or tokens, that must not be
-    there, and that must. deleted_ids: sample ids; listed_ids: the ids in the shipped memory, by
-    its reader. Ids are not searched for as bytes: any file has 8 such bytes by chance.
+    Ids are not searched for as bytes: any file has 8 such bytes by chance.
+
+    Attributes
+    ----------
+    files
+        Files or folders.
+    deleted, remaining
+        float32 rows, keys or tokens, that must not be there, and that must.
+    deleted_ids
+        Sample ids.
+    listed_ids
+        The ids in the shipped memory, by its reader.
     """
 
     files: tuple[Path, ...]

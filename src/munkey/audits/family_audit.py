@@ -41,9 +41,15 @@ Line = dict[str, object]
 class AuditedSystem:
     """A system of an audit. Models 2p and 2p + 1 are a pair.
 
-    margins: (S, N) by path, among them the deployed one. logits: (M, n, C), of the deployed path
-    on the samples that model 0 deleted: of that model alone, or of all oracles. diverged: which
-    models did, and why; such a system has no margins.
+    Attributes
+    ----------
+    margins
+        (S, N) by path, among them the deployed one.
+    logits
+        (M, n, C), of the deployed path on the samples that model 0 deleted: of that model
+        alone, or of all oracles.
+    diverged
+        Which models did, and why; such a system has no margins.
     """
 
     name: str
@@ -56,7 +62,15 @@ class AuditedSystem:
 
 @dataclass(frozen=True, eq=False)
 class FamilyAudit:
-    """The audit of one family. halves: of all models; generator: of bootstraps and redraws."""
+    """The audit of one family.
+
+    Attributes
+    ----------
+    halves
+        Of all models.
+    generator
+        Of bootstraps and redraws.
+    """
 
     family: str
     systems: Sequence[AuditedSystem]

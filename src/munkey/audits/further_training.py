@@ -27,7 +27,13 @@ Line = dict[str, float]
 
 @dataclass(frozen=True, eq=False)
 class EvaluationSamples:
-    """The samples to measure. forget: (S,) bool; the others are test samples."""
+    """The samples to measure.
+
+    Attributes
+    ----------
+    forget
+        (S,) bool; the others are test samples.
+    """
 
     samples: ImageSet
     forget: np.ndarray
@@ -59,9 +65,13 @@ def train_further(
 ) -> list[Line]:
     """Return a record for each of `settings.steps`: step, FA, TA, margin.
 
-    training: on the retain set, with the crops and the pathway dropout of the system's own
-    training, at a constant learning rate. Batches and crops depend on `training.recipe.stage`
-    alone. The system stays as it is.
+    Batches and crops depend on `training.recipe.stage` alone. The system stays as it is.
+
+    Parameters
+    ----------
+    training
+        On the retain set, with the crops and the pathway dropout of the system's own training,
+        at a constant learning rate.
     """
     from munkey.data.augment import Augmentation
     from munkey.data.loader import Loader

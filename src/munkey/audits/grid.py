@@ -18,9 +18,17 @@ SPLITS = ("val", "test")
 
 
 class Setting(TypedDict):
-    """A point of the grid. knobs: values by dotted name; before, after: files of logits, a model
-    each; alone: the same after deletion, of the family whose head the model has; empty where it
-    has none, or that family is not in the plan.
+    """A point of the grid.
+
+    Attributes
+    ----------
+    knobs
+        Values by dotted name.
+    before, after
+        Files of logits, a model each.
+    alone
+        The same after deletion, of the family whose head the model has; empty where it has
+        none, or that family is not in the plan.
     """
 
     name: str
@@ -31,7 +39,15 @@ class Setting(TypedDict):
 
 
 class GridModels(NamedTuple):
-    """Models of a setting. margins: (S, N) by path; means: of P_s, val and test accuracy."""
+    """Models of a setting.
+
+    Attributes
+    ----------
+    margins
+        (S, N) by path.
+    means
+        Of P_s, val and test accuracy.
+    """
 
     margins: dict[str, np.ndarray]
     means: dict[str, float]

@@ -37,8 +37,14 @@ Line = dict[str, object]
 class MemoryFiles(TypedDict):
     """A system with a memory in the plan (munkey.experiment.plan.audits).
 
-    key: dataset, rate, seed, method, title. files: its original's, then its own. forget: the file
-    of its forget set.
+    Attributes
+    ----------
+    key
+        Dataset, rate, seed, method, title.
+    files
+        Its original's, then its own.
+    forget
+        The file of its forget set.
     """
 
     key: Mapping[str, object]

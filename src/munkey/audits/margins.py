@@ -10,8 +10,14 @@ ROWS = 4096  # samples at a time in float64: 1000 classes take 33 MB
 def margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """phi (N,) float64: logit of the true class minus the log-sum-exp of the others.
 
-    That is log(p / (1 - p)) for the probability p of the true class (Carlini et al. 2022). logits:
-    (N, C), C > 1. Raises ValueError for logits that are not finite, or of a single class.
+    That is log(p / (1 - p)) for the probability p of the true class (Carlini et al. 2022).
+
+    Raises ValueError for logits that are not finite, or of a single class.
+
+    Parameters
+    ----------
+    logits
+        (N, C), C > 1.
     """
     from scipy.special import logsumexp
 
@@ -32,7 +38,12 @@ def margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
 def count_below(phi: np.ndarray, test: np.ndarray) -> np.ndarray:
     """(S, N): the number of a model's own test samples with a smaller margin; a tie counts half.
 
-    test: (N,) bool. Raises ValueError for a model with the same margin for all test samples.
+    Raises ValueError for a model with the same margin for all test samples.
+
+    Parameters
+    ----------
+    test
+        (N,) bool.
     """
     test_margins = np.sort(phi[:, test], axis=1)
     if not (test_margins[:, 0] < test_margins[:, -1]).all():

@@ -22,7 +22,10 @@ LEAST_TEST = 8  # of which a sham pool takes half
 def require_fitting(pool: int, dataset: Dataset, depth: int) -> None:
     """Raise ValueError if a pool is too small to audit, or too large to train without.
 
-    depth: number of neighbors to retrieve, `keys.depth`.
+    Parameters
+    ----------
+    depth
+        Number of neighbors to retrieve, `keys.depth`.
     """
     train = len(dataset.ids_of("train"))
     test = len(dataset.ids_of("test"))
@@ -46,8 +49,12 @@ def require_fitting(pool: int, dataset: Dataset, depth: int) -> None:
 def draw_hardest(members: Members, votes: np.ndarray, share: float, stage: Stage) -> np.ndarray:
     """Sorted ids of the samples with the fewest votes, as many per class as in a random pool.
 
-    votes: (N,), from `vote_shares`; ties are drawn. One is left out if their number is odd.
-    Raises ValueError as `draw` does.
+    One is left out if their number is odd. Raises ValueError as `draw` does.
+
+    Parameters
+    ----------
+    votes
+        (N,), from `vote_shares`; ties are drawn.
     """
     random_pool = draw(members.ids, members.labels, share, "stratified", stage.numpy_generator())
     pool_labels = members.labels[rows_of(members.ids, random_pool)]
@@ -60,9 +67,14 @@ def draw_hardest(members: Members, votes: np.ndarray, share: float, stage: Stage
 
 
 def draw_half(pool: np.ndarray, number: int, pair: Stage) -> np.ndarray:
-    """Sorted ids of a random half of a pool, number 0 or 1. pair: the stage to draw from.
+    """Sorted ids of a random half of a pool, number 0 or 1.
 
     Raises ValueError for an odd number of samples.
+
+    Parameters
+    ----------
+    pair
+        The stage to draw from.
     """
     return np.sort(np.split(pair.numpy_generator().permutation(pool), 2)[number])
 

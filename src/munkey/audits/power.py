@@ -17,9 +17,16 @@ POWER = Path(__file__).with_name("power.csv")
 class Power:
     """Simulated audits of one kind.
 
-    pool: number of samples; auroc: mean AUROC of U-LiRA for doing nothing, percent. kept_whole: how
-    many of kept_whole_of audits flag a system that keeps 5 % of the samples whole; mean_subtracted:
-    likewise for one that keeps 20 % of each memory, less the mean of that over the pool.
+    Attributes
+    ----------
+    pool
+        Number of samples.
+    auroc
+        Mean AUROC of U-LiRA for doing nothing, percent.
+    kept_whole
+        How many of kept_whole_of audits flag a system that keeps 5 % of the samples whole.
+    mean_subtracted
+        Likewise for one that keeps 20 % of each memory, less the mean of that over the pool.
     """
 
     pool: int
@@ -68,7 +75,10 @@ def find_nearest_power(pool: int, pairs: int, auroc: float) -> Power | None:
 def describe_power(pool: int, pairs: int, auroc: float | None) -> str:
     """Return the findings of simulated audits of this kind, as part of a sentence.
 
-    auroc: U-LiRA's before deletion, percent; None if there are too few pairs for it.
+    Parameters
+    ----------
+    auroc
+        U-LiRA's before deletion, percent; None if there are too few pairs for it.
     """
     unknown = "what it finds of a few samples that are kept whole is not known"
     if auroc is None:

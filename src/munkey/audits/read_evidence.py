@@ -19,7 +19,13 @@ from munkey.data import forget_sets, prepared
 
 
 class PlannedSystem(TypedDict):
-    """A system in the plan (munkey.experiment.plan.audits). logits: a file for each model."""
+    """A system in the plan (munkey.experiment.plan.audits).
+
+    Attributes
+    ----------
+    logits
+        A file for each model.
+    """
 
     name: str
     title: str
@@ -32,7 +38,13 @@ class PlannedSystem(TypedDict):
 def read_audits(
     systems: Sequence[PlannedSystem], halves: Sequence[str | Path], stage: Stage
 ) -> Iterator[FamilyAudit]:
-    """Read the evidence of the audit of each family. halves: a forget set file for each seed."""
+    """Read the evidence of the audit of each family.
+
+    Parameters
+    ----------
+    halves
+        A forget set file for each seed.
+    """
     forgotten = [forget_sets.read(path) for path in halves]
     units = forget_sets.read_units(halves[:2])
     by_family: dict[str, list[PlannedSystem]] = {}
@@ -49,10 +61,16 @@ def read_audits(
 
 
 def read_halves(logits: str, forgotten: Sequence[np.ndarray], units: Mapping[int, str]) -> Halves:
-    """Return the halves of an audit. forgotten: ids of the forget set of each seed.
+    """Return the halves of an audit.
 
-    logits: a file with ids and splits of all samples. units: by id, if halves are of whole units;
-    otherwise empty.
+    Parameters
+    ----------
+    forgotten
+        Ids of the forget set of each seed.
+    logits
+        A file with ids and splits of all samples.
+    units
+        By id, if halves are of whole units; otherwise empty.
     """
     arrays = read_npz(logits, "ids", "splits")
     deleted = np.stack([np.isin(arrays["ids"], ids) for ids in forgotten])
@@ -64,7 +82,13 @@ def read_halves(logits: str, forgotten: Sequence[np.ndarray], units: Mapping[int
 
 
 def read_path_margins(arrays: Mapping[str, np.ndarray], path: str) -> np.ndarray:
-    """Return the margins (N,) of a model on a path. arrays: its predictions."""
+    """Return the margins (N,) of a model on a path.
+
+    Parameters
+    ----------
+    arrays
+        Its predictions.
+    """
     name = "logits" if path == DEPLOYED else f"path_{path}"
     return margins(arrays[name], arrays["labels"])
 
@@ -100,7 +124,13 @@ def _read_system(system: PlannedSystem, forgotten: np.ndarray) -> AuditedSystem:
 
 @dataclass(frozen=True)
 class AuditedCandidate:
-    """A candidate of a search. drop: the largest loss of validation accuracy."""
+    """A candidate of a search.
+
+    Attributes
+    ----------
+    drop
+        The largest loss of validation accuracy.
+    """
 
     settings: Mapping[str, object]
     share: Estimate
@@ -116,8 +146,15 @@ class AuditedCandidate:
 def describe_searches(folder: Path, drop: float) -> Iterator[str]:
     """Yield a block of lines per method, from the searches in an audit: candidates by residual share.
 
-    folder: of a data set's searches; drop: points of the original's validation accuracy that a
-    candidate may lose; those that lose more come last. Raises FileNotFoundError without searches.
+    Raises FileNotFoundError without searches.
+
+    Parameters
+    ----------
+    folder
+        Of a data set's searches.
+    drop
+        Points of the original's validation accuracy that a candidate may lose; those that lose
+        more come last.
     """
     root = folder.parents[1]
     dataset = prepared.load(root / "data" / folder.name)

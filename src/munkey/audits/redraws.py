@@ -10,7 +10,15 @@ Statistics = Callable[[np.ndarray], Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Significance:
-    """p: corrected for all statistics that were tested together; least: the smallest possible p."""
+    """The result of a test.
+
+    Attributes
+    ----------
+    p
+        Corrected for all statistics that were tested together.
+    least
+        The smallest possible p.
+    """
 
     p: float
     least: float

@@ -41,7 +41,10 @@ class Ranking:
     ) -> Rates:
         """Return the rates.
 
-        positives, negatives: weights in the shape of the scores; None: all 1.
+        Parameters
+        ----------
+        positives, negatives
+            Weights in the shape of the scores; None: all 1.
         """
         # Shares of the weight at each rank, the highest first.
         positive_shares = self._shares(self._positives, positives)
@@ -81,9 +84,12 @@ def bootstrap_intervals(
 ) -> Attack:
     """Return the rates with percentile bootstrap intervals.
 
-    redraw_rates: the rates of one bootstrap sample.
-
-    negatives: their number; a rate at x % of false positives needs at least 100 / x of them.
+    Parameters
+    ----------
+    redraw_rates
+        The rates of one bootstrap sample.
+    negatives
+        Their number; a rate at x % of false positives needs at least 100 / x of them.
     """
     bootstrap = [redraw_rates() for _ in range(draws)]
 

@@ -30,8 +30,14 @@ DELETIONS = {1: 40, 10: 10, 100: 4}  # by size of a deletion: how many, each fro
 class Attacker:
     """An attacker with two versions, who knows pictures, labels and keys of all training samples.
 
-    near: neighbors of each sample in the memory of all; public: keys of other samples, whose labels
-    are known, too. stage: of the deletions, which are the same for all methods.
+    Attributes
+    ----------
+    near
+        Neighbors of each sample in the memory of all.
+    public
+        Keys of other samples, whose labels are known, too.
+    stage
+        Of the deletions, which are the same for all methods.
     """
 
     dataset: Dataset
@@ -46,10 +52,14 @@ class Attacker:
     ) -> Iterator[dict[str, object]]:
         """Yield how well each attacker names deleted samples, by size of the deletion.
 
-        settings: as for a job. The attackers suspect, by `answers`: samples whose
-        log-probabilities changed most; by `margins`, which needs labels: samples whose margin fell
-        most; by `weights`, of a linear head: samples in whose direction the weights moved most,
-        relative to the mean over classes.
+        The attackers suspect, by `answers`: samples whose log-probabilities changed most; by
+        `margins`, which needs labels: samples whose margin fell most; by `weights`, of a linear
+        head: samples in whose direction the weights moved most, relative to the mean over classes.
+
+        Parameters
+        ----------
+        settings
+            As for a job.
         """
         ids = self.keys.ids
         keys = self.keys.keys
@@ -128,7 +138,10 @@ class Attacker:
     def _directions(self, features: RandomFeatures | None) -> np.ndarray:
         """(N, w): unit vectors to each key from the mean of its class's public keys.
 
-        features: of keys, which take their place where the weights are of features.
+        Parameters
+        ----------
+        features
+            Of keys, which take their place where the weights are of features.
         """
         keys = self.keys.keys
         public_keys = self.public.keys

@@ -47,7 +47,13 @@ OPTIONAL: frozenset[ControlName] = frozenset({"trained to remember"})  # only MU
 
 @dataclass(frozen=True)
 class Control:
-    """A control. flagged: whether the audit found a residue; None if the control was not run."""
+    """A control.
+
+    Attributes
+    ----------
+    flagged
+        Whether the audit found a residue; None if the control was not run.
+    """
 
     name: ControlName
     flagged: bool | None
@@ -70,7 +76,13 @@ class Control:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict of an audit on a method. words: a sentence."""
+    """The verdict of an audit on a method.
+
+    Attributes
+    ----------
+    words
+        A sentence.
+    """
 
     kind: Kind
     words: str
@@ -117,7 +129,15 @@ def run_joint_tests(
 
 @dataclass(frozen=True)
 class Findings:
-    """The findings of one row. attacks: by name; tests: those of `TESTS` that could be run."""
+    """The findings of one row.
+
+    Attributes
+    ----------
+    attacks
+        By name.
+    tests
+        Those of `TESTS` that could be run.
+    """
 
     share: Share | NoFinding
     attacks: Mapping[str, Finding]
@@ -196,8 +216,12 @@ def reach_verdict(findings: Findings, controls: Sequence[Control], power: str = 
     """Return the verdict on a row.
 
     "none found" names the upper end of the interval of the share, for the mean over this pool. If
-    it is 100 % or more, the audit cannot tell the row from doing nothing: no power. power: what
-    simulated audits of this kind find (munkey.audits.power).
+    it is 100 % or more, the audit cannot tell the row from doing nothing: no power.
+
+    Parameters
+    ----------
+    power
+        What simulated audits of this kind find (munkey.audits.power).
     """
     by_name = {control.name: control for control in controls}
     wrong = []

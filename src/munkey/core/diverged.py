@@ -27,7 +27,10 @@ class DivergedError(ValueError):
 def nan_answers(arrays: Mapping[str, np.ndarray], classes: int, why: str) -> dict[str, np.ndarray]:
     """Return the answers of a diverged model: NaN.
 
-    arrays: ids of the samples, and further arrays.
+    Parameters
+    ----------
+    arrays
+        Ids of the samples, and further arrays.
     """
     logits = np.full((len(arrays["ids"]), classes), np.nan, dtype=np.float32)
     return {**arrays, "logits": logits, DIVERGED: np.array(why)}

@@ -10,8 +10,12 @@ from pathlib import Path
 def state_of(path: str | Path, *more: Path) -> str:
     """Return a digest of path, size and modification time of all files at or below a path; reads none.
 
-    more: further files, in this order. Follows links, but enters no folder twice, so a link to its
-    own folder does no harm.
+    Follows links, but enters no folder twice, so a link to its own folder does no harm.
+
+    Parameters
+    ----------
+    more
+        Further files, in this order.
     """
     root = Path(path).absolute()
     stamps = []

@@ -66,8 +66,13 @@ class UnwritableFileError(OSError):
 def atomic(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
     """Yield a temporary path beside `path`, which replaces it only if the block succeeds.
 
-    mode: of the new file, before the user's umask. Removes temporary files of killed processes.
-    Raises UnwritableFileError if `path` cannot be written; an existing file stays as it is.
+    Removes temporary files of killed processes. Raises UnwritableFileError if `path` cannot be
+    written; an existing file stays as it is.
+
+    Parameters
+    ----------
+    mode
+        Of the new file, before the user's umask.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -208,7 +213,13 @@ def read_json(path: str | Path) -> Any:
 def write_csv(
     path: str | Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()
 ) -> None:
-    """Write rows with equal keys. columns: the keys, needed if there may be no rows."""
+    """Write rows with equal keys.
+
+    Parameters
+    ----------
+    columns
+        The keys, needed if there may be no rows.
+    """
     with (
         atomic_with_checksum(path) as temporary,
         temporary.open("w", newline="", encoding="utf-8") as file,

@@ -78,9 +78,16 @@ def fill(pattern: str, **values: object) -> str:
 def configuration_name(name_setting: str, overlays: Iterable[Path], params: Path) -> str:
     """Return the name of a configuration: its setting `name`, or else the file names of its overlays.
 
-    name_setting: `default` if no overlay sets it. overlays: the files of `--configfile`.
-    params: the project's `params.yaml`, which may be among them. For an overlay default.yaml the
-    name is `default-overlay`.
+    For an overlay default.yaml the name is `default-overlay`.
+
+    Parameters
+    ----------
+    name_setting
+        `default` if no overlay sets it.
+    overlays
+        The files of `--configfile`.
+    params
+        The project's `params.yaml`, which may be among them.
     """
     if name_setting != DEFAULT:
         return name_setting

@@ -32,7 +32,15 @@ def origin(plugin: EntryPoint) -> str:
 
 
 class Package(NamedTuple):
-    """place: its folder, or its file; origin: distribution of a plug-in, NAME VERSION."""
+    """A package with plug-ins.
+
+    Attributes
+    ----------
+    place
+        Its folder, or its file.
+    origin
+        Distribution of a plug-in, NAME VERSION.
+    """
 
     place: Path
     origin: str = ""

@@ -25,16 +25,20 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 class Registry(Generic[T]):
     """A mapping from names to entries of one kind, in alphabetical order.
 
-    package: the package whose modules add the entries. The first look-up imports all of them, so a
-    new file is enough to add an entry. Plug-ins of other packages are imported when a name is not
-    among the package's own. A module that cannot be imported is refused, and all others still
-    work: `refusals` has the reason by the name that the entry should have, which is the plug-in's,
-    or the file's with - for _.
+    The first look-up imports all of them, so a new file is enough to add an entry. Plug-ins of
+    other packages are imported when a name is not among the package's own. A module that cannot be
+    imported is refused, and all others still work: `refusals` has the reason by the name that the
+    entry should have, which is the plug-in's, or the file's with - for _.
 
     origins: distributions of plug-ins, NAME VERSION, by the names of their entries.
 
     A name that is taken, or that cannot be part of a path, raises ValueError. An unknown one raises
     KeyError, with the valid names and the refused modules.
+
+    Parameters
+    ----------
+    package
+        The package whose modules add the entries.
     """
 
     def __init__(self, kind: str, package: str | None = None) -> None:

@@ -22,8 +22,12 @@ MOST_RATIO = 200
 class ArrayHeader:
     """The header of a file that holds one array.
 
-    name: of the array or of the file, for messages. packed_bytes: how many bytes it takes in the
-    file, compressed or not.
+    Attributes
+    ----------
+    name
+        Of the array or of the file, for messages.
+    packed_bytes
+        How many bytes it takes in the file, compressed or not.
     """
 
     name: str

@@ -13,8 +13,14 @@ from munkey.settings import DataSettings, TrainSettings
 class Augmentation:
     """Random-resized-crop to the model's size, then normalization; nothing else (app. B.3).
 
-    size: side in pixels; scale, ratio: ranges of a crop's share of the area and of its aspect
-    ratio; mean, std: of pixels in [0, 1].
+    Attributes
+    ----------
+    size
+        Side in pixels.
+    scale, ratio
+        Ranges of a crop's share of the area and of its aspect ratio.
+    mean, std
+        Of pixels in [0, 1].
     """
 
     size: int

@@ -19,7 +19,12 @@ class MissingDataError(FileNotFoundError):
 class PublishedFile:
     """A file to download.
 
-    size: in words, for the message; unpacked: the folder that serves in its place.
+    Attributes
+    ----------
+    size
+        In words, for the message.
+    unpacked
+        The folder that serves in its place.
     """
 
     url: str
@@ -31,9 +36,13 @@ class PublishedFile:
     def obtain(self, folder: Path = FOLDER, own_md5: str | None = None) -> Path:
         """Return the path of the file. Downloads it if it is not in `folder`, and checks its md5.
 
-        own_md5: of the user's own, repacked copy, which must be in `folder` already. Raises
-        MissingDataError if the file is not there and cannot be downloaded, ValueError if the file
-        in `folder` is another or damaged.
+        Raises MissingDataError if the file is not there and cannot be downloaded, ValueError if the
+        file in `folder` is another or damaged.
+
+        Parameters
+        ----------
+        own_md5
+            Of the user's own, repacked copy, which must be in `folder` already.
         """
         from torchvision.datasets.utils import check_md5, download_url
 

@@ -31,11 +31,17 @@ KNOBS = "forget.rates (of an audit's pool, audit.pool)"
 def draw(
     ids: np.ndarray, labels: np.ndarray, rate: float, sampling: str, generator: np.random.Generator
 ) -> np.ndarray:
-    """Draw round(rate * N) samples to forget. Returns their sorted ids. ids, labels: (N,).
+    """Draw round(rate * N) samples to forget. Returns their sorted ids.
 
-    sampling: `uniform`, or `stratified` by class (proportional, largest remainder; ties go to the
-    lower class). Raises ValueError if the forget set would be empty, a whole class, or the whole
-    set.
+    Raises ValueError if the forget set would be empty, a whole class, or the whole set.
+
+    Parameters
+    ----------
+    ids, labels
+        (N,).
+    sampling
+        `uniform`, or `stratified` by class (proportional, largest remainder; ties go to the
+        lower class).
     """
     count = round(rate * len(ids))
     if not 0 < count < len(ids):
@@ -60,7 +66,15 @@ def draw(
 
 
 class Groups(NamedTuple):
-    """Samples and their groups. ids: (N,) ascending; names: (N,) of the groups, '' if none."""
+    """Samples and their groups.
+
+    Attributes
+    ----------
+    ids
+        (N,) ascending.
+    names
+        (N,) of the groups, '' if none.
+    """
 
     ids: np.ndarray
     names: np.ndarray
@@ -120,8 +134,15 @@ def draw_groups(
 ) -> np.ndarray:
     """Draw whole groups to forget: the named ones, or random ones of about rate * N samples.
 
-    Returns sorted ids. labels: (N,) of the same samples. Named groups and drawn classes may leave a class empty. Raises
-    ValueError for an unknown name, and if nothing or everything would be forgotten.
+    Returns sorted ids.
+
+    Named groups and drawn classes may leave a class empty. Raises ValueError for an unknown name,
+    and if nothing or everything would be forgotten.
+
+    Parameters
+    ----------
+    labels
+        (N,) of the same samples.
     """
     group_names = check_group_names(groups, names or ())
     forget_names = list(names or ())
@@ -155,7 +176,13 @@ def _random_groups(
 
 
 def lowest_ids(groups: Groups, ids: np.ndarray) -> np.ndarray:
-    """Return the lowest id of each group, sorted. ids: samples that form whole groups."""
+    """Return the lowest id of each group, sorted.
+
+    Parameters
+    ----------
+    ids
+        Samples that form whole groups.
+    """
     is_given = np.isin(groups.ids, ids)
     _, first_positions = np.unique(groups.names[is_given].astype(str), return_index=True)
     return np.sort(groups.ids[is_given][first_positions])
@@ -179,7 +206,15 @@ def draw_share(
 
 
 class Members(NamedTuple):
-    """The training samples. ids: (N,) ascending; labels: (N,)."""
+    """The training samples.
+
+    Attributes
+    ----------
+    ids
+        (N,) ascending.
+    labels
+        (N,).
+    """
 
     ids: np.ndarray
     labels: np.ndarray
@@ -188,7 +223,10 @@ class Members(NamedTuple):
 def vote_shares(members: Members, neighbors: np.ndarray) -> np.ndarray:
     """Return the share of each sample's neighbors that have its label: (N,); 0 for one without neighbors.
 
-    neighbors: (N, K) ids of other training samples, or NOBODY.
+    Parameters
+    ----------
+    neighbors
+        (N, K) ids of other training samples, or NOBODY.
     """
     is_neighbor = neighbors != NOBODY
     neighbor_labels = np.full(neighbors.shape, -1)
@@ -203,8 +241,14 @@ def draw_by_difficulty(
 ) -> np.ndarray:
     """Select the round(rate * N) hardest, easiest, or medium samples. Returns their sorted ids.
 
-    sampling: `hard`, `easy`, or `medium`, those around the median. votes: (N,), the share of a
-    sample's neighbors that have its class; ties are broken at random. Raises ValueError as `draw`.
+    Raises ValueError as `draw`.
+
+    Parameters
+    ----------
+    sampling
+        `hard`, `easy`, or `medium`, those around the median.
+    votes
+        (N,), the share of a sample's neighbors that have its class; ties are broken at random.
     """
     count = round(rate * len(ids))
     if not 0 < count < len(ids):
@@ -221,9 +265,16 @@ def halves(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw a pool, a share of the training samples stratified by class, and divide it in halves.
 
-    The halves are random, sorted, and equal in size. The pool is the same for every pair. ids,
-    labels: (N,) of the training samples. pool, pair: the random sources of pool and halves. Raises
-    ValueError as `draw`.
+    The halves are random, sorted, and equal in size. The pool is the same for every pair.
+
+    Raises ValueError as `draw`.
+
+    Parameters
+    ----------
+    ids, labels
+        (N,) of the training samples.
+    pool, pair
+        The random sources of pool and halves.
     """
     pool_ids = draw(ids, labels, share, "stratified", pool.numpy_generator())
     first, second = np.split(pair.numpy_generator().permutation(drop_odd_one(pool_ids, pool)), 2)
@@ -235,9 +286,15 @@ def group_halves(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw a pool of whole groups, about `share` of the samples, and divide it in halves.
 
-    The pool is the same for every pair. labels: (N,). Half of the groups, by number and at random,
-    are in each half; its ids are sorted. Raises ValueError as `draw_groups`, and for fewer than
-    four groups.
+    The pool is the same for every pair.
+
+    Half of the groups, by number and at random, are in each half; its ids are sorted. Raises
+    ValueError as `draw_groups`, and for fewer than four groups.
+
+    Parameters
+    ----------
+    labels
+        (N,).
     """
     pool_ids = draw_groups(groups, labels, share, None, pool.numpy_generator())
     pool_groups = np.array(sorted(set(groups.names[np.isin(groups.ids, pool_ids)])), dtype=object)
@@ -296,9 +353,15 @@ def find_listed_ids(
 ) -> np.ndarray:
     """Find the samples that a list names, all of which must be in training. Returns sorted ids.
 
-    entries: as `read_list` returns them. samples: lines of samples.csv: id, split and, for picture
-    files, name. An entry may omit the first folders of a path if only one file ends in the rest.
-    Raises ValueError that names the unknown and ambiguous entries.
+    An entry may omit the first folders of a path if only one file ends in the rest. Raises
+    ValueError that names the unknown and ambiguous entries.
+
+    Parameters
+    ----------
+    entries
+        As `read_list` returns them.
+    samples
+        Lines of samples.csv: id, split and, for picture files, name.
     """
     lines = list(samples)
     splits = {int(line["id"]): line["split"] for line in lines}

@@ -13,7 +13,15 @@ from munkey.data.prepared import Dataset
 
 
 class LabeledImages(NamedTuple):
-    """images: (B, 3, H, W) float32 in [0, 1]; labels: (B,) int64."""
+    """A batch of labeled images.
+
+    Attributes
+    ----------
+    images
+        (B, 3, H, W) float32 in [0, 1].
+    labels
+        (B,) int64.
+    """
 
     images: Tensor
     labels: Tensor
@@ -115,7 +123,12 @@ class ImageSet:
 class TensorSet:
     """Labeled images in memory, e.g. computed ones.
 
-    images: (N, 3, H, W) float32 in [0, 1]; labels: (N,) int64.
+    Attributes
+    ----------
+    images
+        (N, 3, H, W) float32 in [0, 1].
+    labels
+        (N,) int64.
     """
 
     images: Tensor

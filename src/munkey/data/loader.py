@@ -19,8 +19,11 @@ Result = TypeVar("Result")
 class Batch:
     """A batch.
 
-    index: (B,) positions, on the host; images (B, 3, H, W) in [0, 1] and labels (B,), on the
-    device.
+    Attributes
+    ----------
+    index
+        (B,) positions, on the host; images (B, 3, H, W) in [0, 1] and labels (B,), on the
+        device.
     """
 
     index: Tensor
@@ -32,7 +35,13 @@ class Batch:
 
 
 class Loader:
-    """The batches of one epoch. indices: the positions of each batch in `samples`."""
+    """The batches of one epoch.
+
+    Parameters
+    ----------
+    indices
+        The positions of each batch in `samples`.
+    """
 
     AHEAD = 2
 

@@ -37,9 +37,15 @@ def decode(
 ) -> Iterator[np.ndarray]:
     """Decode picture files in order. Yields blocks of (n, H, W, 3) uint8.
 
-    size: if given, each picture is resized to size x size. white: source.white. Warns of 16-bit
-    gray that becomes nearly black. Raises SourceError at the end, which lists every file that
-    cannot be read or, without a `size`, differs in size from the first.
+    Warns of 16-bit gray that becomes nearly black. Raises SourceError at the end, which lists every
+    file that cannot be read or, without a `size`, differs in size from the first.
+
+    Parameters
+    ----------
+    size
+        If given, each picture is resized to size x size.
+    white
+        Source.white.
     """
     faults: list[str] = []
     block: list[np.ndarray] = []
@@ -129,8 +135,12 @@ def open_regular_file(path: str | Path) -> IO[bytes]:
 def to_rgb(images: np.ndarray, name: str, first: int = 0) -> np.ndarray:
     """Convert (n, H, W[, 1 or 3]) uint8, or floats in [0, 1], to (n, H, W, 3) uint8.
 
-    first: the number of the first image, for messages. Raises SourceError for NaN and for values
-    out of range.
+    Raises SourceError for NaN and for values out of range.
+
+    Parameters
+    ----------
+    first
+        The number of the first image, for messages.
     """
     if np.issubdtype(images.dtype, np.floating):
         images = _floats_to_uint8(images, name, first)

@@ -38,8 +38,17 @@ MOST_CLASSES = 25_000  # ImageNet-21k has 21,841
 class Dataset:
     """A prepared data set. The ids ascend; row i of every array belongs to ids[i].
 
-    images: (N, H, W, 3) uint8, memory-mapped; ids, labels: (N,) int64; splits: (N,) str; units: the
-    person, lesion, … of each sample, None if unknown; None for a data set without units.
+    Attributes
+    ----------
+    images
+        (N, H, W, 3) uint8, memory-mapped.
+    ids, labels
+        (N,) int64.
+    splits
+        (N,) str.
+    units
+        The person, lesion, … of each sample, None if unknown; None for a data set without
+        units.
     """
 
     images: np.ndarray
@@ -68,12 +77,17 @@ def prepare(
 ) -> None:
     """Check a source and write its prepared form, one block of images at a time.
 
-    min_train: how many training samples the experiment needs, so that enough neighbors are left
-    after forgetting. max_train: how many a head can be fitted to.
-
     Raises SourceError that lists everything wrong with the source. Reports a warning with the
     number of images that occur in two splits, because no test can tell whether those are forgotten.
     A killed process leaves no file that looks complete.
+
+    Parameters
+    ----------
+    min_train
+        How many training samples the experiment needs, so that enough neighbors are left after
+        forgetting.
+    max_train
+        How many a head can be fitted to.
     """
     if source.units is not None:
         source = replace(source, units=unit_names(source.units))

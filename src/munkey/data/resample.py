@@ -19,8 +19,14 @@ DRAWS = 10  # boxes drawn for an image before the central one is taken, as in to
 def crop_resize(images: Tensor, boxes: Tensor, size: int) -> Tensor:
     """Cut a box out of each image and resize it to size x size.
 
-    images: (B, 3, H, W) float; boxes: (B, 4) integers (top, left, height, width) inside the image.
     Returns (B, 3, size, size). Equals torchvision's `resized_crop(antialias=True)` box by box.
+
+    Parameters
+    ----------
+    images
+        (B, 3, H, W) float.
+    boxes
+        (B, 4) integers (top, left, height, width) inside the image.
     """
     top, left, height, width = to_device(boxes.float(), images.device.type).unbind(1)
     rows = _resampling_weights(top, height, images.shape[2], size)  # (B, size, H)
@@ -51,10 +57,16 @@ def random_boxes(
 ) -> Tensor:
     """Crop boxes of random-resized-crop, distributed as torchvision's `RandomResizedCrop`.
 
-    scale: range of the share of the area; ratio: range of the aspect ratio, drawn log-uniformly. An
-    image gets the first of its draws that fits, or else the largest central crop within `ratio`.
+    An image gets the first of its draws that fits, or else the largest central crop within `ratio`.
 
     Returns (count, 4) int64: top, left, height, width.
+
+    Parameters
+    ----------
+    scale
+        Range of the share of the area.
+    ratio
+        Range of the aspect ratio, drawn log-uniformly.
     """
     area = height * width * torch.empty(count, DRAWS).uniform_(*scale, generator=generator)
     aspect = (

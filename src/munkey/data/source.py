@@ -53,10 +53,19 @@ def numbered_classes(labels: np.ndarray) -> list[str]:
 class Source:
     """A data set as its reader returns it. A sample's id is its position.
 
-    images: (N, H, W, 3) uint8, or blocks of them that are read once and in order, so that they need
-    not fit in memory; labels: (N,) integers below len(classes); splits: (N,) names out of SPLITS;
-    names: the files that the images came from, if there are any; units: the person, lesion, … of
-    each sample, None if unknown.
+    Attributes
+    ----------
+    images
+        (N, H, W, 3) uint8, or blocks of them that are read once and in order, so that they need
+        not fit in memory.
+    labels
+        (N,) integers below len(classes).
+    splits
+        (N,) names out of SPLITS.
+    names
+        The files that the images came from, if there are any.
+    units
+        The person, lesion, … of each sample, None if unknown.
     """
 
     images: np.ndarray | Iterable[np.ndarray]

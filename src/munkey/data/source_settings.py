@@ -63,7 +63,10 @@ def _check_class_names(numbers: list[str], names: list[str]) -> None:
 def limit_per_class(source: Source, limits: Mapping[str, int | None]) -> Source:
     """Keep the first samples of each class in each split, in their order.
 
-    limits: how many, by split; None: all.
+    Parameters
+    ----------
+    limits
+        How many, by split; None: all.
     """
     import pandas as pd
 
@@ -76,8 +79,11 @@ def limit_per_class(source: Source, limits: Mapping[str, int | None]) -> Source:
 def draw_val_from_train(source: Source, shares: Sequence[float]) -> Source:
     """Make a part of the training samples val, and the source's own val test.
 
-    shares: of train, val and test; val is drawn in the proportion of the first two, by class, and
-    the samples of a unit stay together.
+    Parameters
+    ----------
+    shares
+        Of train, val and test; val is drawn in the proportion of the first two, by class, and
+        the samples of a unit stay together.
     """
     train_share, val_share, _ = shares
     splits = source.splits.copy()

@@ -14,7 +14,12 @@ VAL_SHARE = 0.4  # of an original validation or test set: 40 % val, 60 % test (a
 def split_held_out(name: str, count: int, val: int | None = None) -> np.ndarray:
     """Split `count` held-out samples into val and test at random: (count,) names.
 
-    name: the data set, which seeds the draw; val: how many become val, by default 40 % (app. B.1).
+    Parameters
+    ----------
+    name
+        The data set, which seeds the draw.
+    val
+        How many become val, by default 40 % (app. B.1).
     """
     splits = np.full(count, "test", dtype="<U5")
     order = Stage(name, "held out").numpy_generator().permutation(count)
@@ -31,9 +36,14 @@ def complete_splits(
 ) -> np.ndarray:
     """Complete the splits that a source names. Returns the split of each sample: (N,) names.
 
-    split_names: of all samples, or empty texts. Without val, test is divided. shares: of train, val
-    and test within each class, if the source names no splits. All samples of a unit are in the
-    split of its first sample.
+    All samples of a unit are in the split of its first sample.
+
+    Parameters
+    ----------
+    split_names
+        Of all samples, or empty texts. Without val, test is divided.
+    shares
+        Of train, val and test within each class, if the source names no splits.
     """
     # The first sample of each sample's unit decides the split; a sample without a unit is its own.
     first_samples = np.arange(len(labels))

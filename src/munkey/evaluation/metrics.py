@@ -51,11 +51,15 @@ def membership_inference(
 ) -> float:
     """AUROC, times 100, of a logistic regression that tells forget from test samples (sec. 4, MIA).
 
-    retain, forget, test: attack features. Test is split into halves, stratified by `test_labels`.
-    The attack is fitted to retain (members) against one half, in equal numbers, and scored on
-    forget against the other; then the halves swap, and both scores are averaged [ours]. So it is
-    never scored on samples that it was fitted to. Below 50, forget samples look less like members
-    than test samples do.
+    Test is split into halves, stratified by `test_labels`. The attack is fitted to retain (members)
+    against one half, in equal numbers, and scored on forget against the other; then the halves
+    swap, and both scores are averaged [ours]. So it is never scored on samples that it was fitted
+    to. Below 50, forget samples look less like members than test samples do.
+
+    Parameters
+    ----------
+    retain, forget, test
+        Attack features.
     """
     fits = cross_fit_attacks(retain, test, test_labels, generator)
     scores = [auroc(score(forget), score(test[rows])) for score, rows in fits]
@@ -133,8 +137,10 @@ def rf_jsd(
     both have; NaN if there are none. Class means say little of single samples. The original code
     (`log_js_proxy`) swaps the arguments of both divergences, which makes them unbounded.
 
-    before, after: logits (N, C) of the original on unseen and of the unlearned model on forgotten
-    samples.
+    Parameters
+    ----------
+    before, after
+        Logits (N, C) of the original on unseen and of the unlearned model on forgotten samples.
     """
     classes = np.intersect1d(unseen_labels, forget_labels)
     if not len(classes):
@@ -159,7 +165,10 @@ def pathway_sensitivity(image: float, token: float, both: float) -> float:
 def measure_pathways(cut: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, float]:
     """A_image, A_token and A_both in percent, and P_s.
 
-    cut: logits of the memory's samples, with only the image, only the token, and both.
+    Parameters
+    ----------
+    cut
+        Logits of the memory's samples, with only the image, only the token, and both.
     """
     accuracies = {}
     values = {}
@@ -182,9 +191,14 @@ def compute_metrics(
     forgotten samples with those of test samples. For classes that are forgotten whole, and for
     units, FTA is the accuracy on their test samples, and RTA that on all others.
 
-    predictions: ids, labels, splits and logits of every sample, and units if the data set has them;
-    for MUNKEY also memory_ids, memory_labels, image_logits, token_logits and both_logits of the
-    memory's samples. Raises KeyError if the forget set is not within the training split.
+    Raises KeyError if the forget set is not within the training split.
+
+    Parameters
+    ----------
+    predictions
+        Ids, labels, splits and logits of every sample, and units if the data set has them; for
+        MUNKEY also memory_ids, memory_labels, image_logits, token_logits and both_logits of the
+        memory's samples.
     """
     ids = predictions["ids"]
     labels = predictions["labels"]
@@ -242,7 +256,11 @@ def fit_probe(
 
     The balanced accuracy of a logistic regression on logits (N, C) of test samples, in two-fold
     cross-validation: the information on the class in all logits, not only in its own.
-    is_forgotten: (N,) bool.
+
+    Parameters
+    ----------
+    is_forgotten
+        (N,) bool.
     """
     halves = StratifiedKFold(n_splits=2, shuffle=True, random_state=int(generator.integers(2**32)))
     scaled = (logits - logits.mean(axis=0)) / (logits.std(axis=0) + EPSILON)
@@ -252,7 +270,15 @@ def fit_probe(
 
 
 def find_emptied_classes(labels: np.ndarray, forget: np.ndarray, retain: np.ndarray) -> np.ndarray:
-    """Classes without retained samples. labels: (N,); forget, retain: (N,) bool."""
+    """Classes without retained samples.
+
+    Parameters
+    ----------
+    labels
+        (N,).
+    forget, retain
+        (N,) bool.
+    """
     return np.setdiff1d(labels[forget], labels[retain])
 
 
@@ -279,10 +305,14 @@ def switch_off_classes(
 def metric_lines(run: Evaluation, original: str | None = None) -> list[dict[str, object]]:
     """Return a line per metric of a system: key, metric, value.
 
-    original: file with the original's logits, for RF-JSD; None for a system that is not unlearned.
     If a class is forgotten whole, there are also lines of METHOD-off: the same system with the
     outputs of that class switched off. A system that diverged has a single line: the metric
     `diverged`, 1, and as `why` the reason and the log.
+
+    Parameters
+    ----------
+    original
+        File with the original's logits, for RF-JSD; None for a system that is not unlearned.
     """
     predictions = read_npz(run.logits)
     forget_ids = forget_sets.read(run.forget)

@@ -17,9 +17,14 @@ COLUMNS = ("dataset", "rate", "method", "other", "seeds", "tested", "difference"
 def paired_differences(runs: Iterable[Evaluation]) -> list[dict[str, object]]:
     """Return a line for each rate and pair of systems: their accuracy on the test samples, compared.
 
-    runs: of one data set, all seeds. Columns: dataset, rate, method, other, seeds, tested (the
-    number of test samples), difference (of method less other, in points) and its 95 % interval, low
-    and high. A system that diverged for any seed has no lines.
+    Columns: dataset, rate, method, other, seeds, tested (the number of test samples), difference
+    (of method less other, in points) and its 95 % interval, low and high. A system that diverged
+    for any seed has no lines.
+
+    Parameters
+    ----------
+    runs
+        Of one data set, all seeds.
     """
     flags_by_system: dict[tuple[str, str, str], list[np.ndarray]] = {}
     diverged_systems = set()
@@ -50,11 +55,14 @@ def paired_differences(runs: Iterable[Evaluation]) -> list[dict[str, object]]:
 def compare_pair(gains: np.ndarray) -> dict[str, object]:
     """Return the mean gain in points, with an interval over seeds and test samples.
 
-    gains: (seeds, tested), 1 where only the first system is right, -1 where only the other is.
+    Two intervals are combined by the root of their sum of squares: Student's over the seeds' means,
+    and that of Agresti and Min (2005, "Wald + 2") over test samples. What varies between seeds is a
+    part of both, so the interval is conservative.
 
-    Two intervals are combined by the root of their sum of squares: Student's over the seeds'
-    means, and that of Agresti and Min (2005, "Wald + 2") over test samples. What varies between
-    seeds is a part of both, so the interval is conservative.
+    Parameters
+    ----------
+    gains
+        (seeds, tested), 1 where only the first system is right, -1 where only the other is.
     """
     seeds, tested = gains.shape
     by_sample = gains.mean(axis=0)

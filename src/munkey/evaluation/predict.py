@@ -11,9 +11,16 @@ from munkey.settings import DataSettings
 
 
 class Queries(NamedTuple):
-    """The samples to predict. ids: sorted; retrieval: their neighbors, for a system with a memory.
+    """The samples to predict.
 
-    other: another retrieval, with which audits ask a system with pathways; adds path_NAME logits.
+    Attributes
+    ----------
+    ids
+        Sorted.
+    retrieval
+        Their neighbors, for a system with a memory.
+    other
+        Another retrieval, with which audits ask a system with pathways; adds path_NAME logits.
     """
 
     ids: np.ndarray

@@ -37,10 +37,18 @@ class Candidate:
 
 
 class SearchResult(TypedDict):
-    """The result of a search in its file. chosen: position of a candidate; search_s: seconds.
+    """The result of a search in its file.
 
-    A candidate that diverged has only its settings and the reason. original_val_accuracy: None if
-    all candidates diverged.
+    A candidate that diverged has only its settings and the reason.
+
+    Attributes
+    ----------
+    chosen
+        Position of a candidate.
+    search_s
+        Seconds.
+    original_val_accuracy
+        None if all candidates diverged.
     """
 
     chosen: int
@@ -74,9 +82,13 @@ def choose_candidate(
 ) -> int:
     """Return the position of the candidate with the smallest gap; of equal ones, the first.
 
-    drop: largest loss of the original's validation accuracy, in points, with which a candidate is
-    eligible; None: any [ours: by its gap alone, a collapsed model wins]. If all lose more, the one
-    that loses least is chosen.
+    If all lose more, the one that loses least is chosen.
+
+    Parameters
+    ----------
+    drop
+        Largest loss of the original's validation accuracy, in points, with which a candidate is
+        eligible; None: any [ours: by its gap alone, a collapsed model wins].
     """
     positions = range(len(candidates))
     eligible = []
@@ -96,7 +108,13 @@ def make_search_result(
     original_val_accuracy: float | None,
     scoring_s: float,
 ) -> SearchResult:
-    """Return the result of a search. candidates: None for one that diverged."""
+    """Return the result of a search.
+
+    Parameters
+    ----------
+    candidates
+        None for one that diverged.
+    """
     table: list[dict[str, Any]] = []
     for record, candidate in zip(records, candidates, strict=True):
         line = {"settings": record["settings"]["method"]}
@@ -116,7 +134,15 @@ def make_search_result(
 
 @dataclass(frozen=True)
 class RankedCandidate:
-    """A candidate over all runs. gap: mean; drop: the largest loss of validation accuracy."""
+    """A candidate over all runs.
+
+    Attributes
+    ----------
+    gap
+        Mean.
+    drop
+        The largest loss of validation accuracy.
+    """
 
     settings: Mapping[str, object]
     gap: float

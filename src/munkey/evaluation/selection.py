@@ -24,9 +24,14 @@ class NothingPassesError(ValueError):
 class Pair:
     """A pair of the grid (p_image, p_token), with means over seeds.
 
-    P_s: pathway sensitivity before deletion, on the training set. gap: |validation - forget|
-    accuracy after deletion, in percentage points. Both are NaN if the training of a seed diverged.
-    A pair for reference is shown but never chosen.
+    Both are NaN if the training of a seed diverged. A pair for reference is shown but never chosen.
+
+    Attributes
+    ----------
+    P_s
+        Pathway sensitivity before deletion, on the training set.
+    gap
+        |validation - forget| accuracy after deletion, in percentage points.
     """
 
     p_image: float
@@ -60,8 +65,14 @@ def collect_pairs(
 ) -> list[Pair]:
     """Return the measured pairs of one data set.
 
-    tidy: metrics with the columns case, method, seed, metric, value. grid: p_image and p_token by
-    case; the pair with both zero is for reference. Raises KeyError if a system was not measured.
+    Raises KeyError if a system was not measured.
+
+    Parameters
+    ----------
+    tidy
+        Metrics with the columns case, method, seed, metric, value.
+    grid
+        p_image and p_token by case; the pair with both zero is for reference.
     """
     pairs = []
     for case, probabilities in grid.items():
@@ -149,7 +160,12 @@ def make_table(
 ) -> list[dict[str, object]]:
     """Return the lines of the selection's table: pairs, decisions, and means after deletion over n seeds.
 
-    cases: of the verdicts, in their order; tidy: as in `collect_pairs`.
+    Parameters
+    ----------
+    cases
+        Of the verdicts, in their order.
+    tidy
+        As in `collect_pairs`.
     """
     lines = []
     for verdict, case in zip(verdicts, cases, strict=True):

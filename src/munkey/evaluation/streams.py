@@ -21,8 +21,14 @@ from munkey.settings import DataSettings, InferenceSettings, Sections
 class Stream:
     """A sequence of requests; all ids are sorted.
 
-    retained: training samples that no request deletes. requests: ids to forget, in order. added:
-    ids of samples that are added after each request, often none; no request deletes them.
+    Attributes
+    ----------
+    retained
+        Training samples that no request deletes.
+    requests
+        Ids to forget, in order.
+    added
+        Ids of samples that are added after each request, often none; no request deletes them.
     """
 
     retained: np.ndarray
@@ -52,8 +58,13 @@ def draw_stream(
 ) -> Stream:
     """Return the forget set of a split in `requests` equal parts, in an order drawn from `stage`.
 
-    new: ids of samples that no model was trained on. After each request that `additions` lists, as
-    many of them are added as the request deletes. Raises ValueError if requests would be empty.
+    After each request that `additions` lists, as many of them are added as the request deletes.
+    Raises ValueError if requests would be empty.
+
+    Parameters
+    ----------
+    new
+        Ids of samples that no model was trained on.
     """
     if len(split.forget) < requests:
         raise ValueError(
@@ -73,7 +84,13 @@ def draw_stream(
 
 
 class StreamAnswers(NamedTuple):
-    """The answers of a system after `done` requests. logits: (N, C), of all samples."""
+    """The answers of a system after `done` requests.
+
+    Attributes
+    ----------
+    logits
+        (N, C), of all samples.
+    """
 
     done: int
     seconds: float
@@ -82,7 +99,15 @@ class StreamAnswers(NamedTuple):
 
 @dataclass(frozen=True)
 class StreamEvaluator:
-    """Asks a system about every sample of a data set. keys: of all samples; depth: neighbors."""
+    """Asks a system about every sample of a data set.
+
+    Attributes
+    ----------
+    keys
+        Of all samples.
+    depth
+        Neighbors.
+    """
 
     dataset: Dataset
     keys: Keys | None
@@ -128,7 +153,10 @@ def answer_stream(
 ) -> list[StreamAnswers]:
     """Return the answers of a system before the first and after each request.
 
-    forget: (system, split, number of the request) -> (unlearned system, seconds).
+    Parameters
+    ----------
+    forget
+        (system, split, number of the request) -> (unlearned system, seconds).
     """
     answers = [StreamAnswers(0, 0.0, evaluator.predict_logits(system, stream.additions(0)))]
     for number in range(1, len(stream.requests) + 1):

@@ -38,7 +38,10 @@ def audit(
 ) -> None:
     """Audit how much each system remembers: a row per system and path, controls, a table, a forest plot.
 
-    strata, strata_svg: the same by how much a sample was memorized, a table and a figure.
+    Parameters
+    ----------
+    strata, strata_svg
+        The same by how much a sample was memorized, a table and a figure.
     """
     stage = Stage(dataset, "audit", "intervals")
     audits = list(progress(read_audits(systems, halves, stage), "family", "families"))
@@ -68,7 +71,10 @@ def audit_grid(
 ) -> None:
     """Audit the weights: residual shares over a grid of knobs, their table and figure.
 
-    paths: how a memory is asked, as `munkey.report.tables.audits.PATHS` names it.
+    Parameters
+    ----------
+    paths
+        How a memory is asked, as `munkey.report.tables.audits.PATHS` names it.
     """
     units = forget_sets.read_units(halves[:2])
     lines = grid_lines(settings, paths, [forget_sets.read(half) for half in halves], units)
@@ -116,7 +122,10 @@ def differencing(
 ) -> None:
     """Delete samples, alone and in batches, and let whoever holds both versions name them.
 
-    settings: by method, of each of the originals, in this order.
+    Parameters
+    ----------
+    settings
+        By method, of each of the originals, in this order.
     """
     from munkey.audits.two_versions import Attacker  # with torch, which no other audit here needs
     from munkey.models import system as systems

@@ -16,7 +16,10 @@ from munkey.settings import SourceSettings
 def data(images: Path, dataset: str, source: SourceSettings, config: Mapping[str, Any]) -> None:
     """Decode a data set.
 
-    config: all parameters; another depth or rate needs other neighbors, no other preparation.
+    Parameters
+    ----------
+    config
+        All parameters; another depth or rate needs other neighbors, no other preparation.
     """
     params = load(config).for_case(dataset)
     loaded = apply_source_settings(find_reader(dataset, source).load(source), source)

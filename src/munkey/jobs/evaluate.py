@@ -30,9 +30,15 @@ def evaluate(
 ) -> None:
     """Write the logits of a system on every split; where it has pathways, also with either of them cut.
 
-    settings: `data`, `inference`, and `audit` where it is asked in a second way for an audit. pool:
-    the two halves of an audit's pool; of the training set, these samples alone are asked about. A
-    system that diverged answers NaN, with the reason.
+    A system that diverged answers NaN, with the reason.
+
+    Parameters
+    ----------
+    settings
+        `data`, `inference`, and `audit` where it is asked in a second way for an audit.
+    pool
+        The two halves of an audit's pool; of the training set, these samples alone are asked
+        about.
     """
     try:
         loaded = systems.load(system, device=around.device)

@@ -16,8 +16,11 @@ def settings(settings: Path, cases: Mapping[str, Sections]) -> None:
 def export(system: Path, manifest: Path, exported: Path, sections: Sections) -> None:
     """Export a trained MUNKEY.
 
-    sections: of the parameters, all that it was trained and is asked with; `exported` holds them
-    once that is done.
+    Parameters
+    ----------
+    sections
+        Of the parameters, all that it was trained and is asked with; `exported` holds them once
+        that is done.
     """
     values = values_of(sections)
     print(f"exported to {renew_export(system, manifest.parent, values)}")

@@ -31,9 +31,15 @@ def groups_of(prepared: Dataset, sampling: str, stage: Stage, keyfile: Path | No
 class Sampling:
     """How a forget set is drawn, and the files that it is drawn from.
 
-    keyfile: of the sampling `cluster`; neighbors: of samplings by votes, where all but one of
-    `depth` vote, and of `relied-on`, which forgets the `k` nearest of each test sample of the units
-    `names`; listed: the list of the sampling `listed`.
+    Attributes
+    ----------
+    keyfile
+        Of the sampling `cluster`.
+    neighbors
+        Of samplings by votes, where all but one of `depth` vote, and of `relied-on`, which
+        forgets the `k` nearest of each test sample of the units `names`.
+    listed
+        The list of the sampling `listed`.
     """
 
     sampling: str
@@ -46,7 +52,13 @@ class Sampling:
 
 
 def forget(images: Path, forget: Path, dataset: str, seed: int, rate: str, draw: Sampling) -> None:
-    """Draw the forget set of a data set, seed and rate. rate: as it stands in paths."""
+    """Draw the forget set of a data set, seed and rate.
+
+    Parameters
+    ----------
+    rate
+        As it stands in paths.
+    """
     sampling = draw.sampling
     names = draw.names or ()
     prepared = load(images.parent)

@@ -38,10 +38,14 @@ def keys(
 
     An interrupted job resumes after its finished blocks.
 
-    code, weights: marks of the code and of the encoder's weights. If another configuration made
-    keys from the same code, weights and data, they are taken from there; not with weights None, as
-    they may have changed unnoticed. parts: the keys of several encoders, which are joined; nothing
-    is extracted then.
+    Parameters
+    ----------
+    code, weights
+        Marks of the code and of the encoder's weights. If another configuration made keys from
+        the same code, weights and data, they are taken from there; not with weights None, as
+        they may have changed unnoticed.
+    parts
+        The keys of several encoders, which are joined; nothing is extracted then.
     """
     dataset = prepared.load(images.parent)
     if parts:

@@ -12,7 +12,10 @@ from munkey.evaluation.records import Evaluation
 def metrics(runs: list[Evaluation], metrics: Path, differences: Path | None = None) -> None:
     """Measure every system of a data set: one tidy CSV, which rules use for the main run, ablations and selection.
 
-    differences: a CSV of the differences in test accuracy between any two systems; None: not wanted.
+    Parameters
+    ----------
+    differences
+        A CSV of the differences in test accuracy between any two systems; None: not wanted.
     """
     logits_of = {}  # of trained systems, by their records
     for run in runs:

@@ -26,8 +26,16 @@ def half(
 ) -> None:
     """Draw the half of an audit's pool that the models of a seed are trained on and then forget.
 
-    pool: its share of the training samples; draw: 0, or the number of a pool apart from that of 0;
-    depth: how many neighbors must be left without it; keyfile: of clusters.
+    Parameters
+    ----------
+    pool
+        Its share of the training samples.
+    draw
+        0, or the number of a pool apart from that of 0.
+    depth
+        How many neighbors must be left without it.
+    keyfile
+        Of clusters.
     """
     prepared = load(images.parent)
     stage = Stage(dataset, "audit")
@@ -80,7 +88,14 @@ def mislabel(
     """Write a prepared data set once more for an audit, with a wrong label for every sample of its pool.
 
     Test samples have one, too: margins are ranked among theirs, and those of right labels would all
-    be larger. source: the images of the data set as it is; pool: the two halves.
+    be larger.
+
+    Parameters
+    ----------
+    source
+        The images of the data set as it is.
+    pool
+        The two halves.
     """
     prepared = load(source.parent)
     stage = Stage(dataset, "audit", "wrong labels")

@@ -49,9 +49,14 @@ def relearn(
 ) -> None:
     """Train a system further on the retain set, and note its answers about the forget set on the way.
 
-    files.neighbors: in the memory of the retain set, for training; retrieved: in the system's own
-    memory, for answers. The curve of a system that diverged, now or before, is a single line with
-    the reason.
+    files.neighbors: in the memory of the retain set, for training.
+
+    The curve of a system that diverged, now or before, is a single line with the reason.
+
+    Parameters
+    ----------
+    retrieved
+        In the system's own memory, for answers.
     """
     data = prepared.load(files.images.parent)
     device = around.device
@@ -134,8 +139,14 @@ def trace(
 class RequestSeries:
     """Requests one after another, and additions in between.
 
-    requests: how many; additions: requests after which samples of the validation set come with
-    their labels; depth: neighbors of each sample that are looked up.
+    Attributes
+    ----------
+    requests
+        How many.
+    additions
+        Requests after which samples of the validation set come with their labels.
+    depth
+        Neighbors of each sample that are looked up.
     """
 
     requests: int
@@ -157,10 +168,18 @@ def stream(
 ) -> None:
     """Forget one half of an audit's pool in several requests, one after another, and ask after each.
 
-    method: of unlearning, which starts from `original`, or an oracle, which is retrained for the
-    first, the middle and the last request. logits: those of test samples and of the pool after each
-    request, and `request`, the number of the request that forgets a sample, 0 for all others.
-    record: seconds, RA and TA. If a model diverges, both files hold the reason alone.
+    If a model diverges, both files hold the reason alone.
+
+    Parameters
+    ----------
+    method
+        Of unlearning, which starts from `original`, or an oracle, which is retrained for the
+        first, the middle and the last request.
+    logits
+        Those of test samples and of the pool after each request, and `request`, the number of
+        the request that forgets a sample, 0 for all others.
+    record
+        Seconds, RA and TA.
     """
     assert files.forget and files.absent, (
         "a stream forgets one half of a pool and never sees the other"

@@ -35,7 +35,12 @@ from munkey.settings import ExploreSettings, InferenceSettings
 def chart(svg: Path, chart: str, threshold: float, inputs: Mapping[str, Any]) -> None:
     """Draw one chart.
 
-    chart: KIND or KIND-DATASET; inputs: files by name, as `traces` one for each seed.
+    Parameters
+    ----------
+    chart
+        KIND or KIND-DATASET.
+    inputs
+        Files by name, as `traces` one for each seed.
     """
     kind, _, dataset = chart.partition("-")
     theme.save(CHARTS[kind].draw(ChartSource(inputs, dataset, threshold)), svg.with_suffix(""))
@@ -53,7 +58,12 @@ def retrieval(
 ) -> None:
     """Draw which neighbors a test sample and a forget sample retrieve, before and after deletion.
 
-    full, left: neighbors in the whole memory and in the remaining rows; before, after: logits.
+    Parameters
+    ----------
+    full, left
+        Neighbors in the whole memory and in the remaining rows.
+    before, after
+        Logits.
     """
     dataset = prepared.load(images.parent)
     original_answers = read_npz(before)
@@ -93,9 +103,16 @@ def frontier(
 class PageFiles:
     """The files that the report shows.
 
-    ablations, comparison, ranks: their table, if it was made; scenarios, selections, audits: a
-    table for each data set that has any, in a folder of its name; metrics: of the main run, of
-    which attacks need MIA; explored: pages that show single samples, by data set.
+    Attributes
+    ----------
+    ablations, comparison, ranks
+        Their table, if it was made.
+    scenarios, selections, audits
+        A table for each data set that has any, in a folder of its name.
+    metrics
+        Of the main run, of which attacks need MIA.
+    explored
+        Pages that show single samples, by data set.
     """
 
     main_table: Path
@@ -116,8 +133,16 @@ class PageFiles:
 class ReportFacts:
     """The experiment as the report describes it, and the rows of its tables.
 
-    grid: seeds, rates and methods in words; requests: of scenarios, by data set; settings: those
-    that are compared with the paper's, by data set; config: all parameters.
+    Attributes
+    ----------
+    grid
+        Seeds, rates and methods in words.
+    requests
+        Of scenarios, by data set.
+    settings
+        Those that are compared with the paper's, by data set.
+    config
+        All parameters.
     """
 
     name: str

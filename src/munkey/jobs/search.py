@@ -45,8 +45,13 @@ def search(
 
     The best becomes the method's result, `system` and `record`.
 
-    drop: points of validation accuracy that a candidate may lose. A candidate that diverged is not
-    chosen; if all did, the first becomes the result, and has diverged.
+    A candidate that diverged is not chosen; if all did, the first becomes the result, and has
+    diverged.
+
+    Parameters
+    ----------
+    drop
+        Points of validation accuracy that a candidate may lose.
     """
     candidate_records = list(map(read_json, candidates.records))
     finite = []
@@ -84,8 +89,12 @@ def select(
 ) -> None:
     """Choose p_image and p_token for a data set, and say why each pair was chosen or not.
 
-    pairs: the grid by case; required: whether a training waits for the choice, so that there must
-    be one.
+    Parameters
+    ----------
+    pairs
+        The grid by case.
+    required
+        Whether a training waits for the choice, so that there must be one.
     """
     tidy = read_table(metrics)
     verdicts = selection.decide_pairs(

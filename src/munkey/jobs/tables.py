@@ -32,8 +32,12 @@ def tables(
 ) -> None:
     """Make the CSVs of every metric and difference, and the tables that show them.
 
-    dataset_differences: between systems, a file for each data set. outputs: as `main.all_texts`
-    names them.
+    Parameters
+    ----------
+    dataset_differences
+        Between systems, a file for each data set.
+    outputs
+        As `main.all_texts` names them.
     """
     differences = pd.concat(map(read_table, dataset_differences), ignore_index=True)
     for output, text in main.all_texts(read_metrics(metrics), differences, rows).items():
@@ -45,7 +49,10 @@ def main_audited(
 ) -> None:
     """Make the main table once more, with the audits' residual shares.
 
-    audit_tables: in the audits' folders.
+    Parameters
+    ----------
+    audit_tables
+        In the audits' folders.
     """
     residue = residue_of({path.parent: read_table(path) for path in audit_tables})
     for path in outputs.values():
@@ -57,7 +64,10 @@ def ablation_tables(
 ) -> None:
     """Make the tables of the ablations, and one CSV of their numbers.
 
-    tables: named as in `ablations.TABLES`.
+    Parameters
+    ----------
+    tables
+        Named as in `ablations.TABLES`.
     """
     cases = of_ablations.summarize_cases(read_metrics(metrics), rows)
     write_text(summary, cases.to_csv(index=False))
@@ -77,7 +87,10 @@ def scenario_tables(
 ) -> None:
     """Make tables, a figure and a CSV of the scenarios of a data set.
 
-    requests: in words, by case.
+    Parameters
+    ----------
+    requests
+        In words, by case.
     """
     numbers = scenarios.summarize_scenarios(read_metrics([metrics]), rows)
     write_text(csv, numbers.to_csv(index=False))
@@ -106,7 +119,10 @@ def stream_tables(
 def selection_tables(table: Path, dataset: str, markdown: Path) -> None:
     """Make the table of why each (p_image, p_token) was chosen or not.
 
-    table: as `decide_pairs` wrote it.
+    Parameters
+    ----------
+    table
+        As `decide_pairs` wrote it.
     """
     grid = read_table(table)
     title = f"{dataset}: means over {seeds_in_words(int(grid['n'].iloc[0]))}"
@@ -132,7 +148,10 @@ def relearning_table(
 ) -> None:
     """Compare every system's relearning with its oracle's: curves, table and figure.
 
-    seeds: of each system's curves.
+    Parameters
+    ----------
+    seeds
+        Of each system's curves.
     """
     all_curves = of_relearning.curves_of(systems, seeds)
     findings = of_relearning.findings(all_curves)
@@ -152,7 +171,10 @@ def compare(
 ) -> None:
     """Put the numbers printed in the paper beside ours, and say whether they may be compared.
 
-    settings: by data set.
+    Parameters
+    ----------
+    settings
+        By data set.
     """
     both = paper.compare(read_table(main_table), of_ablations.read(ablations))
     for output, text in paper.all_texts(both, paper.statements(settings, seeds)).items():

@@ -22,8 +22,12 @@ def track(
 ) -> None:
     """Log the results of the configuration `name` at `uri`.
 
-    inference: by data set and system, the sections that its answers depend on. attempt: how often
-    this was tried, so that a tracking server that was away is asked again.
+    Parameters
+    ----------
+    inference
+        By data set and system, the sections that its answers depend on.
+    attempt
+        How often this was tried, so that a tracking server that was away is asked again.
     """
     results = Results(Layout(name), runs, titles, inference)
     write_json(logged, mlflow_log.record(uri, name, runs_of(results), attempt))

@@ -35,10 +35,16 @@ def train(
 ) -> None:
     """Train a family: the same code from the same fresh start for an original (subset `full`) and an oracle (`rateR`).
 
-    system, record: the output; settings: the sections of the parameters that the family reads;
-    code: a checkpoint of other code is not resumed.
-
     A training that diverges does not fail: its row of the tables says so, and names its log.
+
+    Parameters
+    ----------
+    system, record
+        The output.
+    settings
+        The sections of the parameters that the family reads.
+    code
+        A checkpoint of other code is not resumed.
     """
     device = around.device
     start_time = now()

@@ -31,11 +31,17 @@ def unlearn(
 ) -> System | None:
     """Apply a method.
 
-    record, system: the output; original: the trained system, or the keys that one is made of.
-
-    settings: how the original was trained, how to fine-tune, and the method's own, as `method`.
     Returns None if the method or its original diverged: then its row of the tables says so, and
     names the log of the job that diverged first.
+
+    Parameters
+    ----------
+    record, system
+        The output.
+    original
+        The trained system, or the keys that one is made of.
+    settings
+        How the original was trained, how to fine-tune, and the method's own, as `method`.
     """
     device = around.device
     start_time = now()

@@ -57,7 +57,15 @@ class Architecture:
 
 @dataclass(frozen=True)
 class FittedArchitecture(Architecture):
-    """key_dim: length of a key; settings: the family's section of params.yaml."""
+    """The shape of a fitted head.
+
+    Attributes
+    ----------
+    key_dim
+        Length of a key.
+    settings
+        The family's section of params.yaml.
+    """
 
     key_dim: int
     settings: Mapping[str, float | int | str]
@@ -102,7 +110,11 @@ class System:
 class Recipe(Generic[Settings]):
     """How a model is trained.
 
-    head: of a model whose logits are added, as `added_head` reads it, without a temperature; None for no such head.
+    Attributes
+    ----------
+    head
+        Of a model whose logits are added, as `added_head` reads it, without a temperature; None
+        for no such head.
     """
 
     data: DataSettings
@@ -126,12 +138,20 @@ Watch = Callable[[int, System], None]
 
 @dataclass(frozen=True)
 class Training(Generic[Settings]):
-    """A training to run. samples: sorted by id; members: for a family with a memory.
+    """A training to run.
 
-    watch: called before the first epoch, with 0, and after each epoch, with its number. It must
-    change nothing, and is not called again for epochs before a checkpoint.
-    checkpoint: file from which a killed training resumes; the caller removes it once the result is
-    safe.
+    Attributes
+    ----------
+    samples
+        Sorted by id.
+    members
+        For a family with a memory.
+    watch
+        Called before the first epoch, with 0, and after each epoch, with its number. It must
+        change nothing, and is not called again for epochs before a checkpoint.
+    checkpoint
+        File from which a killed training resumes; the caller removes it once the result is
+        safe.
     """
 
     samples: ImageSet
@@ -156,7 +176,12 @@ class Learner:
     """A system in training, whose weights and tokens change in place.
 
     answer(images, index): logits of a batch of crops (B, 3, S, S) of the samples at positions
-    `index` (B,); generators: its sources of random numbers.
+    `index` (B,).
+
+    Attributes
+    ----------
+    generators
+        Its sources of random numbers.
     """
 
     system: System
@@ -173,8 +198,14 @@ class Learner:
 class Retrieval:
     """The input of a memory for S queries.
 
-    neighbors: of each query, (S, >= K). settings: the section `inference`, for a family that reads
-    it. keys: of the queries, (S, d), for a family or a head that reads them.
+    Attributes
+    ----------
+    neighbors
+        Of each query, (S, >= K).
+    settings
+        The section `inference`, for a family that reads it.
+    keys
+        Of the queries, (S, d), for a family or a head that reads them.
     """
 
     neighbors: Neighbors | None
@@ -351,7 +382,10 @@ class Family(ABC, Generic[Settings]):
     ) -> Recipe[Settings]:
         """Return a recipe from sections of params.yaml, by name.
 
-        selected: settings that the selection chose; they replace those of the family's section.
+        Parameters
+        ----------
+        selected
+            Settings that the selection chose; they replace those of the family's section.
         """
         family_section = self.read_section(sections)
         if selected:
@@ -365,7 +399,13 @@ class Family(ABC, Generic[Settings]):
         )
 
     def adapt_train_settings(self, train: TrainSettings, section: Settings) -> TrainSettings:
-        """Return the section `train` as this family uses it. section: the family's."""
+        """Return the section `train` as this family uses it.
+
+        Parameters
+        ----------
+        section
+            The family's.
+        """
         return train
 
     def identify_weights(self, section: Settings) -> str | None:
@@ -375,7 +415,10 @@ class Family(ABC, Generic[Settings]):
     def make_stage(self, seed: object, dataset: str, subset: str) -> Stage:
         """Return the root of a training's random numbers.
 
-        subset: `full`, or the rate left out: `rate0.1`.
+        Parameters
+        ----------
+        subset
+            `full`, or the rate left out: `rate0.1`.
         """
         return Stage(seed, dataset, subset, self.name)
 
@@ -393,7 +436,13 @@ class Family(ABC, Generic[Settings]):
     def make_retrieval(
         self, neighbors: Neighbors, inference: object, keys: np.ndarray | None = None
     ) -> Retrieval:
-        """Return the input of its memory. inference: the section, which only some families read."""
+        """Return the input of its memory.
+
+        Parameters
+        ----------
+        inference
+            The section, which only some families read.
+        """
         settings = InferenceSettings.typed(inference) if self.reads_inference else None
         return Retrieval(neighbors, settings, keys)
 
@@ -484,8 +533,16 @@ class Family(ABC, Generic[Settings]):
     ) -> System:
         """Return the system with new samples in its memory, without training.
 
-        A family without a memory returns the system as it is. new_keys: of the samples; labels:
-        (n,); inference: the section.
+        A family without a memory returns the system as it is.
+
+        Parameters
+        ----------
+        new_keys
+            Of the samples.
+        labels
+            (n,).
+        inference
+            The section.
         """
         return system
 
@@ -546,7 +603,17 @@ class Family(ABC, Generic[Settings]):
 
 
 class FittedRows(NamedTuple):
-    """Rows that a family is fitted to. ids: (N,) ascending; keys: (N, d) float32; labels: (N,)."""
+    """Rows that a family is fitted to.
+
+    Attributes
+    ----------
+    ids
+        (N,) ascending.
+    keys
+        (N, d) float32.
+    labels
+        (N,).
+    """
 
     ids: np.ndarray
     keys: np.ndarray
@@ -556,10 +623,17 @@ class FittedRows(NamedTuple):
 class FittedFamily(Family[Settings]):
     """A family whose model is a function of keys, labels and settings: it has no epochs.
 
-    If it is exact, it has no seed either. Its memory holds the keys, and the labels as tokens
-    (N, 1). tried: values of its settings that `munkey search-fitted` combines. most_rows: the most
-    rows that it can be fitted to; most_rows_instead: families to use for more. tuned: settings that
-    are chosen on data.
+    If it is exact, it has no seed either. Its memory holds the keys, and the labels as tokens (N,
+    1).
+
+    Attributes
+    ----------
+    tried
+        Values of its settings that `munkey search-fitted` combines.
+    most_rows
+        The most rows that it can be fitted to; most_rows_instead: families to use for more.
+    tuned
+        Settings that are chosen on data.
     """
 
     learns = False
@@ -579,7 +653,13 @@ class FittedFamily(Family[Settings]):
         settings: Settings,
         stage: Stage | None = None,
     ) -> System:
-        """Fit a system to keys and labels (N,). stage: for a family that draws random numbers."""
+        """Fit a system to keys and labels (N,).
+
+        Parameters
+        ----------
+        stage
+            For a family that draws random numbers.
+        """
         import torch
 
         from munkey.memory.exemplars import ExemplarMemory
@@ -599,7 +679,13 @@ class FittedFamily(Family[Settings]):
     def refit_head(
         self, system: System, ids: np.ndarray, remaining: ExemplarMemory
     ) -> nn.Module | None:
-        """Return the weights of a fit to the remaining rows. ids: of the deleted rows."""
+        """Return the weights of a fit to the remaining rows.
+
+        Parameters
+        ----------
+        ids
+            Of the deleted rows.
+        """
         return self.head(self.get_architecture(system), remaining)
 
     def add_samples(
@@ -716,7 +802,11 @@ def added_head(
 ) -> tuple[FittedFamily, dict[str, float | int | str]]:
     """Return the family of a head that MUNKEY adds, and the settings of that family.
 
-    constants: as MUNKEY's architecture holds them: `family`, which is LDA where it is missing, and the settings.
+    Parameters
+    ----------
+    constants
+        As MUNKEY's architecture holds them: `family`, which is LDA where it is missing, and the
+        settings.
     """
     settings = dict(constants)
     name = str(settings.pop("family", "lda"))

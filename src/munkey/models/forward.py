@@ -92,7 +92,12 @@ def compile_forward(model: nn.Module, settings: TrainSettings) -> Callable[..., 
 class ImageBlock(NamedTuple):
     """A block of samples.
 
-    where: their positions; images: (B, 3, S, S), normalized, on the device.
+    Attributes
+    ----------
+    where
+        Their positions.
+    images
+        (B, 3, S, S), normalized, on the device.
     """
 
     where: slice
@@ -104,7 +109,10 @@ def iterate_blocks(
 ) -> Iterator[ImageBlock]:
     """Yield all samples in order, resized and normalized.
 
-    passes: forward passes for each of them.
+    Parameters
+    ----------
+    passes
+        Forward passes for each of them.
     """
     start = 0
     positions = torch.arange(len(samples)).split(max(1, PASSES // passes))

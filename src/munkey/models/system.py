@@ -40,7 +40,13 @@ def save(path: str | Path, system: System) -> None:
 
 
 def save_diverged(path: str | Path, why: str) -> None:
-    """Write a system without weights, for a job that diverged. why: the reason, and the log."""
+    """Write a system without weights, for a job that diverged.
+
+    Parameters
+    ----------
+    why
+        The reason, and the log.
+    """
     with atomic_with_checksum(path) as temporary:
         temporary.write_bytes(serialized({}, {DIVERGED: why}))
 
@@ -63,8 +69,12 @@ def require_finite(system: System) -> System:
 def save_for_timm(system: System, folder: Path, mean: float, std: float) -> None:
     """Write a ViT in timm's format. `pretrained.model` and `keys.encoder` may name the folder.
 
-    mean, std: those that normalized its training images, of pixels in [0, 1]. Raises ValueError for
-    another family.
+    Raises ValueError for another family.
+
+    Parameters
+    ----------
+    mean, std
+        Those that normalized its training images, of pixels in [0, 1].
     """
     import timm
 

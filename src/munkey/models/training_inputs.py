@@ -15,10 +15,18 @@ from munkey.models.family import Family, MemberKeys, Recipe
 class SampleFiles:
     """The files that a job reads about the samples of a data set.
 
-    images: the stored images; the data set's other files are in the same folder. forget: the forget
-    set. absent: samples that an audit's models never see. keyfile, neighbors: for a family with a
-    memory.
-    selected: the p_image and p_token that the selection chose.
+    Attributes
+    ----------
+    images
+        The stored images; the data set's other files are in the same folder.
+    forget
+        The forget set.
+    absent
+        Samples that an audit's models never see.
+    keyfile, neighbors
+        For a family with a memory.
+    selected
+        The p_image and p_token that the selection chose.
     """
 
     images: Path

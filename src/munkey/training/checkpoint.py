@@ -24,7 +24,13 @@ History = list[dict[str, float]]
 
 @dataclass(frozen=True)
 class CheckpointFile:
-    """Where a training saves its checkpoints. every_s: at least so many seconds apart."""
+    """Where a training saves its checkpoints.
+
+    Attributes
+    ----------
+    every_s
+        At least so many seconds apart.
+    """
 
     path: Path
     every_s: float
@@ -52,9 +58,15 @@ class CheckpointFile:
 class Checkpoint:
     """The state of a training: weights, optimizer, loss scale, generators and history.
 
-    generators: all that the training draws from. always_after: number of epochs after which the
-    state is saved even if the last save was recent, for a part that others follow. buffers: other
-    tensors that training changes, such as statistics of batch norms.
+    Parameters
+    ----------
+    generators
+        All that the training draws from.
+    always_after
+        Number of epochs after which the state is saved even if the last save was recent, for a
+        part that others follow.
+    buffers
+        Other tensors that training changes, such as statistics of batch norms.
     """
 
     def __init__(

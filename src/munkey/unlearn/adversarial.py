@@ -11,8 +11,15 @@ from torch.nn import functional as F
 class AttackResult(NamedTuple):
     """The result of an attack.
 
-    images: (B, 3, H, W); predicted: (B,) classes; radius: (B,) float64, of the ball in which the
-    attack succeeded: 0 for an image that was misclassified from the start, inf if none was enough.
+    Attributes
+    ----------
+    images
+        (B, 3, H, W).
+    predicted
+        (B,) classes.
+    radius
+        (B,) float64, of the ball in which the attack succeeded: 0 for an image that was
+        misclassified from the start, inf if none was enough.
     """
 
     images: Tensor
@@ -38,12 +45,19 @@ def untargeted_l2(
 ) -> AttackResult:
     """Move each image until `answer` (pixels -> logits) misclassifies it.
 
-    clean: (B, 3, H, W) in [0, 1]; labels: (B,). In a ball of each radius in turn, an image makes
-    `steps` steps of length stride * radius along the L2-normalized gradient of the cross-entropy.
-    After each step it is projected into the ball around the clean image and clamped to [0, 1].
-    Attacks start from the clean image: one that is misclassified already stays clean. An image
-    leaves the batch at its first error; the others go on from where they are in the next ball. One
-    with a zero gradient never succeeds. Reads back, at every step, which images err.
+    In a ball of each radius in turn, an image makes `steps` steps of length stride * radius along
+    the L2-normalized gradient of the cross-entropy. After each step it is projected into the ball
+    around the clean image and clamped to [0, 1]. Attacks start from the clean image: one that is
+    misclassified already stays clean. An image leaves the batch at its first error; the others go
+    on from where they are in the next ball. One with a zero gradient never succeeds. Reads back, at
+    every step, which images err.
+
+    Parameters
+    ----------
+    clean
+        (B, 3, H, W) in [0, 1].
+    labels
+        (B,).
     """
     images = clean.clone()
     predicted = labels.clone()

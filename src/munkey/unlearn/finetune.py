@@ -114,8 +114,12 @@ def repelling_noise(
 ) -> TensorSet:
     """Return a batch of noise images that maximizes the model's error on a class (UNSIR).
 
-    side: height and width of the stored images. The result is in their pixels, but not clipped to
-    [0, 1]. The model's weights stay as they are.
+    The result is in their pixels, but not clipped to [0, 1]. The model's weights stay as they are.
+
+    Parameters
+    ----------
+    side
+        Height and width of the stored images.
     """
     augment = request.tuning.augment
     batch_size = request.tuning.settings.batch_size
@@ -136,8 +140,12 @@ def repelling_noise(
 def scaled_steps(factors: Mapping[str, Tensor]) -> Callable[[nn.Module], None]:
     """Return a function that multiplies, by the factors, how far weights moved since its last call.
 
-    factors: by parameter name, each of the parameter's shape. Factors of the gradients would do
-    nothing, since AdamW divides each gradient by its own size.
+    Factors of the gradients would do nothing, since AdamW divides each gradient by its own size.
+
+    Parameters
+    ----------
+    factors
+        By parameter name, each of the parameter's shape.
     """
     previous: dict[str, Tensor] = {}
 
@@ -241,7 +249,12 @@ def fit(
 ) -> History:
     """Minimize over shuffled batches; the last may be smaller. Returns the curve.
 
-    rate: the learning rate by epochs done; epochs: by default those of the section `finetune`.
+    Parameters
+    ----------
+    rate
+        The learning rate by epochs done.
+    epochs
+        By default those of the section `finetune`.
     """
     tuning = request.tuning
     if epochs is None:

@@ -31,7 +31,12 @@ def batch_gradients(
 ) -> Iterator[dict[str, Tensor]]:
     """Gradients of the mean loss of each batch, by parameter name; images are not augmented.
 
-    batches: positions of the samples; criterion: (logits (B, C), labels (B,)) -> scalar.
+    Parameters
+    ----------
+    batches
+        Positions of the samples.
+    criterion
+        (logits (B, C), labels (B,)) -> scalar.
     """
     trained = trainable_parameters(model)
     for index in batches:
@@ -50,9 +55,14 @@ def importances(
 ) -> Importances:
     """Return the diagonal of the Fisher information by parameter name, as SSD estimates it.
 
-    It is the mean over batches of the squared gradient of the batch's mean cross-entropy;
-    per_sample: over single samples instead. criterion, size: LFSSD's loss, and its absolute value
-    for the square.
+    It is the mean over batches of the squared gradient of the batch's mean cross-entropy.
+
+    Parameters
+    ----------
+    per_sample
+        Over single samples instead.
+    criterion, size
+        LFSSD's loss, and its absolute value for the square.
     """
     batch_size = 1 if per_sample else request.tuning.settings.batch_size
     # As in SSD's code, batches follow the order of the samples: shuffled ones would dilute the
@@ -84,7 +94,12 @@ def dampen(
 ) -> nn.Module:
     """Dampen, in place, the weights that matter more to D_f than to D (SSD). Returns the model.
 
-    forgotten, everything: importances of the weights to D_f and to D; alpha, lam: see `dampening_factors`.
+    Parameters
+    ----------
+    forgotten, everything
+        Importances of the weights to D_f and to D.
+    alpha, lam
+        See `dampening_factors`.
     """
     is_dampened = []
     for name, parameter in trainable_parameters(model).items():

@@ -14,9 +14,14 @@ ROUNDING = 1e-12  # nats: oracles that differ by less draw no random numbers
 
 @dataclass(frozen=True)
 class Distance(Finding):
-    """Jensen-Shannon divergence in nats, 0 to log 2. ratio: value / floor.
+    """Jensen-Shannon divergence in nats, 0 to log 2.
 
     Intervals: bootstrap over samples.
+
+    Attributes
+    ----------
+    ratio
+        Value / floor.
     """
 
     value: Estimate

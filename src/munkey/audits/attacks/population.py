@@ -79,8 +79,14 @@ def attack_population(
 ) -> Attack:
     """Rates of forget samples against test samples, averaged over the parts of a cross-fit.
 
-    scores: (N,), of each part; negatives: positions of the test samples of each part. Intervals:
-    bootstrap over forget samples, and over the negatives of each part.
+    Intervals: bootstrap over forget samples, and over the negatives of each part.
+
+    Parameters
+    ----------
+    scores
+        (N,), of each part.
+    negatives
+        Positions of the test samples of each part.
     """
     rankings = []
     for score, rows in zip(scores, negatives, strict=True):

@@ -17,7 +17,13 @@ Role = Literal["nothing", "oracle", "method"]
 
 
 class RelearnedSystem(TypedDict):
-    """A system in the plan (munkey.experiment.plan.relearning). curves: a file for each seed."""
+    """A system in the plan (munkey.experiment.plan.relearning).
+
+    Attributes
+    ----------
+    curves
+        A file for each seed.
+    """
 
     name: str
     title: str
@@ -28,7 +34,13 @@ class RelearnedSystem(TypedDict):
 
 @dataclass(frozen=True)
 class Spread(Finding):
-    """Mean and standard deviation over n seeds. sd: with ddof 1; NaN for one seed."""
+    """Mean and standard deviation over n seeds.
+
+    Attributes
+    ----------
+    sd
+        With ddof 1; NaN for one seed.
+    """
 
     mean: float
     sd: float
@@ -39,7 +51,14 @@ class Spread(Finding):
 class RelearningFinding(Finding):
     """Difference to the oracle's curve, in the unit of the curves; positive: above it.
 
-    before: at the first step; highest: the largest of all steps; area: the average over all steps.
+    Attributes
+    ----------
+    before
+        At the first step.
+    highest
+        The largest of all steps.
+    area
+        The average over all steps.
     """
 
     before: Spread

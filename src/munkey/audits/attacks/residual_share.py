@@ -14,13 +14,25 @@ from munkey.audits.registry import Estimate, Finding, NoFinding, audit
 class Share(Finding):
     """The residual share of a method.
 
-    contrasts: of each pair, in normal scores; contrast: their mean. It is positive if deleted
-    samples are answered better than samples never seen. share: the mean in percent of doing
-    nothing, with its interval for this pool, unbounded if the contrast of doing nothing may be 0.
-    training: the same with the interval for the training set that the pool was drawn from. chance:
-    the sd that the share would have without any residue, percent. p_pairs: of a two-sided t test
-    over pairs. unit: sd of the margins of test samples over that of doing nothing: how much the
-    method changed the scale.
+    Attributes
+    ----------
+    contrasts
+        Of each pair, in normal scores.
+    contrast
+        Their mean. It is positive if deleted samples are answered better than samples never
+        seen.
+    share
+        The mean in percent of doing nothing, with its interval for this pool, unbounded if the
+        contrast of doing nothing may be 0.
+    training
+        The same with the interval for the training set that the pool was drawn from.
+    chance
+        The sd that the share would have without any residue, percent.
+    p_pairs
+        Of a two-sided t test over pairs.
+    unit
+        Sd of the margins of test samples over that of doing nothing: how much the method
+        changed the scale.
     """
 
     contrast: float
@@ -86,8 +98,13 @@ def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share 
 def _covariance_over_samples(own: np.ndarray, nothing: np.ndarray) -> np.ndarray:
     """Covariance (2, 2) of the two means over the pool, if its samples are a random draw.
 
-    own, nothing: differences (P, n). The covariance over samples of their means over pairs includes
-    the luck of P trainings, which is estimated from the scatter over pairs and subtracted.
+    The covariance over samples of their means over pairs includes the luck of P trainings, which is
+    estimated from the scatter over pairs and subtracted.
+
+    Parameters
+    ----------
+    own, nothing
+        Differences (P, n).
     """
     both = np.stack([own, nothing])  # (2, P, n)
     pairs, size = both.shape[1:]
@@ -159,8 +176,14 @@ def estimate_ratio(
 
     The interval has all r for which a t test does not reject that own - r * nothing is 0 on
     average. So it includes the uncertainty of the denominator, exactly if contrasts are normal. It
-    is unbounded if the mean of `nothing` may be 0. paired: both are of the same pairs, in order;
-    otherwise they are independent. over_samples: (2, 2), further covariance of the two means.
+    is unbounded if the mean of `nothing` may be 0.
+
+    Parameters
+    ----------
+    paired
+        Both are of the same pairs, in order; otherwise they are independent.
+    over_samples
+        (2, 2), further covariance of the two means.
     """
     from scipy.stats import norm, t
 

@@ -66,8 +66,11 @@ def make_scores(pairs: Pairs, gamma: float = GAMMA, slope: float = SLOPE) -> Sco
 def ratios(confidence: np.ndarray, out: np.ndarray, slope: float) -> np.ndarray:
     """p(x | target) / p(x): confidence (S, n) of each model over the average one.
 
-    out: (P, n), the confidence of references that never saw x, for the targets of each pair. p(x)
-    is the mean of `out` and of a * out + 1 - a, the confidence of models that saw x.
+    Parameters
+    ----------
+    out
+        (P, n), the confidence of references that never saw x, for the targets of each pair.
+        p(x) is the mean of `out` and of a * out + 1 - a, the confidence of models that saw x.
     """
     average = ((1 + slope) * out + 1 - slope) / 2
     return np.asarray(confidence / np.repeat(average, 2, axis=0))

@@ -23,9 +23,16 @@ SHIFT = np.uint64(44)
 
 @dataclass(frozen=True)
 class StorageFinding(Finding):
-    """rows: number of deleted rows that were found, of `of`. places: the files that they are in.
+    """The traces of one sample.
 
-    ids: deleted ids that the memory still lists.
+    Attributes
+    ----------
+    rows
+        Number of deleted rows that were found, of `of`.
+    places
+        The files that they are in.
+    ids
+        Deleted ids that the memory still lists.
     """
 
     rows: int
@@ -150,8 +157,11 @@ def list_files(paths: tuple[Path, ...]) -> list[Path]:
 def search_file(path: Path, traces: set[bytes], columns: Iterable[int] = ()) -> set[bytes]:
     """Return the traces that are in a file, or packed in it, at any offset. Raises ValueError.
 
-    columns: numbers of rows of matrices in which traces with enough different numbers are also
-    searched for by column.
+    Parameters
+    ----------
+    columns
+        Numbers of rows of matrices in which traces with enough different numbers are also
+        searched for by column.
     """
     kinds: list[tuple[int, int, set[bytes]]] = []  # bytes of a number, distance in numbers, traces
     for size in (2, 4, 8):
@@ -186,7 +196,12 @@ def search_file(path: Path, traces: set[bytes], columns: Iterable[int] = ()) -> 
 def _find_traces(block: bytes, size: int, distance: int, traces: set[bytes]) -> Iterator[bytes]:
     """Yield the traces in a block.
 
-    size: bytes of a number; distance: to the next one, in numbers.
+    Parameters
+    ----------
+    size
+        Bytes of a number.
+    distance
+        To the next one, in numbers.
     """
     # The first 8 bytes of a trace, its head, are looked for everywhere. A sieve by a hash of 20
     # bits rules out nearly all places before heads, and then whole traces, are compared.

@@ -14,11 +14,19 @@ from munkey.audits.roc import TOLERANCE
 
 @dataclass(frozen=True)
 class Tail(Finding):
-    """square: mean over samples of the squared mean difference, over its value by chance.
+    """The tail of a distribution.
 
-    tenth: contrast of the tenth of samples with the most residue; tenth_share: in percent of doing
-    nothing on the same samples. scatter: mean squared distance from a sample's usual score where
-    deleted, over that where never seen. Without residue, square and scatter are 1.
+    Attributes
+    ----------
+    square
+        Mean over samples of the squared mean difference, over its value by chance.
+    tenth
+        Contrast of the tenth of samples with the most residue.
+    tenth_share
+        In percent of doing nothing on the same samples.
+    scatter
+        Mean squared distance from a sample's usual score where deleted, over that where never
+        seen. Without residue, square and scatter are 1.
     """
 
     square: float

@@ -47,7 +47,13 @@ Size = tuple[int, int]
 
 
 class RefusedPictureError(ValueError):
-    """A picture that cannot be used. number: its place among those that were to be read."""
+    """A picture that cannot be used.
+
+    Parameters
+    ----------
+    number
+        Its place among those that were to be read.
+    """
 
     def __init__(self, why: str, number: int = 0) -> None:
         super().__init__(why)
@@ -62,11 +68,17 @@ class TooManyPixelsError(RefusedPictureError):
 class PictureLimits:
     """Limits of one request.
 
-    pixels: of one picture; together: of all pictures of the request; seconds: of computing, for
-    all of them.
-
-    white: the brightest value that gray of 16 bits has, 4095 where 12 bits are used; it becomes
-    white.
+    Attributes
+    ----------
+    pixels
+        Of one picture.
+    together
+        Of all pictures of the request.
+    seconds
+        Of computing, for all of them.
+    white
+        The brightest value that gray of 16 bits has, 4095 where 12 bits are used; it becomes
+        white.
     """
 
     pixels: int
@@ -78,8 +90,12 @@ class PictureLimits:
 class DecodedPicture(NamedTuple):
     """A picture as RGB.
 
-    pixels: (H, W, 3) uint8, upright; brightest: the highest value of 16-bit gray, None for other
-    pictures.
+    Attributes
+    ----------
+    pixels
+        (H, W, 3) uint8, upright.
+    brightest
+        The highest value of 16-bit gray, None for other pictures.
     """
 
     pixels: np.ndarray
@@ -211,7 +227,12 @@ def _count_jpeg_scans(content: bytes) -> tuple[int, int]:
 def to_upright_rgb(picture: "Image", white: int | None = None) -> np.ndarray:
     """Turn a picture upright, as its EXIF data says, and convert it to RGB: (H, W, 3) uint8.
 
-    white: as in `PictureLimits`. Raises whatever Pillow raises for a picture that it cannot read.
+    Raises whatever Pillow raises for a picture that it cannot read.
+
+    Parameters
+    ----------
+    white
+        As in `PictureLimits`.
     """
     from PIL import ImageOps
 
@@ -226,7 +247,12 @@ def _is_deep(picture: "Image") -> bool:
 def dim_warning(brightest: Iterable[int | None], setting: str) -> str:
     """Return the warning about 16-bit gray pictures that become nearly black; '' if there are none.
 
-    brightest: as in `DecodedPicture`; setting: the name of the setting that defines white.
+    Parameters
+    ----------
+    brightest
+        As in `DecodedPicture`.
+    setting
+        The name of the setting that defines white.
     """
     highest = [value for value in brightest if value is not None]
     if not highest or max(highest) >= 2**15:

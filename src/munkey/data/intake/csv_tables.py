@@ -25,9 +25,16 @@ class TableError(ValueError):
 
 @dataclass(frozen=True)
 class Table:
-    """A CSV file. header: names as written; lines: number in the file, and a cell for each name.
+    """A CSV file.
 
     There are no blanks around names and cells.
+
+    Attributes
+    ----------
+    header
+        Names as written.
+    lines
+        Number in the file, and a cell for each name.
     """
 
     header: tuple[str, ...]
@@ -54,8 +61,12 @@ def parse_table(path: str | Path, text: str, *, strip: bool = True) -> Table:
     skipped: a line `sep=;`, as Excel writes it, lines of empty cells, and a first column without a
     name, the index that pandas writes. An empty file has no header.
 
-    strip: whether to strip blanks around cells; those around names always are. Raises TableError
-    that lists all lines that do not fit the header.
+    Raises TableError that lists all lines that do not fit the header.
+
+    Parameters
+    ----------
+    strip
+        Whether to strip blanks around cells; those around names always are.
     """
     lines = split_cells(path, text)
     if not lines:
@@ -115,11 +126,15 @@ def _find_separator(text: str) -> str:
 def read_vectors(path: str | Path, width: int, names: Sequence[str] | None = None) -> np.ndarray:
     """Read vectors (N, width) from a CSV file, as pandas writes them or without a header.
 
-    names: of the columns to take, in this order, if the file has a header (`_is_header`); other
-    columns are ignored, and so is an index. A comma in a number is a decimal point, which only a
-    file with another separator can have.
+    A comma in a number is a decimal point, which only a file with another separator can have.
 
     Raises ValueError that names the lines and columns that do not fit.
+
+    Parameters
+    ----------
+    names
+        Of the columns to take, in this order, if the file has a header (`_is_header`); other
+        columns are ignored, and so is an index.
     """
     lines = split_cells(path, read_user_text(path))
     columns = list(range(width))

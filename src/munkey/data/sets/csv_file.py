@@ -168,7 +168,13 @@ def read_lines(path: Path, required_columns: Sequence[str]) -> list[Line]:
 
 
 def _faults(lines: Sequence[Line], places: Sequence[Path]) -> Iterator[str]:
-    """Yield faults in the cells of a list of pictures. places: their paths on disk."""
+    """Yield faults in the cells of a list of pictures.
+
+    Parameters
+    ----------
+    places
+        Their paths on disk.
+    """
     first_line: dict[Path, int] = {}
     for (line, cells), place in zip(lines, places, strict=True):
         for name in ("file", "label", "split"):

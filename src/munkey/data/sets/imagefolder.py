@@ -35,7 +35,13 @@ from munkey.settings import SourceSettings
 
 @dataclass(frozen=True)
 class ClassFolder:
-    """The pictures of one class in one split. files: their paths, in path order."""
+    """The pictures of one class in one split.
+
+    Attributes
+    ----------
+    files
+        Their paths, in path order.
+    """
 
     path: Path
     split: str

@@ -50,7 +50,13 @@ def pathmnist(settings: SourceSettings) -> Source:
 
 
 def _read(name: str, settings: SourceSettings, arrays: dict[str, str] | None = None) -> Source:
-    """Read a data set, downloading it first if need be. arrays: as for `read_archive`."""
+    """Read a data set, downloading it first if need be.
+
+    Parameters
+    ----------
+    arrays
+        As for `read_archive`.
+    """
     from medmnist import INFO
 
     labels = INFO[name]["label"]

@@ -38,12 +38,18 @@ def read_archive(
 ) -> Source:
     """Make a source of an archive.
 
-    arrays: by split, the prefix of its arrays; by default, the name of the split. classes: their
-    names; by default, numbers. val: how many samples of test become val, if no array serves as val;
-    by default, 40 %. storage_size: side to which the images will be resized; None: all must have
-    one size.
-
     Raises SourceError that lists all faults.
+
+    Parameters
+    ----------
+    arrays
+        By split, the prefix of its arrays; by default, the name of the split.
+    classes
+        Their names; by default, numbers.
+    val
+        How many samples of test become val, if no array serves as val; by default, 40 %.
+    storage_size
+        Side to which the images will be resized; None: all must have one size.
     """
     with _open_archive(path) as archive:
         names = set(archive.namelist())
@@ -120,7 +126,10 @@ def _read_labels(archive: zipfile.ZipFile, name: str) -> np.ndarray:
 def _make_splits(name: str, labels: dict[str, np.ndarray], val: int | None) -> np.ndarray:
     """Return the split of each sample: (N,) names.
 
-    labels: by split; without val, test is divided at random.
+    Parameters
+    ----------
+    labels
+        By split; without val, test is divided at random.
     """
     splits = []
     for split, values in labels.items():

@@ -27,9 +27,18 @@ Target = Literal["run", "audits", "scenarios", "paper"]
 class CostEstimate(NamedTuple):
     """The cost of a configuration on a machine.
 
-    seconds: of each kind of work; hours: by number of GPUs, or of machines. Both are empty if the
-    machine's speed is unknown. disk: bytes. uncounted: why data sets of unknown size are left out.
-    uncounted_keys: which encoders are left out.
+    Attributes
+    ----------
+    seconds
+        Of each kind of work.
+    hours
+        By number of GPUs, or of machines. Both are empty if the machine's speed is unknown.
+    disk
+        Bytes.
+    uncounted
+        Why data sets of unknown size are left out.
+    uncounted_keys
+        Which encoders are left out.
     """
 
     work: list[Work]

@@ -16,9 +16,17 @@ RESULTS = Path("benchmarks/results")
 
 @dataclass(frozen=True)
 class Machine:
-    """speeds: operations per second of whole training steps, as pairs with the forward operations of
-    the network that was timed; empty if unknown. gpu: whether jobs compute on GPUs. measured:
-    whether the speeds were measured on this very machine.
+    """A machine that runs the experiment.
+
+    Attributes
+    ----------
+    speeds
+        Operations per second of whole training steps, as pairs with the forward operations of
+        the network that was timed; empty if unknown.
+    gpu
+        Whether jobs compute on GPUs.
+    measured
+        Whether the speeds were measured on this very machine.
     """
 
     name: str

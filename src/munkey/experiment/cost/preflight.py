@@ -83,7 +83,10 @@ def encoder_faults(plan: Plan) -> Iterator[str]:
 def disk_faults(name: str, needed: float) -> Iterator[str]:
     """Yield whether the disk has too little room.
 
-    needed: bytes in all, those that earlier runs have written included.
+    Parameters
+    ----------
+    needed
+        Bytes in all, those that earlier runs have written included.
     """
     written = sum(path.lstat().st_size for path in (RESULTS / name).rglob("*"))
     folder = Path()

@@ -32,7 +32,15 @@ NEIGHBOR = 12  # bytes of an id and a cosine
 
 @dataclass(frozen=True)
 class Work:
-    """Jobs of one kind. steps, operations: of all of them; network: None if they run none."""
+    """Jobs of one kind.
+
+    Attributes
+    ----------
+    steps, operations
+        Of all of them.
+    network
+        None if they run none.
+    """
 
     step: str
     what: str
@@ -133,8 +141,12 @@ def network_cost(family: Family, architecture: Architecture, image_size: int) ->
 class RunSetting(NamedTuple):
     """The parameters, family and network of a system, and the size of its data set.
 
-    network: None for a family that learns no weights in epochs. models: networks that answer
-    together, each trained on its share of the samples (SISA's shards).
+    Attributes
+    ----------
+    network
+        None for a family that learns no weights in epochs.
+    models
+        Networks that answer together, each trained on its share of the samples (SISA's shards).
     """
 
     params: DatasetParams
@@ -148,7 +160,10 @@ class RunSetting(NamedTuple):
 class Workload:
     """The work of the evaluations in `runs`: each system is trained, unlearned and evaluated once.
 
-    sizes: of their data sets.
+    Parameters
+    ----------
+    sizes
+        Of their data sets.
     """
 
     def __init__(self, plan: Plan, runs: Iterable[Evaluation], sizes: Mapping[str, Size]) -> None:

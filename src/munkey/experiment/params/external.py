@@ -56,7 +56,10 @@ def reader_faults(dataset: str, source: SourceSettings, prefix: str) -> list[str
 def source_faults(dataset: str, source: SourceSettings, least: int, prefix: str) -> list[str]:
     """Return the faults of the files or the size of a data set that has a reader.
 
-    least: number of training samples needed.
+    Parameters
+    ----------
+    least
+        Number of training samples needed.
     """
     reader = find_reader(dataset, source)
     if reader.train is not None and reader.train < least:
@@ -206,7 +209,10 @@ def _check_folder(
 ) -> None:
     """Raise ValueError for a folder without a saved model that can be loaded.
 
-    types: of transformers.
+    Parameters
+    ----------
+    types
+        Of transformers.
     """
     path = Path(folder)
     where = f"{setting} = {folder!r}"

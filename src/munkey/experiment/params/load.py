@@ -87,8 +87,14 @@ def read_params(overlays: Sequence[Path], params: Path = PARAMS) -> Values:
 def from_command_line(config: Values, arguments: Sequence[str]) -> Values:
     """Return a configuration whose values from `--config` have their types, also in lists and mappings.
 
-    There Snakemake reads each number as text. arguments: as they were given, `KEY=VALUE`. Raises
-    ParamsError for text that is not YAML.
+    There Snakemake reads each number as text.
+
+    Raises ParamsError for text that is not YAML.
+
+    Parameters
+    ----------
+    arguments
+        As they were given, `KEY=VALUE`.
     """
     for argument in arguments:
         key, _, text = argument.partition("=")

@@ -35,7 +35,10 @@ def shorten(value: object) -> str:
 def collect_faults(faults: list[str], model: type[BaseModel], prefix: str = "") -> Iterator[None]:
     """Add a model's refusals to `faults` instead of raising ValidationError.
 
-    prefix: of its keys.
+    Parameters
+    ----------
+    prefix
+        Of its keys.
     """
     try:
         yield

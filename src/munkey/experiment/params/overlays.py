@@ -46,7 +46,10 @@ def name_of(value: object) -> str:
 def name_of_knobs(knobs: Values, names: Mapping[str, str]) -> str:
     """Knobs and their values as they stand in paths: p_image-0.1 for munkey.p_image, 0.1.
 
-    names: of the knobs.
+    Parameters
+    ----------
+    names
+        Of the knobs.
     """
     return "_".join(f"{names[knob]}-{name_of(value).strip('-')}" for knob, value in knobs.items())
 

@@ -108,8 +108,13 @@ class Plan(Cases):
     def neighbors(self, case: str, seed: str | int, subset: str, count: int | None = None) -> str:
         """Neighbors of every sample in the memory that a model of this subset holds.
 
-        count: how many of them are read, by default keys.depth. A job that reads more than NEAR has
-        a file of its own, so that a larger keys.depth concerns no other job.
+        A job that reads more than NEAR has a file of its own, so that a larger keys.depth concerns
+        no other job.
+
+        Parameters
+        ----------
+        count
+            How many of them are read, by default keys.depth.
         """
         scope = f"seed{seed}/{subset}"
         if is_audit(case):

@@ -67,7 +67,12 @@ class Task:
 def run(task: Task, log: str, threads: int, gpus: int, config: Named) -> None:
     """Run a job: its function in its surroundings.
 
-    gpus: how many it may use; config: all parameters.
+    Parameters
+    ----------
+    gpus
+        How many it may use.
+    config
+        All parameters.
     """
     outputs: list[str] = []
     for paths in task.outputs.values():
@@ -95,11 +100,17 @@ def call(function: Function, task: Task, surroundings: Named) -> None:
     """Call a job's function with the values that its rule names like the function's parameters.
 
     Values are converted to the types of the parameters; sections, which a rule dumps by
-    `dump_settings`, are restored. A parameter that is a record gets the values that its fields name. Values without
-    a parameter are left out. If a wildcard has the name of a file or a parameter, it gives way.
-    surroundings: further values that a function may have a parameter for. Raises TypeError for a
-    name that is missing or stands twice, and pydantic's ValidationError for a value that does not
-    fit.
+    `dump_settings`, are restored. A parameter that is a record gets the values that its fields
+    name. Values without a parameter are left out. If a wildcard has the name of a file or a
+    parameter, it gives way.
+
+    Raises TypeError for a name that is missing or stands twice, and pydantic's ValidationError for
+    a value that does not fit.
+
+    Parameters
+    ----------
+    surroundings
+        Further values that a function may have a parameter for.
     """
     from pydantic import validate_call
 

@@ -31,8 +31,12 @@ KILLED = (
 class Surroundings:
     """Where a job computes, and its log.
 
-    resident_share: how much of a GPU's free memory images may take; checkpoint_s: seconds between
-    two checkpoints.
+    Attributes
+    ----------
+    resident_share
+        How much of a GPU's free memory images may take.
+    checkpoint_s
+        Seconds between two checkpoints.
     """
 
     device: str
@@ -49,9 +53,13 @@ def job(log: str, threads: int, outputs: Sequence[str] = ()) -> Iterator[None]:
     log; the run shows the reason at its own end (`last_words`). The last line of a job that
     succeeds has its time (`seconds_of`).
 
-    outputs: the files that the job makes. If `munkey job` asks for one of them, the block runs in
-    the terminal instead, and a debugger works there. In all other jobs a breakpoint raises: there
-    is no terminal to answer from.
+    If `munkey job` asks for one of them, the block runs in the terminal instead, and a debugger
+    works there. In all other jobs a breakpoint raises: there is no terminal to answer from.
+
+    Parameters
+    ----------
+    outputs
+        The files that the job makes.
     """
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[variable] = str(threads)
@@ -124,8 +132,12 @@ def seconds_of(log: Path) -> float | None:
 def last_words(failed: Mapping[str, str], stopped: bool = False) -> str:
     """Return the end of a run that did not succeed, at most 30 lines: what failed and why, and what to do.
 
-    failed: the failed jobs by the paths of their logs. stopped: by the user; then jobs without a
-    reason did not fail.
+    Parameters
+    ----------
+    failed
+        The failed jobs by the paths of their logs.
+    stopped
+        By the user; then jobs without a reason did not fail.
     """
     again = "run the same command again: finished work is kept."
     reasons: dict[str, str] = {}

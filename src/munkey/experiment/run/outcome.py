@@ -24,7 +24,13 @@ STOPPED = Event()  # set by Ctrl-C, in Snakemake's process
 
 
 class FailedJob(NamedTuple):
-    """A job that failed. log: its path."""
+    """A job that failed.
+
+    Attributes
+    ----------
+    log
+        Its path.
+    """
 
     message: str
     log: str
@@ -34,8 +40,14 @@ class FailedJob(NamedTuple):
 class Observations:
     """The observations of the logger plug-in on the run of this process.
 
-    failed: jobs by their numbers; has_jobs: whether any are to run, in a dry run too;
-    has_nothing_to_do: whether a run that is not dry found everything made.
+    Attributes
+    ----------
+    failed
+        Jobs by their numbers.
+    has_jobs
+        Whether any are to run, in a dry run too.
+    has_nothing_to_do
+        Whether a run that is not dry found everything made.
     """
 
     failed: dict[int, FailedJob] = field(default_factory=dict)
@@ -60,9 +72,12 @@ def notice_ctrl_c() -> None:
 def lost_files(jobs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list[str]:
     """Return the files that an earlier run made and that are gone.
 
-    jobs: the logs and the outputs of each.
-
     The log of a job says whether it succeeded.
+
+    Parameters
+    ----------
+    jobs
+        The logs and the outputs of each.
     """
     lost_files = []
     for logs, outputs in jobs:
@@ -78,7 +93,10 @@ def lost_files(jobs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list[str]
 def lost_files_message(files: Sequence[str], again: bool) -> str:
     """Return a message on files that an earlier run made and that are gone.
 
-    again: whether this run makes them.
+    Parameters
+    ----------
+    again
+        Whether this run makes them.
     """
     subject = f"{files[0]} is"
     if len(files) > 1:
@@ -100,8 +118,14 @@ def figures_ahead(
 ) -> str:
     """Return the message before figures for which models must be trained.
 
-    jobs, known: by rule, the logs of jobs that are to run, and of jobs that have run; at_once: how
-    many run in parallel; ready: the figures whose inputs exist.
+    Parameters
+    ----------
+    jobs, known
+        By rule, the logs of jobs that are to run, and of jobs that have run.
+    at_once
+        How many run in parallel.
+    ready
+        The figures whose inputs exist.
     """
     seconds = 0.0
     for rule, logs in jobs.items():
@@ -128,7 +152,10 @@ def advice(layout: Layout, designs: Iterable[Mapping[str, Any]]) -> list[str]:
 
     An audit that is older than the metrics does not count.
 
-    designs: the fields of `munkey.report.tables.frontier.Design`.
+    Parameters
+    ----------
+    designs
+        The fields of `munkey.report.tables.frontier.Design`.
     """
     from munkey.report.tables import frontier  # pandas, at the end of a run alone
     from munkey.report.tables.summary import read_main
@@ -162,8 +189,14 @@ def outcome(
     """Yield lines at the end of a run: a table, and the places of the files that were asked for.
 
     After the main table comes the advice which design to deploy, and a page that an earlier run
-    made, marked if it is older than the metrics. mlflow: where the runs can be seen; designs: as
-    for `advice`.
+    made, marked if it is older than the metrics.
+
+    Parameters
+    ----------
+    mlflow
+        Where the runs can be seen.
+    designs
+        As for `advice`.
     """
     results = Path(layout.all_metrics).parent
     files = sorted(asked, key=os.path.split)  # folder by folder

@@ -17,7 +17,10 @@ LIBRARIES = ("torch", "timm", "faiss-cpu", "numpy", "pandas", "scikit-learn", "s
 class Provenance(TypedDict):
     """As it stands in a record.
 
-    commit: ends in "+changes" if the code differs from the commit (`_has_changes`).
+    Attributes
+    ----------
+    commit
+        Ends in "+changes" if the code differs from the commit (`_has_changes`).
     """
 
     commit: str

@@ -26,11 +26,24 @@ SHOWN = 4  # changes of a job that are listed, and changed files of its code
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """A job that is to run. what: its message; method: that it is about, if any.
+    """A job that is to run.
 
-    changed: those of its params that differ from the last time, by name; before: the values of
-    differing params then, as `repr` writes them, without names. files: changed inputs; other:
-    further reasons, in words. made_at: when its results were made, 0 if they were not.
+    Attributes
+    ----------
+    what
+        Its message.
+    method
+        That it is about, if any.
+    changed
+        Those of its params that differ from the last time, by name.
+    before
+        The values of differing params then, as `repr` writes them, without names.
+    files
+        Changed inputs.
+    other
+        Further reasons, in words.
+    made_at
+        When its results were made, 0 if they were not.
     """
 
     rule: str

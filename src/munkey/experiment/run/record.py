@@ -19,9 +19,18 @@ def write_record(
 ) -> None:
     """Write the record of a job that has just ended, with its usage and its provenance, to a JSON file.
 
-    settings: the sections of the parameters that it was given; device: cpu or cuda; started: from
-    `now`; history: one entry per epoch; facts: further entries of the record, e.g. run times in
-    seconds.
+    Parameters
+    ----------
+    settings
+        The sections of the parameters that it was given.
+    device
+        Cpu or cuda.
+    started
+        From `now`.
+    history
+        One entry per epoch.
+    facts
+        Further entries of the record, e.g. run times in seconds.
     """
     values = values_of(settings)
     origin = provenance(values, device)

@@ -50,10 +50,20 @@ TABLE = "main.json"  # artifact that MLflow shows as a table
 
 
 class LogSummary(NamedTuple):
-    """unchanged, added: counts of runs; pages: the address of each run; comparisons: addresses by name.
+    """What a run has logged.
 
-    replaced: how many runs showed the results until now; changes: how their settings differ from
-    those of now.
+    Attributes
+    ----------
+    unchanged, added
+        Counts of runs.
+    pages
+        The address of each run.
+    comparisons
+        Addresses by name.
+    replaced
+        How many runs showed the results until now.
+    changes
+        How their settings differ from those of now.
     """
 
     unchanged: int
@@ -71,7 +81,12 @@ def record(uri: str, configuration: str, runs: "Sequence[Run]", attempt: int) ->
     """Log the runs, and print what came of it. Returns the content of the file that stands for it.
 
     In that file, `failure` says why the store cannot be used, or is None; then each run has its
-    page. attempt: from `next_attempt`.
+    page.
+
+    Parameters
+    ----------
+    attempt
+        From `next_attempt`.
     """
     failure = None
     pages = [""] * len(runs)
@@ -130,8 +145,14 @@ def outcome(path: str) -> str:
 def replaced_message(path: str, since: float) -> str:
     """Return the words at the end of a run on earlier runs whose results it replaced; empty if there were none.
 
-    path: as for `outcome`; since: when this run began. Replacements by earlier runs are old news
-    and left out.
+    Replacements by earlier runs are old news and left out.
+
+    Parameters
+    ----------
+    path
+        As for `outcome`.
+    since
+        When this run began.
     """
     if not Path(path).exists() or Path(path).stat().st_mtime < since:
         return ""
@@ -153,9 +174,13 @@ def replaced_message(path: str, since: float) -> str:
 def log(uri: str, configuration: str, runs: "Sequence[Run]") -> LogSummary:
     """Log those of the runs that the store at `uri` does not have yet, and tag all as present.
 
-    runs: each after the one that it is nested under. Waits while another process logs. Raises
-    StoreError if the store cannot be used: runs logged before are still there, and the next call
-    goes on from there.
+    Waits while another process logs. Raises StoreError if the store cannot be used: runs logged
+    before are still there, and the next call goes on from there.
+
+    Parameters
+    ----------
+    runs
+        Each after the one that it is nested under.
     """
     # before the store is opened: our own files are not its fault
     digests = [run.digest() for run in runs]
@@ -236,8 +261,12 @@ def comparisons(client: "MlflowClient", site: str, owner: str | None = None) -> 
     """Addresses of MLflow's page that compares runs: the present methods of each data set and rate, by name.
 
     Two more kinds: these methods beside the runs that they replaced, where any did; and the methods
-    of all folders of results that have that data set and rate, where there are several. owner:
-    whose; None: everybody's.
+    of all folders of results that have that data set and rate, where there are several.
+
+    Parameters
+    ----------
+    owner
+        Whose; None: everybody's.
     """
     experiments = {
         each.experiment_id: each.name for each in iterate_pages(client.search_experiments)

@@ -38,10 +38,18 @@ NOTES = {
 class Run:
     """One MLflow run.
 
-    curves: a value per epoch, from epoch 1; artifacts: files; started, ended: ISO 8601.
-
-    table: a CSV file that MLflow shows as a table, or empty. parent: the name of the run that it is
-    nested under, or empty.
+    Attributes
+    ----------
+    curves
+        A value per epoch, from epoch 1.
+    artifacts
+        Files.
+    started, ended
+        ISO 8601.
+    table
+        A CSV file that MLflow shows as a table, or empty.
+    parent
+        The name of the run that it is nested under, or empty.
     """
 
     experiment: str
@@ -67,8 +75,12 @@ class Run:
 class Results:
     """The results to log.
 
-    titles: by system; inference: by data set and system, the sections of params.yaml that its
-    answers depend on.
+    Attributes
+    ----------
+    titles
+        By system.
+    inference
+        By data set and system, the sections of params.yaml that its answers depend on.
     """
 
     layout: Layout

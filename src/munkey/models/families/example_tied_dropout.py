@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
 
 class ExampleTiedSettings(Section):
-    """p_fixed: share of channels that all samples use; p_mem: chance that a sample uses another."""
+    """The family's section of params.yaml.
+
+    Attributes
+    ----------
+    p_fixed
+        Share of channels that all samples use.
+    p_mem
+        Chance that a sample uses another.
+    """
 
     p_fixed: Rate
     p_mem: Rate

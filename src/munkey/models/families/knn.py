@@ -21,9 +21,14 @@ FLOOR = 1e-6  # smallest probability, so that losses stay finite
 
 
 class KnnSettings(Section):
-    """k: number of nearest keys that vote. vote: their weights: equal, similarity or rank.
+    """similarity: softmax(cosine / temperature); rank: 1 / (2 + rank), from 0.
 
-    similarity: softmax(cosine / temperature); rank: 1 / (2 + rank), from 0.
+    Attributes
+    ----------
+    k
+        Number of nearest keys that vote.
+    vote
+        Their weights: equal, similarity or rank.
     """
 
     k: Annotated[int, Field(ge=1, le=100)]
@@ -87,8 +92,12 @@ class KnnFamily(FittedFamily[KnnSettings]):
 def compute_vote_logits(votes: Tensor) -> Tensor:
     """Logits (B, C): log of each class's share of the votes (B, K, C), at least log FLOOR.
 
-    votes: nearest neighbor first. A tie goes to the class of the nearer neighbor, whose probability
-    is raised by FLOOR.
+    A tie goes to the class of the nearer neighbor, whose probability is raised by FLOOR.
+
+    Parameters
+    ----------
+    votes
+        Nearest neighbor first.
     """
     import torch
 

@@ -23,11 +23,19 @@ PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 
 class KrrSettings(Section):
-    """lam: ridge penalty; temperature: divides the logits.
+    """auto: chosen by leave-one-out log loss, and again after each deletion.
 
-    auto: chosen by leave-one-out log loss, and again after each deletion. pixels: number of pixels
-    at the end of a key; they get a Gaussian kernel of width sigma. share: weight of the arc-cosine
-    kernel on the other entries; the Gaussian kernel has weight 1 - share.
+    Attributes
+    ----------
+    lam
+        Ridge penalty.
+    temperature
+        Divides the logits.
+    pixels
+        Number of pixels at the end of a key; they get a Gaussian kernel of width sigma.
+    share
+        Weight of the arc-cosine kernel on the other entries; the Gaussian kernel has weight 1 -
+        share.
     """
 
     lam: Annotated[float, Field(ge=0.0001, le=1000)] | Literal["auto"]

@@ -35,9 +35,14 @@ ALPHAS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
 
 
 class LdaSettings(Section):
-    """alpha: shrinkage of the covariance; temperature: divides the logits.
+    """auto: chosen by leave-one-out log loss, and again after each deletion.
 
-    auto: chosen by leave-one-out log loss, and again after each deletion.
+    Attributes
+    ----------
+    alpha
+        Shrinkage of the covariance.
+    temperature
+        Divides the logits.
     """
 
     alpha: Annotated[float, Field(ge=0.0001, le=1)] | Literal["auto"]
@@ -45,7 +50,13 @@ class LdaSettings(Section):
 
 
 class NcmSettings(Section):
-    """temperature: divides the logits; auto: as for LDA."""
+    """The family's section of params.yaml.
+
+    Attributes
+    ----------
+    temperature
+        Divides the logits; auto: as for LDA.
+    """
 
     temperature: Temperature
 
@@ -125,7 +136,13 @@ class LinearFamily(ClosedFormFamily[Settings]):
 
     @abstractmethod
     def solve_linear(self, sums: Sums, settings: Settings) -> Head:
-        """Return the head of these sums. settings: numbers; `calibrate` replaced any "auto"."""
+        """Return the head of these sums.
+
+        Parameters
+        ----------
+        settings
+            Numbers; `calibrate` replaced any "auto".
+        """
 
     def calibrate(self, settings: Settings, sums: Sums, rows: FittedRows) -> Settings:
         """Return the settings with numbers in place of "auto", by leave-one-out log loss."""

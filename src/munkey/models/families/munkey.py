@@ -52,8 +52,16 @@ if TYPE_CHECKING:
 class MunkeySettings(Section):
     """The exemplar memory in training (sec. 3.2).
 
-    token_dim: m. p_*: probabilities. neighbors: range of K'. aggregation: Agg of eq. 1, over the
-    tokens of K' neighbors. head: a model of the memory's keys that adds its logits to the network's.
+    Attributes
+    ----------
+    token_dim
+        M. p_*: probabilities.
+    neighbors
+        Range of K'.
+    aggregation
+        Agg of eq. 1, over the tokens of K' neighbors.
+    head
+        A model of the memory's keys that adds its logits to the network's.
     """
 
     architecture: Literal["input-level", "deep-prompt", "cross-attention", "direct-key"]
@@ -133,7 +141,13 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         return head_family.head(architecture, rows)
 
     def _add_head(self, system: System, keys: np.ndarray | None, logits: np.ndarray) -> np.ndarray:
-        """Add the head's logits, if there is a head, to the network's (..., S, C). keys: (S, d)."""
+        """Add the head's logits, if there is a head, to the network's (..., S, C).
+
+        Parameters
+        ----------
+        keys
+            (S, d).
+        """
         import torch
 
         head = self.head(system)
@@ -249,7 +263,13 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         retrieval: Retrieval,
         cut: Cut = None,
     ) -> np.ndarray:
-        """Logits (S, C) of the samples; cut: as for `predict_queries`."""
+        """Logits (S, C) of the samples.
+
+        Parameters
+        ----------
+        cut
+            As for `predict_queries`.
+        """
         import torch
 
         from munkey.memory.exemplars import count_passes
@@ -284,7 +304,12 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         """Logits (S, C) with both pathways, and with one of them cut.
 
         `softmax`: one pass with the neighbors' average token. `image`: own image, null token.
-        `token`: null image, the neighbors' tokens. retrieval: with the settings of `softmax`.
+        `token`: null image, the neighbors' tokens.
+
+        Parameters
+        ----------
+        retrieval
+            With the settings of `softmax`.
         """
         return {
             "softmax": self._answer(system, samples, data, device, retrieval),
@@ -352,7 +377,13 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
 def _learner(
     system: System, forward: Callable[..., Tensor], training: Training[MunkeySettings]
 ) -> Learner:
-    """Return the weights of a system with fresh exemplars. forward: its forward pass."""
+    """Return the weights of a system with fresh exemplars.
+
+    Parameters
+    ----------
+    forward
+        Its forward pass.
+    """
     import torch
 
     recipe = training.recipe
@@ -404,8 +435,12 @@ def _leave_one_out(
 class Draw(NamedTuple):
     """What is drawn for each sample of a batch, (B,) each.
 
-    neighbors: K', how many neighbors a retrieved token aggregates. quantile: in [0, 1), picks one
-    of them if they are not averaged, and is 0 otherwise.
+    Attributes
+    ----------
+    neighbors
+        K', how many neighbors a retrieved token aggregates.
+    quantile
+        In [0, 1), picks one of them if they are not averaged, and is 0 otherwise.
     """
 
     image_dropped: Tensor
@@ -418,7 +453,12 @@ class Draw(NamedTuple):
 class Exemplars:
     """The memory in training, with its learnable tokens, and the random draws of each sample.
 
-    ids: (N,) of the training samples, ascending. All randomness is derived from `stage`.
+    All randomness is derived from `stage`.
+
+    Parameters
+    ----------
+    ids
+        (N,) of the training samples, ascending.
     """
 
     def __init__(
@@ -453,7 +493,12 @@ class Exemplars:
     def forward(self, model: Callable[..., Tensor], images: Tensor, index: Tensor) -> Tensor:
         """Logits of a batch, pathways dropped at random and exemplar tokens looked up (eq.
 
-        1). index: (B,).
+        1).
+
+        Parameters
+        ----------
+        index
+            (B,).
         """
         device = images.device.type
         draw = Draw(*(to_device(drawn, device) for drawn in self.draw(len(index))))

@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 
 
 class NewtonFamilySettings(Section):
-    """lam: strength of L2 per sample; sigma: sd of the noise on each weight."""
+    """The family's section of params.yaml.
+
+    Attributes
+    ----------
+    lam
+        Strength of L2 per sample.
+    sigma
+        Sd of the noise on each weight.
+    """
 
     lam: Positive
     sigma: Positive

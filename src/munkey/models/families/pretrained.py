@@ -28,10 +28,18 @@ if TYPE_CHECKING:
 
 
 class PretrainedSettings(Section):
-    """model: timm:NAME, or a folder with a model that timm saved.
+    """The family's section of params.yaml.
 
-    image_size: of its input; None: that of `data`. frozen: number of layers, from the input, that
-    do not train. epochs, lr: replace those of `train`.
+    Attributes
+    ----------
+    model
+        timm:NAME, or a folder with a model that timm saved.
+    image_size
+        Of its input; None: that of `data`.
+    frozen
+        Number of layers, from the input, that do not train.
+    epochs, lr
+        Replace those of `train`.
     """
 
     model: UserPath

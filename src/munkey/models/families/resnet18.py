@@ -19,7 +19,13 @@ SMALL = 64  # largest side [px] of images that get the stem for small images
 
 
 class ResNet18Settings(Section):
-    """width: channels of the first stage; each of the other three has twice as many."""
+    """The family's section of params.yaml.
+
+    Attributes
+    ----------
+    width
+        Channels of the first stage; each of the other three has twice as many.
+    """
 
     width: Width
 

@@ -27,14 +27,28 @@ if TYPE_CHECKING:
 
 
 class SisaSettings(Section):
-    """shards: models that divide the training set among themselves. slices: checkpoints of each."""
+    """The family's section of params.yaml.
+
+    Attributes
+    ----------
+    shards
+        Models that divide the training set among themselves.
+    slices
+        Checkpoints of each.
+    """
 
     shards: SmallCount
     slices: SmallCount
 
 
 class Cells(NamedTuple):
-    """Where samples belong. shards, slices: (N,) int64."""
+    """Where samples belong.
+
+    Attributes
+    ----------
+    shards, slices
+        (N,) int64.
+    """
 
     shards: np.ndarray
     slices: np.ndarray

@@ -80,7 +80,13 @@ class ViTFamily(Family[Settings]):
     def make_learner(
         self, system: System, forward: Callable[..., Tensor], training: Training[Settings]
     ) -> Learner:
-        """Return the system in training. forward: its forward pass, which may be compiled."""
+        """Return the system in training.
+
+        Parameters
+        ----------
+        forward
+            Its forward pass, which may be compiled.
+        """
         return Learner(system, lambda images, _: forward(images))
 
     def predict_logits(

@@ -16,11 +16,20 @@ from munkey.models.family import Architecture
 
 @dataclass(frozen=True)
 class BackboneArchitecture(Architecture):
-    """name, arguments: of `timm.create_model`.
+    """The shape of the network.
 
-    small_stem: a 3 x 3 convolution without pooling, as ResNets for small images have it.
-    image_size: to which images are resized first [px]. scale, shift: of each channel after that.
-    frozen: number of layers, from the input, that do not train.
+    Attributes
+    ----------
+    name, arguments
+        Of `timm.create_model`.
+    small_stem
+        A 3 x 3 convolution without pooling, as ResNets for small images have it.
+    image_size
+        To which images are resized first [px].
+    scale, shift
+        Of each channel after that.
+    frozen
+        Number of layers, from the input, that do not train.
     """
 
     name: str

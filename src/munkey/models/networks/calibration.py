@@ -22,13 +22,21 @@ def calibrate_temperature(
 ) -> float:
     """Return the temperature with the smallest leave-one-out log loss.
 
-    sums: of all rows; keys: (N, d) and labels: (N,) of the rows, by ascending id; left_out: their
-    logits at temperature 1, each from all other rows. Skips rows that are alone in their class. Of
-    more than LEFT_OUT rows (fewer with more than 1,024 classes), it answers every n-th.
+    Skips rows that are alone in their class. Of more than LEFT_OUT rows (fewer with more than 1,024
+    classes), it answers every n-th.
 
     If all answers are right, the loss has its minimum at temperature 0. So one more row is assumed:
     a copy of the row with the smallest margin, labeled as the runner-up. If some answers are wrong,
     that margin is about 0, and the copy changes nothing.
+
+    Parameters
+    ----------
+    sums
+        Of all rows.
+    keys
+        (N, d) and labels: (N,) of the rows, by ascending id.
+    left_out
+        Their logits at temperature 1, each from all other rows.
     """
     rows = _rows_to_answer(sums, labels)
     if not len(rows):
@@ -48,8 +56,14 @@ def calibrate_constant(
     """Return the candidate with the smallest log loss of rows that are left out, and its temperature.
 
     Of equal candidates it is the first. Rows are answered as for `calibrate_temperature`.
-    left_out: their logits at temperature 1 with a candidate; temperature: at which the loss counts,
-    None: at that of its own at which it is least. Without rows to answer it is the last candidate.
+
+    Parameters
+    ----------
+    left_out
+        Their logits at temperature 1 with a candidate.
+    temperature
+        At which the loss counts, None: at that of its own at which it is least. Without rows to
+        answer it is the last candidate.
     """
     rows = _rows_to_answer(sums, labels)
     if not len(rows):
@@ -79,7 +93,10 @@ def measure_loss(
 ) -> tuple[float, float]:
     """Return the log loss of leave-one-out logits (N, C), and the temperature at which it is measured.
 
-    temperature: None: the one with the smallest loss.
+    Parameters
+    ----------
+    temperature
+        None: the one with the smallest loss.
     """
     from scipy.special import log_softmax
 

@@ -18,11 +18,24 @@ SPREAD = 1e-10  # scatter within classes / squared length of the rows, below whi
 
 
 class Head(nn.Module):
-    """A linear head in float64. weight: (C, d); bias: (C,).
+    """A linear head in float64.
 
-    features: of keys, which it reads in place of the keys; sums: those that it was solved from;
-    temperature: the divisor of its logits; constant: the share or penalty that shrinks it. The last
-    three are None if it was read from a file.
+    features: of keys, which it reads in place of the keys.
+
+    The last three are None if it was read from a file.
+
+    Attributes
+    ----------
+    weight
+        (C, d).
+    bias
+        (C,).
+    sums
+        Those that it was solved from.
+    temperature
+        The divisor of its logits.
+    constant
+        The share or penalty that shrinks it.
     """
 
     weight: Tensor
@@ -69,8 +82,14 @@ def predict_leave_one_out(
 
     In closed form. Priors, tr(S) and the divisor N - C of the covariance are those of all rows.
 
-    keys: (N, d); labels: (N,). Raises ValueError for a class with a single row, since it would be
-    empty without it.
+    Raises ValueError for a class with a single row, since it would be empty without it.
+
+    Parameters
+    ----------
+    keys
+        (N, d).
+    labels
+        (N,).
     """
     sums = Sums.empty(classes, keys.shape[1], seconds=True)
     sums.add(keys, labels)
@@ -216,8 +235,20 @@ def find_best_penalty(sums: Sums, penalties: Sequence[float]) -> float:
 class _Centered(NamedTuple):
     """Sums about the mean of all rows.
 
-    present: (C,) bool, whether a class has rows; shares: (C',) of the rows; mean: (w,); scatter:
-    (w, w), S; cross: (C', w), Q^T; scale: tr(S) / w, or 1 where that is 0.
+    Attributes
+    ----------
+    present
+        (C,) bool, whether a class has rows.
+    shares
+        (C',) of the rows.
+    mean
+        (w,).
+    scatter
+        (w, w), S.
+    cross
+        (C', w), Q^T.
+    scale
+        tr(S) / w, or 1 where that is 0.
     """
 
     present: np.ndarray
@@ -265,9 +296,16 @@ def _solve_ridge(centered: _Centered, penalty: float) -> np.ndarray:
 class _Normal(NamedTuple):
     """Normal classes with a shared covariance Sigma.
 
-    present: (C,) bool, whether a class has rows; means, log_priors: (C', d) and (C',), of those
-    that do; factor: (d, d), the Cholesky factor of Sigma; row_share: weight in Sigma of one row's
-    e e^T.
+    Attributes
+    ----------
+    present
+        (C,) bool, whether a class has rows.
+    means, log_priors
+        (C', d) and (C',), of those that do.
+    factor
+        (d, d), the Cholesky factor of Sigma.
+    row_share
+        Weight in Sigma of one row's e e^T.
     """
 
     present: np.ndarray

@@ -13,9 +13,14 @@ from munkey.models.networks.vit import ViT, ViTArchitecture
 
 @dataclass(frozen=True)
 class ExampleTiedArchitecture(ViTArchitecture):
-    """p_fixed: share of channels, the first ones, that all samples use.
+    """The shape of the network.
 
-    p_mem: probability that any of the others belongs to a sample.
+    Attributes
+    ----------
+    p_fixed
+        Share of channels, the first ones, that all samples use.
+    p_mem
+        Probability that any of the others belongs to a sample.
     """
 
     p_fixed: float
@@ -39,7 +44,10 @@ class ExampleTiedArchitecture(ViTArchitecture):
 class ExampleTied(ViT):
     """A ViT that drops channels after the blocks at half and three quarters of its depth.
 
-    on: (n,) bool, false for channels that belong to deleted samples.
+    Attributes
+    ----------
+    on
+        (n,) bool, false for channels that belong to deleted samples.
     """
 
     on: Tensor
@@ -55,7 +63,10 @@ class ExampleTied(ViT):
     def forward(self, images: Tensor, sample_channels: Tensor | None = None) -> Tensor:
         """(B, 3, S, S) -> (B, classes) logits.
 
-        sample_channels: (B, n) bool in training, else None.
+        Parameters
+        ----------
+        sample_channels
+            (B, n) bool in training, else None.
         """
         gates = self.compute_gates(sample_channels)[:, None]  # the same for all tokens
         sequence = self.embed_positions(self.patch_embed(images))

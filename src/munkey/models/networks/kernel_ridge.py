@@ -30,8 +30,14 @@ class Kernel:
     k = (sin t + (pi - t) cos t) / pi at an angle of t: that of an infinitely wide layer of random
     ReLU features. Keys and pixels p count at unit length.
 
-    share: a; pixels: how many of a vector's last entries are p, all others being the key; sigma: of
-    the pixels.
+    Attributes
+    ----------
+    share
+        A.
+    pixels
+        How many of a vector's last entries are p, all others being the key.
+    sigma
+        Of the pixels.
     """
 
     share: float
@@ -77,9 +83,20 @@ def _compute_cosines(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
 class KernelHead(nn.Module):
     """Logits (K(x, .) A + shares) / temperature of classes with rows. In float64.
 
-    rows: (n, d) float32, the keys by ascending id; dual: (n, C), A / temperature; shares: (C,), of
-    the classes / temperature. sums: counts of the rows; temperature, constant: as those of `Head`.
     The last three are None if it was read from a file.
+
+    Attributes
+    ----------
+    rows
+        (n, d) float32, the keys by ascending id.
+    dual
+        (n, C), A / temperature.
+    shares
+        (C,), of the classes / temperature.
+    sums
+        Counts of the rows.
+    temperature, constant
+        As those of `Head`.
     """
 
     rows: Tensor
@@ -128,8 +145,12 @@ def fit_kernel_ridge(
 ) -> KernelHead:
     """(K + penalty I) A = onehot(y) - n_c / n, targets centered by the shares of the classes.
 
-    penalties: to choose from, by the log loss of rows that are left out; temperature: None: the one
-    at which that loss is least.
+    Parameters
+    ----------
+    penalties
+        To choose from, by the log loss of rows that are left out.
+    temperature
+        None: the one at which that loss is least.
     """
     present = sums.counts > 0
     keys = round_keys(rows.keys)
@@ -163,7 +184,14 @@ def predict_leave_one_out(
 ) -> np.ndarray:
     """Logits (N, C) of each row from `fit_kernel_ridge` on all other rows, at temperature 1.
 
-    In closed form, as `_predict_left_out`. keys: (N, d); labels: (N,).
+    In closed form, as `_predict_left_out`.
+
+    Parameters
+    ----------
+    keys
+        (N, d).
+    labels
+        (N,).
     """
     sums = Sums.empty(classes, keys.shape[1], seconds=False)
     sums.add(keys, labels)
@@ -181,8 +209,14 @@ def predict_leave_one_out(
 class _Targets(NamedTuple):
     """The targets of the regression.
 
-    classes: (N,) places among the classes with rows; shares: (C',) of these; centered: (N, C'),
-    onehot(y) - n_c / n.
+    Attributes
+    ----------
+    classes
+        (N,) places among the classes with rows.
+    shares
+        (C',) of these.
+    centered
+        (N, C'), onehot(y) - n_c / n.
     """
 
     classes: np.ndarray

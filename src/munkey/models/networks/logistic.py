@@ -53,7 +53,17 @@ class NoisyHead(Head):
 
 @dataclass(frozen=True)
 class Objective:
-    """L over rows. keys: (n, d) float64; labels: (n,) int64; lam: L2 penalty per row."""
+    """L over rows.
+
+    Attributes
+    ----------
+    keys
+        (n, d) float64.
+    labels
+        (n,) int64.
+    lam
+        L2 penalty per row.
+    """
 
     keys: Tensor
     labels: Tensor

@@ -15,10 +15,17 @@ from munkey.settings import InferenceSettings
 
 @dataclass(frozen=True)
 class MunkeyArchitecture(ViTArchitecture):
-    """architecture: a name in NETWORKS. token_dim: length m of a token; None before loading.
+    """The shape of the network.
 
-    head: constants of the head on the memory's keys whose logits are added, as `added_head` reads
-    them; None for no such head, or before loading.
+    Attributes
+    ----------
+    architecture
+        A name in NETWORKS.
+    token_dim
+        Length m of a token; None before loading.
+    head
+        Constants of the head on the memory's keys whose logits are added, as `added_head` reads
+        them; None for no such head, or before loading.
     """
 
     architecture: str
@@ -27,7 +34,15 @@ class MunkeyArchitecture(ViTArchitecture):
 
 
 class Pathways(NamedTuple):
-    """The two parts of z_in (eq. 1). patches: (B, n, width); exemplar: (B, 1, width)."""
+    """The two parts of z_in (eq. 1).
+
+    Attributes
+    ----------
+    patches
+        (B, n, width).
+    exemplar
+        (B, 1, width).
+    """
 
     patches: Tensor
     exemplar: Tensor
@@ -160,7 +175,15 @@ Cut = Literal["image", "token"] | None
 
 
 class Nearest(NamedTuple):
-    """The neighbors of each query. rows: (B, K), NOBODY where absent; cosines: (B, K)."""
+    """The neighbors of each query.
+
+    Attributes
+    ----------
+    rows
+        (B, K), NOBODY where absent.
+    cosines
+        (B, K).
+    """
 
     rows: Tensor
     cosines: Tensor
@@ -176,8 +199,13 @@ def predict_queries(
 ) -> Tensor:
     """Logits (B, C) of queries: sum_j w_j f([z_q, h_psi(v_j)]) (alg. 1, phase 3).
 
-    A query without neighbors, as with an empty memory, gets the null token. cut: replace this
-    pathway by its null token for all queries, as pathway sensitivity does (eq. 3).
+    A query without neighbors, as with an empty memory, gets the null token.
+
+    Parameters
+    ----------
+    cut
+        Replace this pathway by its null token for all queries, as pathway sensitivity does (eq.
+        3).
     """
     present = nearest.rows != NOBODY  # (B, K)
     has_token = present.any(dim=1) & (cut != "token")  # (B,)

@@ -12,7 +12,15 @@ from munkey.models.networks.vit import ViT, ViTArchitecture
 
 @dataclass(frozen=True)
 class SisaArchitecture(ViTArchitecture):
-    """shards: number of ViTs; slices: number of checkpoints of each."""
+    """The shape of the network.
+
+    Attributes
+    ----------
+    shards
+        Number of ViTs.
+    slices
+        Number of checkpoints of each.
+    """
 
     shards: int
     slices: int

@@ -14,7 +14,15 @@ from munkey.models.family import Architecture
 
 @dataclass(frozen=True)
 class ViTArchitecture(Architecture):
-    """image_size, patch_size: sides in pixels. mlp_ratio: hidden width of the MLP / width."""
+    """The shape of the network.
+
+    Attributes
+    ----------
+    image_size, patch_size
+        Sides in pixels.
+    mlp_ratio
+        Hidden width of the MLP / width.
+    """
 
     image_size: int
     patch_size: int

@@ -29,7 +29,12 @@ def grid_plot(grid: pd.DataFrame) -> Figure:
     alone. The band behind them holds 95 % of the shares that occur by chance if nothing is left. A
     setting that diverged is left out.
 
-    grid: rows of munkey.audits.grid for one data set. Raises ValueError for no rows.
+    Raises ValueError for no rows.
+
+    Parameters
+    ----------
+    grid
+        Rows of munkey.audits.grid for one data set.
     """
     if DIVERGED in grid:
         grid = grid[grid[DIVERGED].isna()]

@@ -27,9 +27,15 @@ MOMENTS: tuple[str, ...] = (
 class ChartSource:
     """The files and settings that a chart is drawn from.
 
-    files: paths of the inputs, by their names in `ChartKind.inputs`; as `traces` a list, one for
-    each seed. dataset: that of the traces. threshold: of pathway sensitivity, above which no pair
-    is selected.
+    Attributes
+    ----------
+    files
+        Paths of the inputs, by their names in `ChartKind.inputs`; as `traces` a list, one for
+        each seed.
+    dataset
+        That of the traces.
+    threshold
+        Of pathway sensitivity, above which no pair is selected.
     """
 
     files: Mapping[str, Any]
@@ -41,8 +47,13 @@ class ChartSource:
 class ChartKind:
     """A kind of figure.
 
-    inputs: files by name, whose wildcards {dataset} and {seed} are left open; `traces` is one for
-    each seed. One chart is drawn for each data set where they have a {dataset}.
+    One chart is drawn for each data set where they have a {dataset}.
+
+    Attributes
+    ----------
+    inputs
+        Files by name, whose wildcards {dataset} and {seed} are left open; `traces` is one for
+        each seed.
     """
 
     caption: str

@@ -64,8 +64,14 @@ def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
     """Pathway sensitivity P_s and the accuracies of the pathways over training, a row per data set (sec. 3).
 
     Columns: dataset, seed, epoch, P_s, A_image, A_token, A_both (percent). Lines are means over
-    seeds, bands one standard deviation. threshold: xi, dotted. Raises ValueError for an empty frame
-    or NaN.
+    seeds, bands one standard deviation.
+
+    Raises ValueError for an empty frame or NaN.
+
+    Parameters
+    ----------
+    threshold
+        Xi, dotted.
     """
     frame = check_frame(frame, ["P_s", *PATHWAYS], "sensitivity")
     datasets = sorted(frame["dataset"].unique())
@@ -100,8 +106,12 @@ def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
 
     Bars: ± one standard deviation over seeds, cut off at 0 and 1.
 
-    summary: as `munkey.report.tables.scenarios.summarize_scenarios` makes it. Lines that diverged
-    have no ToW and are left out. Raises ValueError if it has no method.
+    Lines that diverged have no ToW and are left out. Raises ValueError if it has no method.
+
+    Parameters
+    ----------
+    summary
+        As `munkey.report.tables.scenarios.summarize_scenarios` makes it.
     """
     methods = [row.name for row in rows if row.is_ranked]
     first = summary.sort_values("rate", ascending=False, kind="stable").drop_duplicates(
@@ -149,8 +159,13 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
     A line for each method, with its name at the end. Systems that are retrained at some requests
     only have marks without a line, and no seconds so far. The axis of shares is linear up to 20 %
     on either side of 0, and logarithmic beyond. If all methods diverged, the figure says so.
-    curves, shares: as `munkey.report.tables.streams.findings` makes them. Raises ValueError for
-    NaN.
+
+    Raises ValueError for NaN.
+
+    Parameters
+    ----------
+    curves, shares
+        As `munkey.report.tables.streams.findings` makes them.
     """
     if shares.empty:
         return theme.text_figure("No method has an answer to every request: models diverged.")

@@ -73,7 +73,10 @@ def _answer(
 ) -> Answer:
     """Return the neighbors and the predicted class of the sample in a row.
 
-    earlier: ids that it retrieved before.
+    Parameters
+    ----------
+    earlier
+        Ids that it retrieved before.
     """
     near = snapshot.neighbors.select(np.array([row])).truncate(settings.k)
     ids = near.ids[0]

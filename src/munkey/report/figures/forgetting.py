@@ -22,12 +22,19 @@ APART = 0.3  # of a line: the points of one rate from those of the next
 def gap_plot(summary: pd.DataFrame, emphasized: str, width: float = theme.DOUBLE) -> Figure:
     """Return a line for each method, the smallest gap at the largest rate first; two panels for each data set.
 
-    summary: with the columns dataset, rate, title, unlearn_s_mean, gap_mean, gap_sd, n. Rows
-    without a time (originals) or without a gap (oracles, KNN) are left out; if no row remains, the
-    figure says so. emphasized: the title of the method that stands out; width: inches.
-
     Error bars end at 0, the smallest possible gap. The axis of the gap has a square-root scale, so
     that one failed method does not squeeze all the others together.
+
+    Parameters
+    ----------
+    summary
+        With the columns dataset, rate, title, unlearn_s_mean, gap_mean, gap_sd, n. Rows without
+        a time (originals) or without a gap (oracles, KNN) are left out; if no row remains, the
+        figure says so.
+    emphasized
+        The title of the method that stands out.
+    width
+        Inches.
     """
     frame = summary.dropna(subset=["unlearn_s_mean", "gap_mean"]).fillna({"gap_sd": 0.0})
     if frame.empty:
@@ -64,7 +71,13 @@ def _panels(
     width: float,
     emphasized: str,
 ) -> None:
-    """Draw the two panels of one data set. part: in the order of the lines."""
+    """Draw the two panels of one data set.
+
+    Parameters
+    ----------
+    part
+        In the order of the lines.
+    """
     names = list(part["title"].unique())
     for number, rate in enumerate(rates):
         at_rate = part[part["rate"] == rate]

@@ -38,11 +38,18 @@ def axis_position(share: float) -> float:
 def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
     """Return a mark for each design, with its name and its seconds, and the line of the front.
 
-    points: of `munkey.report.tables.frontier`, one data set. Bars are 95 % intervals, and ± over
-    seeds for accuracies (with one seed, the 95 % interval over test samples). A mark is hollow if
-    no bound holds, and upside down, left of 0, if the design over-forgets. Designs whose share is
-    not known, or that diverged, are left out. The front is drawn on both sides of 0 if any mark is
-    on the left. width: inches. Raises ValueError for no rows.
+    Raises ValueError for no rows.
+
+    Parameters
+    ----------
+    points
+        Of `munkey.report.tables.frontier`, one data set. Bars are 95 % intervals, and ± over
+        seeds for accuracies (with one seed, the 95 % interval over test samples). A mark is
+        hollow if no bound holds, and upside down, left of 0, if the design over-forgets.
+        Designs whose share is not known, or that diverged, are left out. The front is drawn on
+        both sides of 0 if any mark is on the left.
+    width
+        Inches.
     """
     audited = points.dropna(subset=["share", "TA_mean"])
     if len(points) and audited.empty:
@@ -125,8 +132,12 @@ def assign_heights(marks: np.ndarray, heights: np.ndarray) -> np.ndarray:
     """Which of the heights, at `NAMES`, the name of each mark gets so that no two lines to names cross.
 
     The assignment with the shortest lines in total has no crossing: two lines that cross are longer
-    than the two that join the same four ends without crossing. marks: (n, 2), in widths and heights
-    of the plot.
+    than the two that join the same four ends without crossing.
+
+    Parameters
+    ----------
+    marks
+        (n, 2), in widths and heights of the plot.
     """
     from scipy.optimize import linear_sum_assignment
 

@@ -37,10 +37,14 @@ def projection_plot(
 ) -> Figure:
     """Exemplar tokens (top) and [CLS] features (bottom), a column per moment, colored by class.
 
-    panels: tokens and features (N, 2) in the plane, by the title of the moment; labels (N,):
-    indices into classes. Each panel is a separate projection: positions can be compared within a
-    panel, but not between panels. Up to 20 classes have a color and a marker each; more have a
-    color bar.
+    Each panel is a separate projection: positions can be compared within a panel, but not between
+    panels. Up to 20 classes have a color and a marker each; more have a color bar.
+
+    Parameters
+    ----------
+    panels
+        Tokens and features (N, 2) in the plane, by the title of the moment; labels (N,):
+        indices into classes.
     """
     has_legend = len(classes) <= LEGEND_CLASSES
     height = 4.2

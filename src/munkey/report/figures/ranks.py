@@ -10,10 +10,16 @@ from munkey.report.tables.ranks import LEVEL, blocks_in_words, by_seed, ranking,
 
 @matplotlib.rc_context(theme.THEME)
 def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
-    """ranks: from `munkey.report.tables.ranks.ranks_by_title`; emphasized: the method that is to stand out.
+    """Above the axis of ranks stands how far apart two methods must be, with so many blocks, if any differ.
 
-    Above the axis of ranks stands how far apart two methods must be, with so many blocks, if any
-    differ. Where there are too few seeds or methods, the figure says so.
+    Where there are too few seeds or methods, the figure says so.
+
+    Parameters
+    ----------
+    ranks
+        From `munkey.report.tables.ranks.ranks_by_title`.
+    emphasized
+        The method that is to stand out.
     """
     from scikit_posthocs import critical_difference_diagram
 

@@ -22,9 +22,13 @@ def relearning_plot(curves: pd.DataFrame) -> Figure:
 
     Means over seeds, bands of one sd.
 
-    curves: as `munkey.report.tables.relearning.curves_of` makes them. Steps are on a scale that is
-    linear up to 1, then logarithmic. A curve that diverged is left out. Raises ValueError for no
-    rows or NaN.
+    Steps are on a scale that is linear up to 1, then logarithmic. A curve that diverged is left
+    out. Raises ValueError for no rows or NaN.
+
+    Parameters
+    ----------
+    curves
+        As `munkey.report.tables.relearning.curves_of` makes them.
     """
     if DIVERGED in curves:
         curves = curves[curves[DIVERGED].isna()]

@@ -80,7 +80,13 @@ def retrieval_plot(examples: Sequence[Example]) -> Figure:
 
 
 def _row(row: np.ndarray, example: Example, answer: Answer, when: str) -> None:
-    """The query, then its neighbors. row: axes, of which those that are left over stay empty."""
+    """The query, then its neighbors.
+
+    Parameters
+    ----------
+    row
+        Axes, of which those that are left over stay empty.
+    """
     color = theme.VERMILLION
     sign = "✗"
     if answer.predicted == example.label:

@@ -32,8 +32,14 @@ def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
     The chosen pair, if any, is a bold star, (0, 0) a gray cross.
 
     Columns: dataset, p_image, p_token, TA, RA, FA, MIA (percent), P_s, gap (validation utility gap,
-    points), chosen. The four panels in percent span equally many points. threshold: xi, dotted.
+    points), chosen. The four panels in percent span equally many points.
+
     Pairs that diverged are left out. Raises ValueError for an empty frame.
+
+    Parameters
+    ----------
+    threshold
+        Xi, dotted.
     """
     if len(frame) and frame["gap"].isna().all():
         return theme.text_figure(f"{frame['dataset'].iloc[0]}: every pair diverged.")

@@ -60,7 +60,10 @@ LOOKS = {
 def limits(rows: pd.DataFrame, names: Sequence[str] = ("share",)) -> tuple[float, float]:
     """Return the ends of an axis of shares, percent: wide enough for all intervals, within reason.
 
-    rows: with the columns NAME, NAME_low, NAME_high of each of the names.
+    Parameters
+    ----------
+    rows
+        With the columns NAME, NAME_low, NAME_high of each of the names.
     """
     columns = []
     for name in names:
@@ -81,7 +84,14 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     beyond the axis, has an arrow there. Other paths than the deployed one are drawn for methods
     only; diverged systems are left out.
 
-    audit: rows of `munkey.audits.family_audit`. width: inches. Raises ValueError for no rows.
+    Raises ValueError for no rows.
+
+    Parameters
+    ----------
+    audit
+        Rows of `munkey.audits.family_audit`.
+    width
+        Inches.
     """
     if len(audit) and (audit["verdict"] == DIVERGED).all():
         return theme.text_figure("Nothing was audited: models diverged.", width)

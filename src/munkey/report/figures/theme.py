@@ -240,8 +240,12 @@ def mean_curve(
 ) -> None:
     """A line at the means of `groups` (a pandas GroupBy of one column) over their keys, in a band of one sd.
 
-    The band ends at 0 and at `top`; one value has no deviation. look: of the line, as matplotlib
-    wants it.
+    The band ends at 0 and at `top`; one value has no deviation.
+
+    Parameters
+    ----------
+    look
+        Of the line, as matplotlib wants it.
     """
     values = groups.agg(["mean", "std"]).fillna({"std": 0.0})
     axes.plot(values.index, values["mean"], color=color, **look)

@@ -18,7 +18,12 @@ TERMS = Path(__file__).with_suffix(".csv")
 class Term(NamedTuple):
     """The meaning of a column or of a row.
 
-    names: as tables print it; good: which value is good, may be empty.
+    Attributes
+    ----------
+    names
+        As tables print it.
+    good
+        Which value is good, may be empty.
     """
 
     names: tuple[str, ...]

@@ -54,7 +54,12 @@ ABLATIONS = {
 class Figure(NamedTuple):
     """A figure of the page.
 
-    data, narrow: its SVG as a data URL, and one for a phone; file: its address.
+    Attributes
+    ----------
+    data, narrow
+        Its SVG as a data URL, and one for a phone.
+    file
+        Its address.
     """
 
     name: str
@@ -67,9 +72,12 @@ class Figure(NamedTuple):
 class Chapter(NamedTuple):
     """A part of the page: remarks, then tables, whose cells are HTML.
 
-    id: the anchor that links point to.
-
-    files: the tables as CSV, by their addresses from the page.
+    Attributes
+    ----------
+    id
+        The anchor that links point to.
+    files
+        The tables as CSV, by their addresses from the page.
     """
 
     id: str
@@ -82,7 +90,14 @@ class Chapter(NamedTuple):
 class AuditChapter(NamedTuple):
     """The page's part on the audit of a data set.
 
-    figure: the forest plot; strata: the same by memorization; controls: in words, by family.
+    Attributes
+    ----------
+    figure
+        The forest plot.
+    strata
+        The same by memorization.
+    controls
+        In words, by family.
     """
 
     figure: Figure
@@ -96,10 +111,22 @@ class PageResults(NamedTuple):
 
     A sequence is empty if its part was not run.
 
-    main, cases: summaries of the main experiment and of the ablations. rows, case_rows: the systems
-    in each. grids: the table of the selection for each data set. statements: whether the numbers
-    may be compared with the paper's. residue: residual shares from audits. ranks, compared: from
-    the CSV files of the ranks and of the comparison with the paper. scenarios: their tables.
+    Attributes
+    ----------
+    main, cases
+        Summaries of the main experiment and of the ablations.
+    rows, case_rows
+        The systems in each.
+    grids
+        The table of the selection for each data set.
+    statements
+        Whether the numbers may be compared with the paper's.
+    residue
+        Residual shares from audits.
+    ranks, compared
+        From the CSV files of the ranks and of the comparison with the paper.
+    scenarios
+        Their tables.
     """
 
     main: pd.DataFrame
@@ -147,8 +174,14 @@ def audit_chapter(
 ) -> AuditChapter:
     """Return an audit with its controls, strata, search of files, and attacks on one model.
 
-    folder: of an audit, named for its data set; audit: rows of its table; tidy: metrics, of which
-    the attacks need MIA.
+    Parameters
+    ----------
+    folder
+        Of an audit, named for its data set.
+    audit
+        Rows of its table.
+    tidy
+        Metrics, of which the attacks need MIA.
     """
     dataset = folder.name
     shown_rows = first_rows(audit)
@@ -167,7 +200,13 @@ def audit_chapter(
 
 
 def _audit_figure(folder: Path, name: str, words: str, narrow: DrawnFigure) -> Figure:
-    """Return a figure of an audit, from its file, and drawn narrow. words: its caption."""
+    """Return a figure of an audit, from its file, and drawn narrow.
+
+    Parameters
+    ----------
+    words
+        Its caption.
+    """
     data = theme.data_url(folder / f"{name}.svg")
     file = f"../audit/{folder.name}/{name}.svg"
     return Figure("", words, data, file, theme.data_url(narrow))
@@ -176,7 +215,10 @@ def _audit_figure(folder: Path, name: str, words: str, narrow: DrawnFigure) -> F
 def story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapter:
     """Return the frontier's table for each data set.
 
-    points: by data set, of `munkey.report.tables.frontier`.
+    Parameters
+    ----------
+    points
+        By data set, of `munkey.report.tables.frontier`.
     """
     titled = []
     for dataset, part in points.items():
@@ -218,7 +260,12 @@ def chapters(results: PageResults) -> list[Chapter]:
 def figure(path: Path, main: pd.DataFrame) -> Figure:
     """Return a figure with its caption.
 
-    path: its SVG; main: the summary from which that of the gaps is drawn narrow, too.
+    Parameters
+    ----------
+    path
+        Its SVG.
+    main
+        The summary from which that of the gaps is drawn narrow, too.
     """
     narrow = ""
     if path.stem == "forgetting":
@@ -228,7 +275,13 @@ def figure(path: Path, main: pd.DataFrame) -> Figure:
 
 
 def frontier(folder: Path, points: pd.DataFrame) -> Figure:
-    """Return the figure of the frontier. folder: of an audit, as for `audit_chapter`."""
+    """Return the figure of the frontier.
+
+    Parameters
+    ----------
+    folder
+        Of an audit, as for `audit_chapter`.
+    """
     narrow = frontier_plot(points, theme.NARROW)
     drawn = _audit_figure(folder, "frontier", f"{FRONTIER} {folder.name}.", narrow)
     return drawn._replace(name=f"frontier-{folder.name}")
@@ -237,7 +290,10 @@ def frontier(folder: Path, points: pd.DataFrame) -> Figure:
 def origin(records: Sequence[Mapping[str, Any]], date: str) -> dict[str, str]:
     """Commit, versions, machine and times of the jobs, each value once.
 
-    date: when the page is made.
+    Parameters
+    ----------
+    date
+        When the page is made.
     """
     machines = set()
     commits = set()

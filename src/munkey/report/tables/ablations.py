@@ -47,7 +47,10 @@ FUSIONS = {
 def summarize_cases(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     """Return a summary of each case, one after the other, with the columns case, knob and value.
 
-    tidy: metrics with the column case; empty where every ablation is switched off.
+    Parameters
+    ----------
+    tidy
+        Metrics with the column case; empty where every ablation is switched off.
     """
     if tidy.empty:
         return pd.DataFrame(

@@ -145,7 +145,10 @@ def first_rows(audit: pd.DataFrame) -> pd.DataFrame:
 def residue_of(audits: Mapping[Path, pd.DataFrame]) -> Residue:
     """Return the column `residual share [%]` of the main table, on the deployed path; none where an audit has no power.
 
-    audits: their rows, by their folders, which are named for the data sets.
+    Parameters
+    ----------
+    audits
+        Their rows, by their folders, which are named for the data sets.
     """
     residue = {}
     for folder, audit in audits.items():
@@ -204,8 +207,14 @@ def attacks_tables(
 ) -> list[TitledTable]:
     """Attacks on one model beside the paper's MIA, a table for each data set and rate: means over seeds, percent.
 
-    found: of `munkey.audits.main_run.attack_lines`; tidy: metrics. In brackets: the lowest and the
-    highest bound of any seed.
+    In brackets: the lowest and the highest bound of any seed.
+
+    Parameters
+    ----------
+    found
+        Of `munkey.audits.main_run.attack_lines`.
+    tidy
+        Metrics.
     """
     mia = tidy[tidy["metric"] == "MIA"]
     titled = []
@@ -251,7 +260,10 @@ def _over_seeds(lines: pd.DataFrame, name: str) -> str:
 def storage_tables(found: pd.DataFrame) -> list[TitledTable]:
     """Traces of deleted samples in files before and after deletion, a table per data set: sums over seeds.
 
-    found: lines of `munkey.audits.main_run.storage_lines`.
+    Parameters
+    ----------
+    found
+        Lines of `munkey.audits.main_run.storage_lines`.
     """
     titled = []
     for dataset, part in found.groupby("dataset", sort=False):
@@ -294,7 +306,10 @@ def _found_of_deleted(lines: pd.DataFrame, name: str) -> str:
 def differencing_tables(found: pd.DataFrame, dataset: str) -> list[TitledTable]:
     """Return how many deleted samples two versions give away, a line for each method and number of samples deleted at once.
 
-    found: lines of `munkey.audits.two_versions.Attacker`.
+    Parameters
+    ----------
+    found
+        Lines of `munkey.audits.two_versions.Attacker`.
     """
     if found.empty:
         return []

@@ -25,7 +25,10 @@ class Interval(NamedTuple):
 class Difference(NamedTuple):
     """One value less another, with its 95 % interval.
 
-    basis: in words, the seeds or samples it was computed over.
+    Attributes
+    ----------
+    basis
+        In words, the seeds or samples it was computed over.
     """
 
     value: float
@@ -49,7 +52,10 @@ def wilson(percent: float, tested: int) -> Interval:
 def accuracy_interval(line: pd.Series) -> Interval | None:
     """Return the interval of a test accuracy over test samples, percent; None if their number is unknown.
 
-    line: of a summary.
+    Parameters
+    ----------
+    line
+        Of a summary.
     """
     tested = line.get(TESTED, math.nan)
     mean = line["TA_mean"]
@@ -59,10 +65,15 @@ def accuracy_interval(line: pd.Series) -> Interval | None:
 
 
 def difference(one: pd.Series, other: pd.Series) -> Difference | None:
-    """Return one system's test accuracy less the other's. one, other: lines of a summary.
+    """Return one system's test accuracy less the other's.
 
     None if it was not measured: one of them diverged, or the summary has no differences
     (`munkey.report.tables.summary.read_main`).
+
+    Parameters
+    ----------
+    one, other
+        Lines of a summary.
     """
     known = one.get(DIFFERENCES)
     if not isinstance(known, dict):
@@ -73,7 +84,10 @@ def difference(one: pd.Series, other: pd.Series) -> Difference | None:
 def differences_by_system(lines: pd.DataFrame) -> dict[tuple[object, ...], dict[str, Difference]]:
     """Return all differences from a system to others, by (dataset, rate, method), then by the other's name.
 
-    lines: as `munkey.evaluation.paired.paired_differences` makes them.
+    Parameters
+    ----------
+    lines
+        As `munkey.evaluation.paired.paired_differences` makes them.
     """
     known: dict[tuple[object, ...], dict[str, Difference]] = {}
     for line in lines.to_dict("records"):

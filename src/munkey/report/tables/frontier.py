@@ -45,11 +45,16 @@ RULE = (
 class Design:
     """A way to forget.
 
-    name, title: as in the tables. stored: what must be kept to answer and to forget, in words.
-
-    kind: `exact`: drops rows, and is then its oracle to the bit; `rows`: drops rows, trained
-    weights stay; `weights`: changes weights; `anew`: an oracle, which is the reference and no
-    rival.
+    Attributes
+    ----------
+    name, title
+        As in the tables.
+    stored
+        What must be kept to answer and to forget, in words.
+    kind
+        `exact`: drops rows, and is then its oracle to the bit; `rows`: drops rows, trained
+        weights stay; `weights`: changes weights; `anew`: an oracle, which is the reference and
+        no rival.
     """
 
     name: str
@@ -63,11 +68,17 @@ def points(
 ) -> pd.DataFrame:
     """Return a line for each design of one data set, at its largest forget rate: the least that may be left first.
 
-    summary: of that data set; audit: rows of `munkey.audits.family_audit`, None without an audit.
     Columns beside those of the summary: share_text (as printed), bound (percent: the most that the
     share may be, in either direction; infinite if no bound holds), share, share_low, share_high,
     seconds (an oracle's: of training), front (whether nothing more accurate has as small a bound;
     all of those that are equal).
+
+    Parameters
+    ----------
+    summary
+        Of that data set.
+    audit
+        Rows of `munkey.audits.family_audit`, None without an audit.
     """
     largest = summary[summary["rate"] == summary["rate"].max()].set_index("method")
     audited = {}
@@ -122,7 +133,12 @@ def advice(points: pd.DataFrame) -> str:
 
     It is the most accurate of those that are shown to leave little, with all that are not told
     apart from it. A design that is shown to be more accurate, but not to leave so little, is named
-    with the difference. points: as the function of that name makes them.
+    with the difference.
+
+    Parameters
+    ----------
+    points
+        As the function of that name makes them.
     """
     points = points.dropna(subset="TA_mean")
     rivals = points[points["kind"] != "anew"]
@@ -200,8 +216,12 @@ def _no_advice(rivals: pd.DataFrame, anew: pd.DataFrame) -> str:
 def sentence(points: pd.DataFrame) -> str:
     """Return sentences on the most accurate design, of those that leave little and of all.
 
-    They also say which designs are not told apart from it, and which are unknown. points: as the
-    function of that name makes them.
+    They also say which designs are not told apart from it, and which are unknown.
+
+    Parameters
+    ----------
+    points
+        As the function of that name makes them.
     """
     has_diverged = points["TA_mean"].isna() | (points["share_text"] == DIVERGED)
     diverged = list(points.loc[has_diverged, "title"])

@@ -45,9 +45,14 @@ CSS = (
 def all_texts(tidy: pd.DataFrame, differences: pd.DataFrame, rows: Sequence[Row]) -> dict[str, str]:
     """Return all tables of an experiment as text, by the name of the rule's output that each is written to.
 
-    tidy: metrics of all data sets. differences: between systems, as
-    `munkey.evaluation.paired.paired_differences` makes them. `datasets` shows each data set at its
-    largest rate only.
+    `datasets` shows each data set at its largest rate only.
+
+    Parameters
+    ----------
+    tidy
+        Metrics of all data sets.
+    differences
+        Between systems, as `munkey.evaluation.paired.paired_differences` makes them.
     """
     tidy = with_seed_gaps(tidy, rows)
     numbers = summarize(tidy, rows)
@@ -71,7 +76,10 @@ def main_table(
 ) -> str:
     """Return the paper's main table, forget rates side by side: the lowest gap bold, if it is told apart from all others.
 
-    residue: for a column of residual shares, where audits were run; not in LaTeX.
+    Parameters
+    ----------
+    residue
+        For a column of residual shares, where audits were run; not in LaTeX.
     """
     if markup == "latex":
         return _main_latex(summary, rows)
@@ -105,7 +113,10 @@ def main_tables(
 def selection_table(grid: pd.DataFrame, title: str) -> TitledTable:
     """Return the grid of (p_image, p_token) of a data set, with the reason why each pair was chosen or not.
 
-    grid: the lines of `evaluation.selection.table`.
+    Parameters
+    ----------
+    grid
+        The lines of `evaluation.selection.table`.
     """
     lines = []
     for line in grid.to_dict("records"):
@@ -130,7 +141,10 @@ def _lines(
 ) -> list[list[str]]:
     """Return the cells of every row.
 
-    part: of a summary, one data set, whose lowest gap at each rate is bold if told apart.
+    Parameters
+    ----------
+    part
+        Of a summary, one data set, whose lowest gap at each rate is bold if told apart.
     """
     absent = [ABSENT] * len(COLUMNS)
     ranked = [row.name for row in rows if row.is_ranked]

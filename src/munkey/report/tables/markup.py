@@ -97,8 +97,12 @@ def cell(line: pd.Series, metric: str, markup: Markup, digits: int = 2) -> str:
 def lowest(lines: pd.DataFrame) -> Hashable | None:
     """Return the index of the lowest gap if its mean ± sd overlaps no other's, else None.
 
-    lines: with the columns gap_mean and gap_sd; those without a gap do not count. One seed has no
-    sd, and a single line has no rival: None for both.
+    One seed has no sd, and a single line has no rival: None for both.
+
+    Parameters
+    ----------
+    lines
+        With the columns gap_mean and gap_sd; those without a gap do not count.
     """
     gaps = lines.dropna(subset="gap_mean").sort_values("gap_mean", kind="stable")
     if len(gaps) < 2 or gaps["gap_sd"].isna().any():
@@ -204,8 +208,12 @@ def html_table(frame: pd.DataFrame) -> str:
 def latex_table(frame: pd.DataFrame, columns: str) -> str:
     """Cells as a booktabs table. Text is escaped, formulas are left alone.
 
-    columns: the alignment of the columns. Equal labels in the upper row of two header rows become
-    one that spans them.
+    Equal labels in the upper row of two header rows become one that spans them.
+
+    Parameters
+    ----------
+    columns
+        The alignment of the columns.
     """
     styler = (
         frame.style.hide(axis="index").format(latex_text).format_index(latex_text, axis="columns")

@@ -31,7 +31,12 @@ def printed_numbers() -> pd.DataFrame:
 def is_within_sd(both: pd.DataFrame) -> "pd.Series[bool]":
     """Return whether our mean is at most the paper's ± away from its mean, to three digits: (N,) nullable booleans.
 
-    both: of `compare`. NA where they are not comparable, or where the paper has no ±.
+    NA where they are not comparable, or where the paper has no ±.
+
+    Parameters
+    ----------
+    both
+        Of `compare`.
     """
     is_near = both["difference"].abs().round(3) <= both["sd"]
     is_known = both[["difference", "sd"]].notna().all(axis=1)
@@ -42,8 +47,14 @@ def compare(main: pd.DataFrame, ablations: pd.DataFrame | None = None) -> pd.Dat
     """Return our numbers (ours_mean, ours_sd) beside the paper's (mean, sd), wherever both exist, and their difference.
 
     The difference is NaN where the paper's number is not comparable. within: whether ours is within
-    the paper's ±. main, ablations: a summary of the main experiment and one of the cases. Data sets
-    that are not in the paper are left out.
+    the paper's ±.
+
+    Data sets that are not in the paper are left out.
+
+    Parameters
+    ----------
+    main, ablations
+        A summary of the main experiment and one of the cases.
     """
     main_lines = main.assign(case="")
     ours = [_long(main_lines, "main"), _long(main_lines, "runtime")]
@@ -74,8 +85,11 @@ def read(path: str | Path) -> pd.DataFrame:
 def statements(settings: Mapping[str, Settings], seeds: int) -> list[str]:
     """Return whether the numbers of each data set may be compared with the paper's, a sentence each.
 
-    settings: the parameters of every data set, as `ReportFacts.compared` in
-    munkey.experiment.plan.exhibits hands them over.
+    Parameters
+    ----------
+    settings
+        The parameters of every data set, as `ReportFacts.compared` in
+        munkey.experiment.plan.exhibits hands them over.
     """
     return [statement(dataset, parameters, seeds) for dataset, parameters in settings.items()]
 
@@ -111,7 +125,10 @@ def expected_share(seeds: int) -> float:
 def counts(both: pd.DataFrame, printed: pd.DataFrame) -> TitledTable:
     """Return how many of the paper's numbers are printed, compared, and agree; a line per table, data set and rate.
 
-    printed: all of the paper's numbers, of which those of other data sets are left out.
+    Parameters
+    ----------
+    printed
+        All of the paper's numbers, of which those of other data sets are left out.
     """
     lines = printed[printed["dataset"].isin(both["dataset"])].merge(
         both[[*KEYS, "within"]], on=KEYS, how="left"

@@ -36,9 +36,19 @@ REMARK = (
 class RankTest:
     """Methods over blocks.
 
-    mean: the mean rank of each method, the best first. blocks: how many. p: of Friedman's test that
-    all are alike. difference: of mean ranks, from which on two methods are told apart. pairs:
-    p-values of Nemenyi's test for each two; all 1 where Friedman's does not say that any differ.
+    Attributes
+    ----------
+    mean
+        The mean rank of each method, the best first.
+    blocks
+        How many.
+    p
+        Of Friedman's test that all are alike.
+    difference
+        Of mean ranks, from which on two methods are told apart.
+    pairs
+        P-values of Nemenyi's test for each two; all 1 where Friedman's does not say that any
+        differ.
     """
 
     mean: "pd.Series[float]"
@@ -61,7 +71,13 @@ def has_enough_blocks(blocks: int, methods: int) -> bool:
 
 
 def too_few(blocks: "pd.DataFrame") -> str:
-    """Return a phrase that says how many seeds or methods are missing to rank; empty if there are enough. blocks: (B, M)."""
+    """Return a phrase that says how many seeds or methods are missing to rank; empty if there are enough.
+
+    Parameters
+    ----------
+    blocks
+        (B, M).
+    """
     count, methods = blocks.shape
     if has_enough_blocks(count, methods):
         return ""
@@ -72,10 +88,13 @@ def too_few(blocks: "pd.DataFrame") -> str:
 def ranks_of(gaps: "pd.DataFrame") -> "pd.DataFrame":
     """Return ranks within each line.
 
-    gaps: a line for each data set, seed and rate, a column for each method.
-
     A method that has no gap in one of the lines is left out: it cannot be ranked there, and a line
     without it would rank the others among fewer.
+
+    Parameters
+    ----------
+    gaps
+        A line for each data set, seed and rate, a column for each method.
     """
     return gaps.dropna(axis="columns").round(DIGITS).rank(axis="columns")
 
@@ -83,8 +102,12 @@ def ranks_of(gaps: "pd.DataFrame") -> "pd.DataFrame":
 def ranks_by_title(tidy: "pd.DataFrame", rows: "Sequence[Row]") -> "pd.DataFrame":
     """Return a line of ranks for each data set, seed and rate, a column for each method, named by its title.
 
-    tidy: metrics with the gap of each seed. Originals and oracles are not ranked. Its CSV file is
-    read with `set_index(LINE)`.
+    Originals and oracles are not ranked. Its CSV file is read with `set_index(LINE)`.
+
+    Parameters
+    ----------
+    tidy
+        Metrics with the gap of each seed.
     """
     titles = {row.name: row.title for row in rows if row.is_ranked}
     gaps = tidy[(tidy["metric"] == "gap") & tidy["method"].isin(titles)]
@@ -96,13 +119,22 @@ def ranks_by_title(tidy: "pd.DataFrame", rows: "Sequence[Row]") -> "pd.DataFrame
 def by_seed(ranks: "pd.DataFrame") -> "pd.DataFrame":
     """Return the blocks: ranks of each data set and seed, from the mean over its rates.
 
-    ranks: from `ranks_of`.
+    Parameters
+    ----------
+    ranks
+        From `ranks_of`.
     """
     return ranks.groupby(level=BLOCK).mean().round(DIGITS).rank(axis="columns")
 
 
 def blocks_in_words(ranks: "pd.DataFrame") -> str:
-    """Return how many blocks ranks have, in words. ranks: from `ranks_of`."""
+    """Return how many blocks ranks have, in words.
+
+    Parameters
+    ----------
+    ranks
+        From `ranks_of`.
+    """
     blocks = by_seed(ranks).index
     if blocks.get_level_values("dataset").nunique() > 1:
         return f"{len(blocks)} pairs of data set and seed"
@@ -141,8 +173,12 @@ def critical_difference(methods: int, blocks: int) -> float:
 def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "TitledTable":
     """Return the methods, the best first: mean ranks by seed, by seed and rate, at each rate, and what they differ from.
 
-    rows: of the main table; the remark names those that are not ranked. If there are too few seeds
-    or methods, the title says so.
+    If there are too few seeds or methods, the title says so.
+
+    Parameters
+    ----------
+    rows
+        Of the main table; the remark names those that are not ranked.
     """
     import pandas as pd
 

@@ -20,10 +20,13 @@ DIGITS = {"FA": 1, "margin": 2}
 def curves_of(systems: Sequence[RelearnedSystem], seeds: Sequence[int]) -> pd.DataFrame:
     """Return all curves: family, name, title, role, seed, step, FA, TA, margin.
 
-    seeds: those of each system's files.
-
     A system that diverged has one line, with the reason in the column `diverged`; without such a
     system, there is no such column.
+
+    Parameters
+    ----------
+    seeds
+        Those of each system's files.
     """
     parts = []
     for system in systems:

@@ -15,8 +15,12 @@ RUN_TIMES = {"search_s": "Search [s]", "train_epoch_s": "Train/epoch [s]", "P_s"
 class TimedLine(NamedTuple):
     """A line of a summary, and the time that its time to forget is compared with.
 
-    metric: the seconds that it takes to forget; for an oracle, those of its training. retrained:
-    the mean seconds of its oracle's training, NaN where it has none.
+    Attributes
+    ----------
+    metric
+        The seconds that it takes to forget; for an oracle, those of its training.
+    retrained
+        The mean seconds of its oracle's training, NaN where it has none.
     """
 
     line: pd.Series

@@ -70,7 +70,13 @@ def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame
 
 
 def _tow_of_seeds(by_seed: pd.DataFrame, system: str, oracle: str) -> "pd.Series[float]":
-    """ToW by rate and seed. by_seed: FA, RA and TA by method, rate and seed, percent."""
+    """ToW by rate and seed.
+
+    Parameters
+    ----------
+    by_seed
+        FA, RA and TA by method, rate and seed, percent.
+    """
     methods = by_seed.index.get_level_values("method")
     systems = by_seed[methods == system].droplevel("method")
     oracles = by_seed[methods == oracle].droplevel("method")
@@ -82,7 +88,10 @@ def scenario_tables(
 ) -> Iterator[TitledTable]:
     """Yield a table for each scenario: a line for each system.
 
-    requests: in words, the samples to forget, by case.
+    Parameters
+    ----------
+    requests
+        In words, the samples to forget, by case.
     """
     for (case, _), part in summary.groupby(["case", "rate"], sort=False):
         metrics = ["TA"]

@@ -80,8 +80,11 @@ PAIR = ("munkey.p_image", "munkey.p_token")
 def differences(dataset: str, settings: Settings, seeds: int) -> list[str]:
     """Return how a run differs from the paper's statement on one of its data sets, a phrase each.
 
-    settings: sections as in params.yaml; `unlearn` lists every value that is tried of each setting
-    of each method.
+    Parameters
+    ----------
+    settings
+        Sections as in params.yaml; `unlearn` lists every value that is tried of each setting of
+        each method.
     """
     phrases = []
     if seeds != SEEDS:

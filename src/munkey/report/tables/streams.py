@@ -23,7 +23,10 @@ EVERY = 0  # in place of the number of a request: all that have been forgotten s
 class StreamedSystem(TypedDict):
     """A system as the plan lists it (munkey.experiment.plan.streams).
 
-    logits, records: files, a model each.
+    Attributes
+    ----------
+    logits, records
+        Files, a model each.
     """
 
     name: str
@@ -36,9 +39,15 @@ class StreamedSystem(TypedDict):
 class StreamFindings(NamedTuple):
     """The findings of all systems.
 
-    curves: name, title, seed, done, seconds, RA, TA. shares: name, title, done, request (EVERY: all
-    so far), and the residual share in percent with its interval over pairs: share, share_low,
-    share_high. diverged: by name, the seeds that diverged and why.
+    Attributes
+    ----------
+    curves
+        Name, title, seed, done, seconds, RA, TA.
+    shares
+        Name, title, done, request (EVERY: all so far), and the residual share in percent with
+        its interval over pairs: share, share_low, share_high.
+    diverged
+        By name, the seeds that diverged and why.
     """
 
     curves: pd.DataFrame
@@ -79,8 +88,12 @@ def findings(systems: Sequence[StreamedSystem]) -> StreamFindings:
 def shares_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str, object]]:
     """Yield the residual share of each request, a line for it and for each later request.
 
-    models: arrays of `munkey.jobs.relearn.stream`, seeds 2p and 2p + 1 a pair. The partner has had
-    as many requests, so their effects on everything else cancel.
+    The partner has had as many requests, so their effects on everything else cancel.
+
+    Parameters
+    ----------
+    models
+        Arrays of `munkey.jobs.relearn.stream`, seeds 2p and 2p + 1 a pair.
     """
     requests = np.stack([arrays["request"] for arrays in models])  # (2P, N); 0: not deleted
     deleted = requests > 0

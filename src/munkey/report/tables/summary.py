@@ -43,8 +43,12 @@ BETWEEN = " | "  # the reasons of several seeds
 class Row:
     """A system in the tables.
 
-    oracle: the name of the system that its gap is measured against; None for an oracle itself.
-    context: shown but not ranked, as originals before unlearning are.
+    Attributes
+    ----------
+    oracle
+        The name of the system that its gap is measured against; None for an oracle itself.
+    context
+        Shown but not ranked, as originals before unlearning are.
     """
 
     name: str
@@ -84,7 +88,10 @@ def read_main(path: str | Path) -> pd.DataFrame:
 def with_differences(summary: pd.DataFrame, lines: pd.DataFrame) -> pd.DataFrame:
     """Return a summary whose column `differences` holds each system's differences to others, by their names.
 
-    lines: as `munkey.evaluation.paired.paired_differences` makes them.
+    Parameters
+    ----------
+    lines
+        As `munkey.evaluation.paired.paired_differences` makes them.
     """
     known = differences_by_system(lines)
     keys = summary[list(Key._fields)].itertuples(index=False, name=None)
@@ -165,7 +172,10 @@ def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
 def diverged_sentence(part: pd.DataFrame) -> str:
     """Return a sentence that names what diverged, and what cannot be compared without it; else empty.
 
-    part: as `underfit_sentence`.
+    Parameters
+    ----------
+    part
+        As `underfit_sentence`.
     """
     if DIVERGED not in part:
         return ""
@@ -189,7 +199,12 @@ def underfit_sentence(part: pd.DataFrame) -> str:
     """Return a sentence if trained MUNKEY is no more accurate than the best classifier fitted to the same keys; else empty.
 
     Both are compared after deletion, so on the same rows, and at the smallest rate, which keeps
-    nearly all of them. part: lines of a summary, one data set.
+    nearly all of them.
+
+    Parameters
+    ----------
+    part
+        Lines of a summary, one data set.
     """
     lines = part[part["rate"] == part["rate"].min()].set_index("method", drop=False)
     fitted = lines.reindex(FITTED).dropna(subset="TA_mean")
@@ -220,9 +235,13 @@ def underfit_sentence(part: pd.DataFrame) -> str:
 def damage_sentences(part: pd.DataFrame, rows: Sequence[Row]) -> str:
     """Return sentences that name methods that lost much test accuracy, or whose attack falls below chance.
 
-    part: as `underfit_sentence`. A loss is counted from the original, beside the oracle's own. An attack
-    counts as below 50 % if its whole interval over seeds is; with one seed there is no interval,
-    and the sentence says so.
+    A loss is counted from the original, beside the oracle's own. An attack counts as below 50 % if
+    its whole interval over seeds is; with one seed there is no interval, and the sentence says so.
+
+    Parameters
+    ----------
+    part
+        As `underfit_sentence`.
     """
     originals = {row.oracle: row.name for row in rows if row.context}
     losses = list[str]()
@@ -285,7 +304,10 @@ def _is_below_chance(line: pd.Series) -> bool:
 def certified_sentences(part: pd.DataFrame) -> str:
     """Return a sentence for each certified removal, to stand beside an audit's finding; else empty.
 
-    part: as `underfit_sentence`.
+    Parameters
+    ----------
+    part
+        As `underfit_sentence`.
     """
     if "budget_mean" not in part:
         return ""
@@ -302,7 +324,10 @@ def certified_sentences(part: pd.DataFrame) -> str:
 def _seed_gaps(wide: pd.DataFrame, system: str, oracle: str) -> pd.DataFrame:
     """Return tidy lines with the gap of each seed.
 
-    wide: a column per metric, a line per data set, rate, seed and method.
+    Parameters
+    ----------
+    wide
+        A column per metric, a line per data set, rate, seed and method.
     """
     systems = _lines_of(wide, system)
     oracles = _lines_of(wide, oracle)

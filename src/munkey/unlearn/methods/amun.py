@@ -18,8 +18,16 @@ if TYPE_CHECKING:
 class AmunSettings(TuningSettings):
     """Settings of the PGD attack and of the training set.
 
-    epsilon: the first L2 radius, on pixels in [0, 1]; it doubles up to epsilon_cap. steps: in each
-    ball; stride: length of a step / radius. keep_forget: also train on the clean forget set.
+    Attributes
+    ----------
+    epsilon
+        The first L2 radius, on pixels in [0, 1]; it doubles up to epsilon_cap.
+    steps
+        In each ball.
+    stride
+        Length of a step / radius.
+    keep_forget
+        Also train on the clean forget set.
     """
 
     epsilon: Positive

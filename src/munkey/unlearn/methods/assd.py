@@ -8,7 +8,15 @@ from munkey.unlearn.contract import Request, method
 
 
 class ASSDSettings(Section):
-    """lam: smaller dampens more. per_sample: square gradients of samples instead of batches."""
+    """The method's section of params.yaml.
+
+    Attributes
+    ----------
+    lam
+        Smaller dampens more.
+    per_sample
+        Square gradients of samples instead of batches.
+    """
 
     lam: Positive
     per_sample: bool

@@ -13,7 +13,15 @@ if TYPE_CHECKING:
 
 
 class BadTeacherSettings(TuningSettings):
-    """temperature: of teachers and student. retain_share: share of D_r to use, drawn once."""
+    """The method's section of params.yaml.
+
+    Attributes
+    ----------
+    temperature
+        Of teachers and student.
+    retain_share
+        Share of D_r to use, drawn once.
+    """
 
     temperature: Positive
     retain_share: Share

@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
 
 class BoundaryShrinkSettings(TuningSettings):
-    """bound: length of the attack's single step, on pixels in [0, 1]."""
+    """The method's section of params.yaml.
+
+    Attributes
+    ----------
+    bound
+        Length of the attack's single step, on pixels in [0, 1].
+    """
 
     bound: Positive
 

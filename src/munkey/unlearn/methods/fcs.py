@@ -13,9 +13,14 @@ if TYPE_CHECKING:
 
 
 class FCSSettings(TuningSettings):
-    """first, contrast: rates of the forget pass and the contrast passes / that on the retain set.
+    """The method's section of params.yaml.
 
-    temperature: of the products of logits.
+    Attributes
+    ----------
+    first, contrast
+        Rates of the forget pass and the contrast passes / that on the retain set.
+    temperature
+        Of the products of logits.
     """
 
     first: Positive

@@ -6,7 +6,17 @@ from munkey.unlearn.contract import Request, method
 
 
 class JitSettings(Section):
-    """eta: learning rate; sigma: sd of the noise, in normalized pixels; samples: noisy copies."""
+    """The method's section of params.yaml.
+
+    Attributes
+    ----------
+    eta
+        Learning rate.
+    sigma
+        Sd of the noise, in normalized pixels.
+    samples
+        Noisy copies.
+    """
 
     eta: Positive
     sigma: Positive

@@ -14,7 +14,15 @@ if TYPE_CHECKING:
 
 
 class L1SparseSettings(TuningSettings):
-    """lam: the penalty's weight. schedule: constant, or falling to 0 in equal steps per epoch."""
+    """The method's section of params.yaml.
+
+    Attributes
+    ----------
+    lam
+        The penalty's weight.
+    schedule
+        Constant, or falling to 0 in equal steps per epoch.
+    """
 
     lam: Positive
     schedule: Literal["constant", "linear"]

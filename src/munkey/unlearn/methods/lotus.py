@@ -14,9 +14,14 @@ STOP_AT = -0.01  # forget minus validation accuracy, as shares; the value of the
 
 
 class LotusSettings(TuningSettings):
-    """alpha: how fast answers blur as forget accuracy exceeds validation accuracy.
+    """The method's section of params.yaml.
 
-    retain_share: share of D_r to use, drawn once.
+    Attributes
+    ----------
+    alpha
+        How fast answers blur as forget accuracy exceeds validation accuracy.
+    retain_share
+        Share of D_r to use, drawn once.
     """
 
     alpha: Positive

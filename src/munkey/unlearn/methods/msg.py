@@ -14,7 +14,15 @@ if TYPE_CHECKING:
 
 
 class MSGSettings(TuningSettings):
-    """init_rate: share of a layer's weights to re-initialize. held: step factor of its others."""
+    """The method's section of params.yaml.
+
+    Attributes
+    ----------
+    init_rate
+        Share of a layer's weights to re-initialize.
+    held
+        Step factor of its others.
+    """
 
     init_rate: Share
     held: Share
@@ -55,7 +63,13 @@ def renew(
     kind: "type[nn.Module]",
     part: str = "",
 ) -> System:
-    """MSG on all layers of one kind. part: only layers whose dotted name contains it."""
+    """MSG on all layers of one kind.
+
+    Parameters
+    ----------
+    part
+        Only layers whose dotted name contains it.
+    """
     from munkey.unlearn.finetune import cross_entropy, finetune, scaled_steps, triangular_schedule
     from munkey.unlearn.saliency import renew_smallest
 

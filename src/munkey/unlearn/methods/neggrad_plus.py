@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
 
 class NegGradPlusSettings(TuningSettings):
-    """alpha: weight of the retain loss; the forget loss has 1 - alpha."""
+    """The method's section of params.yaml.
+
+    Attributes
+    ----------
+    alpha
+        Weight of the retain loss; the forget loss has 1 - alpha.
+    """
 
     alpha: Share
 

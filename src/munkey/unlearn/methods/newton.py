@@ -17,7 +17,13 @@ LIMIT = 100  # Newton steps of a removal, as of a training
 
 
 class NewtonSettings(Section):
-    """epsilon, delta: of the certificate, epsilon at most 1, as its proof needs."""
+    """The method's section of params.yaml.
+
+    Attributes
+    ----------
+    epsilon, delta
+        Of the certificate, epsilon at most 1, as its proof needs.
+    """
 
     epsilon: Annotated[float, Field(gt=0, le=1)]
     delta: Annotated[float, Field(gt=0, lt=1)]

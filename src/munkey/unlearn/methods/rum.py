@@ -31,7 +31,13 @@ Step = Annotated[CfStep | NegGradPlusStep | SalunStep, Field(discriminator="meth
 
 
 class RumSettings(Section):
-    """low, mid, high: the method for each third of D_f, least memorized first; None: nothing."""
+    """The method's section of params.yaml.
+
+    Attributes
+    ----------
+    low, mid, high
+        The method for each third of D_f, least memorized first; None: nothing.
+    """
 
     low: Step | None
     mid: Step | None

@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
 
 class SalunSettings(TuningSettings):
-    """share: of weights that may move, those with the largest gradients of the forget loss."""
+    """The method's section of params.yaml.
+
+    Attributes
+    ----------
+    share
+        Of weights that may move, those with the largest gradients of the forget loss.
+    """
 
     share: Share
 

@@ -11,10 +11,18 @@ if TYPE_CHECKING:
 
 
 class ScrubSettings(TuningSettings):
-    """gamma, alpha: weights of cross-entropy and KL on D_r. temperature: of the KL.
+    """The method's section of params.yaml.
 
-    max_epochs: the last epoch that starts with a max pass on D_f, in batches of forget_batch_size.
-    decay_after: epochs after which the learning rate is multiplied by decay.
+    Attributes
+    ----------
+    gamma, alpha
+        Weights of cross-entropy and KL on D_r.
+    temperature
+        Of the KL.
+    max_epochs
+        The last epoch that starts with a max pass on D_f, in batches of forget_batch_size.
+    decay_after
+        Epochs after which the learning rate is multiplied by decay.
     """
 
     gamma: Positive

@@ -17,11 +17,21 @@ TINY = 1e-15  # against division by 0, as in the released code
 
 
 class SfronSettings(TuningSettings):
-    """every: retain steps per forget step. alpha: weight of the first forget step.
+    """The method's section of params.yaml.
 
-    lam: how much samples with a low loss count more; 0: all alike. gamma: the smallest ratio of
-    importances, to D_f and to D_r, with which a weight moves in a forget step. max_norm: of the
-    gradient in a forget step.
+    Attributes
+    ----------
+    every
+        Retain steps per forget step.
+    alpha
+        Weight of the first forget step.
+    lam
+        How much samples with a low loss count more; 0: all alike.
+    gamma
+        The smallest ratio of importances, to D_f and to D_r, with which a weight moves in a
+        forget step.
+    max_norm
+        Of the gradient in a forget step.
     """
 
     every: Count

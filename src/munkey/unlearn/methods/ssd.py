@@ -6,9 +6,16 @@ from munkey.unlearn.contract import Request, method
 
 
 class SSDSettings(Section):
-    """alpha: how many times more a weight must matter to D_f than to D. lam: smaller dampens more.
+    """The method's section of params.yaml.
 
-    per_sample: square gradients of samples instead of batches.
+    Attributes
+    ----------
+    alpha
+        How many times more a weight must matter to D_f than to D.
+    lam
+        Smaller dampens more.
+    per_sample
+        Square gradients of samples instead of batches.
     """
 
     alpha: Positive

@@ -11,10 +11,18 @@ if TYPE_CHECKING:
 
 
 class UnsirSettings(TuningSettings):
-    """noise_steps: steps that make a class's noise. copies: of its batch of noise.
+    """The method's section of params.yaml.
 
-    retain_per_class: samples of each class to use. repair: rate of the repair epoch / that of the
-    first.
+    Attributes
+    ----------
+    noise_steps
+        Steps that make a class's noise.
+    copies
+        Of its batch of noise.
+    retain_per_class
+        Samples of each class to use.
+    repair
+        Rate of the repair epoch / that of the first.
     """
 
     noise_steps: Count
