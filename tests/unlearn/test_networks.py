@@ -22,7 +22,7 @@ KEPT = {"ssd", "lfssd", "assd", "jit"}
 
 @cache
 def original() -> System:
-    samples = image_set(world().dataset, world().dataset.ids_of("train"))
+    samples = image_set(world().dataset, world().dataset.get_ids("train"))
     return FAMILIES["resnet18"].train(Training(samples, 10, RECIPE, "cpu", quiet)).system
 
 

@@ -11,7 +11,7 @@ from munkey.audits.evidence import Pairs
 from munkey.audits.family_audit import DEPLOYED, collect_numbers
 from munkey.audits.read_evidence import read_halves, read_path_margins
 from munkey.audits.registry import NoFinding
-from munkey.core.diverged import DIVERGED, why_diverged
+from munkey.core.diverged import DIVERGED, explain_divergence
 from munkey.core.files import read_npz
 
 SPLITS = ("val", "test")
@@ -65,7 +65,9 @@ def grid_lines(
     """
     for setting in settings:
         facts: dict[str, object] = {"setting": setting["name"], **setting["knobs"]}
-        reasons = [why_diverged(read_npz(file)) for file in setting["before"] + setting["after"]]
+        reasons = [
+            explain_divergence(read_npz(file)) for file in setting["before"] + setting["after"]
+        ]
         if any(reasons):
             pairs = len(setting["before"]) // 2
             first_reason = next(filter(None, reasons))
@@ -76,7 +78,7 @@ def grid_lines(
         after = _read_models(setting["after"], paths)
         head_accuracies = []
         for arrays in map(read_npz, setting["alone"]):
-            if not why_diverged(arrays):
+            if not explain_divergence(arrays):
                 head_accuracies.append(_accuracy(arrays, "test"))
         nothing = Pairs(before.margins[DEPLOYED], halves)
         reference = residual_share(nothing)

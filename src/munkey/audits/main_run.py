@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from munkey.audits.attacks.storage import NUMBERS, storage
 from munkey.audits.evidence import Answers, ShippedFiles
 from munkey.audits.registry import AUDITS, Estimate, NoFinding
-from munkey.core.diverged import DIVERGED, DivergedError, why_diverged
+from munkey.core.diverged import DIVERGED, DivergedError, explain_divergence
 from munkey.core.files import read_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
@@ -59,7 +59,7 @@ def attack_lines(run: Evaluation) -> list[Line]:
     """
     attacks = [entry for entry in AUDITS.values() if entry.needs == "logits"]
     arrays = read_npz(run.logits)
-    if why_diverged(arrays):
+    if explain_divergence(arrays):
         return [run.key | {"attack": attack.name} for attack in attacks]
     forget = np.isin(arrays["ids"], forget_sets.read(run.forget))
     answers = Answers(

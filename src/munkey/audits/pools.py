@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from munkey.core.ids import rows_of
+from munkey.core.ids import find_rows
 from munkey.core.randomness import Stage
-from munkey.data.forget_draws import Members, draw, drop_odd_one, vote_shares
+from munkey.data.forget_draws import Members, draw, drop_odd_one, compute_vote_shares
 from munkey.data.prepared import Dataset
 
 __all__ = [
@@ -13,7 +13,7 @@ __all__ = [
     "draw_hardest",
     "draw_wrong_labels",
     "require_fitting",
-    "vote_shares",
+    "compute_vote_shares",
 ]
 LEAST_POOL = 4  # each half needs two samples for a variance
 LEAST_TEST = 8  # of which a sham pool takes half
@@ -27,8 +27,8 @@ def require_fitting(pool: int, dataset: Dataset, depth: int) -> None:
     depth
         Number of neighbors to retrieve, `keys.depth`.
     """
-    train = len(dataset.ids_of("train"))
-    test = len(dataset.ids_of("test"))
+    train = len(dataset.get_ids("train"))
+    test = len(dataset.get_ids("test"))
     if pool < LEAST_POOL:
         raise ValueError(
             f"audit.pool: {pool} of {train} training samples; an audit needs {LEAST_POOL}: raise it"
@@ -54,10 +54,10 @@ def draw_hardest(members: Members, votes: np.ndarray, share: float, stage: Stage
     Parameters
     ----------
     votes
-        (N,), from `vote_shares`; ties are drawn.
+        (N,), from `compute_vote_shares`; ties are drawn.
     """
     random_pool = draw(members.ids, members.labels, share, "stratified", stage.numpy_generator())
-    pool_labels = members.labels[rows_of(members.ids, random_pool)]
+    pool_labels = members.labels[find_rows(members.ids, random_pool)]
     tie_breakers = (stage / "ties").numpy_generator().random(len(votes))
     order = np.lexsort((tie_breakers, votes))
     hardest_of_classes = []

@@ -12,7 +12,7 @@ from munkey.audits.evidence import Halves, Pairs
 from munkey.audits.family_audit import DEPLOYED, AuditedSystem, FamilyAudit, Role
 from munkey.audits.margins import margins
 from munkey.audits.registry import Estimate
-from munkey.core.diverged import DIVERGED, why_diverged
+from munkey.core.diverged import DIVERGED, explain_divergence
 from munkey.core.files import read_json, read_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets, prepared
@@ -99,7 +99,7 @@ def _read_system(system: PlannedSystem, forgotten: np.ndarray) -> AuditedSystem:
     reasons: list[str] = []
     for number, file in enumerate(system["logits"]):
         arrays = read_npz(file)
-        why = why_diverged(arrays)
+        why = explain_divergence(arrays)
         if why:
             reasons.append(f"seed {number}: {why}")
             continue

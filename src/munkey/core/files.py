@@ -44,7 +44,8 @@ def command_to_make(path: str | Path, *options: str) -> str:
     configfiles = os.environ.get(CONFIGFILES)
     if configfiles:
         words.append(f"--configfile {configfiles}")
-    return " ".join([*words, *options, "--", shlex.quote(str(path))])
+    words += [*options, "--", shlex.quote(str(path))]
+    return " ".join(words)
 
 
 def overlays_hint(path: str | Path) -> str:
@@ -72,7 +73,7 @@ def atomic(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
     Parameters
     ----------
     mode
-        Of the new file, before the user's umask.
+        The permissions of the new file, before the user's umask.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -170,24 +171,22 @@ def read_user_text(path: str | Path) -> str:
             content = Path(path).read_bytes()
         except IsADirectoryError:
             raise ValueError(f"{path}: is a folder; name a text file") from None
-    is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content
-    try:
-        if is_utf16:
-            raise UnicodeError
-        return content.decode("utf-8-sig")
-    except UnicodeError as error:
-        line = 1
-        if isinstance(error, UnicodeDecodeError):
+    line = 1
+    encoding = "latin1"
+    origin = "CSV files of older programs"
+    # No text in UTF-8 has a zero byte; that in UTF-16 has one for each letter of English.
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content:
+        encoding = "UTF-16"
+        origin = "the 'Unicode text' of Excel"
+    else:
+        try:
+            return content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
             line += content.count(b"\n", 0, error.start)
-        encoding = "latin1"
-        origin = "CSV files of older programs"
-        if is_utf16:
-            encoding = "UTF-16"
-            origin = "the 'Unicode text' of Excel"
-        raise ValueError(
-            f"{name}: is not text in UTF-8 (line {line}); it may be in {encoding}, as {origin}."
-            f" Save it as 'CSV UTF-8', or convert it: `iconv -f {encoding} -t utf-8 FILE > NEW`"
-        ) from None
+    raise ValueError(
+        f"{name}: is not text in UTF-8 (line {line}); it may be in {encoding}, as {origin}."
+        f" Save it as 'CSV UTF-8', or convert it: `iconv -f {encoding} -t utf-8 FILE > NEW`"
+    )
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -250,7 +249,8 @@ def read_npy(path: str | Path) -> np.ndarray:
 
 
 def map_npy(path: str | Path) -> np.ndarray:
-    """Memory-map an array, after checking all of it. Maps the open file that was checked."""
+    """Memory-map an array, after checking all of it."""
+    # The open file is mapped, not the path: that may be another file by now.
     with Path(path).open("rb") as file:
         _require_checksum(path, hashlib.file_digest(file, "sha256").hexdigest())
         file.seek(0)

@@ -76,9 +76,10 @@ def fill(pattern: str, **values: object) -> str:
 
 
 def configuration_name(name_setting: str, overlays: Iterable[Path], params: Path) -> str:
-    """Return the name of a configuration: its setting `name`, or else the file names of its overlays.
+    """Return the name of a configuration.
 
-    For an overlay default.yaml the name is `default-overlay`.
+    It is the setting `name`, or else that of the overlays' files; `default-overlay` for a file
+    default.yaml.
 
     Parameters
     ----------

@@ -37,9 +37,9 @@ class Package(NamedTuple):
     Attributes
     ----------
     place
-        Its folder, or its file.
+        The folder of the package, or its file.
     origin
-        Distribution of a plug-in, NAME VERSION.
+        The distribution of the plug-ins, NAME VERSION.
     """
 
     place: Path
@@ -58,9 +58,11 @@ def plugin_packages() -> dict[str, Package]:
         with suppress(ImportError, ValueError):
             for length in range(1, len(parts) + 1):
                 spec = find_spec(".".join(parts[:length]))
-                if spec and spec.origin:
-                    file = Path(spec.origin)
-                    place = file.parent if spec.submodule_search_locations else file
-                    packages.setdefault(spec.name, Package(place, origin(plugin)))
-                    break
+                if spec is None or spec.origin is None:  # a namespace package
+                    continue
+                place = Path(spec.origin)
+                if spec.submodule_search_locations:
+                    place = place.parent
+                packages.setdefault(spec.name, Package(place, origin(plugin)))
+                break
     return packages

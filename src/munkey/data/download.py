@@ -22,9 +22,9 @@ class PublishedFile:
     Attributes
     ----------
     size
-        In words, for the message.
+        The size in words, for the message.
     unpacked
-        The folder that serves in its place.
+        The folder that may stand in for the file.
     """
 
     url: str
@@ -42,7 +42,7 @@ class PublishedFile:
         Parameters
         ----------
         own_md5
-            Of the user's own, repacked copy, which must be in `folder` already.
+            The md5 of the user's own, repacked copy, which must be in `folder` already.
         """
         from torchvision.datasets.utils import check_md5, download_url
 
@@ -76,7 +76,9 @@ class PublishedFile:
 
     def is_here(self, folder: Path = FOLDER) -> bool:
         """Return whether the file, or its unpacked folder, is in `folder`; contents are not checked."""
-        return any((folder / name).exists() for name in (self.name, self.unpacked) if name)
+        if (folder / self.name).exists():
+            return True
+        return self.unpacked is not None and (folder / self.unpacked).exists()
 
     def bytes_to_download(self, folder: Path = FOLDER) -> int:
         """Return the size of the download that `obtain` would begin; 0 if there is none, or if unknown.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from munkey.core.files import read_user_text
-from munkey.core.ids import NOBODY, rows_of
+from munkey.core.ids import NOBODY, find_rows
 from munkey.core.randomness import Stage
 from munkey.core.registry import did_you_mean
 from munkey.data.intake.csv_tables import parse_table
@@ -38,7 +38,7 @@ def draw(
     Parameters
     ----------
     ids, labels
-        (N,).
+        Ids and labels (N,) of the training samples.
     sampling
         `uniform`, or `stratified` by class (proportional, largest remainder; ties go to the
         lower class).
@@ -57,10 +57,11 @@ def draw(
             ids_of_class = ids[labels == label]
             ids_by_class.append(generator.choice(ids_of_class, size=share, replace=False))
         forget_ids = np.concatenate(ids_by_class)
-    emptied_classes = set(labels.tolist()) - set(labels[~np.isin(ids, forget_ids)].tolist())
-    if emptied_classes:
+    retained_labels = labels[~np.isin(ids, forget_ids)]
+    emptied_classes = np.setdiff1d(labels, retained_labels)
+    if len(emptied_classes):
         raise ValueError(
-            f"{rate} of the samples leaves none of class {sorted(emptied_classes)} to retain: lower {KNOBS}"
+            f"{rate} of the samples leaves none of class {emptied_classes.tolist()} to retain: lower {KNOBS}"
         )
     return np.sort(forget_ids)
 
@@ -73,7 +74,7 @@ class Groups(NamedTuple):
     ids
         (N,) ascending.
     names
-        (N,) of the groups, '' if none.
+        (N,) the name of each sample's group, '' for a sample without one.
     """
 
     ids: np.ndarray
@@ -85,26 +86,29 @@ def group_samples(dataset: Dataset, sampling: str, split: str = "train") -> Grou
 
     Raises ValueError if the data set has no units.
     """
-    ids = dataset.ids_of(split)
+    ids = dataset.get_ids(split)
     rows = dataset.rows(ids)
     if sampling == "class":
-        return Groups(ids, np.array(dataset.classes, dtype=object)[dataset.labels[rows]])
+        class_names = np.array(dataset.classes, dtype=object)
+        return Groups(ids, class_names[dataset.labels[rows]])
     if dataset.units is None:
         raise ValueError(
             "forget.sampling = unit: this data set has no units; a CSV file may have a column `unit`, folders a pattern"
             " in source.units, an NPZ file the array train_units (docs/data.md)"
         )
-    return Groups(ids, np.array([dataset.units[row] or "" for row in rows], dtype=object))
+    unit_names = [dataset.units[row] or "" for row in rows]
+    return Groups(ids, np.array(unit_names, dtype=object))
 
 
-def clusters(ids: np.ndarray, keys: np.ndarray, size: int, stage: Stage) -> Groups:
+def cluster_samples(ids: np.ndarray, keys: np.ndarray, size: int, stage: Stage) -> Groups:
     """Group samples by k-means on their keys (N, d), with about `size` samples in a cluster."""
     from sklearn.cluster import MiniBatchKMeans
 
-    count = max(len(ids) // size, 2)
+    n_clusters = max(len(ids) // size, 2)
     seed = int(stage.numpy_generator().integers(2**31))
-    k_means = MiniBatchKMeans(count, batch_size=4096, n_init=3, random_state=seed)
-    return Groups(ids, np.array([f"{label}" for label in k_means.fit_predict(keys)], dtype=object))
+    k_means = MiniBatchKMeans(n_clusters, batch_size=4096, n_init=3, random_state=seed)
+    names = [str(label) for label in k_means.fit_predict(keys)]
+    return Groups(ids, np.array(names, dtype=object))
 
 
 def check_group_names(groups: Groups, names: Sequence[str]) -> list[str]:
@@ -147,7 +151,7 @@ def draw_groups(
     group_names = check_group_names(groups, names or ())
     forget_names = list(names or ())
     if not names:
-        forget_names = _random_groups(groups, group_names, rate * len(groups.ids), generator)
+        forget_names = _draw_group_names(groups, group_names, rate * len(groups.ids), generator)
     is_forgotten = np.isin(groups.names, forget_names)
     if not is_forgotten.any() or len(set(labels[~is_forgotten].tolist())) < 2:
         raise ValueError(
@@ -158,7 +162,7 @@ def draw_groups(
     return np.asarray(groups.ids[is_forgotten])
 
 
-def _random_groups(
+def _draw_group_names(
     groups: Groups, group_names: Sequence[str], target: float, generator: np.random.Generator
 ) -> list[str]:
     """Draw groups at random.
@@ -175,7 +179,7 @@ def _random_groups(
     return names
 
 
-def lowest_ids(groups: Groups, ids: np.ndarray) -> np.ndarray:
+def find_lowest_ids(groups: Groups, ids: np.ndarray) -> np.ndarray:
     """Return the lowest id of each group, sorted.
 
     Parameters
@@ -183,9 +187,11 @@ def lowest_ids(groups: Groups, ids: np.ndarray) -> np.ndarray:
     ids
         Samples that form whole groups.
     """
-    is_given = np.isin(groups.ids, ids)
-    _, first_positions = np.unique(groups.names[is_given].astype(str), return_index=True)
-    return np.sort(groups.ids[is_given][first_positions])
+    is_selected = np.isin(groups.ids, ids)
+    selected_ids = groups.ids[is_selected]
+    # Ids ascend, so the first position of a name in `unique` is that of the group's lowest id.
+    _, first_positions = np.unique(groups.names[is_selected].astype(str), return_index=True)
+    return np.sort(selected_ids[first_positions])
 
 
 def draw_share(
@@ -220,7 +226,7 @@ class Members(NamedTuple):
     labels: np.ndarray
 
 
-def vote_shares(members: Members, neighbors: np.ndarray) -> np.ndarray:
+def compute_vote_shares(members: Members, neighbors: np.ndarray) -> np.ndarray:
     """Return the share of each sample's neighbors that have its label: (N,); 0 for one without neighbors.
 
     Parameters
@@ -230,7 +236,7 @@ def vote_shares(members: Members, neighbors: np.ndarray) -> np.ndarray:
     """
     is_neighbor = neighbors != NOBODY
     neighbor_labels = np.full(neighbors.shape, -1)
-    neighbor_rows = rows_of(members.ids, neighbors[is_neighbor])
+    neighbor_rows = find_rows(members.ids, neighbors[is_neighbor])
     neighbor_labels[is_neighbor] = members.labels[neighbor_rows]
     agreements = (neighbor_labels == members.labels[:, None]).sum(axis=1)
     return np.asarray(agreements / is_neighbor.sum(axis=1).clip(min=1))
@@ -255,12 +261,13 @@ def draw_by_difficulty(
         raise ValueError(
             f"{rate} of {len(ids)} training samples is {count}: change {KNOBS} or add data"
         )
-    order = ids[np.lexsort((generator.random(len(votes)), votes))]
+    # The hardest first. lexsort sorts by its last key, and breaks ties by the one before.
+    order = np.lexsort((generator.random(len(votes)), votes))
     start = {"hard": 0, "medium": (len(ids) - count) // 2, "easy": len(ids) - count}[sampling]
-    return np.sort(order[start : start + count])
+    return np.sort(ids[order[start : start + count]])
 
 
-def halves(
+def draw_halves(
     ids: np.ndarray, labels: np.ndarray, share: float, pool: Stage, pair: Stage
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw a pool, a share of the training samples stratified by class, and divide it in halves.
@@ -277,11 +284,12 @@ def halves(
         The random sources of pool and halves.
     """
     pool_ids = draw(ids, labels, share, "stratified", pool.numpy_generator())
-    first, second = np.split(pair.numpy_generator().permutation(drop_odd_one(pool_ids, pool)), 2)
+    shuffled_ids = pair.numpy_generator().permutation(drop_odd_one(pool_ids, pool))
+    first, second = np.split(shuffled_ids, 2)
     return np.sort(first), np.sort(second)
 
 
-def group_halves(
+def draw_group_halves(
     groups: Groups, labels: np.ndarray, share: float, pool: Stage, pair: Stage
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw a pool of whole groups, about `share` of the samples, and divide it in halves.
@@ -297,14 +305,16 @@ def group_halves(
         (N,).
     """
     pool_ids = draw_groups(groups, labels, share, None, pool.numpy_generator())
-    pool_groups = np.array(sorted(set(groups.names[np.isin(groups.ids, pool_ids)])), dtype=object)
+    names_in_pool = groups.names[np.isin(groups.ids, pool_ids)]
+    pool_groups = np.array(sorted(set(names_in_pool)), dtype=object)
     if len(pool_groups) < LEAST_GROUPS:
         group_count = len(set(groups.names) - {""})
         raise ValueError(
             f"audit.pool = {share}: {len(pool_groups)} of {group_count} groups in training;"
             f" an audit needs {LEAST_GROUPS}: raise it"
         )
-    first, second = np.array_split(pair.numpy_generator().permutation(pool_groups), 2)
+    shuffled_groups = pair.numpy_generator().permutation(pool_groups)
+    first, second = np.array_split(shuffled_groups, 2)
     return groups.ids[np.isin(groups.names, first)], groups.ids[np.isin(groups.names, second)]
 
 
@@ -315,12 +325,12 @@ def drop_odd_one(ids: np.ndarray, pool: Stage) -> np.ndarray:
     return ids
 
 
-def list_file(settings: ForgetSettings) -> str | None:
+def get_list_file(settings: ForgetSettings) -> str | None:
     """Return the file that lists the forget set; None if `sampling` does not read it."""
     return settings.file if settings.sampling == "listed" else None
 
 
-def list_path(file: str, seed: int) -> Path:
+def get_list_path(file: str, seed: int) -> Path:
     """Return the path of the list of a seed."""
     return Path(file.replace(SEED, str(seed)))
 
@@ -335,10 +345,17 @@ def read_list(path: Path) -> list[int] | list[str]:
     elif path.suffix == ".csv":
         entries = _read_column(path)
     else:
-        entries = [line.strip() for line in _read_text(path).splitlines() if line.strip()]
+        entries = []
+        for line in _read_text(path).splitlines():
+            if line.strip():
+                entries.append(line.strip())
     if not entries:
         raise ValueError(f"{path}: lists nothing")
-    duplicates = sorted(entry for entry, count in Counter(entries).items() if count > 1)
+    duplicates = []
+    for entry, count in Counter(entries).items():
+        if count > 1:
+            duplicates.append(entry)
+    duplicates.sort()
     if duplicates:
         raise ValueError(
             f"{path}: lists {len(duplicates)} entries twice, e.g. {duplicates[0]}; list each once"
@@ -367,16 +384,15 @@ def find_listed_ids(
     splits = {int(line["id"]): line["split"] for line in lines}
     if isinstance(entries[0], int):
         ids = [int(entry) for entry in entries]
-        _require_none(
-            path, "ids that no sample has", [entry for entry in ids if entry not in splits]
-        )
+        unknown_ids = [sample_id for sample_id in ids if sample_id not in splits]
+        _refuse_entries(path, "ids that no sample has", unknown_ids)
     else:
         ids = _find_ids_of_files([str(entry) for entry in entries], lines, path)
     not_in_training = []
     for entry, sample_id in zip(entries, ids, strict=True):
         if splits[sample_id] != "train":
             not_in_training.append(entry)
-    _require_none(
+    _refuse_entries(
         path, "samples that are not in training, so that no model learns them", not_in_training
     )
     return np.sort(np.array(ids, dtype=np.int64))
@@ -393,32 +409,36 @@ def require_listed_share(path: Path, count: int, train_count: int, rate: float) 
 
 
 def _find_ids_of_files(files: list[str], samples: list[Mapping[str, str]], path: Path) -> list[int]:
+    """Find the samples of files that may lack the first folders of their paths."""
     if "name" not in samples[0]:
         raise ValueError(
             f"{path}: lists names of files, but the samples of this data set are no files; list ids"
         )
-    by_end: dict[str, list[int]] = {}
+    # a/b/c.png is found as a/b/c.png, as b/c.png, and as c.png.
+    ids_by_ending: dict[str, list[int]] = {}
     for line in samples:
         parts = Path(line["name"]).parts
         for start in range(len(parts)):
-            by_end.setdefault("/".join(parts[start:]), []).append(int(line["id"]))
+            ending = "/".join(parts[start:])
+            ids_by_ending.setdefault(ending, []).append(int(line["id"]))
     unknown = []
     ambiguous = []
     first_ids = {}
     for file in files:
-        ids = by_end.get("/".join(Path(file).parts), [])
+        ids = ids_by_ending.get("/".join(Path(file).parts), [])
         if not ids:
             unknown.append(file)
             continue
         if len(ids) > 1:
             ambiguous.append(file)
         first_ids[file] = ids[0]
-    _require_none(path, "files that no sample is", unknown)
-    _require_none(path, "names that several files have (write more of the path)", ambiguous)
+    _refuse_entries(path, "files that no sample is", unknown)
+    _refuse_entries(path, "names that several files have (write more of the path)", ambiguous)
     return list(first_ids.values())
 
 
-def _require_none(path: Path, what: str, entries: Sequence[object]) -> None:
+def _refuse_entries(path: Path, what: str, entries: Sequence[object]) -> None:
+    """Raise ValueError that says what is wrong with these entries of a list, if there are any."""
     if entries:
         examples = ", ".join(map(repr, entries[:SHOWN]))
         raise ValueError(
@@ -434,6 +454,7 @@ def _read_text(path: Path) -> str:
 
 
 def _read_column(path: Path) -> list[str]:
+    """Read the column of ids, or else that of file names, from a CSV file."""
     table = parse_table(path, _read_text(path))
     for name in COLUMNS:
         if name in table.names:
@@ -443,6 +464,7 @@ def _read_column(path: Path) -> list[str]:
 
 
 def _read_npy(path: Path) -> list[str]:
+    """Read ids or file names, as text, from an .npy file."""
     try:
         array = np.load(path, allow_pickle=False)
     except OSError as error:

@@ -74,4 +74,4 @@ def split(
     """
     forget_ids = read(path)
     excluded_ids = np.union1d(forget_ids, read(absent))
-    return ForgetSplit(np.setdiff1d(dataset.ids_of("train"), excluded_ids), forget_ids)
+    return ForgetSplit(np.setdiff1d(dataset.get_ids("train"), excluded_ids), forget_ids)

@@ -45,7 +45,7 @@ def decode(
     size
         If given, each picture is resized to size x size.
     white
-        Source.white.
+        The setting source.white.
     """
     faults: list[str] = []
     block: list[np.ndarray] = []
@@ -64,7 +64,7 @@ def decode(
             faults.append(
                 f"{name}: {picture.shape[:2]} px, the first is {first_shape[:2]}; set source.storage_size"
             )
-        elif not faults:
+        elif not faults:  # after a fault, the other pictures are only checked
             block.append(picture)
             if len(block) * picture.nbytes >= BLOCK:
                 yield np.stack(block)
@@ -98,12 +98,10 @@ def are_readable(
             is_readable.append(True)
     if faults:
         count = pluralize(len(faults), "picture")
-        warn(
-            escape_undecodable(
-                f"WARNING: skipped {count} that cannot be used:\n"
-                + "\n".join(f"  - {fault}" for fault in faults)
-            )
-        )
+        lines = [f"WARNING: skipped {count} that cannot be used:"]
+        for fault in faults:
+            lines.append(f"  - {fault}")
+        warn(escape_undecodable("\n".join(lines)))
     return is_readable
 
 
@@ -112,12 +110,13 @@ def _read(
 ) -> DecodedPicture:
     """Decode a picture file. Raises SourceError with its name."""
     limits = replace(LIMITS, white=white)
+    shape = None if size is None else (size, size)
     with reraise_as_source_error(name), open_file(name) as file:
         try:
-            [picture] = decode_pictures([file], limits, None if size is None else (size, size))
+            pictures = decode_pictures([file], limits, shape)
         except RefusedPictureError as error:
             raise SourceError(name, [f"{name}: {error}"]) from error
-        return picture
+    return pictures[0]
 
 
 def open_regular_file(path: str | Path) -> IO[bytes]:
@@ -146,17 +145,19 @@ def to_rgb(images: np.ndarray, name: str, first: int = 0) -> np.ndarray:
         images = _floats_to_uint8(images, name, first)
     if images.ndim == 3:
         images = images[..., None]
-    return np.repeat(images, 3, axis=-1) if images.shape[-1] == 1 else images
+    if images.shape[-1] == 1:
+        images = np.repeat(images, 3, axis=-1)
+    return images
 
 
 def _floats_to_uint8(images: np.ndarray, name: str, first: int) -> np.ndarray:
-    """Convert (n, ...) floats in [0, 1] to uint8. Raises SourceError as `to_rgb`."""
-    is_finite = np.isfinite(images).all(axis=tuple(range(1, images.ndim)))
-    numbers = np.flatnonzero(~is_finite) + first
-    if numbers.size:
-        raise SourceError(
-            name, [f"{name}: image {number} has pixels that are not finite" for number in numbers]
-        )
+    """Convert images (n, ...) of floats in [0, 1] to uint8. Raises SourceError as `to_rgb`."""
+    faults = []
+    for number, image in enumerate(images, start=first):
+        if not np.isfinite(image).all():
+            faults.append(f"{name}: image {number} has pixels that are not finite")
+    if faults:
+        raise SourceError(name, faults)
     try:
         return unit_to_uint8(images)
     except ValueError as error:

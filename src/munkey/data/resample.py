@@ -77,7 +77,7 @@ def random_boxes(
     w = (area * aspect).sqrt().round().long()  # (count, DRAWS)
     h = (area / aspect).sqrt().round().long()
     fits = (w > 0) & (w <= width) & (h > 0) & (h <= height)
-    first_fit = fits.int().argmax(dim=1, keepdim=True)
+    first_fit = fits.int().argmax(dim=1, keepdim=True)  # argmax returns the first maximum
     h = h.gather(1, first_fit)[:, 0]  # (count,)
     w = w.gather(1, first_fit)[:, 0]
     top = (torch.rand(count, generator=generator) * (height - h + 1)).long()
@@ -87,7 +87,7 @@ def random_boxes(
 
 
 def _central_box(height: int, width: int, ratio: list[float]) -> Tensor:
-    """Return the largest central box within the range of aspect ratios: (4,) top, left, height, width."""
+    """Return (top, left, height, width) of the largest central box within the aspect ratios."""
     h = height
     w = width
     if width / height < ratio[0]:
@@ -98,7 +98,11 @@ def _central_box(height: int, width: int, ratio: list[float]) -> Tensor:
 
 
 def _resampling_weights(start: Tensor, length: Tensor, extent: int, size: int) -> Tensor:
-    """(B, size, extent) weights that resample [start, start + length) of an axis to `size`."""
+    """Return weights (B, size, extent) that resample [start, start + length) of an axis to `size`.
+
+    The filter is a triangle around the center of each output pixel. It is as wide as an output pixel,
+    or as an input pixel where the image is enlarged.
+    """
     scale = (length / size)[:, None, None]
     pixel = torch.arange(extent, device=start.device)[None, None, :] - start[:, None, None]
     center = (torch.arange(size, device=start.device)[None, :, None] + 0.5) * scale

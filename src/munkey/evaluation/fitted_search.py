@@ -32,8 +32,8 @@ class FittedCandidate(NamedTuple):
 def search(folder: Path, keyfile: Path, family: FittedFamily) -> list[FittedCandidate]:
     """Return all combinations of the family's `tried`, fitted to training samples; smallest loss first."""
     dataset = prepared.load(folder)
-    train = keys.read(keyfile, dataset.ids_of("train"))
-    val = keys.read(keyfile, dataset.ids_of("val"))
+    train = keys.read(keyfile, dataset.get_ids("train"))
+    val = keys.read(keyfile, dataset.get_ids("val"))
     train_labels = dataset.labels[dataset.rows(train.ids)]
     samples = image_set(dataset, val.ids)
     retrieval = Retrieval(find_nearest(val, train, NEIGHBORS), keys=val.keys)

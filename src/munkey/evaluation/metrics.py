@@ -8,7 +8,7 @@ from scipy.special import logsumexp, rel_entr, softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
-from munkey.core.diverged import DIVERGED, DivergedError, why_diverged
+from munkey.core.diverged import DIVERGED, DivergedError, explain_divergence
 from munkey.core.files import read_json, read_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
@@ -321,7 +321,7 @@ def metric_lines(run: Evaluation, original: str | None = None) -> list[dict[str,
         switched_off = switch_off_classes(predictions, forget_ids)
         if switched_off:
             variants[f"{run.method}-off"] = switched_off
-    why = why_diverged(predictions)
+    why = explain_divergence(predictions)
     if why:
         reason = {"metric": DIVERGED, "value": 1.0, "why": why}
         return [run.key | {"method": name} | reason for name in variants]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 from scipy import stats
 
-from munkey.core.diverged import why_diverged
+from munkey.core.diverged import explain_divergence
 from munkey.core.files import read_npz
 from munkey.evaluation.records import Evaluation
 
@@ -31,7 +31,7 @@ def paired_differences(runs: Iterable[Evaluation]) -> list[dict[str, object]]:
     for run in runs:
         system = (run.dataset, run.rate, run.method)
         predictions = read_npz(run.logits)
-        if why_diverged(predictions):
+        if explain_divergence(predictions):
             diverged_systems.add(system)
             continue
         test = predictions["splits"] == "test"

@@ -61,7 +61,7 @@ def make_scorer(
     dataset: Dataset, forget_file: Path, data: DataSettings, device: str
 ) -> Callable[[Path], Candidate]:
     """Return a function from the file of a system to its validation and forget accuracy."""
-    val = image_set(dataset, dataset.ids_of("val"))
+    val = image_set(dataset, dataset.get_ids("val"))
     forget = image_set(dataset, forget_sets.split(dataset, forget_file).forget)
 
     def score(path: Path) -> Candidate:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from munkey.core.diverged import why_diverged
+from munkey.core.diverged import explain_divergence
 from munkey.core.files import read_npz, read_table
 from munkey.core.ids import NOBODY
 from munkey.data import forget_sets, prepared
@@ -264,7 +264,7 @@ class AnswerTable:
             raise ValueError(f"{run.logits}: holds answers on other samples than the data set has")
         key = f"{make_request_key(run)}/{run.method}"
         top = arrays["logits"].argmax(axis=1)
-        why = why_diverged(arrays)
+        why = explain_divergence(arrays)
         self._count(run, top, forgotten)
         if f"/{FULL}/" in run.logits:
             key = f"{run.seed}/{FULL}/{run.method}"

@@ -131,8 +131,8 @@ def differencing(
     from munkey.models import system as systems
 
     data = prepared.load(images.parent)
-    members = keys.read(keyfile, data.ids_of("train"))
-    public = keys.read(keyfile, data.ids_of("val"))
+    members = keys.read(keyfile, data.get_ids("train"))
+    public = keys.read(keyfile, data.get_ids("val"))
     near = neighbor_files.read(neighbors, members.ids)
     stage = Stage(dataset, "differencing")
     holder = Attacker(data, members, near, public, stage, device)

@@ -9,7 +9,7 @@ import numpy as np
 from munkey.core.files import read_csv
 from munkey.core.randomness import Stage
 from munkey.data import forget_draws, forget_sets
-from munkey.data.forget_draws import Groups, Members, vote_shares
+from munkey.data.forget_draws import Groups, Members, compute_vote_shares
 from munkey.data.prepared import Dataset, load
 from munkey.encoders import keys
 from munkey.memory.neighbors import read, read_other_neighbors
@@ -23,8 +23,8 @@ def groups_of(prepared: Dataset, sampling: str, stage: Stage, keyfile: Path | No
         kind = "class" if sampling == "class" else "unit"
         return forget_draws.group_samples(prepared, kind)
     assert keyfile
-    members = keys.read(keyfile, prepared.ids_of("train"))
-    return forget_draws.clusters(members.ids, members.keys, CLUSTER, stage)
+    members = keys.read(keyfile, prepared.get_ids("train"))
+    return forget_draws.cluster_samples(members.ids, members.keys, CLUSTER, stage)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def forget(images: Path, forget: Path, dataset: str, seed: int, rate: str, draw:
     sampling = draw.sampling
     names = draw.names or ()
     prepared = load(images.parent)
-    members = prepared.ids_of("train")
+    members = prepared.get_ids("train")
     labels = prepared.labels[prepared.rows(members)]
     stage = Stage(seed, dataset, "forget", rate)
     generator = stage.numpy_generator()
@@ -80,7 +80,7 @@ def forget(images: Path, forget: Path, dataset: str, seed: int, rate: str, draw:
         groups = groups_of(prepared, sampling, stage / "clusters", draw.keyfile)
         forget_ids = forget_draws.draw_groups(groups, labels, float(rate), draw.names, generator)
         if sampling == "one-of-unit":
-            forget_ids = forget_draws.lowest_ids(groups, forget_ids)
+            forget_ids = forget_draws.find_lowest_ids(groups, forget_ids)
     elif sampling == "known":
         groups = groups_of(prepared, sampling, stage, draw.keyfile)
         forget_ids = forget_draws.draw_share(groups, names, float(rate), generator)
@@ -92,7 +92,7 @@ def forget(images: Path, forget: Path, dataset: str, seed: int, rate: str, draw:
         forget_ids = np.unique(near.truncate(draw.k).ids)
     elif draw.neighbors:
         voters = read_other_neighbors(draw.neighbors, members, draw.depth - 1).ids
-        votes = vote_shares(Members(members, labels), voters)
+        votes = compute_vote_shares(Members(members, labels), voters)
         forget_ids = forget_draws.draw_by_difficulty(
             members, votes, float(rate), sampling, generator
         )

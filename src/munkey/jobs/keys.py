@@ -13,7 +13,7 @@ import numpy as np
 
 from munkey.core.console import progress
 from munkey.core.files import DamagedFileError, checksum_path, read_json, write_json
-from munkey.core.ids import rows_of
+from munkey.core.ids import find_rows
 from munkey.data import forget_sets, prepared
 from munkey.data.source import SourceError
 from munkey.encoders.keys import Keys, extract, read, write
@@ -121,6 +121,6 @@ def neighbors(
             "too little data", [f"{len(members)} samples to retain; keys.depth wants {depth}"]
         )
     queries = read(keyfile)
-    memory = Keys(members, queries.keys[rows_of(queries.ids, members)])
+    memory = Keys(members, queries.keys[find_rows(queries.ids, members)])
     write_neighbors(neighbors, queries.ids, find_nearest(queries, memory, depth))
     print(f"{depth} nearest of {len(members)} members for {len(queries.ids)} samples")

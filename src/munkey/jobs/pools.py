@@ -40,21 +40,21 @@ def half(
     prepared = load(images.parent)
     stage = Stage(dataset, "audit")
     pair, number = divmod(seed, 2)
-    members = prepared.ids_of("train")
+    members = prepared.get_ids("train")
     labels = prepared.labels[prepared.rows(members)]
     stages = (stage / "pool", stage / "pair" / pair)
     units = None
     if pool_of in ("class", "unit", "cluster"):
         groups = groups_of(prepared, pool_of, stage / "clusters", keyfile)
-        both = forget_draws.group_halves(groups, labels, pool, *stages)
+        both = forget_draws.draw_group_halves(groups, labels, pool, *stages)
         units = dict(zip(groups.ids.tolist(), groups.names.tolist(), strict=True))
     else:
-        both = forget_draws.halves(members, labels, pool, *stages)
+        both = forget_draws.draw_halves(members, labels, pool, *stages)
     if draw:
         others = ~np.isin(members, np.concatenate(both))
         draw_stage = stage / "draw" / draw
         share = pool / others.mean()
-        both = forget_draws.halves(
+        both = forget_draws.draw_halves(
             members[others],
             labels[others],
             share,
@@ -72,9 +72,9 @@ def hardest_half(
     prepared = load(images.parent)
     stage = Stage(dataset, "audit")
     pair, number = divmod(seed, 2)
-    ids = prepared.ids_of("train")
+    ids = prepared.get_ids("train")
     members = pools.Members(ids, prepared.labels[prepared.rows(ids)])
-    votes = pools.vote_shares(members, read_other_neighbors(neighbors, ids, depth - 1).ids)
+    votes = pools.compute_vote_shares(members, read_other_neighbors(neighbors, ids, depth - 1).ids)
     hardest = pools.draw_hardest(members, votes, pool, stage / "hardest")
     pools.require_fitting(len(hardest), prepared, depth)
     forget_sets.write(half, pools.draw_half(hardest, number, stage / "hardest pair" / pair))

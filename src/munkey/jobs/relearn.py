@@ -75,7 +75,7 @@ def relearn(
     members = training_inputs.read_member_keys(
         family, recipe, samples.ids, files.keyfile, files.neighbors
     )
-    queries = image_set(data, np.union1d(split.forget, data.ids_of("test")))
+    queries = image_set(data, np.union1d(split.forget, data.get_ids("test")))
     retrieval = None
     if family.has_memory and retrieved:
         query_keys = None
@@ -112,7 +112,7 @@ def trace(
     model_family = FAMILIES[family]
     device = around.device
     samples = move_to_gpu_if_it_fits(
-        image_set(data, data.ids_of("train")), device, around.resident_share
+        image_set(data, data.get_ids("train")), device, around.resident_share
     )
     stage = model_family.make_stage(seed, dataset, "full")  # the original's: the same to the bit
     recipe = model_family.make_recipe(
@@ -189,7 +189,7 @@ def stream(
     device = around.device
     stage = Stage(dataset, "stream", seed // 2)  # one for both models of a pair
     split = forget_sets.split(data, files.forget, files.absent)
-    order = draw_stream(split, data.ids_of("val"), series.requests, series.additions, stage / seed)
+    order = draw_stream(split, data.get_ids("val"), series.requests, series.additions, stage / seed)
     all_keys = None
     if files.keyfile:
         all_keys = keys.read(files.keyfile, data.ids)

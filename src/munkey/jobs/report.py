@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from munkey.core.diverged import DIVERGED, why_diverged
+from munkey.core.diverged import DIVERGED, explain_divergence
 from munkey.core.files import read_json, read_npz, read_table, write_text
 from munkey.data import forget_sets, prepared
 from munkey.experiment.run.job import now
@@ -68,7 +68,7 @@ def retrieval(
     dataset = prepared.load(images.parent)
     original_answers = read_npz(before)
     unlearned_answers = read_npz(after)
-    why = why_diverged(original_answers) or why_diverged(unlearned_answers)
+    why = explain_divergence(original_answers) or explain_divergence(unlearned_answers)
     if why:
         theme.save(
             theme.text_figure(f"Nothing to retrieve: {DIVERGED}, {why}"), svg.with_suffix("")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from munkey.core.files import DamagedFileError, read_npz, write_npz
-from munkey.core.ids import NOBODY, rows_of
+from munkey.core.ids import NOBODY, find_rows
 from munkey.encoders.keys import Keys
 
 QUERIES = 256  # at once: bounds the memory of candidates
@@ -259,7 +259,9 @@ def read(path: str | Path, ids: np.ndarray) -> Neighbors:
     arrays = read_npz(path, "ids", "neighbor_ids", "cosines")
     if not len(arrays["ids"]) == len(arrays["neighbor_ids"]) == len(arrays["cosines"]):
         raise DamagedFileError(path, "its arrays differ in length")
-    return Neighbors(arrays["neighbor_ids"], arrays["cosines"]).select(rows_of(arrays["ids"], ids))
+    return Neighbors(arrays["neighbor_ids"], arrays["cosines"]).select(
+        find_rows(arrays["ids"], ids)
+    )
 
 
 def read_other_neighbors(path: str | Path, ids: np.ndarray, count: int) -> Neighbors:

@@ -43,7 +43,7 @@ def parts(
     method: Method, dataset: Dataset, split: ForgetSplit, device: str, resident_share: float
 ) -> dict[str, ImageSet]:
     """Return the retain, forget and validation set. Declared images go to the GPU at once."""
-    ids = {"retain": split.retain, "forget": split.forget, "val": dataset.ids_of("val")}
+    ids = {"retain": split.retain, "forget": split.forget, "val": dataset.get_ids("val")}
     declared: frozenset[str] = method.needs
     sets = {}
     for part, part_ids in ids.items():

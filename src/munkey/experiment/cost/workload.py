@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from munkey.core.files import command_to_make, map_npy, read_csv, read_json
 from munkey.core.randomness import Stage
-from munkey.data.sizes import SIZES, Size, class_limit
+from munkey.data.sizes import SIZES, Size, get_class_limit
 from munkey.data.source import SPLITS
 from munkey.data.source_settings import apply_source_settings
 from munkey.encoders.parts import cache_name, part_settings
@@ -88,7 +88,7 @@ def size_of(plan: Plan, dataset: str) -> Size:
         SPLITS, (published.train, published.val, published.test), strict=True
     ):
         count = round(published_count * classes / published.classes)
-        limit = class_limit(source, split)
+        limit = get_class_limit(source, split)
         if limit is not None:
             count = min(count, limit * classes)
         sizes[split] = count

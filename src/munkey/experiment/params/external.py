@@ -80,11 +80,11 @@ def source_faults(dataset: str, source: SourceSettings, least: int, prefix: str)
 
 def list_faults(forget: ForgetSettings, seeds: Sequence[int], prefix: str) -> list[str]:
     """Return the faults of the files of a listed forget set, before it is known which samples there are."""
-    list_file = forget_draws.list_file(forget)
+    list_file = forget_draws.get_list_file(forget)
     if list_file is None:
         return []
     faults = []
-    for path in dict.fromkeys(forget_draws.list_path(list_file, seed) for seed in seeds):
+    for path in dict.fromkeys(forget_draws.get_list_path(list_file, seed) for seed in seeds):
         try:
             forget_draws.read_list(path)
         except ValueError as error:

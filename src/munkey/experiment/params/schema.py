@@ -24,7 +24,7 @@ from typing_extensions import TypedDict
 
 from munkey.core.registry import did_you_mean
 from munkey.data.registry import DatasetEntry, find_reader
-from munkey.data.sizes import class_limit
+from munkey.data.sizes import get_class_limit
 from munkey.experiment.params.external import check_encoder, check_pretrained, check_uri
 from munkey.experiment.params.messages import ParamsError, require_registered, require_unique
 from munkey.experiment.params.overlays import (
@@ -143,7 +143,7 @@ class DatasetParams(Section):
 
     def _check_limit(self) -> None:
         """Raise ValueError if so few images of a class are taken that forgetting leaves a class with none."""
-        limit = class_limit(self.source, "train")
+        limit = get_class_limit(self.source, "train")
         if limit is None:
             return
         rate = max(self.forget.rates)

@@ -167,7 +167,7 @@ class Exhibits:
         words = {}
         for name in self.params.for_case(dataset).scenarios:
             forget = self.params.for_case(f"{dataset}/{SCENARIO}{name}").forget
-            listed = ", ".join(forget.names or []) or forget_draws.list_file(forget) or ""
+            listed = ", ".join(forget.names or []) or forget_draws.get_list_file(forget) or ""
             words[f"{SCENARIO}{name}"] = f"{forget.sampling} {listed}".rstrip()
         return words
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import product
 
-from munkey.core.file_stamp import state_of
+from munkey.core.file_stamp import compute_stamp
 from munkey.core.paths import fill
 from munkey.data import forget_draws
 from munkey.evaluation.records import Evaluation
@@ -77,9 +77,9 @@ class Plan(Cases):
         """Return the files that a forget set is drawn from, besides the data set."""
         forget = self.params.for_case(case).forget
         sampling = forget.sampling
-        list_file = forget_draws.list_file(forget)
+        list_file = forget_draws.get_list_file(forget)
         if list_file is not None:
-            return {"listed": str(forget_draws.list_path(list_file, seed))}
+            return {"listed": str(forget_draws.get_list_path(list_file, seed))}
         if sampling in BY_NEIGHBORS:
             return {"neighbors": self.neighbors(dataset_of(case), 0, "full")}
         if sampling == "cluster":
@@ -243,7 +243,7 @@ class Plan(Cases):
         files = self.params.reader(dataset).files(self.params.for_case(dataset).source)
         if not files:
             return None
-        return state_of(*files)
+        return compute_stamp(*files)
 
     @property
     def external_state(self) -> dict[str, dict[str, object]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from munkey.core.diverged import DIVERGED, why_diverged
+from munkey.core.diverged import DIVERGED, explain_divergence
 from munkey.core.files import read_json, read_npz, read_table
 from munkey.core.paths import Layout, fill
 
@@ -101,7 +101,7 @@ def _diverged(traces: Sequence[str]) -> "Figure | None":
     from munkey.report.figures import theme
 
     for path in traces:
-        why = why_diverged(read_npz(path))
+        why = explain_divergence(read_npz(path))
         if why:
             return theme.text_figure(f"Nothing to draw: {DIVERGED}, {why}")
     return None
