@@ -37,16 +37,18 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
     @classmethod
-    def typed(cls, section: object) -> Self:
-        """A section of this kind: what is typed, as it is; a mapping, e.g. from a file, is checked."""
-        return section if isinstance(section, cls) else cls.model_validate(section)
+    def parse(cls, section: object) -> Self:
+        """Return a section of this class. A mapping, e.g. from a file, is checked first."""
+        if isinstance(section, cls):
+            return section
+        return cls.model_validate(section)
 
 
 Sections = Mapping[str, Section]  # by the name that they have in params.yaml
 
 
 def values_of(sections: Sections) -> dict[str, dict[str, object]]:
-    """Sections as they stand in a JSON file."""
+    """Return sections as they stand in a JSON file."""
     return {name: section.model_dump() for name, section in sections.items()}
 
 

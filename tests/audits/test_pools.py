@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from munkey.audits.pools import (
     Members,
+    compute_vote_shares,
     draw_half,
     draw_hardest,
     draw_wrong_labels,
     require_fitting,
-    compute_vote_shares,
 )
 from munkey.core.ids import NOBODY
 from munkey.core.randomness import Stage

@@ -107,7 +107,9 @@ def test_halves_of_a_pool_of_groups_hold_whole_ones_and_their_file_names_them(tm
     groups = Groups(ids, np.array([f"p{i // 5}" for i in range(100)], dtype=object))
     labels = np.arange(100) % 3
     stage = Stage("pool")
-    pairs = [draw_group_halves(groups, labels, 0.4, stage, Stage("pair", number)) for number in range(3)]
+    pairs = [
+        draw_group_halves(groups, labels, 0.4, stage, Stage("pair", number)) for number in range(3)
+    ]
     for first, second in pairs:
         assert len(first) == len(second) == 20 and not set(first) & set(second)
         assert len({i // 10 for i in first}) == 4 and sorted([*first, *second]) == sorted(

@@ -51,7 +51,12 @@ def test_the_state_changes_with_the_files(pets: Path, change: Callable[[Path], o
 
 def test_the_state_is_that_of_the_files_alone(pets: Path, tmp_path: Path):
     copy = Path(shutil.copytree(pets, tmp_path / "copy"))
-    assert compute_stamp(copy) == compute_stamp(pets) == compute_stamp(str(pets)) == compute_stamp(f"{pets}/")
+    assert (
+        compute_stamp(copy)
+        == compute_stamp(pets)
+        == compute_stamp(str(pets))
+        == compute_stamp(f"{pets}/")
+    )
 
 
 def test_the_state_of_a_single_file_is_its_own(pets: Path):

@@ -13,10 +13,10 @@ from munkey.data.forget_draws import (
     draw,
     draw_by_difficulty,
     draw_groups,
-    draw_share,
-    group_samples,
     draw_halves,
+    draw_share,
     find_lowest_ids,
+    group_samples,
 )
 from munkey.data.forget_sets import read, split, write
 from munkey.data.prepared import Dataset

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from munkey.core.diverged import DivergedError, make_nan_answers, explain_divergence
+from munkey.core.diverged import DivergedError, explain_divergence, make_nan_answers
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.models import system as systems
 from munkey.models.family import Architecture, System

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from munkey.unlearn.finetune import distillation
+from munkey.unlearn.finetune import distillation_loss
 from tests.unlearn.world import (
     WHOLE,
     original,
@@ -130,7 +130,7 @@ def test_a_student_that_equals_its_teacher_has_no_gradient_at_all() -> None:
     logits = torch.randn(64, 10, generator=torch.Generator().manual_seed(0)) * 5
     for temperature in (1.0, 2.0, 4.0):
         student = logits.clone().requires_grad_()
-        loss = distillation(student, logits, temperature)
+        loss = distillation_loss(student, logits, temperature)
         (gradient,) = torch.autograd.grad(loss, student)
         assert loss.item() == pytest.approx(0, abs=2e-6)
         assert not gradient.any()

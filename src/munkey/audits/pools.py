@@ -4,16 +4,16 @@ import numpy as np
 
 from munkey.core.ids import find_rows
 from munkey.core.randomness import Stage
-from munkey.data.forget_draws import Members, draw, drop_odd_one, compute_vote_shares
+from munkey.data.forget_draws import Members, compute_vote_shares, draw, drop_odd_one
 from munkey.data.prepared import Dataset
 
 __all__ = [
     "Members",
+    "compute_vote_shares",
     "draw_half",
     "draw_hardest",
     "draw_wrong_labels",
     "require_fitting",
-    "compute_vote_shares",
 ]
 LEAST_POOL = 4  # each half needs two samples for a variance
 LEAST_TEST = 8  # of which a sham pool takes half

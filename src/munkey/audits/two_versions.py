@@ -67,12 +67,12 @@ class Attacker:
         generator = self.stage.numpy_generator()
         family = method.original
         own_settings = settings["method"]
-        data = DataSettings.typed(settings["data"])
+        data = DataSettings.parse(settings["data"])
 
         def forget_rows(system: System, deleted_ids: np.ndarray) -> System:
             stage_generator = self.stage.torch_generator()
             request = Request(deleted_ids, stage_generator, self.device, print, frozenset(), {})
-            return method.forgotten(system, request, own_settings)
+            return method.unlearn(system, request, own_settings)
 
         def logits(system: System, rows: np.ndarray, near: Neighbors) -> np.ndarray:
             if family.asks_keys:

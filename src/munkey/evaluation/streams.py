@@ -119,12 +119,12 @@ class StreamEvaluator:
         """Logits (N, C) of the system with added samples. Raises DivergedError if not finite."""
         family = FAMILIES[system.family]
         samples = image_set(self.dataset, self.dataset.ids)
-        data = DataSettings.typed(self.settings["data"])
+        data = DataSettings.parse(self.settings["data"])
         retrieval = None
         if self.keys is not None and system.memory is not None:
             inference = None
             if family.reads_inference:
-                inference = InferenceSettings.typed(self.settings["inference"])
+                inference = InferenceSettings.parse(self.settings["inference"])
             if len(added):
                 labels = self.dataset.labels[self.dataset.rows(added)]
                 system = family.add_samples(system, self.select_keys(added), labels, inference)

@@ -97,7 +97,7 @@ def _answer(
                 {**dict(settings["inference"]), **dict(settings["audit"])}
             )
             audit_retrieval = family.make_retrieval(near, inference, query_keys)
-    data_settings = DataSettings.typed(settings["data"])
+    data_settings = DataSettings.parse(settings["data"])
     queries = Queries(ids, retrieval, audit_retrieval)
     arrays = predict_samples(system, dataset, queries, data_settings, around.device)
     if not np.isfinite(arrays["logits"]).all():

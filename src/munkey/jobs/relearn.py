@@ -88,7 +88,7 @@ def relearn(
     training = Training(samples, len(data.classes), recipe, device, members=members)
     try:
         lines = train_further(
-            loaded, training, RelearnSettings.typed(settings["relearn"]), evaluation
+            loaded, training, RelearnSettings.parse(settings["relearn"]), evaluation
         )
     except DivergedError as error:
         why = error.reason(around.log)
@@ -234,11 +234,11 @@ def _unlearn_stream(
 ) -> list[StreamAnswers]:
     settings = evaluator.settings
     device = evaluator.device
-    recipe = prepare.recipe(applied, settings, seed, dataset)
-    tuning = prepare.tuning(recipe, settings)
+    recipe = prepare.make_recipe(applied, settings, seed, dataset)
+    tuning = prepare.make_tuning(recipe, settings)
 
     def forget(system: System, split: forget_sets.ForgetSplit, number: int) -> tuple[System, float]:
-        parts = prepare.parts(applied, evaluator.dataset, split, device, resident_share)
+        parts = prepare.make_parts(applied, evaluator.dataset, split, device, resident_share)
         generator = Stage(
             seed, dataset, "unlearn", f"request {number}", applied.name
         ).torch_generator()
@@ -246,15 +246,13 @@ def _unlearn_stream(
             split.forget, generator, device, print, applied.needs, parts, recipe, tuning
         )
         with Stopwatch(device) as watch:
-            unlearned = systems.require_finite(
-                applied.forgotten(system, request, settings["method"])
-            )
+            unlearned = systems.require_finite(applied.unlearn(system, request, settings["method"]))
         print(f"request {number} of {len(order.requests)}: {watch.seconds:.2g} s")
         return unlearned, watch.seconds
 
     return answer_stream(
         order,
-        prepare.original(applied, recipe, evaluator.dataset, original, device),
+        prepare.load_original(applied, recipe, evaluator.dataset, original, device),
         forget,
         evaluator,
     )

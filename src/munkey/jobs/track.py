@@ -7,7 +7,7 @@ from munkey.core.files import write_json
 from munkey.core.paths import Layout
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.tracking import mlflow_log
-from munkey.experiment.tracking.runs import Results, runs_of
+from munkey.experiment.tracking.runs import Results, make_runs
 from munkey.settings import Sections
 
 
@@ -30,4 +30,4 @@ def track(
         How often this was tried, so that a tracking server that was away is asked again.
     """
     results = Results(Layout(name), runs, titles, inference)
-    write_json(logged, mlflow_log.record(uri, name, runs_of(results), attempt))
+    write_json(logged, mlflow_log.record(uri, name, make_runs(results), attempt))

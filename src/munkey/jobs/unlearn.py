@@ -48,15 +48,15 @@ def unlearn(
     applied = prepare.find_method(method, settings)
     data = prepared.load(files.images.parent)
     split = forget_sets.split(data, files.forget, files.absent)
-    recipe = prepare.recipe(applied, settings, seed, dataset)
-    parts = prepare.parts(applied, data, split, device, around.resident_share)
+    recipe = prepare.make_recipe(applied, settings, seed, dataset)
+    parts = prepare.make_parts(applied, data, split, device, around.resident_share)
     generator = Stage(seed, dataset, "unlearn", rate, applied.name).torch_generator()
-    tuning = prepare.tuning(recipe, settings)
+    tuning = prepare.make_tuning(recipe, settings)
     request = Request(split.forget, generator, device, print, applied.needs, parts, recipe, tuning)
     try:
-        before = prepare.original(applied, recipe, data, original, device)
+        before = prepare.load_original(applied, recipe, data, original, device)
         with Stopwatch(device) as watch:
-            unlearned = applied.forgotten(before, request, settings["method"])
+            unlearned = applied.unlearn(before, request, settings["method"])
         systems.require_finite(unlearned)
     except DivergedError as error:
         why = error.reason(around.log)

@@ -372,7 +372,7 @@ class Family(ABC, Generic[Settings]):
     def validate_section(self, section: object) -> Settings:
         """Return the section as an instance of `settings`."""
         assert self.settings is not None
-        return self.settings.typed(section)
+        return self.settings.parse(section)
 
     def make_recipe(
         self,
@@ -391,9 +391,9 @@ class Family(ABC, Generic[Settings]):
         if selected:
             family_section = self.validate_section({**dict(family_section), **selected})
         return Recipe(
-            DataSettings.typed(sections["data"]),
-            ModelSettings.typed(sections["model"]) if "model" in self.sections else None,
-            self.adapt_train_settings(TrainSettings.typed(sections["train"]), family_section),
+            DataSettings.parse(sections["data"]),
+            ModelSettings.parse(sections["model"]) if "model" in self.sections else None,
+            self.adapt_train_settings(TrainSettings.parse(sections["train"]), family_section),
             family_section,
             stage,
         )
@@ -443,7 +443,7 @@ class Family(ABC, Generic[Settings]):
         inference
             The section, which only some families read.
         """
-        settings = InferenceSettings.typed(inference) if self.reads_inference else None
+        settings = InferenceSettings.parse(inference) if self.reads_inference else None
         return Retrieval(neighbors, settings, keys)
 
     def estimate_epoch_seconds(self, history: History, recipe: Recipe[Settings]) -> float:

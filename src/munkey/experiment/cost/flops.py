@@ -16,10 +16,12 @@ class NetworkCost:
     Attributes
     ----------
     weights
-        Parameters.
-    forward, step
-        Floating-point operations of one image, two for each multiply-add of a matrix product;
-        forward pass alone, forward and backward pass.
+        The number of parameters.
+    forward
+        The floating-point operations of a forward pass of one image, two for each multiply-add of a
+        matrix product.
+    step
+        Those of a forward and a backward pass.
     """
 
     weights: int

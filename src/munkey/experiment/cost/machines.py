@@ -35,12 +35,12 @@ class Machine:
     measured: bool = True
 
     def speed(self, network: NetworkCost) -> float:
-        """Operations per second, as of the timed network whose size is nearest, by ratio."""
+        """Return operations per second, as of the timed network that is nearest in size, by ratio."""
 
-        def distance(timed: tuple[int, float]) -> float:
-            return abs(math.log(timed[0] / network.forward))
+        def compute_distance(timed_network: tuple[int, float]) -> float:
+            return abs(math.log(timed_network[0] / network.forward))
 
-        return min(self.speeds, key=distance)[1]
+        return min(self.speeds, key=compute_distance)[1]
 
 
 @cache
@@ -64,7 +64,7 @@ def benchmarked_networks() -> dict[str, NetworkCost]:
     return costs
 
 
-def machine(
+def find_machine(
     name: str | None = None, tflops: float | None = None, folder: Path = RESULTS
 ) -> Machine:
     """Return the machine that an estimate is for.
@@ -72,8 +72,8 @@ def machine(
     Parameters
     ----------
     name : str, optional
-        Of a benchmark file `speed-NAME.json`. Default: this machine. If it is not benchmarked, a CPU
-        gets the speeds of the first CPU that is; a GPU has no speeds.
+        The name of a benchmark file `speed-NAME.json`. Default: this machine. If it is not
+        benchmarked, a CPU gets the speeds of the first CPU that is; a GPU has no speeds.
     tflops : float, optional
         Sustained speed in 10^12 operations per second, in place of a benchmark.
 
@@ -85,7 +85,7 @@ def machine(
     if tflops:
         return Machine(f"{tflops:g} TFLOP/s", [(1, tflops * 1e12)], gpu=True, measured=False)
     if name is None:
-        return _this_machine(folder)
+        return _find_this_machine(folder)
     file = folder / f"speed-{name}.json"
     if not file.exists():
         names = [path.stem.removeprefix("speed-") for path in sorted(folder.glob("speed-*.json"))]
@@ -95,7 +95,8 @@ def machine(
     return _read(file)
 
 
-def _this_machine(folder: Path) -> Machine:
+def _find_this_machine(folder: Path) -> Machine:
+    """Return this machine, with the speeds of another one with a CPU if it is not benchmarked."""
     gpu = has_gpu()
     device = provenance({}, "cuda" if gpu else "cpu")["device"]
     file = folder / f"speed-{slug(device)}.json"
@@ -116,6 +117,7 @@ def slug(device: str) -> str:
 
 
 def _read(file: Path) -> Machine:
+    """Read a machine's speeds from its benchmark file."""
     content = json.loads(file.read_text())
     medians = {result["name"]: result["median"] for result in content["results"]}
     device = content["machine"]["device"]

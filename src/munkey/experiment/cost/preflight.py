@@ -21,10 +21,10 @@ NO_GPU = (
 )
 
 
-def obstacles(plan: Plan, costs: CostEstimate) -> Iterator[str]:
+def find_obstacles(plan: Plan, costs: CostEstimate) -> Iterator[str]:
     """Yield the obstacles to the paper's experiment on this machine, a sentence each."""
-    if not rehearsal(plan):
-        yield from gpu_faults(plan)
+    if not is_rehearsed(plan):
+        yield from find_gpu_faults(plan)
     downloads = 0
     for dataset in plan.params.datasets:
         archive = plan.params.reader(dataset).archive
@@ -34,20 +34,19 @@ def obstacles(plan: Plan, costs: CostEstimate) -> Iterator[str]:
             downloads += archive().bytes_to_download()
         except MissingDataError as error:
             yield f"{dataset}: {error}"
-    yield from encoder_faults(plan)
-    yield from disk_faults(plan.params.name, costs.disk + downloads)
+    yield from find_encoder_faults(plan)
+    yield from find_disk_faults(plan.params.name, costs.disk + downloads)
     yield from costs.uncounted
 
 
-def rehearsal(plan: Plan) -> bool:
-    """Return whether it is a rehearsal, which any machine can do."""
-    return all(
-        is_rehearsal(settings, len(plan.params.seeds))
-        for settings in Exhibits(plan).compared.values()
-    )
+def is_rehearsed(plan: Plan) -> bool:
+    """Return whether the plan is a rehearsal, which any machine can do."""
+    seed_count = len(plan.params.seeds)
+    compared_settings = Exhibits(plan).compared.values()
+    return all(is_rehearsal(settings, seed_count) for settings in compared_settings)
 
 
-def gpu_faults(plan: Plan) -> Iterator[str]:
+def find_gpu_faults(plan: Plan) -> Iterator[str]:
     """Yield the faults of the device that the jobs would compute on."""
     if plan.params.device == "cpu":
         yield (
@@ -63,7 +62,7 @@ def gpu_faults(plan: Plan) -> Iterator[str]:
             yield NO_GPU.format(why="this machine's driver does not fit this torch")
 
 
-def encoder_faults(plan: Plan) -> Iterator[str]:
+def find_encoder_faults(plan: Plan) -> Iterator[str]:
     """Yield the encoders that are neither here nor can be downloaded."""
     encoders = set()
     for cases in plan.cases.values():
@@ -80,13 +79,13 @@ def encoder_faults(plan: Plan) -> Iterator[str]:
             yield str(error)
 
 
-def disk_faults(name: str, needed: float) -> Iterator[str]:
-    """Yield whether the disk has too little room.
+def find_disk_faults(name: str, needed: float) -> Iterator[str]:
+    """Yield a sentence if the disk has too little room.
 
     Parameters
     ----------
     needed
-        Bytes in all, those that earlier runs have written included.
+        The bytes of all results, those that earlier runs have written included.
     """
     written = sum(path.lstat().st_size for path in (RESULTS / name).rglob("*"))
     folder = Path()

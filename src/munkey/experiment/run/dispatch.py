@@ -19,7 +19,7 @@ CLASS = "@class"  # of a dumped section: no setting and no case can have this na
 
 
 def dump_settings(value: object) -> object:
-    """Return a value that a rule hands to a job, with each section of the parameters as plain values, and its class.
+    """Turn each section of the parameters within a value into plain values and the name of its class.
 
     Snakemake keeps a rule's params in text, to tell whether they changed; of objects it would see
     no change.
@@ -27,12 +27,12 @@ def dump_settings(value: object) -> object:
     if isinstance(value, Section):
         return {CLASS: f"{type(value).__module__}:{type(value).__qualname__}"} | value.model_dump()
     if isinstance(value, Mapping):
-        return {name: dump_settings(each) for name, each in value.items()}
+        return {name: dump_settings(below) for name, below in value.items()}
     return value
 
 
 def restore(value: object) -> object:
-    """Return the value that a rule dumped, in the process of the job.
+    """Restore a value that `dump_settings` made, in the process of the job.
 
     Raises ValidationError for a section that is not valid, TypeError for one that was not dumped.
     """
@@ -43,7 +43,7 @@ def restore(value: object) -> object:
         )
     if not isinstance(value, Mapping):
         return value
-    values = {name: restore(each) for name, each in value.items()}
+    values = {name: restore(below) for name, below in value.items()}
     if CLASS not in values:
         return values
     kind = pkgutil.resolve_name(str(values.pop(CLASS)))
@@ -70,9 +70,9 @@ def run(task: Task, log: str, threads: int, gpus: int, config: Named) -> None:
     Parameters
     ----------
     gpus
-        How many it may use.
+        The number of GPUs that the job may use.
     config
-        All parameters.
+        All parameters, as in params.yaml.
     """
     outputs: list[str] = []
     for paths in task.outputs.values():
@@ -81,7 +81,8 @@ def run(task: Task, log: str, threads: int, gpus: int, config: Named) -> None:
         else:
             outputs += paths
     with job(log, threads, outputs):
-        module, _, name = str(task.params["code"]).partition(" ")[0].partition(".")
+        path, _, _ = str(task.params["code"]).partition(" ")  # a digest of the code follows
+        module, _, name = path.partition(".")
         function = getattr(importlib.import_module(f"munkey.jobs.{module}"), name)
         surroundings = {
             "device": select_device(gpus),
@@ -89,7 +90,7 @@ def run(task: Task, log: str, threads: int, gpus: int, config: Named) -> None:
             "log": log,
             "inputs": task.inputs,
             "outputs": task.outputs,
-            # these two change no result
+            # These two change no result.
             "resident_share": config["resident_share"],
             "checkpoint_s": config["checkpoint_s"],
         }
@@ -115,36 +116,40 @@ def call(function: Function, task: Task, surroundings: Named) -> None:
     from pydantic import validate_call
 
     counts = Counter([*task.inputs, *task.outputs, *task.params])
-    twice = sorted(name for name, count in counts.items() if count > 1)
-    if twice:
+    ambiguous_names = sorted(name for name, count in counts.items() if count > 1)
+    if ambiguous_names:
         raise TypeError(
-            f"rule {task.rule}: {', '.join(twice)} names two of its inputs, outputs and params"
+            f"rule {task.rule}: {', '.join(ambiguous_names)} names two of its inputs, outputs and params"
         )
     params = {name: restore(value) for name, value in task.params.items()}
+    # Of two values with one name, the later one in this order counts.
     values = {**surroundings, **task.wildcards, **task.inputs, **task.outputs, **params}
-    arguments, missing = _arguments(function, values)
-    if missing:
+    arguments, missing_names = _select_arguments(function, values)
+    if missing_names:
         raise TypeError(
-            f"rule {task.rule}: {function.__module__}.{function.__name__} needs {', '.join(missing)}; name it among the"
-            f" rule's input, output or params. The rule gives {', '.join(sorted(values))}"
+            f"rule {task.rule}: {function.__module__}.{function.__name__} needs"
+            f" {', '.join(missing_names)}; name it among the rule's input, output or params."
+            f" The rule gives {', '.join(sorted(values))}"
         )
     validate_call(function)(**arguments)
 
 
-def _arguments(function: Callable[..., Any], values: Named) -> tuple[dict[str, Any], list[str]]:
-    """Values for the parameters of a function or for the fields of a record, by name; and the names that are missing.
+def _select_arguments(
+    function: Callable[..., Any], values: Named
+) -> tuple[dict[str, Any], list[str]]:
+    """Select the values of a function's parameters by name. Returns them and the missing names.
 
-    A parameter whose type is a dataclass is such a record.
+    A parameter whose type is a dataclass gets the values of its fields in the same way.
     """
     arguments: dict[str, Any] = {}
-    missing: list[str] = []
+    missing_names: list[str] = []
     for name, parameter in inspect.signature(function).parameters.items():
         record = parameter.annotation
         if name in values:
             arguments[name] = values[name]
         elif isinstance(record, type) and dataclasses.is_dataclass(record):
-            arguments[name], missing_fields = _arguments(record, values)
-            missing += missing_fields
+            arguments[name], missing_fields = _select_arguments(record, values)
+            missing_names += missing_fields
         elif parameter.default is parameter.empty:
-            missing.append(name)
-    return arguments, missing
+            missing_names.append(name)
+    return arguments, missing_names

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from munkey.core.files import write_json
-from munkey.experiment.run.job import now, usage
+from munkey.experiment.run.job import measure_usage, now
 from munkey.experiment.run.provenance import provenance
 from munkey.settings import Sections, values_of
 
@@ -22,23 +22,22 @@ def write_record(
     Parameters
     ----------
     settings
-        The sections of the parameters that it was given.
+        The sections of the parameters that the job was given.
     device
-        Cpu or cuda.
+        "cpu" or "cuda".
     started
-        From `now`.
+        The time at which the job began, as `now` writes it.
     history
-        One entry per epoch.
+        An entry for each epoch.
     facts
         Further entries of the record, e.g. run times in seconds.
     """
     values = values_of(settings)
-    origin = provenance(values, device)
     record = {
         "started": started,
         "ended": now(),
         "settings": values,
         "history": history,
-        "provenance": origin,
+        "provenance": provenance(values, device),
     }
-    write_json(path, {**record, **facts, **usage()})
+    write_json(path, {**record, **facts, **measure_usage()})

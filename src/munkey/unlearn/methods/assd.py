@@ -13,9 +13,9 @@ class ASSDSettings(Section):
     Attributes
     ----------
     lam
-        Smaller dampens more.
+        The strength; a smaller one dampens more.
     per_sample
-        Square gradients of samples instead of batches.
+        Whether to square the gradients of single samples instead of batches.
     """
 
     lam: Positive
@@ -44,12 +44,12 @@ def assd(system: System, request: Request, settings: ASSDSettings) -> System:
     from munkey.core.device import to_host
     from munkey.data.image_set import JoinedSet
     from munkey.unlearn.finetune import finish
-    from munkey.unlearn.saliency import dampen, importances
+    from munkey.unlearn.saliency import compute_importances, dampen
 
     model = system.copy_model().eval()
     everything = JoinedSet((request.retain, request.forget))
-    to_forget = importances(model, request.forget, request, settings.per_sample)
-    to_everything = importances(model, everything, request, settings.per_sample)
+    to_forget = compute_importances(model, request.forget, request, settings.per_sample)
+    to_everything = compute_importances(model, everything, request, settings.per_sample)
 
     flat_ratios = [(to_forget[name] / to_everything[name]).flatten() for name in to_forget]
     ratios = to_host(torch.cat(flat_ratios)).numpy()

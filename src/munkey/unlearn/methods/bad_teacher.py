@@ -18,9 +18,9 @@ class BadTeacherSettings(TuningSettings):
     Attributes
     ----------
     temperature
-        Of teachers and student.
+        The temperature of teachers and student.
     retain_share
-        Share of D_r to use, drawn once.
+        The share of D_r to use, drawn once.
     """
 
     temperature: Positive
@@ -28,7 +28,7 @@ class BadTeacherSettings(TuningSettings):
 
 
 def bad_teacher_passes(images: Images, settings: BadTeacherSettings) -> float:
-    """Return two teachers, and a forward and a backward pass of the student."""
+    """Count the passes of two teachers and of the student, whose backward pass counts as two."""
     per_epoch = settings.retain_share * images.retain + images.forget
     return 5 * images.epochs * per_epoch
 
@@ -53,7 +53,7 @@ def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) 
 
     from munkey.data.image_set import JoinedSet
     from munkey.training.loop import Outcome
-    from munkey.unlearn.finetune import distillation, finetune, mark_samples
+    from munkey.unlearn.finetune import distillation_loss, finetune, mark_samples
 
     competent_teacher = system.copy_model().eval()
     incompetent_teacher = FAMILIES[system.family].build(system.architecture, request.generator)
@@ -77,7 +77,7 @@ def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) 
             )
         logits = student(images)
         agreements = (logits.detach().argmax(dim=1) == targets.argmax(dim=1)).sum()
-        return Outcome(distillation(logits, targets, settings.temperature), agreements)
+        return Outcome(distillation_loss(logits, targets, settings.temperature), agreements)
 
     samples = JoinedSet((from_retain, from_forget))
     return finetune(system, request, settings.lr_factor, samples, objective)

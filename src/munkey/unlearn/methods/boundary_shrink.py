@@ -18,7 +18,7 @@ class BoundaryShrinkSettings(TuningSettings):
     Attributes
     ----------
     bound
-        Length of the attack's single step, on pixels in [0, 1].
+        The length of the attack's single step, on pixels in [0, 1].
     """
 
     bound: Positive

@@ -29,7 +29,7 @@ def delete(system: System, request: Request, settings: TuningSettings) -> System
     import torch
 
     from munkey.training.loop import Outcome
-    from munkey.unlearn.finetune import distillation, finetune
+    from munkey.unlearn.finetune import distillation_loss, finetune
 
     teacher = system.copy_model().eval()
 
@@ -39,6 +39,6 @@ def delete(system: System, request: Request, settings: TuningSettings) -> System
             targets = teacher(images).float().scatter(1, labels[:, None], EXCLUDED)
         logits = student(images)
         correct = (logits.detach().argmax(dim=1) == labels).sum()
-        return Outcome(distillation(logits, targets, temperature=1.0), correct)
+        return Outcome(distillation_loss(logits, targets, temperature=1.0), correct)
 
     return finetune(system, request, settings.lr_factor, request.forget, objective)

@@ -11,11 +11,11 @@ class JitSettings(Section):
     Attributes
     ----------
     eta
-        Learning rate.
+        The learning rate.
     sigma
-        Sd of the noise, in normalized pixels.
+        The standard deviation of the noise, in normalized pixels.
     samples
-        Noisy copies.
+        The number of noisy copies of each image.
     """
 
     eta: Positive
@@ -47,7 +47,7 @@ def jit(system: System, request: Request, settings: JitSettings) -> System:
     from munkey.unlearn.saliency import trainable_parameters
 
     model = system.copy_model()
-    # labels are not needed
+    # The labels are not needed.
     forget = mark_samples(request.forget, torch.arange(len(request.forget)), True)
     weights = list(trainable_parameters(model).values())
     # As in the released code, which clears gradients once: they add up over the batches.

@@ -19,9 +19,9 @@ class L1SparseSettings(TuningSettings):
     Attributes
     ----------
     lam
-        The penalty's weight.
+        The weight of the penalty.
     schedule
-        Constant, or falling to 0 in equal steps per epoch.
+        Whether lam is constant, or falls to 0 in equal steps per epoch.
     """
 
     lam: Positive
@@ -68,7 +68,7 @@ def l1_sparse(system: System, request: Request, settings: L1SparseSettings) -> S
 
 
 def penalized_weights(model: "nn.Module") -> "dict[str, nn.Parameter]":
-    """Trainable weights of linear layers and convolutions between the embeddings and the head."""
+    """Return the trainable weights of linear layers and convolutions in the backbone, by name."""
     weights = {}
     for name, parameter in model.named_parameters():
         is_matrix = name.endswith("weight") and parameter.ndim > 1  # not a norm's scale, nor a bias

@@ -18,7 +18,7 @@ class NegGradPlusSettings(TuningSettings):
     Attributes
     ----------
     alpha
-        Weight of the retain loss; the forget loss has 1 - alpha.
+        The weight of the retain loss; that of the forget loss is 1 - alpha.
     """
 
     alpha: Share

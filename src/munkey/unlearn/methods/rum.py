@@ -36,7 +36,7 @@ class RumSettings(Section):
     Attributes
     ----------
     low, mid, high
-        The method for each third of D_f, least memorized first; None: nothing.
+        The method for each third of D_f, from the least to the most memorized; None to skip it.
     """
 
     low: Step | None

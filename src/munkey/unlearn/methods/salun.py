@@ -18,7 +18,7 @@ class SalunSettings(TuningSettings):
     Attributes
     ----------
     share
-        Of weights that may move, those with the largest gradients of the forget loss.
+        The share of weights that may move: those with the largest gradients of the forget loss.
     """
 
     share: Share
@@ -41,12 +41,12 @@ class SalunSettings(TuningSettings):
 def salun(system: System, request: Request, settings: SalunSettings) -> System:
     from munkey.data.image_set import JoinedSet
     from munkey.unlearn.finetune import cross_entropy, finetune, mislabel
-    from munkey.unlearn.saliency import summed_gradients, top_share, trainable_parameters
+    from munkey.unlearn.saliency import mask_top_share, sum_gradients, trainable_parameters
 
     model = system.copy_model().eval()
-    gradients = summed_gradients(model, request.forget, request)
+    gradients = sum_gradients(model, request.forget, request)
     saliency = {name: gradient.abs() for name, gradient in gradients.items()}
-    is_movable = top_share(saliency, settings.share)
+    is_movable = mask_top_share(saliency, settings.share)
     original = model.state_dict()
 
     def restore_others(trained: "nn.Module") -> None:

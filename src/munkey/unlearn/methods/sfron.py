@@ -22,16 +22,16 @@ class SfronSettings(TuningSettings):
     Attributes
     ----------
     every
-        Retain steps per forget step.
+        The number of retain steps per forget step.
     alpha
-        Weight of the first forget step.
+        The weight of the first forget step.
     lam
-        How much samples with a low loss count more; 0: all alike.
+        How much more samples with a low loss count; 0: all count alike.
     gamma
         The smallest ratio of importances, to D_f and to D_r, with which a weight moves in a
         forget step.
     max_norm
-        Of the gradient in a forget step.
+        The largest norm of the gradient in a forget step; longer ones are clipped.
     """
 
     every: Count
@@ -42,7 +42,7 @@ class SfronSettings(TuningSettings):
 
 
 def sfron_passes(images: Images, settings: SfronSettings) -> float:
-    """Importances, then fine-tuning with a forget step before every few retain steps."""
+    """Count the passes for importances, and fine-tuning with a forget step every few retain steps."""
     steps = images.epochs * images.retain * (1 + 1 / settings.every)
     return 3 * (images.retain + images.forget) + 3 * steps
 
@@ -70,18 +70,18 @@ def sfron(system: System, request: Request, settings: SfronSettings) -> System:
 
     from munkey.core.device import to_host
     from munkey.training.loop import classification_outcome, cosine_schedule
-    from munkey.unlearn.finetune import endless_batches, finish, fit, optimizer_of
-    from munkey.unlearn.saliency import importances, trainable_parameters
+    from munkey.unlearn.finetune import endless_batches, finish, fit, make_optimizer
+    from munkey.unlearn.saliency import compute_importances, trainable_parameters
 
     model = system.copy_model().eval()
     retain = request.retain
     tuning = request.tuning
-    to_forget = importances(model, request.forget, request)
-    to_retain = importances(model, retain, request)
+    to_forget = compute_importances(model, request.forget, request)
+    to_retain = compute_importances(model, retain, request)
     is_movable = {}
     for name in to_forget:
         is_movable[name] = (to_forget[name] + TINY) / (to_retain[name] + TINY) >= settings.gamma
-    optimizer = optimizer_of(model.train(), request)
+    optimizer = make_optimizer(model.train(), request)
     forget_batches = endless_batches(request.forget, tuning.settings.batch_size, request)
     step_count = tuning.settings.epochs * math.ceil(len(retain) / tuning.settings.batch_size)
     steps_done = 0

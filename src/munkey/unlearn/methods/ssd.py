@@ -13,9 +13,9 @@ class SSDSettings(Section):
     alpha
         How many times more a weight must matter to D_f than to D.
     lam
-        Smaller dampens more.
+        The strength; a smaller one dampens more.
     per_sample
-        Square gradients of samples instead of batches.
+        Whether to square the gradients of single samples instead of batches.
     """
 
     alpha: Positive
@@ -42,11 +42,11 @@ class SSDSettings(Section):
 def ssd(system: System, request: Request, settings: SSDSettings) -> System:
     from munkey.data.image_set import JoinedSet
     from munkey.unlearn.finetune import finish
-    from munkey.unlearn.saliency import dampen, importances
+    from munkey.unlearn.saliency import compute_importances, dampen
 
     model = system.copy_model().eval()
     everything = JoinedSet((request.retain, request.forget))
-    to_forget = importances(model, request.forget, request, settings.per_sample)
-    to_everything = importances(model, everything, request, settings.per_sample)
+    to_forget = compute_importances(model, request.forget, request, settings.per_sample)
+    to_everything = compute_importances(model, everything, request, settings.per_sample)
     dampen(model, request, to_forget, to_everything, settings.alpha, settings.lam)
     return finish(system, model)
