@@ -217,7 +217,7 @@ def test_the_file_depends_on_the_identity_and_on_when_the_inputs_changed(tmp_pat
         os.utime(path, ns=(1, 1))
 
     def path_of(*identity):
-        return CheckpointFile.of(identity, map(str, inputs), 60.0).path
+        return CheckpointFile.for_training(identity, map(str, inputs), 60.0).path
 
     first = path_of("digits", 0)
     assert path_of("digits", 0) == first

@@ -72,7 +72,7 @@ def train(
     members = training_inputs.read_member_keys(
         model_family, recipe, samples.ids, files.keyfile, files.neighbors
     )
-    checkpoint = CheckpointFile.of(
+    checkpoint = CheckpointFile.for_training(
         [code, settings, recipe.stage, device, system], files.list_files(), around.checkpoint_s
     )
     training = Training(

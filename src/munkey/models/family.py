@@ -47,12 +47,13 @@ class Architecture:
 
         A field that is None here matches any value.
         """
-        expected = {field.name: getattr(self, field.name) for field in fields(self)}
-        return [
-            f"{name} is {getattr(other, name, None)}, expected {value}"
-            for name, value in sorted(expected.items())
-            if value is not None and getattr(other, name, None) != value
-        ]
+        differences = []
+        for name in sorted(field.name for field in fields(self)):
+            expected = getattr(self, name)
+            value = getattr(other, name, None)
+            if expected is not None and value != expected:
+                differences.append(f"{name} is {value}, expected {expected}")
+        return differences
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class FittedArchitecture(Architecture):
     Attributes
     ----------
     key_dim
-        Length of a key.
+        The length of a key.
     settings
         The family's section of params.yaml.
     """
@@ -87,7 +88,7 @@ class System:
         return self.model
 
     def copy_model(self) -> nn.Module:
-        """Return a deep copy of the weights, for methods that change them: this system stays as it is."""
+        """Return a deep copy of the model, for methods that change its weights."""
         return copy.deepcopy(self.require_model())
 
     def require_memory(self) -> ExemplarMemory:
@@ -97,13 +98,16 @@ class System:
         return self.memory
 
     def to(self, device: str) -> System:
-        """This system on a device."""
+        """Return this system on a device."""
         memory = self.memory
         if memory is not None:
             memory = replace(
                 memory, keys=to_device(memory.keys, device), tokens=to_device(memory.tokens, device)
             )
-        return replace(self, memory=memory, model=self.model and self.model.to(device))
+        model = self.model
+        if model is not None:
+            model = model.to(device)
+        return replace(self, memory=memory, model=model)
 
 
 @dataclass(frozen=True)
@@ -113,8 +117,8 @@ class Recipe(Generic[Settings]):
     Attributes
     ----------
     head
-        Of a model whose logits are added, as `added_head` reads it, without a temperature; None
-        for no such head.
+        The constants of a head whose logits are added, without its temperature, as
+        `read_added_head` reads them; None for no such head.
     """
 
     data: DataSettings
@@ -143,14 +147,14 @@ class Training(Generic[Settings]):
     Attributes
     ----------
     samples
-        Sorted by id.
+        The training samples, sorted by id.
     members
-        For a family with a memory.
+        Their keys and neighbors, for a family with a memory.
     watch
-        Called before the first epoch, with 0, and after each epoch, with its number. It must
-        change nothing, and is not called again for epochs before a checkpoint.
+        A function that is called before the first epoch, with 0, and after each epoch, with its
+        number. It must change nothing, and is not called again for epochs before a checkpoint.
     checkpoint
-        File from which a killed training resumes; the caller removes it once the result is
+        The file from which a killed training resumes. The caller removes it once the result is
         safe.
     """
 
@@ -175,13 +179,13 @@ class TrainingResult(NamedTuple):
 class Learner:
     """A system in training, whose weights and tokens change in place.
 
-    answer(images, index): logits of a batch of crops (B, 3, S, S) of the samples at positions
-    `index` (B,).
-
     Attributes
     ----------
+    answer
+        A function (images, index) that returns the logits of a batch of crops (B, 3, S, S) of the
+        samples at positions `index` (B,).
     generators
-        Its sources of random numbers.
+        The sources of its random numbers.
     """
 
     system: System
@@ -190,8 +194,11 @@ class Learner:
 
     def parameters(self) -> list[nn.Parameter]:
         """Return the weights, then the tokens."""
-        tokens = [cast("nn.Parameter", self.system.memory.tokens)] if self.system.memory else []
-        return [*self.system.require_model().parameters(), *tokens]
+        parameters = list(self.system.require_model().parameters())
+        if self.system.memory is not None:
+            # A memory holds any tensor, but in training its tokens are a parameter.
+            parameters.append(cast("nn.Parameter", self.system.memory.tokens))
+        return parameters
 
 
 @dataclass(frozen=True)
@@ -201,11 +208,11 @@ class Retrieval:
     Attributes
     ----------
     neighbors
-        Of each query, (S, >= K).
+        The neighbors of each query, (S, K) or more.
     settings
         The section `inference`, for a family that reads it.
     keys
-        Of the queries, (S, d), for a family or a head that reads them.
+        The keys of the queries, (S, d), for a family or a head that reads them.
     """
 
     neighbors: Neighbors | None
@@ -385,31 +392,29 @@ class Family(ABC, Generic[Settings]):
         Parameters
         ----------
         selected
-            Settings that the selection chose; they replace those of the family's section.
+            Settings that the selection chose. They replace those of the family's section.
         """
         family_section = self.read_section(sections)
         if selected:
             family_section = self.validate_section({**dict(family_section), **selected})
+        model_section = None
+        if "model" in self.sections:
+            model_section = ModelSettings.parse(sections["model"])
+        train_section = TrainSettings.parse(sections["train"])
         return Recipe(
-            DataSettings.parse(sections["data"]),
-            ModelSettings.parse(sections["model"]) if "model" in self.sections else None,
-            self.adapt_train_settings(TrainSettings.parse(sections["train"]), family_section),
-            family_section,
-            stage,
+            data=DataSettings.parse(sections["data"]),
+            model=model_section,
+            train=self.adapt_train_settings(train_section, family_section),
+            family=family_section,
+            stage=stage,
         )
 
     def adapt_train_settings(self, train: TrainSettings, section: Settings) -> TrainSettings:
-        """Return the section `train` as this family uses it.
-
-        Parameters
-        ----------
-        section
-            The family's.
-        """
+        """Return the section `train` as this family uses it, by its own section."""
         return train
 
     def identify_weights(self, section: Settings) -> str | None:
-        """Return an identifier of the pretrained weights that training starts from; None if there are none."""
+        """Return an identifier of the pretrained weights that training starts from, or None."""
         return None
 
     def make_stage(self, seed: object, dataset: str, subset: str) -> Stage:
@@ -418,32 +423,28 @@ class Family(ABC, Generic[Settings]):
         Parameters
         ----------
         subset
-            `full`, or the rate left out: `rate0.1`.
+            `full`, or the rate that is left out, as `rate0.1`.
         """
         return Stage(seed, dataset, subset, self.name)
 
     def count_neighbors(self, settings: Settings) -> dict[str, int]:
-        """Number of neighbors that training reads for each sample, by the setting that sets it."""
+        """Return how many neighbors of each sample training reads, by the setting that says so."""
         return {}
 
     def list_borrowed_sections(self, settings: Settings) -> Sequence[str]:
-        """Sections of other families that its training depends on.
+        """Return the sections of other families that its training depends on.
 
-        If any, its answers need keys.
+        If there are any, its answers need keys.
         """
         return ()
 
     def make_retrieval(
         self, neighbors: Neighbors, inference: object, keys: np.ndarray | None = None
     ) -> Retrieval:
-        """Return the input of its memory.
-
-        Parameters
-        ----------
-        inference
-            The section, which only some families read.
-        """
-        settings = InferenceSettings.parse(inference) if self.reads_inference else None
+        """Return the input of its memory. Only some families read the section `inference`."""
+        settings = None
+        if self.reads_inference:
+            settings = InferenceSettings.parse(inference)
         return Retrieval(neighbors, settings, keys)
 
     def estimate_epoch_seconds(self, history: History, recipe: Recipe[Settings]) -> float:
@@ -538,11 +539,11 @@ class Family(ABC, Generic[Settings]):
         Parameters
         ----------
         new_keys
-            Of the samples.
+            The keys of the n samples.
         labels
-            (n,).
+            Their labels (n,).
         inference
-            The section.
+            The section `inference`.
         """
         return system
 
@@ -579,7 +580,10 @@ class Family(ABC, Generic[Settings]):
     def predict_cut_logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> dict[str, np.ndarray]:
-        """For a family with pathways, logits (N, C) of the memory's samples from image, token or both."""
+        """Return logits (N, C) of the memory's samples, from the image, the token, and both.
+
+        Families without pathways return nothing.
+        """
         return {}
 
     def predict_path_logits(
@@ -590,13 +594,19 @@ class Family(ABC, Generic[Settings]):
         device: str,
         retrieval: Retrieval,
     ) -> dict[str, np.ndarray]:
-        """For a family with pathways, logits (S, C) on paths that are not deployed, by path."""
+        """Return logits (S, C) on the paths that are not deployed, by path.
+
+        Families without pathways return nothing.
+        """
         return {}
 
     def extract_features(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> np.ndarray:
-        """For a family with pathways, [CLS] before the head (N, width) of the memory's samples."""
+        """Return [CLS] before the head, (N, width), of the memory's samples.
+
+        Raises TypeError for a family without pathways.
+        """
         raise TypeError(
             f"a model of the family {self.name} has no memory whose members could be read"
         )
@@ -629,11 +639,13 @@ class FittedFamily(Family[Settings]):
     Attributes
     ----------
     tried
-        Values of its settings that `munkey search-fitted` combines.
+        The values of its settings that `munkey search-fitted` combines.
     most_rows
-        The most rows that it can be fitted to; most_rows_instead: families to use for more.
+        The most rows that it can be fitted to.
+    most_rows_instead
+        The families to use for more rows, in words.
     tuned
-        Settings that are chosen on data.
+        The settings that are chosen on data.
     """
 
     learns = False
@@ -658,17 +670,16 @@ class FittedFamily(Family[Settings]):
         Parameters
         ----------
         stage
-            For a family that draws random numbers.
+            The source of random numbers, for a family that draws any.
         """
         import torch
 
         from munkey.memory.exemplars import ExemplarMemory
 
         architecture = FittedArchitecture(classes, members.keys.shape[1], settings.model_dump())
+        keys = torch.from_numpy(self.prepare_keys(members.keys))
         tokens = torch.from_numpy(labels).float()[:, None]
-        memory = ExemplarMemory(
-            torch.from_numpy(members.ids), torch.from_numpy(self.prepare_keys(members.keys)), tokens
-        )
+        memory = ExemplarMemory(torch.from_numpy(members.ids), keys, tokens)
         return System(self.name, architecture, self.head(architecture, memory), memory)
 
     def forget(self, system: System, ids: np.ndarray) -> System:
@@ -679,13 +690,7 @@ class FittedFamily(Family[Settings]):
     def refit_head(
         self, system: System, ids: np.ndarray, remaining: ExemplarMemory
     ) -> nn.Module | None:
-        """Return the weights of a fit to the remaining rows.
-
-        Parameters
-        ----------
-        ids
-            Of the deleted rows.
-        """
+        """Return the weights of a fit to the remaining rows, after the rows `ids` were deleted."""
         return self.head(self.get_architecture(system), remaining)
 
     def add_samples(
@@ -701,9 +706,8 @@ class FittedFamily(Family[Settings]):
         keys = torch.from_numpy(self.prepare_keys(new_keys.keys))
         tokens = torch.from_numpy(labels).float()[:, None]
         memory = system.require_memory().add(new_keys.ids, keys, tokens)
-        return replace(
-            system, memory=memory, model=self.head(self.get_architecture(system), memory)
-        )
+        head = self.head(self.get_architecture(system), memory)
+        return replace(system, memory=memory, model=head)
 
     def predict_logits(
         self,
@@ -713,16 +717,16 @@ class FittedFamily(Family[Settings]):
         device: str,
         retrieval: Retrieval | None,
     ) -> np.ndarray:
-        """Logits from keys; a family that reads neighbors overrides this."""
+        """Return logits (S, C) from keys. A family that reads neighbors overrides this."""
         import torch
 
         assert retrieval is not None and retrieval.keys is not None
-        return to_host(
-            system.require_model()(to_device(torch.from_numpy(retrieval.keys), device))
-        ).numpy()
+        keys = to_device(torch.from_numpy(retrieval.keys), device)
+        logits = system.require_model()(keys)
+        return to_host(logits).numpy()
 
     def prepare_keys(self, keys: np.ndarray) -> np.ndarray:
-        """Keys (N, d) float32 as its memory stores them."""
+        """Return keys (N, d) float32 as its memory stores them."""
         return keys
 
     def head(self, architecture: FittedArchitecture, memory: ExemplarMemory) -> nn.Module | None:
@@ -730,7 +734,7 @@ class FittedFamily(Family[Settings]):
         return None
 
     def make_sums(self, architecture: FittedArchitecture) -> Sums | None:
-        """Empty sums, for a head that is fitted to sums; None for other families."""
+        """Return empty sums, for a head that is fitted to sums; None for other families."""
         return None
 
     def list_constants(self, settings: Settings) -> list[str]:
@@ -749,7 +753,7 @@ class FittedFamily(Family[Settings]):
         raise TypeError(f"{self.title} has no weights")
 
     def require_fixed_shrinkage(self, settings: Settings) -> None:
-        """Raise ValueError for "auto", if a network is to be trained with this head's logits."""
+        """Raise ValueError if the shrinkage is "auto", which a head inside a network may not have."""
         shrinkage = self.tuned[0]  # alpha or lam
         if getattr(settings, shrinkage) == "auto":
             raise ValueError(
@@ -797,7 +801,7 @@ class FittedFamily(Family[Settings]):
 FAMILIES: Registry[Family] = Registry("family", "munkey.models.families")
 
 
-def added_head(
+def read_added_head(
     constants: Mapping[str, float | int | str],
 ) -> tuple[FittedFamily, dict[str, float | int | str]]:
     """Return the family of a head that MUNKEY adds, and the settings of that family.
@@ -805,8 +809,7 @@ def added_head(
     Parameters
     ----------
     constants
-        As MUNKEY's architecture holds them: `family`, which is LDA where it is missing, and the
-        settings.
+        The constants in MUNKEY's architecture: the settings, and `family`, by default LDA.
     """
     settings = dict(constants)
     name = str(settings.pop("family", "lda"))

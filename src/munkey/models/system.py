@@ -23,7 +23,8 @@ def save(path: str | Path, system: System) -> None:
     """Write a system. The same system gives the same bytes."""
     tensors: dict[str, torch.Tensor] = {}
     if system.model is not None:
-        tensors |= {f"model.{name}": tensor for name, tensor in system.model.state_dict().items()}
+        for name, tensor in system.model.state_dict().items():
+            tensors[f"model.{name}"] = tensor
     memory = system.memory
     if memory is not None:
         tensors["memory.ids"] = memory.ids
@@ -45,7 +46,7 @@ def save_diverged(path: str | Path, why: str) -> None:
     Parameters
     ----------
     why
-        The reason, and the log.
+        The reason, with the path of the log.
     """
     with atomic_with_checksum(path) as temporary:
         temporary.write_bytes(serialized({}, {DIVERGED: why}))
@@ -74,7 +75,7 @@ def save_for_timm(system: System, folder: Path, mean: float, std: float) -> None
     Parameters
     ----------
     mean, std
-        Those that normalized its training images, of pixels in [0, 1].
+        The mean and standard deviation that normalized its training images, in [0, 1].
     """
     import timm
 

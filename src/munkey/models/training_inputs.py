@@ -22,9 +22,9 @@ class SampleFiles:
     forget
         The forget set.
     absent
-        Samples that an audit's models never see.
+        The samples that an audit's models never see.
     keyfile, neighbors
-        For a family with a memory.
+        The keys and the neighbors of all samples, for a family with a memory.
     selected
         The p_image and p_token that the selection chose.
     """
@@ -44,13 +44,15 @@ class SampleFiles:
 def read_member_keys(
     family: Family, recipe: Recipe, ids: np.ndarray, keyfile: Path | None, neighbors: Path | None
 ) -> MemberKeys | None:
-    """Keys and neighbors of the training samples `ids`; None for a family without a memory."""
+    """Read keys and neighbors of the training samples `ids`; None for a family without a memory."""
     if not family.has_memory or recipe.family is None:
         return None
     assert keyfile and neighbors, f"{family.name} has a memory: it needs keys and neighbors"
     count = max(family.count_neighbors(recipe.family).values())
-    near = read_other_neighbors(neighbors, ids, count)
-    return MemberKeys(keys.read(keyfile, ids).keys, near)
+    return MemberKeys(
+        keys=keys.read(keyfile, ids).keys,
+        neighbors=read_other_neighbors(neighbors, ids, count),
+    )
 
 
 def read_selected_knobs(file: str | Path | None) -> dict[str, float]:

@@ -28,14 +28,14 @@ class KrrSettings(Section):
     Attributes
     ----------
     lam
-        Ridge penalty.
+        The ridge penalty.
     temperature
-        Divides the logits.
+        The divisor of the logits.
     pixels
-        Number of pixels at the end of a key; they get a Gaussian kernel of width sigma.
+        The number of pixels at the end of a key. They get a Gaussian kernel of width sigma.
     share
-        Weight of the arc-cosine kernel on the other entries; the Gaussian kernel has weight 1 -
-        share.
+        The weight of the arc-cosine kernel on the other entries. The Gaussian kernel has weight
+        1 - share.
     """
 
     lam: Annotated[float, Field(ge=0.0001, le=1000)] | Literal["auto"]
@@ -97,7 +97,7 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
     def build(  # type: ignore[override]
         self, architecture: FittedArchitecture, generator: torch.Generator | None
     ) -> nn.Module:
-        """Return one whose weights are yet to be loaded."""
+        """Return a head whose weights will be loaded."""
         import numpy as np
 
         from munkey.models.networks.kernel_ridge import KernelHead

@@ -35,14 +35,9 @@ ALPHAS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
 
 
 class LdaSettings(Section):
-    """auto: chosen by leave-one-out log loss, and again after each deletion.
+    """alpha: shrinkage of the covariance; temperature: divides the logits.
 
-    Attributes
-    ----------
-    alpha
-        Shrinkage of the covariance.
-    temperature
-        Divides the logits.
+    auto: chosen by leave-one-out log loss, and again after each deletion.
     """
 
     alpha: Annotated[float, Field(ge=0.0001, le=1)] | Literal["auto"]
@@ -50,13 +45,7 @@ class LdaSettings(Section):
 
 
 class NcmSettings(Section):
-    """The family's section of params.yaml.
-
-    Attributes
-    ----------
-    temperature
-        Divides the logits; auto: as for LDA.
-    """
+    """temperature: divides the logits; auto: as for LDA."""
 
     temperature: Temperature
 
@@ -91,7 +80,7 @@ class ClosedFormFamily(FittedFamily[Settings]):
     def build_head(
         self, sums: Sums, architecture: FittedArchitecture, memory: ExemplarMemory
     ) -> nn.Module:
-        """Return the head of these sums, which it keeps for the next deletion."""
+        """The head of these sums, which it keeps for the next deletion."""
         settings = self.validate_section(architecture.settings)
         rows = read_labeled_rows(memory) if self.reads_rows(settings) else None
         head = cast("Head", self.solve(sums, settings, rows).to(memory.keys.device))
@@ -101,7 +90,7 @@ class ClosedFormFamily(FittedFamily[Settings]):
     def refit_head(
         self, system: System, ids: np.ndarray, remaining: ExemplarMemory
     ) -> nn.Module | None:
-        """Return the head of a fit to the remaining rows, bit for bit.
+        """The head of a fit to the remaining rows, bit for bit.
 
         If the sums are known, the deleted rows are subtracted from them.
         """
@@ -131,21 +120,15 @@ class LinearFamily(ClosedFormFamily[Settings]):
         return self.solve_linear(sums, settings)
 
     def resolve_constants(self, settings: Settings, sums: Sums) -> Settings:
-        """Return the settings with numbers in place of each "auto" that sums alone decide."""
+        """The settings with numbers in place of each "auto" that sums alone decide."""
         return settings
 
     @abstractmethod
     def solve_linear(self, sums: Sums, settings: Settings) -> Head:
-        """Return the head of these sums.
-
-        Parameters
-        ----------
-        settings
-            Numbers; `calibrate` replaced any "auto".
-        """
+        """The head of these sums. settings: numbers; `calibrate` replaced any "auto"."""
 
     def calibrate(self, settings: Settings, sums: Sums, rows: FittedRows) -> Settings:
-        """Return the settings with numbers in place of "auto", by leave-one-out log loss."""
+        """The settings with numbers in place of "auto", by leave-one-out log loss."""
         from munkey.models.networks.calibration import calibrate_temperature
 
         def predict_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -163,7 +146,7 @@ class LinearFamily(ClosedFormFamily[Settings]):
     def build(  # type: ignore[override]
         self, architecture: FittedArchitecture, generator: torch.Generator | None
     ) -> nn.Module:
-        """Return a head whose weights will be loaded."""
+        """A head whose weights will be loaded."""
         import numpy as np
 
         from munkey.models.networks.closed_form import Head
@@ -173,7 +156,7 @@ class LinearFamily(ClosedFormFamily[Settings]):
 
 
 def read_labeled_rows(memory: ExemplarMemory) -> FittedRows:
-    """Return the rows of a memory, on the host."""
+    """The rows of a memory, on the host."""
     labels = to_host(memory.tokens).numpy()[:, 0].astype(int)
     return FittedRows(memory.ids.numpy(), to_host(memory.keys).numpy(), labels)
 

@@ -24,8 +24,8 @@ from munkey.models.family import (
     System,
     Training,
     TrainingResult,
-    added_head,
     family,
+    read_added_head,
 )
 from munkey.settings import (
     CountRange,
@@ -55,9 +55,11 @@ class MunkeySettings(Section):
     Attributes
     ----------
     token_dim
-        M. p_*: probabilities.
+        The length m of a token.
+    p_image, p_token, p_retrieve
+        The probabilities to drop the image, to drop the token, and to retrieve neighbors.
     neighbors
-        Range of K'.
+        The range of K'.
     aggregation
         Agg of eq. 1, over the tokens of K' neighbors.
     head
@@ -77,7 +79,7 @@ class MunkeySettings(Section):
     head: Literal["none", "lda", "krr"]
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check_ranges(self) -> Self:
         if self.p_image + self.p_token > 1:
             raise ValueError(
                 f"p_image + p_token = {self.p_image} + {self.p_token} must be at most 1:"
@@ -106,7 +108,9 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         return {"munkey.neighbors": settings.neighbors[1]}
 
     def list_borrowed_sections(self, settings: MunkeySettings) -> Sequence[str]:
-        return () if settings.head == "none" else (settings.head,)
+        if settings.head == "none":
+            return ()
+        return (settings.head,)
 
     def make_recipe(
         self,
@@ -117,7 +121,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         recipe = super().make_recipe(sections, stage, selected)
         if recipe.family.head == "none":
             return recipe
-        return replace(recipe, head=_head_constants(recipe.family.head, sections))
+        return replace(recipe, head=_read_head_constants(recipe.family.head, sections))
 
     def get_architecture(self, system: System) -> MunkeyArchitecture:
         """Return a system's architecture, as the type that all of this family have."""
@@ -136,17 +140,17 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             return None
         assert memory.labels is not None
         rows = ExemplarMemory(memory.ids, to_host(memory.keys), memory.labels.float()[:, None])
-        head_family, settings = added_head(constants)
+        head_family, settings = read_added_head(constants)
         architecture = FittedArchitecture(system.architecture.classes, rows.keys.shape[1], settings)
         return head_family.head(architecture, rows)
 
     def _add_head(self, system: System, keys: np.ndarray | None, logits: np.ndarray) -> np.ndarray:
-        """Add the head's logits, if there is a head, to the network's (..., S, C).
+        """Add the logits of the head, if there is one, to those of the network (..., S, C).
 
         Parameters
         ----------
         keys
-            (S, d).
+            The keys (S, d) of the samples.
         """
         import torch
 
@@ -154,7 +158,8 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         if head is None:
             return logits
         assert keys is not None
-        return cast(np.ndarray, logits + head(torch.from_numpy(keys)).numpy())
+        head_logits: np.ndarray = head(torch.from_numpy(keys)).numpy()
+        return logits + head_logits
 
     def get_network(self) -> tuple[type[MunkeyArchitecture], Callable[..., nn.Module]]:
         from munkey.models.networks.munkey import NETWORKS, MunkeyArchitecture
@@ -193,21 +198,22 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             )
         architecture = self.make_architecture(recipe, training.classes, members.keys.shape[1])
         if recipe.head is not None:
-            added_head(recipe.head)[0].require_few_rows(len(training.samples.ids))
-            _, temperature = _leave_one_out(recipe.head, training)
+            head_family, _ = read_added_head(recipe.head)
+            head_family.require_few_rows(len(training.samples.ids))
+            _, temperature = _predict_leave_one_out(recipe.head, training)
             architecture = replace(architecture, head={**recipe.head, "temperature": temperature})
         model = self.build(architecture, (recipe.stage / "weights").torch_generator())
         model.to(training.device).train()
         system = System(self.name, architecture, model)
-        learner = _learner(system, compile_forward(model, recipe.train), training)
+        learner = _make_learner(system, compile_forward(model, recipe.train), training)
         return supervise(learner, training)
 
     def resume(self, system: System, training: Training[MunkeySettings]) -> Learner:
         model = system.copy_model()
-        learner = _learner(replace(system, model=model), model, training)
-        learner.system.require_memory().tokens.data.copy_(
-            system.require_memory().find_tokens(training.samples.ids)
-        )
+        learner = _make_learner(replace(system, model=model), model, training)
+        # Its tokens are fresh ones: put those of the system in their place.
+        tokens = system.require_memory().find_tokens(training.samples.ids)
+        learner.system.require_memory().tokens.data.copy_(tokens)
         return learner
 
     def add_samples(
@@ -250,7 +256,10 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         device: str,
         retrieval: Retrieval | None,
     ) -> np.ndarray:
-        """Raises KeyError if a neighbor is not a row of the memory, so no deleted row can answer."""
+        """Return logits (S, C) from images and the tokens of their neighbors.
+
+        Raises KeyError if a neighbor is not a row of the memory, so no deleted row can answer.
+        """
         assert retrieval is not None
         return self._answer(system, samples, data, device, retrieval)
 
@@ -263,12 +272,12 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         retrieval: Retrieval,
         cut: Cut = None,
     ) -> np.ndarray:
-        """Logits (S, C) of the samples.
+        """Return logits (S, C) of the samples.
 
         Parameters
         ----------
         cut
-            As for `predict_queries`.
+            The pathway to replace by its null token, if any.
         """
         import torch
 
@@ -288,9 +297,8 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             near = Nearest(rows[block.where], cosines[block.where])
             return predict_queries(model, block.images, memory, near, settings, cut)
 
-        logits = predict_blocks(
-            iterate_blocks(samples, data, device, count_passes(settings)), answer
-        )
+        blocks = iterate_blocks(samples, data, device, count_passes(settings))
+        logits = predict_blocks(blocks, answer)
         return self._add_head(system, retrieval.keys, logits)
 
     def predict_path_logits(
@@ -301,16 +309,17 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         device: str,
         retrieval: Retrieval,
     ) -> dict[str, np.ndarray]:
-        """Logits (S, C) with both pathways, and with one of them cut.
+        """Return logits (S, C) with both pathways, and with one of them cut.
 
-        `softmax`: one pass with the neighbors' average token. `image`: own image, null token.
-        `token`: null image, the neighbors' tokens.
+        On the path `softmax`, one pass reads the image and the neighbors' average token. On
+        `image`, the null token replaces that token; on `token`, the null image replaces the image.
 
         Parameters
         ----------
         retrieval
-            With the settings of `softmax`.
+            The neighbors, with the settings of the path `softmax`.
         """
+        # A path is named for the pathway that remains, `cut` for the other one.
         return {
             "softmax": self._answer(system, samples, data, device, retrieval),
             "image": self._answer(system, samples, data, device, retrieval, "token"),
@@ -320,10 +329,10 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
     def predict_cut_logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> dict[str, np.ndarray]:
-        """Logits (N, C) of members of the memory, for the pathway sensitivity P_s (eq. 3).
+        """Return logits (N, C) of members of the memory, for the pathway sensitivity P_s (eq. 3).
 
-        `image`: own image, null token. `token`: null image, own token. `both`: own image, own
-        token. Nothing is retrieved.
+        They are from a sample's image and the null token (`image`), from the null image and its own
+        token (`token`), and from its image and its own token (`both`). Nothing is retrieved.
         """
         import torch
 
@@ -336,8 +345,8 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         if self.get_architecture(system).head:
             keys = to_host(memory.keys[memory.find_rows(samples.ids)]).numpy()
 
-        def cut(block: ImageBlock) -> Tensor:
-            """Logits (B, 3, C)."""
+        def answer(block: ImageBlock) -> Tensor:
+            """Return logits (B, 3, C)."""
             drop = torch.full((len(block.images),), True, device=device)
             keep = torch.full((len(block.images),), False, device=device)
             own_tokens = tokens[block.where]
@@ -346,15 +355,15 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             both = model(block.images, own_tokens, keep, keep)
             return torch.stack([image, token, both], dim=1)
 
-        network_logits = predict_blocks(iterate_blocks(samples, data, device), cut).swapaxes(0, 1)
-        logits = self._add_head(system, keys, network_logits)  # (3, N, C)
-        return dict(zip(("image", "token", "both"), np.ascontiguousarray(logits), strict=True))
+        network_logits = predict_blocks(iterate_blocks(samples, data, device), answer)  # (N, 3, C)
+        logits = self._add_head(system, keys, network_logits.swapaxes(0, 1))  # (3, N, C)
+        image, token, both = np.ascontiguousarray(logits)
+        return {"image": image, "token": token, "both": both}
 
     def extract_features(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> np.ndarray:
-        """[CLS] before the head, from own image and own token."""
-        import torch
+        """Return [CLS] before the head, from each sample's image and its own token."""
 
         from munkey.models.forward import iterate_blocks, predict_blocks
 
@@ -362,27 +371,28 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         model = cast("Munkey", system.require_model())
         head_inputs: list[Tensor] = []
 
-        def read(block: ImageBlock) -> Tensor:
+        def keep_input(_: nn.Module, inputs: tuple[Tensor]) -> None:
+            head_inputs.append(inputs[0])
+
+        def read_features(block: ImageBlock) -> Tensor:
             model(block.images, tokens[block.where])
             return head_inputs.pop()
 
-        hook = model.head.register_forward_pre_hook(
-            lambda _, inputs: head_inputs.append(cast(torch.Tensor, inputs[0]))
-        )
-        features = predict_blocks(iterate_blocks(samples, data, device), read)
+        hook = model.head.register_forward_pre_hook(keep_input)
+        features = predict_blocks(iterate_blocks(samples, data, device), read_features)
         hook.remove()
         return features
 
 
-def _learner(
+def _make_learner(
     system: System, forward: Callable[..., Tensor], training: Training[MunkeySettings]
 ) -> Learner:
-    """Return the weights of a system with fresh exemplars.
+    """Return a system in training, with fresh exemplars.
 
     Parameters
     ----------
     forward
-        Its forward pass.
+        The forward pass of its model, which may be compiled.
     """
     import torch
 
@@ -396,9 +406,10 @@ def _learner(
     if constants:
         labels = torch.from_numpy(training.samples.labels)
         exemplars.memory = replace(exemplars.memory, labels=labels)
-        logits, _ = _leave_one_out(constants, training)
-        logits = logits / cast(float, constants["temperature"])
-        exemplars.offsets = to_device(torch.from_numpy(logits.astype(np.float32)), training.device)
+        # Each sample is answered by the head of all others, as a query will be.
+        logits, _ = _predict_leave_one_out(constants, training)
+        offsets = (logits / float(constants["temperature"])).astype(np.float32)
+        exemplars.offsets = to_device(torch.from_numpy(offsets), training.device)
     return Learner(
         replace(system, memory=exemplars.memory),
         lambda images, index: exemplars.forward(forward, images, index),
@@ -406,22 +417,22 @@ def _learner(
     )
 
 
-def _head_constants(name: str, sections: Mapping[str, object]) -> Mapping[str, float | str]:
+def _read_head_constants(name: str, sections: Mapping[str, object]) -> Mapping[str, float | str]:
     """Return the constants of a head, without its temperature: those of its family's section."""
     head_family = cast(FittedFamily, FAMILIES[name])
     settings = head_family.read_section(sections)
     head_family.require_fixed_shrinkage(settings)
     constants = settings.model_dump(exclude={"temperature"})
-    if name == "lda":
+    if name == "lda":  # the default of `read_added_head`
         return constants
     return {"family": name, **constants}
 
 
-def _leave_one_out(
+def _predict_leave_one_out(
     constants: Mapping[str, float | str], training: Training
 ) -> tuple[np.ndarray, float]:
-    """Return the head's logits (N, C) of each training sample, fitted to all others, and their best temperature."""
-    head_family, settings = added_head(constants)
+    """Return the head's logits (N, C) of each training sample from all others, and their temperature."""
+    head_family, settings = read_added_head(constants)
     members = training.members
     assert members is not None
     return cast("LdaFamily | KrrFamily", head_family).predict_leave_one_out(
@@ -433,14 +444,18 @@ def _leave_one_out(
 
 
 class Draw(NamedTuple):
-    """What is drawn for each sample of a batch, (B,) each.
+    """The random draws for each sample of a batch, (B,) each.
 
     Attributes
     ----------
+    image_dropped, token_dropped
+        Whether the null image or the null token replaces that of the sample.
+    retrieved
+        Whether neighbors' tokens are aggregated in place of the sample's own token.
     neighbors
         K', how many neighbors a retrieved token aggregates.
     quantile
-        In [0, 1), picks one of them if they are not averaged, and is 0 otherwise.
+        A number in [0, 1) that picks one of them if they are not averaged, and is 0 otherwise.
     """
 
     image_dropped: Tensor
@@ -458,7 +473,7 @@ class Exemplars:
     Parameters
     ----------
     ids
-        (N,) of the training samples, ascending.
+        The ids (N,) of the training samples, ascending.
     """
 
     def __init__(
@@ -479,9 +494,8 @@ class Exemplars:
             self.tokens = nn.Parameter(keys.clone(), requires_grad=False)
         else:
             tokens = torch.empty(len(ids), settings.token_dim)
-            nn.init.normal_(
-                tokens, std=settings.token_std, generator=(stage / "tokens").torch_generator()
-            )
+            generator = (stage / "tokens").torch_generator()
+            nn.init.normal_(tokens, std=settings.token_std, generator=generator)
             self.tokens = nn.Parameter(tokens.to(device))
         self.memory = ExemplarMemory(torch.from_numpy(ids), keys, self.tokens)
         self.neighbors = self.memory.find_rows(members.neighbors.ids)
@@ -491,26 +505,25 @@ class Exemplars:
         self.generator = (stage / "pathways").torch_generator()
 
     def forward(self, model: Callable[..., Tensor], images: Tensor, index: Tensor) -> Tensor:
-        """Logits of a batch, pathways dropped at random and exemplar tokens looked up (eq.
-
-        1).
+        """Return logits of a batch: looks up exemplar tokens and drops pathways at random (eq. 1).
 
         Parameters
         ----------
         index
-            (B,).
+            The positions (B,) of the samples.
         """
         device = images.device.type
-        draw = Draw(*(to_device(drawn, device) for drawn in self.draw(len(index))))
+        # Drawn on the host, so that the draws do not depend on the device.
+        draw = Draw(*(to_device(values, device) for values in self.draw(len(index))))
         index = to_device(index, device)
-        tokens = self.training_tokens(index, draw)
+        tokens = self.choose_tokens(index, draw)
         logits = model(images, tokens, draw.image_dropped, draw.token_dropped)
         if self.offsets is None:
             return logits
         return logits + self.offsets[index]
 
     def draw(self, count: int) -> Draw:
-        """What to do with each sample of a batch of `count`, on the host."""
+        """Draw which pathways are dropped and what is retrieved for `count` samples, on the host."""
         import torch
 
         settings = self.settings
@@ -528,10 +541,10 @@ class Exemplars:
             quantile = torch.rand(count, generator=generator)
         return Draw(image_dropped, token_dropped, retrieved, neighbors, quantile)
 
-    def training_tokens(self, index: Tensor, draw: Draw) -> Tensor:
-        """(1 - r) v_i + r v_n of a batch (eq.
+    def choose_tokens(self, index: Tensor, draw: Draw) -> Tensor:
+        """Return the tokens of a batch, (1 - r) v_i + r v_n (eq. 1): (B, m).
 
-        1): (B, m). No gradient reaches the neighbors' tokens.
+        No gradient reaches the neighbors' tokens.
         """
         import torch
 
@@ -541,8 +554,7 @@ class Exemplars:
         rows = self.neighbors[index]  # (B, K)
         is_drawn = torch.arange(rows.shape[1], device=rows.device) < draw.neighbors[:, None]
         is_present = is_drawn & (rows != NOBODY)
-        # (B, K)
-        weights = fusion_weights(
+        weights = fusion_weights(  # (B, K)
             self.cosines[index], is_present, settings.aggregation, settings.temperature
         )
         if settings.aggregation == "ensemble":

@@ -24,9 +24,9 @@ class NewtonFamilySettings(Section):
     Attributes
     ----------
     lam
-        Strength of L2 per sample.
+        The strength of the L2 penalty per sample.
     sigma
-        Sd of the noise on each weight.
+        The standard deviation of the noise on each weight.
     """
 
     lam: Positive
@@ -35,9 +35,9 @@ class NewtonFamilySettings(Section):
 
 @family
 class NewtonFamily(FittedFamily[NewtonFamilySettings]):
-    """Its loss is convex.
+    """A logistic regression with a convex loss, which answers by weights + noise.
 
-    It answers by weights + noise; each alone must stay as secret as the rows.
+    Each of the two alone must stay as secret as the rows.
     """
 
     name = "newton"
@@ -81,9 +81,8 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
         inference: InferenceSettings | None,
     ) -> System:
         """Return the system of a fit to all rows with the same noise."""
-        return self._solve(
-            system, super().add_samples(system, new_keys, labels, inference).require_memory()
-        )
+        memory = super().add_samples(system, new_keys, labels, inference).require_memory()
+        return self._solve(system, memory)
 
     def _solve(self, system: System, memory: ExemplarMemory) -> System:
         """Return the system at the optimum of these rows."""

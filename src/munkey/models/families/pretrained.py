@@ -35,11 +35,11 @@ class PretrainedSettings(Section):
     model
         timm:NAME, or a folder with a model that timm saved.
     image_size
-        Of its input; None: that of `data`.
+        The side of its input in pixels; None for that of `data`.
     frozen
-        Number of layers, from the input, that do not train.
+        The number of layers, from the input, that do not train.
     epochs, lr
-        Replace those of `train`.
+        The settings that replace those of `train`.
     """
 
     model: UserPath
@@ -73,9 +73,11 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
     def identify_weights(self, section: PretrainedSettings) -> str | None:
         from munkey.encoders.registry import find
 
-        return find(section.model).weights(
-            EncoderSettings(encoder=section.model, revision=None, image_size=None, batch_size=1)
+        # The same model may serve as an encoder, whose entry knows how to identify weights.
+        settings = EncoderSettings(
+            encoder=section.model, revision=None, image_size=None, batch_size=1
         )
+        return find(section.model).weights(settings)
 
     def make_architecture(
         self, recipe: Recipe[PretrainedSettings], classes: int, key_dim: int | None = None
@@ -106,15 +108,14 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
         for mean, std in zip(normalization["mean"], normalization["std"], strict=True):
             scale.append(data.pixel_std / std)
             shift.append((data.pixel_mean - mean) / std)
-        frozen = settings.frozen
-        return self.backbone(
-            classes, name, arguments, size, scale=scale, shift=shift, frozen=frozen
+        return self.describe_backbone(
+            classes, name, arguments, size, scale=scale, shift=shift, frozen=settings.frozen
         )
 
     def prepare_weights(
         self, model: nn.Module, architecture: Architecture, recipe: Recipe[PretrainedSettings]
     ) -> None:
-        """Load the pretrained weights; the head stays fresh."""
+        """Load the pretrained weights. The head stays fresh."""
         from munkey.encoders.timm_models import load_timm
         from munkey.models.networks.backbone import Backbone, BackboneArchitecture
 

@@ -27,13 +27,13 @@ class RanpacSettings(Section):
     Attributes
     ----------
     features
-        Their number M.
+        The number M of random features.
     seed
-        Of their random projections.
+        The seed of their random projections.
     temperature
-        As for LDA.
+        The divisor of the logits, as for LDA.
     lam
-        Ridge penalty, in units of the number of rows times the mean variance of a feature;
+        The ridge penalty, in units of the number of rows times the mean variance of a feature;
         auto: chosen by generalized cross-validation, and again after each deletion.
     """
 

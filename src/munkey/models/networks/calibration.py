@@ -20,23 +20,15 @@ LeftOut = Callable[[Sums, np.ndarray, np.ndarray], np.ndarray]
 def calibrate_temperature(
     sums: Sums, keys: np.ndarray, labels: np.ndarray, left_out: LeftOut
 ) -> float:
-    """Return the temperature with the smallest leave-one-out log loss.
+    """The temperature with the smallest leave-one-out log loss.
 
-    Skips rows that are alone in their class. Of more than LEFT_OUT rows (fewer with more than 1,024
-    classes), it answers every n-th.
+    sums: of all rows; keys: (N, d) and labels: (N,) of the rows, by ascending id; left_out: their
+    logits at temperature 1, each from all other rows. Skips rows that are alone in their class. Of
+    more than LEFT_OUT rows (fewer with more than 1,024 classes), it answers every n-th.
 
     If all answers are right, the loss has its minimum at temperature 0. So one more row is assumed:
     a copy of the row with the smallest margin, labeled as the runner-up. If some answers are wrong,
     that margin is about 0, and the copy changes nothing.
-
-    Parameters
-    ----------
-    sums
-        Of all rows.
-    keys
-        (N, d) and labels: (N,) of the rows, by ascending id.
-    left_out
-        Their logits at temperature 1, each from all other rows.
     """
     rows = _rows_to_answer(sums, labels)
     if not len(rows):
@@ -53,17 +45,11 @@ def calibrate_constant(
     left_out: Callable[[float, np.ndarray, np.ndarray], np.ndarray],
     temperature: float | None,
 ) -> tuple[float, float]:
-    """Return the candidate with the smallest log loss of rows that are left out, and its temperature.
+    """The candidate with the smallest log loss of rows that are left out, and its temperature.
 
     Of equal candidates it is the first. Rows are answered as for `calibrate_temperature`.
-
-    Parameters
-    ----------
-    left_out
-        Their logits at temperature 1 with a candidate.
-    temperature
-        At which the loss counts, None: at that of its own at which it is least. Without rows to
-        answer it is the last candidate.
+    left_out: their logits at temperature 1 with a candidate; temperature: at which the loss counts,
+    None: at that of its own at which it is least. Without rows to answer it is the last candidate.
     """
     rows = _rows_to_answer(sums, labels)
     if not len(rows):
@@ -80,7 +66,7 @@ def calibrate_constant(
 
 
 def _rows_to_answer(sums: Sums, labels: np.ndarray) -> np.ndarray:
-    """Return the rows to leave out and answer; none if no class has two rows, or there is a single class."""
+    """The rows to leave out and answer; none if no class has two rows, or there is a single class."""
     together = np.flatnonzero(sums.counts[labels] > 1)
     if not len(together) or np.count_nonzero(sums.counts) < 2:
         return together[:0]
@@ -91,12 +77,9 @@ def _rows_to_answer(sums: Sums, labels: np.ndarray) -> np.ndarray:
 def measure_loss(
     logits: np.ndarray, classes: np.ndarray, temperature: float | None = None
 ) -> tuple[float, float]:
-    """Return the log loss of leave-one-out logits (N, C), and the temperature at which it is measured.
+    """The log loss of leave-one-out logits (N, C), and the temperature at which it is measured.
 
-    Parameters
-    ----------
-    temperature
-        None: the one with the smallest loss.
+    temperature: None: the one with the smallest loss.
     """
     from scipy.special import log_softmax
 

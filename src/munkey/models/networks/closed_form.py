@@ -18,24 +18,11 @@ SPREAD = 1e-10  # scatter within classes / squared length of the rows, below whi
 
 
 class Head(nn.Module):
-    """A linear head in float64.
+    """A linear head in float64. weight: (C, d); bias: (C,).
 
-    features: of keys, which it reads in place of the keys.
-
-    The last three are None if it was read from a file.
-
-    Attributes
-    ----------
-    weight
-        (C, d).
-    bias
-        (C,).
-    sums
-        Those that it was solved from.
-    temperature
-        The divisor of its logits.
-    constant
-        The share or penalty that shrinks it.
+    features: of keys, which it reads in place of the keys; sums: those that it was solved from;
+    temperature: the divisor of its logits; constant: the share or penalty that shrinks it. The last
+    three are None if it was read from a file.
     """
 
     weight: Tensor
@@ -82,14 +69,8 @@ def predict_leave_one_out(
 
     In closed form. Priors, tr(S) and the divisor N - C of the covariance are those of all rows.
 
-    Raises ValueError for a class with a single row, since it would be empty without it.
-
-    Parameters
-    ----------
-    keys
-        (N, d).
-    labels
-        (N,).
+    keys: (N, d); labels: (N,). Raises ValueError for a class with a single row, since it would be
+    empty without it.
     """
     sums = Sums.empty(classes, keys.shape[1], seconds=True)
     sums.add(keys, labels)
@@ -146,7 +127,7 @@ def find_best_temperature(
     labels: np.ndarray,
     bounds: tuple[float, float] = (0.1, 1000),
 ) -> float:
-    """Return the temperature within bounds at which logits (N, C) have the smallest cross-entropy."""
+    """The temperature within bounds at which logits (N, C) have the smallest cross-entropy."""
     from scipy.optimize import minimize_scalar
     from scipy.special import log_softmax
 
@@ -207,7 +188,7 @@ def predict_left_out_ridge(
 
 
 def find_best_penalty(sums: Sums, penalties: Sequence[float]) -> float:
-    """Return the penalty of `fit_ridge` with the least generalized cross-validation error (Golub 1979).
+    """The penalty of `fit_ridge` with the least generalized cross-validation error (Golub 1979).
 
     n |Y - Z W|^2 / (n - tr H)^2, where H maps targets to predictions: from sums alone, by the
     eigenvectors of S. Among equal ones, it is the first; if all rows are equal, the last.
@@ -235,20 +216,8 @@ def find_best_penalty(sums: Sums, penalties: Sequence[float]) -> float:
 class _Centered(NamedTuple):
     """Sums about the mean of all rows.
 
-    Attributes
-    ----------
-    present
-        (C,) bool, whether a class has rows.
-    shares
-        (C',) of the rows.
-    mean
-        (w,).
-    scatter
-        (w, w), S.
-    cross
-        (C', w), Q^T.
-    scale
-        tr(S) / w, or 1 where that is 0.
+    present: (C,) bool, whether a class has rows; shares: (C',) of the rows; mean: (w,); scatter:
+    (w, w), S; cross: (C', w), Q^T; scale: tr(S) / w, or 1 where that is 0.
     """
 
     present: np.ndarray
@@ -296,16 +265,9 @@ def _solve_ridge(centered: _Centered, penalty: float) -> np.ndarray:
 class _Normal(NamedTuple):
     """Normal classes with a shared covariance Sigma.
 
-    Attributes
-    ----------
-    present
-        (C,) bool, whether a class has rows.
-    means, log_priors
-        (C', d) and (C',), of those that do.
-    factor
-        (d, d), the Cholesky factor of Sigma.
-    row_share
-        Weight in Sigma of one row's e e^T.
+    present: (C,) bool, whether a class has rows; means, log_priors: (C', d) and (C',), of those
+    that do; factor: (d, d), the Cholesky factor of Sigma; row_share: weight in Sigma of one row's
+    e e^T.
     """
 
     present: np.ndarray
@@ -337,19 +299,19 @@ def _estimate_normal(sums: Sums, alpha: float) -> _Normal:
 
 
 def _solve(normal: _Normal, rows: np.ndarray) -> np.ndarray:
-    """Return rows (N, d) times Sigma^-1."""
+    """Rows (N, d) times Sigma^-1."""
     return torch.cholesky_solve(torch.from_numpy(rows.T.copy()), normal.factor).T.numpy()
 
 
 def compute_class_means(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
-    """Return whether each class has rows (C,), and the means (C', d) of those that do."""
+    """Whether each class has rows (C,), and the means (C', d) of those that do."""
     present = sums.counts > 0
     means = UNIT * sums.firsts[present] / sums.counts[present, None]
     return present, np.asarray(means)
 
 
 def _build_head(sums: Sums, weight: np.ndarray, bias: np.ndarray, temperature: float) -> Head:
-    """Return a head for all classes, from the weights and biases of those with rows."""
+    """A head for all classes, from the weights and biases of those with rows."""
     present = sums.counts > 0
     weights = np.zeros((len(present), weight.shape[1]))
     weights[present] = weight / temperature

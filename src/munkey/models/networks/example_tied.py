@@ -18,9 +18,9 @@ class ExampleTiedArchitecture(ViTArchitecture):
     Attributes
     ----------
     p_fixed
-        Share of channels, the first ones, that all samples use.
+        The share of channels, the first ones, that all samples use.
     p_mem
-        Probability that any of the others belongs to a sample.
+        The probability that any of the others belongs to a sample.
     """
 
     p_fixed: float
@@ -32,12 +32,12 @@ class ExampleTiedArchitecture(ViTArchitecture):
         return int(self.p_fixed * self.width)
 
     def draw_channels(self, ids: np.ndarray) -> np.ndarray:
-        """Which of the n other channels belong to each sample, (N, n) bool, drawn from its id."""
+        """Draw which of the n other channels belong to each sample: (N, n) bool, by its id alone."""
         n = self.width - self.fixed_channels
         belongs = np.empty((len(ids), n), dtype=bool)
-        for row, sample_id in zip(belongs, ids.tolist(), strict=True):
+        for row, sample_id in enumerate(ids.tolist()):
             generator = Stage("example-tied-dropout", sample_id).numpy_generator()
-            row[:] = generator.random(n) < self.p_mem
+            belongs[row] = generator.random(n) < self.p_mem
         return belongs
 
 
@@ -61,12 +61,12 @@ class ExampleTied(ViT):
         self.register_buffer("on", torch.empty(n, dtype=torch.bool))
 
     def forward(self, images: Tensor, sample_channels: Tensor | None = None) -> Tensor:
-        """(B, 3, S, S) -> (B, classes) logits.
+        """Return logits (B, classes) of images (B, 3, S, S).
 
         Parameters
         ----------
         sample_channels
-            (B, n) bool in training, else None.
+            The channels that belong to each sample, (B, n) bool, in training; else None.
         """
         gates = self.compute_gates(sample_channels)[:, None]  # the same for all tokens
         sequence = self.embed_positions(self.patch_embed(images))
@@ -80,19 +80,18 @@ class ExampleTied(ViT):
     def compute_gates(self, sample_channels: Tensor | None) -> Tensor:
         """Return the factor of each channel: (B, width) in training, (1, width) in deployment.
 
-        In deployment, with all channels on and with none, these are the original's modes `test` and
-        `drop`; in between, the factors are in proportion.
+        In deployment, with all channels on and with none, these are the modes `test` and `drop` of
+        the released code; in between, the factors are in proportion.
         """
         a = self.architecture
         if sample_channels is None:
             sample_factors = a.p_mem * self.on[None]
-            fixed = 1 + (~self.on).float().mean() * a.p_mem / a.p_fixed
+            fixed_factor = 1 + (~self.on).float().mean() * a.p_mem / a.p_fixed
         else:
             sample_factors = (sample_channels & self.on).float()
-            fixed = torch.ones((), device=sample_channels.device)
-        return torch.cat(
-            [fixed.expand(len(sample_factors), a.fixed_channels), sample_factors], dim=1
-        )
+            fixed_factor = torch.ones((), device=sample_channels.device)
+        fixed_factors = fixed_factor.expand(len(sample_factors), a.fixed_channels)
+        return torch.cat([fixed_factors, sample_factors], dim=1)
 
     def initialize(self, generator: torch.Generator) -> None:
         super().initialize(generator)

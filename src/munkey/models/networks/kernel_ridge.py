@@ -33,11 +33,11 @@ class Kernel:
     Attributes
     ----------
     share
-        A.
+        The weight a of the arc-cosine kernel.
     pixels
-        How many of a vector's last entries are p, all others being the key.
+        How many of a vector's last entries are p; all others are the key.
     sigma
-        Of the pixels.
+        The width of the Gaussian kernel.
     """
 
     share: float

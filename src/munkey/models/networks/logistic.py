@@ -35,7 +35,7 @@ class NoisyHead(Head):
         self.register_buffer("noise", torch.from_numpy(noise))
 
     def forward(self, keys: Tensor) -> Tensor:
-        """Keys (B, d) to logits (B, C), both float32."""
+        """Return logits (B, C) of keys (B, d), both float32."""
         return (keys.double() @ self.published_weight().T).float()
 
     def published_weight(self) -> Tensor:
@@ -62,7 +62,7 @@ class Objective:
     labels
         (n,) int64.
     lam
-        L2 penalty per row.
+        The L2 penalty per row.
     """
 
     keys: Tensor
@@ -86,7 +86,7 @@ class Objective:
         return residuals.T @ self.keys + self.curvature * weight
 
     def newton_step(self, weight: Tensor) -> Tensor:
-        """Weights after a Newton step."""
+        """Return the weights after a Newton step."""
         gradient = self.gradient(weight)
         probabilities = (self.keys @ weight.T).sigmoid()  # (n, C)
         ridge = self.curvature * torch.eye(weight.shape[1]).to(weight)
@@ -104,7 +104,10 @@ class Objective:
         return weight  # no step makes the gradient smaller: only rounding is left
 
     def solve(self, weight: Tensor) -> Tensor:
-        """Newton steps from `weight` until the gradient is at most TOLERANCE. Raises ValueError."""
+        """Make Newton steps from `weight` until the gradient is at most TOLERANCE.
+
+        Raises ValueError if that takes more than LIMIT steps.
+        """
         for _ in range(LIMIT):
             if norm(self.gradient(weight)) <= TOLERANCE:
                 return weight

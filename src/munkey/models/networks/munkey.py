@@ -22,10 +22,10 @@ class MunkeyArchitecture(ViTArchitecture):
     architecture
         A name in NETWORKS.
     token_dim
-        Length m of a token; None before loading.
+        The length m of a token; None before loading.
     head
-        Constants of the head on the memory's keys whose logits are added, as `added_head` reads
-        them; None for no such head, or before loading.
+        The constants of the head on the memory's keys whose logits are added, as `read_added_head`
+        reads them; None for no such head, or before loading.
     """
 
     architecture: str
@@ -70,7 +70,7 @@ class Munkey(ViT):
         image_dropped: Tensor | None = None,
         token_dropped: Tensor | None = None,
     ) -> Tensor:
-        """Images (B, 3, S, S) and exemplar tokens (B, m) -> logits (B, classes).
+        """Return logits (B, classes) of images (B, 3, S, S) with exemplar tokens (B, m).
 
         Where `image_dropped` (B,) is true, the null image replaces every patch embedding, before
         the position is added [ours]. Where `token_dropped` (B,) is true, the null token replaces
@@ -180,9 +180,9 @@ class Nearest(NamedTuple):
     Attributes
     ----------
     rows
-        (B, K), NOBODY where absent.
+        (B, K) rows of the memory, NOBODY where absent.
     cosines
-        (B, K).
+        (B, K) cosines of their keys with the query's.
     """
 
     rows: Tensor
@@ -197,15 +197,14 @@ def predict_queries(
     settings: InferenceSettings,
     cut: Cut = None,
 ) -> Tensor:
-    """Logits (B, C) of queries: sum_j w_j f([z_q, h_psi(v_j)]) (alg. 1, phase 3).
+    """Return logits (B, C) of queries: sum_j w_j f([z_q, h_psi(v_j)]) (alg. 1, phase 3).
 
     A query without neighbors, as with an empty memory, gets the null token.
 
     Parameters
     ----------
     cut
-        Replace this pathway by its null token for all queries, as pathway sensitivity does (eq.
-        3).
+        The pathway to replace by its null token for all queries, as in pathway sensitivity (eq. 3).
     """
     present = nearest.rows != NOBODY  # (B, K)
     has_token = present.any(dim=1) & (cut != "token")  # (B,)

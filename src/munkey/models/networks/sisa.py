@@ -17,9 +17,9 @@ class SisaArchitecture(ViTArchitecture):
     Attributes
     ----------
     shards
-        Number of ViTs.
+        The number of ViTs.
     slices
-        Number of checkpoints of each.
+        The number of checkpoints of each ViT.
     """
 
     shards: int
@@ -27,8 +27,8 @@ class SisaArchitecture(ViTArchitecture):
 
     def make_shard_architecture(self) -> ViTArchitecture:
         """Return the architecture of each ViT."""
-        names = [field.name for field in fields(ViTArchitecture)]
-        return ViTArchitecture(**{name: getattr(self, name) for name in names})
+        sizes = {field.name: getattr(self, field.name) for field in fields(ViTArchitecture)}
+        return ViTArchitecture(**sizes)
 
 
 class Sisa(nn.Module):
@@ -48,7 +48,7 @@ class Sisa(nn.Module):
         return cast(ViT, self.states[shard * self.slices + part])
 
     def forward(self, images: Tensor) -> Tensor:
-        """(B, 3, S, S) -> (B, classes): the log of the shards' mean probability."""
+        """Return the log of the shards' mean probability, (B, classes), of images (B, 3, S, S)."""
         log_probabilities = []
         for shard in range(self.shards):
             model = self.state(shard, self.slices - 1)
