@@ -7,7 +7,7 @@ import pytest
 
 from munkey.core.diverged import make_nan_answers
 from munkey.core.files import write_npz
-from munkey.evaluation.paired import COLUMNS, compare_pair, paired_differences
+from munkey.evaluation.paired import COLUMNS, compare_pair, compare_systems
 from munkey.evaluation.records import Evaluation
 
 
@@ -67,7 +67,7 @@ def test_every_pair_of_systems_has_a_line_but_for_those_that_diverged(tmp_path):
             file = str(tmp_path / f"{method}{seed}.npz")
             write_npz(file, {"logits": logits} | predictions)
             runs.append(Evaluation("digits", "", "0.1", seed, method, file, "", "", ""))
-    lines = paired_differences(runs)
+    lines = compare_systems(runs)
     assert [(line["method"], line["other"], line["difference"]) for line in lines] == [
         ("a", "b", 100),
         ("a", "c", 50),

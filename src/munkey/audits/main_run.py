@@ -40,9 +40,9 @@ class MemoryFiles(TypedDict):
     Attributes
     ----------
     key
-        Dataset, rate, seed, method, title.
+        Its dataset, rate, seed, method and title.
     files
-        Its original's, then its own.
+        The files of its original and of itself.
     forget
         The file of its forget set.
     """
@@ -52,7 +52,7 @@ class MemoryFiles(TypedDict):
     forget: str
 
 
-def attack_lines(run: Evaluation) -> list[Line]:
+def make_attack_lines(run: Evaluation) -> list[Line]:
     """Return a line for each attack on logits: AUROC and TPR with intervals, in percent.
 
     Lines of a system that diverged have no numbers.
@@ -82,7 +82,7 @@ def attack_lines(run: Evaluation) -> list[Line]:
     return lines
 
 
-def storage_lines(system: MemoryFiles) -> list[Line]:
+def make_storage_lines(system: MemoryFiles) -> list[Line]:
     """Return a line for each of the two files: how many deleted ids, keys and tokens it contains.
 
     The original's file is the control: it must contain all. If the search proves nothing, `why`
@@ -93,8 +93,8 @@ def storage_lines(system: MemoryFiles) -> list[Line]:
     try:
         systems = [_load_system(file) for file in system["files"]]
     except DivergedError:
-        none: Line = {"ids_of": len(forgotten), "rows_of": 0, "why": DIVERGED}
-        return [{**system["key"], "file": kind, **none} for kind in FILES]
+        nothing_found: Line = {"ids_of": len(forgotten), "rows_of": 0, "why": DIVERGED}
+        return [{**system["key"], "file": kind, **nothing_found} for kind in FILES]
     memories = [loaded.require_memory() for loaded in systems]
     original = memories[0]
     matrices = [original.keys.numpy()]
@@ -109,23 +109,23 @@ def storage_lines(system: MemoryFiles) -> list[Line]:
 
     lines = []
     for kind, file, memory in zip(FILES, system["files"], memories, strict=True):
-        finding = storage(
-            ShippedFiles((Path(file),), deleted, remaining, forgotten, memory.ids.numpy())
-        )
-        numbers: Line = {"ids_of": len(forgotten), "rows_of": len(deleted)}
-        numbers["deletion"] = describe_exactness(systems[0])
+        shipped = ShippedFiles((Path(file),), deleted, remaining, forgotten, memory.ids.numpy())
+        finding = storage(shipped)
+        cells: Line = {"ids_of": len(forgotten), "rows_of": len(deleted)}
+        cells["deletion"] = describe_exactness(systems[0])
         if isinstance(finding, NoFinding):
-            numbers["why"] = finding.why
+            cells["why"] = finding.why
         else:
-            numbers |= {"ids": len(finding.ids), "rows": finding.rows, "rows_of": finding.of}
-        lines.append({**system["key"], "file": kind, **numbers})
+            cells |= {"ids": len(finding.ids), "rows": finding.rows, "rows_of": finding.of}
+        lines.append({**system["key"], "file": kind, **cells})
     return lines
 
 
 def describe_exactness(system: System) -> str | None:
-    """Return whether deleting rows of a system gives the oracle `exact`, or so given constants that no deletion changes.
+    """Describe whether deleting rows of a system gives the oracle: `exact`, or `exact given` constants.
 
-    None for a system whose weights keep what they learned from the rows.
+    No deletion changes these constants. None for a system whose weights keep what they learned from
+    the rows.
     """
     family = FAMILIES[system.family]
     if not isinstance(family, FittedFamily) or not family.exact:

@@ -8,9 +8,9 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from munkey.audits.attacks.residual_share import Share, residual_share
-from munkey.audits.evidence import Halves, Pairs
+from munkey.audits.evidence import Halves, Pairs, swap_partners
 from munkey.audits.family_audit import DEPLOYED, AuditedSystem, FamilyAudit, Role
-from munkey.audits.margins import margins
+from munkey.audits.margins import compute_margins
 from munkey.audits.registry import Estimate
 from munkey.core.diverged import DIVERGED, explain_divergence
 from munkey.core.files import read_json, read_npz
@@ -24,7 +24,7 @@ class PlannedSystem(TypedDict):
     Attributes
     ----------
     logits
-        A file for each model.
+        The files of logits, one of each model.
     """
 
     name: str
@@ -43,7 +43,7 @@ def read_audits(
     Parameters
     ----------
     halves
-        A forget set file for each seed.
+        The files of the halves that models forget, one of each seed.
     """
     forgotten = [forget_sets.read(path) for path in halves]
     units = forget_sets.read_units(halves[:2])
@@ -65,36 +65,35 @@ def read_halves(logits: str, forgotten: Sequence[np.ndarray], units: Mapping[int
 
     Parameters
     ----------
-    forgotten
-        Ids of the forget set of each seed.
     logits
-        A file with ids and splits of all samples.
+        A file with the ids and splits of all samples.
+    forgotten
+        The ids that the model of each seed forgets.
     units
-        By id, if halves are of whole units; otherwise empty.
+        The unit of each id, if halves are of whole units; otherwise empty.
     """
     arrays = read_npz(logits, "ids", "splits")
     deleted = np.stack([np.isin(arrays["ids"], ids) for ids in forgotten])
-    absent = deleted.reshape(-1, 2, deleted.shape[1])[:, ::-1].reshape(deleted.shape)
     unit_names = None
     if units:
         unit_names = np.array([units.get(sample_id, "") for sample_id in arrays["ids"].tolist()])
-    return Halves(deleted, absent, arrays["splits"] == "test", unit_names)
+    return Halves(
+        deleted=deleted,
+        absent=swap_partners(deleted),  # each model never sees what its partner forgets
+        test=arrays["splits"] == "test",
+        units=unit_names,
+    )
 
 
 def read_path_margins(arrays: Mapping[str, np.ndarray], path: str) -> np.ndarray:
-    """Return the margins (N,) of a model on a path.
-
-    Parameters
-    ----------
-    arrays
-        Its predictions.
-    """
+    """Return the margins (N,) of a model on a path, from the arrays of its predictions."""
     name = "logits" if path == DEPLOYED else f"path_{path}"
-    return margins(arrays[name], arrays["labels"])
+    return compute_margins(arrays[name], arrays["labels"])
 
 
 def _read_system(system: PlannedSystem, forgotten: np.ndarray) -> AuditedSystem:
-    phi: dict[str, list[np.ndarray]] = {path: [] for path in system["paths"]}
+    """Read the margins of all models of a system. `forgotten` are the ids that model 0 forgets."""
+    rows_by_path: dict[str, list[np.ndarray]] = {path: [] for path in system["paths"]}
     logits: list[np.ndarray] = []
     reasons: list[str] = []
     for number, file in enumerate(system["logits"]):
@@ -103,20 +102,20 @@ def _read_system(system: PlannedSystem, forgotten: np.ndarray) -> AuditedSystem:
         if why:
             reasons.append(f"seed {number}: {why}")
             continue
-        for path, rows in phi.items():
+        for path, rows in rows_by_path.items():
             rows.append(read_path_margins(arrays, path))
         if number == 0 or system["role"] == "oracle":
             logits.append(arrays["logits"][np.isin(arrays["ids"], forgotten)])
-    system_margins: dict[str, np.ndarray] = {}
+    margins: dict[str, np.ndarray] = {}
     forget_logits = np.empty(0)
     if not reasons:  # no model diverged
-        system_margins = {path: np.stack(rows) for path, rows in phi.items()}
+        margins = {path: np.stack(rows) for path, rows in rows_by_path.items()}
         forget_logits = np.stack(logits)
     return AuditedSystem(
         name=system["name"],
         title=system["title"],
         role=system["role"],
-        margins=system_margins,
+        margins=margins,
         logits=forget_logits,
         diverged="; ".join(reasons),
     )
@@ -144,17 +143,17 @@ class AuditedCandidate:
 
 
 def describe_searches(folder: Path, drop: float) -> Iterator[str]:
-    """Yield a block of lines per method, from the searches in an audit: candidates by residual share.
+    """Yield the lines of each method, from the searches in an audit: candidates by residual share.
 
-    Raises FileNotFoundError without searches.
+    Raises FileNotFoundError if there are no searches.
 
     Parameters
     ----------
     folder
-        Of a data set's searches.
+        The folder of a data set's searches.
     drop
-        Points of the original's validation accuracy that a candidate may lose; those that lose
-        more come last.
+        The points of the original's validation accuracy that a candidate may lose. Those that
+        lose more come last.
     """
     root = folder.parents[1]
     dataset = prepared.load(root / "data" / folder.name)
@@ -164,8 +163,8 @@ def describe_searches(folder: Path, drop: float) -> Iterator[str]:
         raise FileNotFoundError(
             f"{root / 'search' / place}: no searches; `make audits` with search: true makes them"
         )
-    paths.sort(key=lambda path: (_seed(path), str(path)))
-    seeds = sorted({_seed(path) for path in paths})
+    paths.sort(key=lambda path: (_parse_seed(path), str(path)))
+    seeds = sorted({_parse_seed(path) for path in paths})
     halves = root / "audit" / folder.name / "halves"
     forgotten = [forget_sets.read(halves / f"seed{seed}.csv") for seed in seeds]
     originals = [root / f"logits/{place}/seed{seed}/full" for seed in seeds]
@@ -186,24 +185,25 @@ def describe_searches(folder: Path, drop: float) -> Iterator[str]:
                 yield f"  {candidate['settings']}: {DIVERGED}"
                 continue
             files = [path.parent / f"{number}/system.safetensors" for path in method_paths]
-            share = _share(dataset, files, originals, forgotten)
+            share = _measure_share(dataset, files, originals, forgotten)
             drops = []
             for search in searches:
                 val_accuracy = search["candidates"][number]["val_accuracy"]
                 drops.append(search["original_val_accuracy"] - val_accuracy)
             candidates.append(AuditedCandidate(candidate["settings"], share, max(drops)))
         yield f"{method} (n = {len(searches)} models)"
-        candidates.sort(key=lambda each: (each.drop > drop, abs(each.share.value)))
-        for each in candidates:
-            yield f"  {each}"
+        # False comes before True: eligible candidates first, then by the size of the share.
+        candidates.sort(key=lambda audited: (audited.drop > drop, abs(audited.share.value)))
+        for audited in candidates:
+            yield f"  {audited}"
 
 
-def _seed(search: Path) -> int:
+def _parse_seed(search: Path) -> int:
     """Return the seed in the path of a search."""
     return int(search.parts[-4].removeprefix("seed"))
 
 
-def _share(
+def _measure_share(
     dataset: prepared.Dataset,
     files: Sequence[Path],
     originals: Sequence[Path],
@@ -226,8 +226,8 @@ def _share(
         arrays = read_npz(original_file)
         samples = image_set(dataset, arrays["ids"])
         logits = family.predict_logits(unlearned, samples, data, "cpu", None)
-        after.append(margins(logits, samples.labels))
-        before.append(margins(arrays["logits"], arrays["labels"]))
+        after.append(compute_margins(logits, samples.labels))
+        before.append(compute_margins(arrays["logits"], arrays["labels"]))
         halves = read_halves(str(original_file), forgotten, {})
     nothing = Pairs(np.stack(before), halves)
     share = residual_share(Pairs(np.stack(after), halves, nothing))

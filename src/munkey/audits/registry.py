@@ -32,7 +32,7 @@ class NoFinding(Finding):
     Attributes
     ----------
     why
-        A sentence.
+        The reason, in a sentence.
     """
 
     why: str

@@ -12,7 +12,7 @@ from munkey.audits.attacks.residual_share import Share
 from munkey.audits.evidence import Pairs, draw_sham_pairs
 from munkey.audits.redraws import Significance, run_permutation_tests
 from munkey.audits.registry import AUDITS, Finding, NoFinding
-from munkey.audits.roc import rate_tests
+from munkey.audits.roc import make_rate_statistics
 
 ALPHA = 0.05  # level of the tests of a row, corrected together
 STRICT = 0.01  # of controls that must pass: each makes one audit in a hundred powerless by chance
@@ -81,7 +81,7 @@ class Verdict:
     Attributes
     ----------
     words
-        A sentence.
+        The verdict in a sentence.
     """
 
     kind: Kind
@@ -89,7 +89,7 @@ class Verdict:
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Holm's adjusted p of several tests (Holm 1979).
+    """Return Holm's adjusted p of several tests (Holm 1979).
 
     If those at most alpha are rejected, the chance of any false rejection is at most alpha. Raises
     ValueError for a value that is not a probability.
@@ -116,7 +116,7 @@ def run_joint_tests(
     parts = [residual_share.make_statistics(pairs), tail.make_statistics(pairs)]
     for name, scores in (("u-lira", u_lira.make_scores(pairs)), ("rmia", rmia.make_scores(pairs))):
         if not isinstance(scores, NoFinding):
-            parts.append(rate_tests(name, scores, pairs))
+            parts.append(make_rate_statistics(name, scores, pairs))
 
     def statistics(first: np.ndarray) -> dict[str, float]:
         values: dict[str, float] = {}
@@ -134,9 +134,9 @@ class Findings:
     Attributes
     ----------
     attacks
-        By name.
+        The findings of the attacks, by name.
     tests
-        Those of `TESTS` that could be run.
+        The tests that could be run, by their names in `TESTS`.
     """
 
     share: Share | NoFinding
@@ -192,7 +192,7 @@ def collect_findings(pairs: Pairs, generator: np.random.Generator) -> Findings:
 
 
 def judge_control(name: ControlName, findings: Findings | None) -> Control:
-    """Return a control from its own findings; None: it was not run."""
+    """Return a control, judged by its findings; None for one that was not run."""
     if findings is None or isinstance(findings.share, NoFinding):
         return Control(name, None)
     if MUST_BE_FLAGGED[name]:
@@ -201,15 +201,17 @@ def judge_control(name: ControlName, findings: Findings | None) -> Control:
 
 
 def judge_sham_pools(pairs: Pairs, generator: np.random.Generator) -> Control:
-    """Return whether sham pools are flagged more often than by chance (one-sided binomial test)."""
+    """Judge whether sham pools are flagged more often than by chance (one-sided binomial test)."""
     from scipy.stats import binomtest
 
-    flagged = 0
+    flagged_count = 0
     for _ in range(SHAMS):
-        tests = run_joint_tests(draw_sham_pairs(pairs, generator), generator, SHAM_REDRAWS)
-        flagged += min(test.p for test in tests.values()) <= ALPHA
-    too_often = binomtest(flagged, SHAMS, ALPHA, alternative="greater").pvalue < STRICT
-    return Control("sham", bool(too_often))
+        sham_pairs = draw_sham_pairs(pairs, generator)
+        tests = run_joint_tests(sham_pairs, generator, SHAM_REDRAWS)
+        if min(test.p for test in tests.values()) <= ALPHA:
+            flagged_count += 1
+    p = binomtest(flagged_count, SHAMS, ALPHA, alternative="greater").pvalue
+    return Control("sham", bool(p < STRICT))
 
 
 def reach_verdict(findings: Findings, controls: Sequence[Control], power: str = "") -> Verdict:
@@ -221,27 +223,29 @@ def reach_verdict(findings: Findings, controls: Sequence[Control], power: str = 
     Parameters
     ----------
     power
-        What simulated audits of this kind find (munkey.audits.power).
+        The findings of simulated audits of this kind, in words (munkey.audits.power).
     """
-    by_name = {control.name: control for control in controls}
-    wrong = []
+    controls_by_name = {control.name: control for control in controls}
+    wrong_controls = []
     for name in MUST_BE_FLAGGED:
-        each = by_name.get(name, Control(name, None))  # a missing control was not run
-        if not each.is_right:
-            wrong.append(each.words)
-    if wrong:
-        return powerless_verdict("; ".join(wrong))
+        control = controls_by_name.get(name, Control(name, None))  # a missing one was not run
+        if not control.is_right:
+            wrong_controls.append(control.words)
+    if wrong_controls:
+        return powerless_verdict("; ".join(wrong_controls))
     if isinstance(findings.share, NoFinding):
         return powerless_verdict(findings.share.why)
-    return _judge(findings, findings.share, power)
+    return _judge_row(findings, findings.share, power)
 
 
-def _judge(findings: Findings, share: Share, power: str) -> Verdict:
+def _judge_row(findings: Findings, share: Share, power: str) -> Verdict:
+    """Return the verdict on a row whose controls came out as they must."""
     estimate = share.share
     is_bounded = math.isfinite(estimate.high)
-    interval = f"{format_whole(estimate.value)} % [unbounded]"
+    limits = "unbounded"
     if is_bounded:
-        interval = f"{format_whole(estimate.value)} % [{format_whole(estimate.low)}, {format_whole(estimate.high)}]"
+        limits = f"{format_whole(estimate.low)}, {format_whole(estimate.high)}"
+    interval = f"{format_whole(estimate.value)} % [{limits}]"
     flagged_tests = findings.flagged_tests
     if "share" in flagged_tests:
         if share.contrast < 0:

@@ -16,11 +16,11 @@ class Queries(NamedTuple):
     Attributes
     ----------
     ids
-        Sorted.
+        The sorted ids of the samples.
     retrieval
         Their neighbors, for a system with a memory.
     other
-        Another retrieval, with which audits ask a system with pathways; adds path_NAME logits.
+        Another retrieval, with which audits ask a system with pathways. It adds path_NAME logits.
     """
 
     ids: np.ndarray
@@ -33,9 +33,9 @@ def predict_samples(
 ) -> dict[str, np.ndarray]:
     """Return the arrays that metrics are computed from.
 
-    ids, labels, splits and logits of the samples, and units if the data set has them. For a family
-    with pathways also memory_ids, memory_labels, image_logits, token_logits and both_logits of the
-    memory's samples. Raises KeyError if a neighbor is not in the memory.
+    These are ids, labels, splits and logits of the samples, and units if the data set has them; for
+    a family with pathways also memory_ids, memory_labels, image_logits, token_logits and
+    both_logits of the memory's samples. Raises KeyError if a neighbor is not in the memory.
     """
     family = FAMILIES[system.family]
     samples = image_set(dataset, queries.ids)

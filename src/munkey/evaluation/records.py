@@ -10,9 +10,9 @@ class Evaluation:
     Attributes
     ----------
     case
-        KNOB/VALUE for a case of an ablation or of the selection, else empty.
+        The place KNOB/VALUE of an ablation's or the selection's case, else empty.
     rate
-        Forget rate, as in paths.
+        The forget rate, as in paths.
     training
         The record of the training that the system started from.
     sampling

@@ -44,11 +44,11 @@ class SearchResult(TypedDict):
     Attributes
     ----------
     chosen
-        Position of a candidate.
-    search_s
-        Seconds.
+        The position of the chosen candidate.
     original_val_accuracy
-        None if all candidates diverged.
+        The validation accuracy of the original; None if all candidates diverged.
+    search_s
+        The seconds that the search took.
     """
 
     chosen: int
@@ -87,18 +87,18 @@ def choose_candidate(
     Parameters
     ----------
     drop
-        Largest loss of the original's validation accuracy, in points, with which a candidate is
-        eligible; None: any [ours: by its gap alone, a collapsed model wins].
+        The largest loss of the original's validation accuracy, in points, with which a candidate
+        is eligible; None: any [ours: by its gap alone, a collapsed model wins].
     """
     positions = range(len(candidates))
     eligible = []
     for position, candidate in enumerate(candidates):
-        lost = original_val_accuracy - candidate.val_accuracy
-        if drop is None or lost <= drop:
+        loss = original_val_accuracy - candidate.val_accuracy
+        if drop is None or loss <= drop:
             eligible.append(position)
     if not eligible:
-        return max(positions, key=lambda i: candidates[i].val_accuracy)
-    return min(eligible, key=lambda i: candidates[i].gap)
+        return max(positions, key=lambda position: candidates[position].val_accuracy)
+    return min(eligible, key=lambda position: candidates[position].gap)
 
 
 def make_search_result(
@@ -113,7 +113,7 @@ def make_search_result(
     Parameters
     ----------
     candidates
-        None for one that diverged.
+        The accuracies of each candidate; None for one that diverged.
     """
     table: list[dict[str, Any]] = []
     for record, candidate in zip(records, candidates, strict=True):
@@ -139,7 +139,7 @@ class RankedCandidate:
     Attributes
     ----------
     gap
-        Mean.
+        The mean gap.
     drop
         The largest loss of validation accuracy.
     """
@@ -204,11 +204,11 @@ def describe_searches(folder: Path, drop: float) -> Iterable[str]:
         raise FileNotFoundError(
             f"{folder}: no search.json of a method here; results/NAME/search/DATASET has them"
         )
-    for method, of_method in sorted(searches.items()):
+    for method, method_searches in sorted(searches.items()):
         try:
-            candidates = rank_candidates(of_method, drop)
+            candidates = rank_candidates(method_searches, drop)
         except ValueError as error:
             raise ValueError(f"{folder}, {method}: {error}") from None
-        yield f"{method} (n = {len(of_method)} seeds x rates)"
+        yield f"{method} (n = {len(method_searches)} seeds x rates)"
         for candidate in candidates:
             yield f"  {candidate}"

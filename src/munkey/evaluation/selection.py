@@ -29,7 +29,7 @@ class Pair:
     Attributes
     ----------
     P_s
-        Pathway sensitivity before deletion, on the training set.
+        The pathway sensitivity before deletion, on the training set.
     gap
         |validation - forget| accuracy after deletion, in percentage points.
     """
@@ -70,9 +70,9 @@ def collect_pairs(
     Parameters
     ----------
     tidy
-        Metrics with the columns case, method, seed, metric, value.
+        The metrics, with the columns case, method, seed, metric, value.
     grid
-        p_image and p_token by case; the pair with both zero is for reference.
+        p_image and p_token by case. The pair with both zero is for reference.
     """
     pairs = []
     for case, probabilities in grid.items():
@@ -118,14 +118,16 @@ def decide_pairs(
     comparable = [pair for pair in healthy if pair.gap - smallest <= settings.comparable]
     best = min(comparable, key=lambda pair: (pair.P_s, pair.gap), default=None)
 
-    def reason(pair: Pair) -> str:  # noqa: PLR0911  # a sentence for each case
+    def explain(pair: Pair) -> str:  # noqa: PLR0911  # a sentence for each case
         if pair not in finite:
             return "diverged"
         if pair.reference:
             return "for reference: no pathway is ever dropped"
         if pair not in healthy:
-            dropped = f"dropped: P_s is not below {settings.threshold:g}"
-            return dropped if healthy else f"{dropped}; no pair passes"
+            reason = f"dropped: P_s is not below {settings.threshold:g}"
+            if not healthy:
+                reason += "; no pair passes"
+            return reason
         if pair not in comparable:
             return f"its gap is {pair.gap - smallest:.2f} points above the smallest"
         if pair is not best:
@@ -140,7 +142,7 @@ def decide_pairs(
             f" within {settings.comparable:g} of {smallest:.2f}"
         )
 
-    return [PairVerdict(pair, pair is best, reason(pair)) for pair in pairs]
+    return [PairVerdict(pair, pair is best, explain(pair)) for pair in pairs]
 
 
 def get_chosen_pair(verdicts: Sequence[PairVerdict]) -> Pair | None:
@@ -158,14 +160,14 @@ def make_table(
     cases: Iterable[str],
     systems: Systems,
 ) -> list[dict[str, object]]:
-    """Return the lines of the selection's table: pairs, decisions, and means after deletion over n seeds.
+    """Make the selection's table: pairs, decisions, and means after deletion over n seeds.
 
     Parameters
     ----------
-    cases
-        Of the verdicts, in their order.
     tidy
-        As in `collect_pairs`.
+        The metrics, as in `collect_pairs`.
+    cases
+        The cases of the verdicts, in their order.
     """
     lines = []
     for verdict, case in zip(verdicts, cases, strict=True):
@@ -180,7 +182,7 @@ def make_table(
 
 
 def _pivot_by_seed(tidy: pd.DataFrame, case: str, system: str) -> pd.DataFrame:
-    """Return a line per seed and a column per metric, of one system; NaN for a seed that diverged."""
+    """Pivot the metrics of a system: a line per seed, a column per metric, NaN for a diverged seed."""
     lines = tidy[(tidy["case"] == case) & (tidy["method"] == system)]
     if lines.empty:
         raise KeyError(f"no metrics of {system!r} in the case {case}: its evaluation is missing")

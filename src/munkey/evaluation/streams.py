@@ -24,11 +24,11 @@ class Stream:
     Attributes
     ----------
     retained
-        Training samples that no request deletes.
+        The ids of training samples that no request deletes.
     requests
-        Ids to forget, in order.
+        The ids to forget of each request, in order.
     added
-        Ids of samples that are added after each request, often none; no request deletes them.
+        The ids of samples that are added after each request, often none. No request deletes them.
     """
 
     retained: np.ndarray
@@ -36,11 +36,11 @@ class Stream:
     added: Sequence[np.ndarray]
 
     def additions(self, done: int) -> np.ndarray:
-        """Ids of all samples added after `done` requests."""
+        """Return the ids of all samples that are added within the first `done` requests."""
         return np.sort(np.concatenate([self.retained[:0], *self.added[:done]]))
 
     def members(self, done: int) -> np.ndarray:
-        """Return the remaining training samples after `done` requests, without additions."""
+        """Return the ids of the remaining training samples after `done` requests, without additions."""
         return np.sort(np.concatenate([self.retained, *self.requests[done:]]))
 
     def request(self, number: int) -> ForgetSplit:
@@ -56,7 +56,7 @@ def draw_stream(
     additions: Sequence[int],
     stage: Stage,
 ) -> Stream:
-    """Return the forget set of a split in `requests` equal parts, in an order drawn from `stage`.
+    """Divide the forget set of a split into `requests` equal parts, in an order drawn from `stage`.
 
     After each request that `additions` lists, as many of them are added as the request deletes.
     Raises ValueError if requests would be empty.
@@ -64,7 +64,7 @@ def draw_stream(
     Parameters
     ----------
     new
-        Ids of samples that no model was trained on.
+        The ids of samples that no model was trained on.
     """
     if len(split.forget) < requests:
         raise ValueError(
@@ -88,8 +88,10 @@ class StreamAnswers(NamedTuple):
 
     Attributes
     ----------
+    seconds
+        The seconds that the last request took.
     logits
-        (N, C), of all samples.
+        The logits (N, C) of all samples.
     """
 
     done: int
@@ -104,9 +106,11 @@ class StreamEvaluator:
     Attributes
     ----------
     keys
-        Of all samples.
+        The keys of all samples, for a family with a memory.
+    settings
+        The sections `data` and, for a family that reads it, `inference`.
     depth
-        Neighbors.
+        The number of neighbors to retrieve.
     """
 
     dataset: Dataset
@@ -116,7 +120,10 @@ class StreamEvaluator:
     device: str
 
     def predict_logits(self, system: System, added: np.ndarray) -> np.ndarray:
-        """Logits (N, C) of the system with added samples. Raises DivergedError if not finite."""
+        """Return logits (N, C) of the system with added samples.
+
+        Raises DivergedError if they are not finite.
+        """
         family = FAMILIES[system.family]
         samples = image_set(self.dataset, self.dataset.ids)
         data = DataSettings.parse(self.settings["data"])
@@ -156,7 +163,7 @@ def answer_stream(
     Parameters
     ----------
     forget
-        (system, split, number of the request) -> (unlearned system, seconds).
+        A function (system, split, number of the request) -> (unlearned system, seconds).
     """
     answers = [StreamAnswers(0, 0.0, evaluator.predict_logits(system, stream.additions(0)))]
     for number in range(1, len(stream.requests) + 1):

@@ -4,8 +4,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from munkey.audits.grid import Setting, grid_lines
-from munkey.audits.main_run import STORAGE_COLUMNS, MemoryFiles, attack_lines, storage_lines
+from munkey.audits.grid import Setting, make_grid_lines
+from munkey.audits.main_run import (
+    STORAGE_COLUMNS,
+    MemoryFiles,
+    make_attack_lines,
+    make_storage_lines,
+)
 from munkey.audits.read_evidence import PlannedSystem, read_audits
 from munkey.core.console import progress, warn
 from munkey.core.diverged import DivergedError
@@ -48,7 +53,7 @@ def audit(
     lines: list[dict[str, object]] = []
     control_texts: dict[str, list[str]] = {}
     for audit in audits:
-        lines.extend(audit.lines())
+        lines.extend(audit.make_lines())
         control_texts[audit.family] = [control.words for control in audit.controls]
     write_text(table, pd.DataFrame(lines).to_csv(index=False))
     write_json(controls, control_texts)
@@ -77,7 +82,7 @@ def audit_grid(
         How a memory is asked, as `munkey.report.tables.audits.PATHS` names it.
     """
     units = forget_sets.read_units(halves[:2])
-    lines = grid_lines(settings, paths, [forget_sets.read(half) for half in halves], units)
+    lines = make_grid_lines(settings, paths, [forget_sets.read(half) for half in halves], units)
     rows: list[dict[str, object]] = []
     for setting_rows in progress(lines, "setting", "settings"):
         rows.extend(setting_rows)
@@ -93,7 +98,7 @@ def attacks(
     """Attack every system of the main run by its own answers, and show the attacks beside the paper's MIA."""
     lines: list[dict[str, object]] = []
     for run in progress(runs, "system", "systems"):
-        lines.extend(attack_lines(run))
+        lines.extend(make_attack_lines(run))
     results = pd.DataFrame(lines)
     write_text(table, results.to_csv(index=False))
     attack_tables = tables.attacks_tables(results, read_metrics([metrics]), rows)
@@ -104,7 +109,7 @@ def storage(systems: list[MemoryFiles], table: Path, markdown: Path) -> None:
     """Look for traces of deleted samples in the files of unlearned systems and of their originals."""
     lines: list[dict[str, object]] = []
     for files in progress(systems, "system", "systems"):
-        lines.extend(storage_lines(files))
+        lines.extend(make_storage_lines(files))
     write_csv(table, lines, STORAGE_COLUMNS)
     write_text(markdown, render_or_say(tables.storage_tables(read_table(table)), "markdown"))
 
@@ -142,7 +147,9 @@ def differencing(
     ):
         try:
             lines += list(
-                holder.lines(METHODS[name], systems.load(original, device=device), settings[name])
+                holder.make_lines(
+                    METHODS[name], systems.load(original, device=device), settings[name]
+                )
             )
         except DivergedError as error:
             warn(f"{METHODS[name].title} is left out, since it or its original diverged: {error}")

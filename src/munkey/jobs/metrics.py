@@ -4,8 +4,8 @@ from pathlib import Path
 
 from munkey.core.console import progress
 from munkey.core.files import write_csv
-from munkey.evaluation.metrics import metric_lines
-from munkey.evaluation.paired import COLUMNS, paired_differences
+from munkey.evaluation.metrics import make_metric_lines
+from munkey.evaluation.paired import COLUMNS, compare_systems
 from munkey.evaluation.records import Evaluation
 
 
@@ -26,10 +26,10 @@ def metrics(runs: list[Evaluation], metrics: Path, differences: Path | None = No
         original = None
         if run.record != run.training:
             original = logits_of.get((run.case, run.training))
-        lines += metric_lines(run, original)
+        lines += make_metric_lines(run, original)
     if any("why" in line for line in lines):  # only then is there such a column
         for line in lines:
             line.setdefault("why", "")
     write_csv(metrics, lines)
     if differences is not None:
-        write_csv(differences, paired_differences(runs), COLUMNS)
+        write_csv(differences, compare_systems(runs), COLUMNS)

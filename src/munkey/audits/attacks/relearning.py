@@ -22,7 +22,7 @@ class RelearnedSystem(TypedDict):
     Attributes
     ----------
     curves
-        A file for each seed.
+        The files of curves, one of each seed.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Spread(Finding):
     Attributes
     ----------
     sd
-        With ddof 1; NaN for one seed.
+        The standard deviation with ddof 1; NaN for one seed.
     """
 
     mean: float
@@ -54,11 +54,11 @@ class RelearningFinding(Finding):
     Attributes
     ----------
     before
-        At the first step.
+        The difference at the first step.
     highest
-        The largest of all steps.
+        The largest difference of all steps.
     area
-        The average over all steps.
+        The average difference over all steps.
     """
 
     before: Spread
@@ -77,16 +77,16 @@ class RelearningFinding(Finding):
     source="arXiv 2505.22310; comparison with the oracle: ours",
 )
 def relearning(curves: Curves, generator: np.random.Generator | None = None) -> RelearningFinding:
-    """Compares each seed with its own oracle; then mean and sd over seeds. Draws nothing."""
-    above = curves.system - curves.oracle
-    area = np.trapezoid(above, curves.steps, axis=1) / (curves.steps[-1] - curves.steps[0])
+    """Compare each seed with its own oracle, and average over seeds. Draws nothing."""
+    differences = curves.system - curves.oracle
+    area = np.trapezoid(differences, curves.steps, axis=1)
     return RelearningFinding(
-        before=_spread(above[:, 0]),
-        highest=_spread(above.max(axis=1)),
-        area=_spread(area),
+        before=_summarize(differences[:, 0]),
+        highest=_summarize(differences.max(axis=1)),
+        area=_summarize(area / (curves.steps[-1] - curves.steps[0])),
     )
 
 
-def _spread(values: np.ndarray) -> Spread:
+def _summarize(values: np.ndarray) -> Spread:
     sd = values.std(ddof=1) if len(values) > 1 else np.nan
     return Spread(float(values.mean()), float(sd), len(values))

@@ -212,7 +212,7 @@ def attacks_tables(
     Parameters
     ----------
     found
-        Of `munkey.audits.main_run.attack_lines`.
+        Of `munkey.audits.main_run.make_attack_lines`.
     tidy
         Metrics.
     """
@@ -263,7 +263,7 @@ def storage_tables(found: pd.DataFrame) -> list[TitledTable]:
     Parameters
     ----------
     found
-        Lines of `munkey.audits.main_run.storage_lines`.
+        Lines of `munkey.audits.main_run.make_storage_lines`.
     """
     titled = []
     for dataset, part in found.groupby("dataset", sort=False):

@@ -87,7 +87,7 @@ def differences_by_system(lines: pd.DataFrame) -> dict[tuple[object, ...], dict[
     Parameters
     ----------
     lines
-        As `munkey.evaluation.paired.paired_differences` makes them.
+        As `munkey.evaluation.paired.compare_systems` makes them.
     """
     known: dict[tuple[object, ...], dict[str, Difference]] = {}
     for line in lines.to_dict("records"):

@@ -52,7 +52,7 @@ def all_texts(tidy: pd.DataFrame, differences: pd.DataFrame, rows: Sequence[Row]
     tidy
         Metrics of all data sets.
     differences
-        Between systems, as `munkey.evaluation.paired.paired_differences` makes them.
+        Between systems, as `munkey.evaluation.paired.compare_systems` makes them.
     """
     tidy = with_seed_gaps(tidy, rows)
     numbers = summarize(tidy, rows)

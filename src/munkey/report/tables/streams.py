@@ -7,9 +7,13 @@ import numpy as np
 import pandas as pd
 from typing_extensions import TypedDict
 
-from munkey.audits.attacks.residual_share import compute_differences, contrasts, estimate_ratio
+from munkey.audits.attacks.residual_share import (
+    compute_contrasts,
+    compute_differences,
+    estimate_ratio,
+)
 from munkey.audits.evidence import Halves, Pairs
-from munkey.audits.margins import margins
+from munkey.audits.margins import compute_margins
 from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_json, read_npz
 from munkey.report.tables.audits import RESIDUE
@@ -105,7 +109,9 @@ def shares_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict
     request = np.where(first, in_pool[::2], in_pool[1::2])  # (P, n)
     apart_after = []
     for done in models[0]["done"]:
-        phi = np.stack([margins(arrays["logits"][done], arrays["labels"]) for arrays in models])
+        phi = np.stack(
+            [compute_margins(arrays["logits"][done], arrays["labels"]) for arrays in models]
+        )
         apart_after.append(compute_differences(Pairs(phi, halves).scores, first))
     before = apart_after[0]
     for done, apart in enumerate(apart_after[1:], 1):
@@ -113,8 +119,8 @@ def shares_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict
             is_counted = request == number
             if number == EVERY:
                 is_counted = request <= done
-            contrast = contrasts(apart, first, is_counted)
-            nothing = contrasts(before, first, is_counted)
+            contrast = compute_contrasts(apart, first, is_counted)
+            nothing = compute_contrasts(before, first, is_counted)
             share = estimate_ratio(contrast, nothing, paired=True)
             yield {
                 "done": done,

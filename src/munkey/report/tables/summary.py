@@ -91,7 +91,7 @@ def with_differences(summary: pd.DataFrame, lines: pd.DataFrame) -> pd.DataFrame
     Parameters
     ----------
     lines
-        As `munkey.evaluation.paired.paired_differences` makes them.
+        As `munkey.evaluation.paired.compare_systems` makes them.
     """
     known = differences_by_system(lines)
     keys = summary[list(Key._fields)].itertuples(index=False, name=None)
