@@ -46,7 +46,7 @@ def audit(
     Parameters
     ----------
     strata, strata_svg
-        The same by how much a sample was memorized, a table and a figure.
+        The shares by how much a sample was memorized, as a table and as a figure.
     """
     stage = Stage(dataset, "audit", "intervals")
     audits = list(progress(read_audits(systems, halves, stage), "family", "families"))
@@ -79,10 +79,11 @@ def audit_grid(
     Parameters
     ----------
     paths
-        How a memory is asked, as `munkey.report.tables.audits.PATHS` names it.
+        The ways to ask a memory, as `munkey.report.tables.audits.PATHS` names them.
     """
     units = forget_sets.read_units(halves[:2])
-    lines = make_grid_lines(settings, paths, [forget_sets.read(half) for half in halves], units)
+    forgotten = [forget_sets.read(half) for half in halves]
+    lines = make_grid_lines(settings, paths, forgotten, units)
     rows: list[dict[str, object]] = []
     for setting_rows in progress(lines, "setting", "settings"):
         rows.extend(setting_rows)
@@ -130,7 +131,7 @@ def differencing(
     Parameters
     ----------
     settings
-        By method, of each of the originals, in this order.
+        The sections of each method, in the order of `originals`.
     """
     from munkey.audits.two_versions import Attacker  # with torch, which no other audit here needs
     from munkey.models import system as systems
@@ -140,19 +141,16 @@ def differencing(
     public = keys.read(keyfile, data.get_ids("val"))
     near = neighbor_files.read(neighbors, members.ids)
     stage = Stage(dataset, "differencing")
-    holder = Attacker(data, members, near, public, stage, device)
+    attacker = Attacker(data, members, near, public, stage, device)
     lines: list[dict[str, object]] = []
-    for original, name in progress(
-        list(zip(originals, settings, strict=True)), "system", "systems"
-    ):
+    originals_and_methods = list(zip(originals, settings, strict=True))
+    for original, name in progress(originals_and_methods, "system", "systems"):
+        method = METHODS[name]
         try:
-            lines += list(
-                holder.make_lines(
-                    METHODS[name], systems.load(original, device=device), settings[name]
-                )
-            )
+            system = systems.load(original, device=device)
+            lines += list(attacker.make_lines(method, system, settings[name]))
         except DivergedError as error:
-            warn(f"{METHODS[name].title} is left out, since it or its original diverged: {error}")
+            warn(f"{method.title} is left out, since it or its original diverged: {error}")
     precisions = pd.DataFrame(lines)
     write_text(table, precisions.to_csv(index=False))
     precision_tables = tables.differencing_tables(precisions, dataset)

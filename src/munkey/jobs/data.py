@@ -19,10 +19,11 @@ def data(images: Path, dataset: str, source: SourceSettings, config: Mapping[str
     Parameters
     ----------
     config
-        All parameters; another depth or rate needs other neighbors, no other preparation.
+        All parameters. If a depth or a rate changes, the data set is not prepared again.
     """
     params = load(config).for_case(dataset)
-    loaded = apply_source_settings(find_reader(dataset, source).load(source), source)
+    loaded = find_reader(dataset, source).load(source)
+    loaded = apply_source_settings(loaded, source)
     if source.alter:
         loaded = alter_samples(loaded, source.alter, Stage(dataset, "altered"))
     prepare(

@@ -35,10 +35,9 @@ def evaluate(
     Parameters
     ----------
     settings
-        `data`, `inference`, and `audit` where it is asked in a second way for an audit.
+        The sections `data` and `inference`, and `audit` if an audit asks in a second way.
     pool
-        The two halves of an audit's pool; of the training set, these samples alone are asked
-        about.
+        The two halves of an audit's pool. Of the training set, only these samples are asked about.
     """
     try:
         loaded = systems.load(system, device=around.device)
@@ -80,8 +79,9 @@ def _answer(
     around: Surroundings,
     pool: list[Path],
 ) -> None:
+    """Write the answers of a system."""
     dataset = prepared.load(files.images.parent)
-    ids = _ids_to_answer(dataset, pool)
+    ids = _select_ids(dataset, pool)
     query_keys = None
     retrieval = None
     audit_retrieval = None
@@ -93,9 +93,8 @@ def _answer(
         family = FAMILIES[system.family]
         retrieval = family.make_retrieval(near, settings["inference"], query_keys)
         if "audit" in settings:
-            inference = InferenceSettings.model_validate(
-                {**dict(settings["inference"]), **dict(settings["audit"])}
-            )
+            knobs = {**dict(settings["inference"]), **dict(settings["audit"])}
+            inference = InferenceSettings.model_validate(knobs)
             audit_retrieval = family.make_retrieval(near, inference, query_keys)
     data_settings = DataSettings.parse(settings["data"])
     queries = Queries(ids, retrieval, audit_retrieval)
@@ -107,18 +106,19 @@ def _answer(
     write_npz(logits, arrays)
 
 
-def _ids_to_answer(dataset: Dataset, pool: list[Path]) -> np.ndarray:
-    """Sorted ids: of all samples, or, of the training set, of a pool alone."""
+def _select_ids(dataset: Dataset, pool: list[Path]) -> np.ndarray:
+    """Return the sorted ids of all samples, or of val, test and a pool."""
     if not pool:
         return dataset.ids
-    return np.sort(
-        np.concatenate([dataset.ids[dataset.splits != "train"], *map(forget_sets.read, pool)])
-    )
+    held_out_ids = dataset.ids[dataset.splits != "train"]
+    pool_ids = map(forget_sets.read, pool)
+    return np.sort(np.concatenate([held_out_ids, *pool_ids]))
 
 
 def _answer_nothing(images: Path, logits: Path, pool: list[Path], why: str) -> None:
+    """Write NaN for all answers of a system that diverged."""
     dataset = prepared.load(images.parent)
-    ids = _ids_to_answer(dataset, pool)
+    ids = _select_ids(dataset, pool)
     rows = dataset.rows(ids)
     arrays = {"ids": ids, "labels": dataset.labels[rows], "splits": dataset.splits[rows]}
     if dataset.units:

@@ -17,11 +17,14 @@ from munkey.memory.neighbors import read, read_other_neighbors
 CLUSTER = 20  # samples in a cluster, about
 
 
-def groups_of(prepared: Dataset, sampling: str, stage: Stage, keyfile: Path | None) -> Groups:
-    """Return the training samples by class, unit, or cluster of their keys."""
+def group_training_samples(
+    prepared: Dataset, sampling: str, stage: Stage, keyfile: Path | None
+) -> Groups:
+    """Group the training samples by class, unit, or cluster of their keys."""
+    if sampling == "class":
+        return forget_draws.group_samples(prepared, "class")
     if sampling != "cluster":
-        kind = "class" if sampling == "class" else "unit"
-        return forget_draws.group_samples(prepared, kind)
+        return forget_draws.group_samples(prepared, "unit")
     assert keyfile
     members = keys.read(keyfile, prepared.get_ids("train"))
     return forget_draws.cluster_samples(members.ids, members.keys, CLUSTER, stage)
@@ -34,12 +37,12 @@ class Sampling:
     Attributes
     ----------
     keyfile
-        Of the sampling `cluster`.
+        The keys, for the sampling `cluster`.
     neighbors
-        Of samplings by votes, where all but one of `depth` vote, and of `relied-on`, which
-        forgets the `k` nearest of each test sample of the units `names`.
+        The neighbors, for samplings by votes, in which all but one of `depth` vote, and for
+        `relied-on`, which forgets the `k` nearest of each test sample of the units `names`.
     listed
-        The list of the sampling `listed`.
+        The list, for the sampling `listed`.
     """
 
     sampling: str
@@ -57,7 +60,7 @@ def forget(images: Path, forget: Path, dataset: str, seed: int, rate: str, draw:
     Parameters
     ----------
     rate
-        As it stands in paths.
+        The rate as it stands in paths.
     """
     sampling = draw.sampling
     names = draw.names or ()
@@ -72,17 +75,18 @@ def forget(images: Path, forget: Path, dataset: str, seed: int, rate: str, draw:
         samples = read_csv(images.parent / "samples.csv")
         forget_ids = forget_draws.find_listed_ids(entries, samples, listed)
         forget_draws.require_listed_share(listed, len(forget_ids), len(members), float(rate))
-        if len(set(labels[~np.isin(members, forget_ids)].tolist())) < 2:
+        retained_labels = labels[~np.isin(members, forget_ids)]
+        if len(np.unique(retained_labels)) < 2:
             raise ValueError(
                 f"{listed}: forgetting all that it lists leaves fewer than two classes; list less"
             )
     elif sampling in ("class", "unit", "one-of-unit", "cluster"):
-        groups = groups_of(prepared, sampling, stage / "clusters", draw.keyfile)
+        groups = group_training_samples(prepared, sampling, stage / "clusters", draw.keyfile)
         forget_ids = forget_draws.draw_groups(groups, labels, float(rate), draw.names, generator)
         if sampling == "one-of-unit":
             forget_ids = forget_draws.find_lowest_ids(groups, forget_ids)
     elif sampling == "known":
-        groups = groups_of(prepared, sampling, stage, draw.keyfile)
+        groups = group_training_samples(prepared, sampling, stage, draw.keyfile)
         forget_ids = forget_draws.draw_share(groups, names, float(rate), generator)
     elif draw.neighbors and sampling == "relied-on":
         test_units = forget_draws.group_samples(prepared, "unit", "test")

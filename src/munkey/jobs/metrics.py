@@ -15,17 +15,17 @@ def metrics(runs: list[Evaluation], metrics: Path, differences: Path | None = No
     Parameters
     ----------
     differences
-        A CSV of the differences in test accuracy between any two systems; None: not wanted.
+        The CSV for the differences in test accuracy between any two systems, if they are wanted.
     """
-    logits_of = {}  # of trained systems, by their records
+    logits_by_record = {}  # of trained systems
     for run in runs:
         if run.record == run.training:
-            logits_of[run.case, run.record] = run.logits
+            logits_by_record[run.case, run.record] = run.logits
     lines: list[dict[str, object]] = []
     for run in progress(runs, "system", "systems"):
         original = None
         if run.record != run.training:
-            original = logits_of.get((run.case, run.training))
+            original = logits_by_record.get((run.case, run.training))
         lines += make_metric_lines(run, original)
     if any("why" in line for line in lines):  # only then is there such a column
         for line in lines:

@@ -38,12 +38,13 @@ def chart(svg: Path, chart: str, threshold: float, inputs: Mapping[str, Any]) ->
     Parameters
     ----------
     chart
-        KIND or KIND-DATASET.
+        The name of the chart, KIND or KIND-DATASET.
     inputs
-        Files by name, as `traces` one for each seed.
+        The files by their names in CHARTS; `traces` are one for each seed.
     """
     kind, _, dataset = chart.partition("-")
-    theme.save(CHARTS[kind].draw(ChartSource(inputs, dataset, threshold)), svg.with_suffix(""))
+    figure = CHARTS[kind].draw(ChartSource(inputs, dataset, threshold))
+    theme.save(figure, svg.with_suffix(""))
 
 
 def retrieval(
@@ -61,18 +62,17 @@ def retrieval(
     Parameters
     ----------
     full, left
-        Neighbors in the whole memory and in the remaining rows.
+        The neighbors in the whole memory and in the remaining rows.
     before, after
-        Logits.
+        The logits before and after deletion.
     """
     dataset = prepared.load(images.parent)
     original_answers = read_npz(before)
     unlearned_answers = read_npz(after)
     why = explain_divergence(original_answers) or explain_divergence(unlearned_answers)
     if why:
-        theme.save(
-            theme.text_figure(f"Nothing to retrieve: {DIVERGED}, {why}"), svg.with_suffix("")
-        )
+        figure = theme.text_figure(f"Nothing to retrieve: {DIVERGED}, {why}")
+        theme.save(figure, svg.with_suffix(""))
         return
     original = Snapshot(neighbors.read(full, dataset.ids), original_answers["logits"])
     unlearned = Snapshot(neighbors.read(left, dataset.ids), unlearned_answers["logits"])
@@ -105,14 +105,14 @@ class PageFiles:
 
     Attributes
     ----------
+    metrics
+        The metrics of the main run. Attacks are shown beside its MIA.
     ablations, comparison, ranks
-        Their table, if it was made.
+        The table of each, if it was made.
     scenarios, selections, audits
         A table for each data set that has any, in a folder of its name.
-    metrics
-        Of the main run, of which attacks need MIA.
     explored
-        Pages that show single samples, by data set.
+        The pages that show single samples, one for a data set.
     """
 
     main_table: Path
@@ -138,9 +138,9 @@ class ReportFacts:
     grid
         Seeds, rates and methods in words.
     requests
-        Of scenarios, by data set.
+        The requests of scenarios, by data set.
     settings
-        Those that are compared with the paper's, by data set.
+        The settings that are compared with the paper's, by data set.
     config
         All parameters.
     """
@@ -178,13 +178,13 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
         compared=list(map(paper.read, files.comparison)),
         scenarios=scenarios,
     )
-    audit_of = {folder.name: audit for folder, audit in audits.items()}
+    audit_by_dataset = {folder.name: audit for folder, audit in audits.items()}
     points = {}
     advice = []
     sentences = []
     for name, part in main.groupby("dataset", sort=False):
         dataset = str(name)
-        points[dataset] = frontiers.points(part, audit_of.get(dataset), shown.designs)
+        points[dataset] = frontiers.points(part, audit_by_dataset.get(dataset), shown.designs)
         advice.append(f"{dataset}: {frontiers.advice(points[dataset])}")
         sentences.append(f"{dataset}: {frontiers.sentence(points[dataset])}")
     frontier_figures = []

@@ -35,12 +35,13 @@ def tables(
     Parameters
     ----------
     dataset_differences
-        Between systems, a file for each data set.
+        The differences between systems, a file for each data set.
     outputs
-        As `main.all_texts` names them.
+        The files of the tables, by their names in `main.all_texts`.
     """
     differences = pd.concat(map(read_table, dataset_differences), ignore_index=True)
-    for output, text in main.all_texts(read_metrics(metrics), differences, rows).items():
+    texts = main.all_texts(read_metrics(metrics), differences, rows)
+    for output, text in texts.items():
         write_text(outputs[output], text)
 
 
@@ -52,11 +53,13 @@ def main_audited(
     Parameters
     ----------
     audit_tables
-        In the audits' folders.
+        The tables of audits, each in the folder of its audit.
     """
-    residue = residue_of({path.parent: read_table(path) for path in audit_tables})
+    audits = {path.parent: read_table(path) for path in audit_tables}
+    residue = residue_of(audits)
     for path in outputs.values():
-        write_text(path, main.main_table(read_main(main_table), rows, markup_of(path), residue))
+        text = main.main_table(read_main(main_table), rows, markup_of(path), residue)
+        write_text(path, text)
 
 
 def ablation_tables(
@@ -67,7 +70,7 @@ def ablation_tables(
     Parameters
     ----------
     tables
-        Named as in `ablations.TABLES`.
+        The files of the tables, named as in `ablations.TABLES`.
     """
     cases = of_ablations.summarize_cases(read_metrics(metrics), rows)
     write_text(summary, cases.to_csv(index=False))
@@ -90,7 +93,7 @@ def scenario_tables(
     Parameters
     ----------
     requests
-        In words, by case.
+        The request of each case, in words.
     """
     numbers = scenarios.summarize_scenarios(read_metrics([metrics]), rows)
     write_text(csv, numbers.to_csv(index=False))
@@ -122,7 +125,7 @@ def selection_tables(table: Path, dataset: str, markdown: Path) -> None:
     Parameters
     ----------
     table
-        As `decide_pairs` wrote it.
+        The table of decisions that `select` wrote.
     """
     grid = read_table(table)
     title = f"{dataset}: means over {seeds_in_words(int(grid['n'].iloc[0]))}"
@@ -151,7 +154,7 @@ def relearning_table(
     Parameters
     ----------
     seeds
-        Of each system's curves.
+        The seeds of each system's curves.
     """
     all_curves = of_relearning.curves_of(systems, seeds)
     findings = of_relearning.findings(all_curves)
@@ -174,8 +177,9 @@ def compare(
     Parameters
     ----------
     settings
-        By data set.
+        The settings that are compared with the paper's, by data set.
     """
-    both = paper.compare(read_table(main_table), of_ablations.read(ablations))
-    for output, text in paper.all_texts(both, paper.statements(settings, seeds)).items():
+    numbers = paper.compare(read_table(main_table), of_ablations.read(ablations))
+    texts = paper.all_texts(numbers, paper.statements(settings, seeds))
+    for output, text in texts.items():
         write_text(outputs[output], text)

@@ -24,10 +24,10 @@ def track(
 
     Parameters
     ----------
-    inference
-        By data set and system, the sections that its answers depend on.
     attempt
-        How often this was tried, so that a tracking server that was away is asked again.
+        The number of the attempt. It changes after a failed one, so that this job runs again.
+    inference
+        The sections that answers depend on, by data set and system.
     """
     results = Results(Layout(name), runs, titles, inference)
     write_json(logged, mlflow_log.record(uri, name, make_runs(results), attempt))

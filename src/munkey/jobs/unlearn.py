@@ -29,19 +29,19 @@ def unlearn(
     around: Surroundings,
     system: Path | None = None,
 ) -> System | None:
-    """Apply a method.
+    """Apply a method to an original. Returns the unlearned system.
 
-    Returns None if the method or its original diverged: then its row of the tables says so, and
+    Returns None if the method or its original diverged. Its row of the tables then says so, and
     names the log of the job that diverged first.
 
     Parameters
     ----------
-    record, system
-        The output.
     original
-        The trained system, or the keys that one is made of.
+        The file of the trained system.
+    record, system
+        The outputs.
     settings
-        How the original was trained, how to fine-tune, and the method's own, as `method`.
+        The sections of the original's training and of fine-tuning, and the method's as `method`.
     """
     device = around.device
     start_time = now()
@@ -50,9 +50,17 @@ def unlearn(
     split = forget_sets.split(data, files.forget, files.absent)
     recipe = prepare.make_recipe(applied, settings, seed, dataset)
     parts = prepare.make_parts(applied, data, split, device, around.resident_share)
-    generator = Stage(seed, dataset, "unlearn", rate, applied.name).torch_generator()
-    tuning = prepare.make_tuning(recipe, settings)
-    request = Request(split.forget, generator, device, print, applied.needs, parts, recipe, tuning)
+    stage = Stage(seed, dataset, "unlearn", rate, applied.name)
+    request = Request(
+        forget_ids=split.forget,
+        generator=stage.torch_generator(),
+        device=device,
+        report=print,
+        needs=applied.needs,
+        data=parts,
+        recipe=recipe,
+        finetuning=prepare.make_tuning(recipe, settings),
+    )
     try:
         before = prepare.load_original(applied, recipe, data, original, device)
         with Stopwatch(device) as watch:

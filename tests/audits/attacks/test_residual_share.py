@@ -8,6 +8,7 @@ from scipy.stats import binom, norm, ttest_1samp
 from scipy.stats import t as student
 
 from munkey.audits.attacks.residual_share import (
+    compute_contrasts,
     compute_differences,
     estimate_chance_sd,
     estimate_ratio,
