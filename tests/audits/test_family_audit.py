@@ -20,7 +20,7 @@ from munkey.core.files import write_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
 from munkey.report.figures.shares import forest_plot
-from munkey.report.tables.audits import audit_table, residue_of
+from munkey.report.tables.audits import audit_table, collect_residue
 from tests.audits.inputs import population
 
 PAIRS = 6
@@ -287,7 +287,7 @@ def test_a_method_that_diverged_has_a_row_that_says_so_and_the_others_have_their
     frame = pd.DataFrame(lines_of(audit))
     table = audit_table(frame, "digits").frame
     assert list(table["residual share [%]"])[1] == "–" and forest_plot(frame).axes
-    assert residue_of({Path("digits"): frame})["digits"]["its method"] == "diverged"
+    assert collect_residue({Path("digits"): frame})["digits"]["its method"] == "diverged"
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,9 @@ use rule job as audit_grid with:
     input:
         halves=lambda w: AUDITS.list_grid_halves(w.dataset),
         logits=lambda w: [
-            path for point in AUDITS.list_grid_settings(w.dataset) for path in point["before"] + point["after"] + point["alone"]
+            path
+            for point in AUDITS.list_grid_settings(w.dataset)
+            for path in point["before"] + point["after"] + point["alone"]
         ],
     output:
         **picture(audit_part("grid"), "grid", "Audit"),
@@ -150,7 +152,9 @@ use rule gpu_job as differencing_table with:
         unpack(lambda w: PLAN.prepared(w.dataset)),
         keyfile=lambda w: PLAN.keys(w.dataset),
         neighbors=lambda w: PLAN.neighbors(w.dataset, PARAMS.seeds[0], "full"),
-        originals=lambda w: [PLAN.original(w.dataset, PARAMS.seeds[0], name)["original"] for name in AUDITS.list_deleting_methods()],
+        originals=lambda w: [
+            PLAN.original(w.dataset, PARAMS.seeds[0], name)["original"] for name in AUDITS.list_deleting_methods()
+        ],
     output:
         markdown=fill(LAYOUT.audit, part="differencing.md"),
         table=fill(LAYOUT.audit, part="differencing.csv"),

@@ -27,7 +27,9 @@ use rule gpu_job as stream with:
 
 use rule job as stream_tables with:
     input:
-        lambda w: [path for system in STREAMS.list_systems(w.dataset) for path in (*system["logits"], *system["records"])],
+        lambda w: [
+            path for system in STREAMS.list_systems(w.dataset) for path in (*system["logits"], *system["records"])
+        ],
     output:
         **picture(fill(LAYOUT.stream, part="curves.{ending}"), "streams", "Scenarios"),
         markdown=fill(LAYOUT.stream, part="table.md"),

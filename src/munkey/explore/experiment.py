@@ -183,7 +183,7 @@ def explain_words(titles: Sequence[str]) -> dict[str, str]:
     """The meaning of columns, as the report's glossary has it, and of systems, by their titles."""
     from munkey.models.family import FAMILIES  # heavy, and planning imports this file
 
-    words = {name: glossary.of_column(name) for name in EXPLAINED}
+    words = {name: glossary.find_meaning(name) for name in EXPLAINED}
     for family in FAMILIES.values():
         if family.original_title in titles:
             words[family.original_title] = (

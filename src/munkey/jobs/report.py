@@ -16,14 +16,14 @@ from munkey.explore import page as explore_page
 from munkey.memory import neighbors
 from munkey.report.figures import theme
 from munkey.report.figures.charts import CHARTS, ChartSource
-from munkey.report.figures.examples import Snapshot, examples
+from munkey.report.figures.examples import Snapshot, choose_examples
 from munkey.report.figures.frontier import frontier_plot
 from munkey.report.figures.retrieval import retrieval_plot
 from munkey.report.page import page as pages
 from munkey.report.tables import frontier as frontiers
 from munkey.report.tables import paper
 from munkey.report.tables.ablations import read
-from munkey.report.tables.audits import residue_of
+from munkey.report.tables.audits import collect_residue
 from munkey.report.tables.comparisons import DIFFERENCES
 from munkey.report.tables.frontier import Design
 from munkey.report.tables.markup import TitledTable, render
@@ -76,7 +76,9 @@ def retrieval(
         return
     original = Snapshot(neighbors.read(full, dataset.ids), original_answers["logits"])
     unlearned = Snapshot(neighbors.read(left, dataset.ids), unlearned_answers["logits"])
-    drawn_examples = examples(dataset, forget_sets.read(forget), original, unlearned, inference)
+    drawn_examples = choose_examples(
+        dataset, forget_sets.read(forget), original, unlearned, inference
+    )
     theme.save(retrieval_plot(drawn_examples), svg.with_suffix(""))
 
 
@@ -173,7 +175,7 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
         case_rows=shown.ablation_rows,
         grids=list(map(read, files.selections)),
         statements=paper.statements(shown.settings, shown.seeds),
-        residue=residue_of(audits),
+        residue=collect_residue(audits),
         ranks=list(map(read, files.ranks)),
         compared=list(map(paper.read, files.comparison)),
         scenarios=scenarios,

@@ -16,8 +16,8 @@ from munkey.report.figures.relearning import relearning_plot
 from munkey.report.tables import ablations as of_ablations
 from munkey.report.tables import main, paper, scenarios, streams
 from munkey.report.tables import relearning as of_relearning
-from munkey.report.tables.audits import residue_of
-from munkey.report.tables.markup import markup_of, render, render_or_say
+from munkey.report.tables.audits import collect_residue
+from munkey.report.tables.markup import get_markup, render, render_or_say
 from munkey.report.tables.markup import seeds as seeds_in_words
 from munkey.report.tables.ranks import rank_table, ranks_by_title
 from munkey.report.tables.streams import StreamedSystem
@@ -56,9 +56,9 @@ def main_audited(
         The tables of audits, each in the folder of its audit.
     """
     audits = {path.parent: read_table(path) for path in audit_tables}
-    residue = residue_of(audits)
+    residue = collect_residue(audits)
     for path in outputs.values():
-        text = main.main_table(read_main(main_table), rows, markup_of(path), residue)
+        text = main.main_table(read_main(main_table), rows, get_markup(path), residue)
         write_text(path, text)
 
 
@@ -75,7 +75,7 @@ def ablation_tables(
     cases = of_ablations.summarize_cases(read_metrics(metrics), rows)
     write_text(summary, cases.to_csv(index=False))
     for path in tables:
-        markup = markup_of(path)
+        markup = get_markup(path)
         titled = list(of_ablations.TABLES[path.stem](cases, rows, markup))
         write_text(path, render_or_say(titled, markup))
 
@@ -156,7 +156,7 @@ def relearning_table(
     seeds
         The seeds of each system's curves.
     """
-    all_curves = of_relearning.curves_of(systems, seeds)
+    all_curves = of_relearning.read_curves(systems, seeds)
     findings = of_relearning.findings(all_curves)
     write_text(curves, all_curves.to_csv(index=False))
     write_text(table, findings.to_csv(index=False))

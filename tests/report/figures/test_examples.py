@@ -5,7 +5,7 @@ import pytest
 
 from munkey.data.prepared import Dataset
 from munkey.memory.neighbors import Neighbors
-from munkey.report.figures.examples import Snapshot, examples, weights
+from munkey.report.figures.examples import Snapshot, choose_examples, compute_weights
 from munkey.settings import InferenceSettings
 
 SETTINGS = InferenceSettings(k=2, fusion="ensemble", temperature=0.5)
@@ -47,7 +47,7 @@ def deletion(changed=16):
 
 
 def test_the_test_sample_lost_most_weight_and_the_forget_sample_changed_its_answer():
-    test, forget = examples(*deletion())
+    test, forget = choose_examples(*deletion())
     assert (test.title, test.label) == ("test sample", "dog")
     assert test.image[0, 0, 0] == IDS.index(32)
     assert (forget.title, forget.label) == ("forget sample", "dog") and forget.image[
@@ -58,35 +58,37 @@ def test_the_test_sample_lost_most_weight_and_the_forget_sample_changed_its_answ
 
 
 def test_where_no_answer_changed_the_first_forget_sample_is_shown():
-    _, forget = examples(*deletion(changed=10))
+    _, forget = choose_examples(*deletion(changed=10))
     assert forget.image[0, 0, 0] == IDS.index(12)
 
 
 def test_neighbors_are_told_by_what_became_of_them():
-    test, forget = examples(*deletion())
+    test, forget = choose_examples(*deletion())
     assert [neighbor.status for neighbor in test.before.neighbors] == ["forgotten", "correct"]
     assert [neighbor.status for neighbor in test.after.neighbors] == ["correct", "new"]
     assert [neighbor.label for neighbor in test.after.neighbors] == ["dog", "dog"]
     assert [neighbor.status for neighbor in forget.after.neighbors] == ["correct", "new"]
-    _, other = examples(*deletion(changed=12))
+    _, other = choose_examples(*deletion(changed=12))
     assert [neighbor.status for neighbor in other.before.neighbors] == ["forgotten", "correct"]
 
 
 def test_a_neighbor_of_another_class_is_told():
     shown = deletion()
     shown[2].neighbors.ids[IDS.index(32)] = [16, 10, 12]
-    test, _ = examples(*shown)
+    test, _ = choose_examples(*shown)
     assert [neighbor.status for neighbor in test.before.neighbors] == ["forgotten", "wrong class"]
 
 
 def test_weights_are_those_that_the_model_uses():
     cosines = np.float32([[1.0, 0.5, 0.1]])
     soft = np.exp(cosines / 0.5) / np.exp(cosines / 0.5).sum()
-    np.testing.assert_allclose(weights(cosines, SETTINGS), soft, rtol=1e-6)
+    np.testing.assert_allclose(compute_weights(cosines, SETTINGS), soft, rtol=1e-6)
     ranked = SETTINGS.model_copy(update={"fusion": "rank"})
     inverse = np.array([1 / 2, 1 / 3, 1 / 4])
-    np.testing.assert_allclose(weights(cosines, ranked), [inverse / inverse.sum()], rtol=1e-6)
-    test, _ = examples(*deletion())
+    np.testing.assert_allclose(
+        compute_weights(cosines, ranked), [inverse / inverse.sum()], rtol=1e-6
+    )
+    test, _ = choose_examples(*deletion())
     expected = np.exp([2.0, 1.0]) / np.exp([2.0, 1.0]).sum()
     assert [neighbor.weight for neighbor in test.before.neighbors] == pytest.approx(
         expected.tolist()

@@ -33,9 +33,9 @@ class ChartSource:
         Paths of the inputs, by their names in `ChartKind.inputs`; as `traces` a list, one for
         each seed.
     dataset
-        That of the traces.
+        Name of the data set that the traces are of.
     threshold
-        Of pathway sensitivity, above which no pair is selected.
+        Pathway sensitivity above which no pair (p_image, p_token) is selected.
     """
 
     files: Mapping[str, Any]
@@ -119,11 +119,12 @@ def _tokens(source: ChartSource) -> "Figure":
     for name in trace:
         if name.startswith("tokens_"):
             epochs.append(int(name.removeprefix("tokens_")))
+    epochs.sort()
     moments = MOMENTS
     if len(epochs) < len(MOMENTS):
         moments = ("start", "end")  # one epoch has no middle
     panels = {}
-    for epoch, moment in zip(sorted(epochs), moments, strict=True):
+    for epoch, moment in zip(epochs, moments, strict=True):
         tokens = umap_2d(trace[f"tokens_{epoch}"], seed=0)
         features = umap_2d(trace[f"features_{epoch}"], seed=0)
         panels[f"{moment} (epoch {epoch})"] = [tokens, features]
@@ -172,8 +173,8 @@ CAPTIONS = {  # of all figures, those included that rules of their own draw
 
 def caption(figure: str) -> str:
     """Return the caption of a figure, by its name: KIND, KIND-DATASET or KIND-DATASET-rateRATE."""
-    kind, _, place = figure.partition("-")
-    dataset, _, rate = place.partition("-rate")
+    kind, _, suffix = figure.partition("-")
+    dataset, _, rate = suffix.partition("-rate")
     if not dataset:
         return CAPTIONS[kind]
     forgotten = ""

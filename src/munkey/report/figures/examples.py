@@ -20,41 +20,47 @@ class Snapshot:
     logits: np.ndarray
 
 
-def examples(
+def choose_examples(
     dataset: Dataset,
     forgotten: np.ndarray,
     before: Snapshot,
     after: Snapshot,
     settings: InferenceSettings,
 ) -> list[Example]:
-    """Return a test sample and a forget sample, before and after the ids `forgotten` were deleted from the memory.
+    """Choose a test sample and a forget sample; return both with their neighbors before and after deletion.
 
     The test sample is the one that gave the largest weight to deleted rows. The forget sample is
     the first one whose predicted class changed, or the first one if none did. Both are chosen to
     show the effect of deletion.
+
+    Parameters
+    ----------
+    forgotten
+        Ids that were deleted from the memory.
     """
-    near = before.neighbors.truncate(settings.k)
-    lost = np.where(np.isin(near.ids, forgotten), weights(near.cosines, settings), 0).sum(axis=1)
-    test = int(np.where(dataset.splits == "test", lost, -1).argmax())
+    neighbors = before.neighbors.truncate(settings.k)
+    weights = compute_weights(neighbors.cosines, settings)
+    deleted_weight = np.where(np.isin(neighbors.ids, forgotten), weights, 0).sum(axis=1)
+    test_row = int(np.where(dataset.splits == "test", deleted_weight, -1).argmax())
     forget_rows = dataset.rows(forgotten)
     has_changed = before.logits.argmax(axis=1) != after.logits.argmax(axis=1)
     changed_rows = forget_rows[has_changed[forget_rows]]
-    forget = int([*changed_rows, *forget_rows][0])
-    pictures = []
-    for row, title in {test: "test sample", forget: "forget sample"}.items():
-        earlier = near.ids[row]
+    forget_row = int([*changed_rows, *forget_rows][0])
+    chosen = []
+    for row, title in {test_row: "test sample", forget_row: "forget sample"}.items():
+        earlier = neighbors.ids[row]
         example = Example(
             title,
             dataset.images[row],
             dataset.classes[dataset.labels[row]],
-            _answer(dataset, forgotten, earlier, before, row, settings),
-            _answer(dataset, forgotten, earlier, after, row, settings),
+            _make_answer(dataset, forgotten, earlier, before, row, settings),
+            _make_answer(dataset, forgotten, earlier, after, row, settings),
         )
-        pictures.append(example)
-    return pictures
+        chosen.append(example)
+    return chosen
 
 
-def weights(cosines: np.ndarray, settings: InferenceSettings) -> np.ndarray:
+def compute_weights(cosines: np.ndarray, settings: InferenceSettings) -> np.ndarray:
     """Return the weight of each of K neighbors (N, K), as `settings` fuses them."""
     is_present = torch.ones(cosines.shape, dtype=torch.bool)
     fused = fusion_weights(
@@ -63,7 +69,7 @@ def weights(cosines: np.ndarray, settings: InferenceSettings) -> np.ndarray:
     return fused.numpy()
 
 
-def _answer(
+def _make_answer(
     dataset: Dataset,
     forgotten: np.ndarray,
     earlier: np.ndarray,
@@ -76,21 +82,21 @@ def _answer(
     Parameters
     ----------
     earlier
-        Ids that it retrieved before.
+        Ids of the neighbors that the sample had before deletion.
     """
-    near = snapshot.neighbors.select(np.array([row])).truncate(settings.k)
-    ids = near.ids[0]
-    neighbors = []
-    for sample, place, weight in zip(
-        ids, dataset.rows(ids), weights(near.cosines, settings)[0].tolist(), strict=True
-    ):
+    neighbors = snapshot.neighbors.select(np.array([row])).truncate(settings.k)
+    ids = neighbors.ids[0]
+    rows = dataset.rows(ids)
+    weights = compute_weights(neighbors.cosines, settings)[0].tolist()
+    retrieved = []
+    for neighbor_id, neighbor_row, weight in zip(ids, rows, weights, strict=True):
         status: Status = "wrong class"
-        if sample in forgotten:
+        if neighbor_id in forgotten:
             status = "forgotten"
-        elif sample not in earlier:
+        elif neighbor_id not in earlier:
             status = "new"
-        elif dataset.labels[place] == dataset.labels[row]:
+        elif dataset.labels[neighbor_row] == dataset.labels[row]:
             status = "correct"
-        label = dataset.classes[dataset.labels[place]]
-        neighbors.append(RetrievedNeighbor(dataset.images[place], label, weight, status))
-    return Answer(neighbors, dataset.classes[snapshot.logits[row].argmax()])
+        label = dataset.classes[dataset.labels[neighbor_row]]
+        retrieved.append(RetrievedNeighbor(dataset.images[neighbor_row], label, weight, status))
+    return Answer(retrieved, dataset.classes[snapshot.logits[row].argmax()])

@@ -53,7 +53,7 @@ class Example:
 
 @matplotlib.rc_context(theme.THEME)
 def retrieval_plot(examples: Sequence[Example]) -> Figure:
-    """Return two rows of pictures per sample: its neighbors before deletion, and after.
+    """Draw two rows of pictures per sample: its neighbors before deletion, and after.
 
     A new neighbor is one that was not retrieved before; in parentheses stands whether it has the
     query's class.
@@ -62,15 +62,14 @@ def retrieval_plot(examples: Sequence[Example]) -> Figure:
     for example in examples:
         counts += [len(example.before.neighbors), len(example.after.neighbors)]
     columns = 1 + max(counts)
-    figure = theme.canvas(
-        theme.DOUBLE, 0.5 + 2 * len(examples) * (theme.DOUBLE / (columns + 0.5) + 0.35)
-    )
+    row_height = theme.DOUBLE / (columns + 0.5) + 0.35  # a square picture, and words below it
+    figure = theme.canvas(theme.DOUBLE, 0.5 + 2 * len(examples) * row_height)
     grid = figure.subplots(
         2 * len(examples), columns, squeeze=False, width_ratios=[1.25] + [1] * (columns - 1)
     )
     for number, example in enumerate(examples):
-        _row(grid[2 * number], example, example.before, "before")
-        _row(grid[2 * number + 1], example, example.after, "after")
+        _draw_row(grid[2 * number], example, example.before, "before")
+        _draw_row(grid[2 * number + 1], example, example.after, "after")
     handles = []
     for color, line, words in BORDERS.values():
         look: Any = {"edgecolor": color, "linestyle": line, "label": words}
@@ -79,26 +78,27 @@ def retrieval_plot(examples: Sequence[Example]) -> Figure:
     return theme.freeze(figure)
 
 
-def _row(row: np.ndarray, example: Example, answer: Answer, when: str) -> None:
-    """The query, then its neighbors.
+def _draw_row(row: np.ndarray, example: Example, answer: Answer, when: str) -> None:
+    """Draw the query, then its neighbors.
 
     Parameters
     ----------
     row
-        Axes, of which those that are left over stay empty.
+        The axes of the row; those behind the last neighbor stay empty.
     """
     color = theme.VERMILLION
     sign = "✗"
     if answer.predicted == example.label:
         color = theme.GREEN
         sign = "✓"
-    _picture(row[0], example.image, theme.BLACK, "-", 0.8)
+    _draw_picture(row[0], example.image, theme.BLACK, "-", 0.8)
     row[0].set_ylabel(f"{example.title}\n{when} deletion", fontweight="bold")
     row[0].set_xlabel(
         f"true class {example.label}\n{sign} predicted {answer.predicted}", color=color
     )
     for axes, neighbor in zip(row[1:], answer.neighbors, strict=False):
-        _picture(axes, neighbor.image, *BORDERS[neighbor.status][:2], 2.5)
+        border_color, line, _ = BORDERS[neighbor.status]
+        _draw_picture(axes, neighbor.image, border_color, line, 2.5)
         words = f"{neighbor.weight:.2f}\n{neighbor.label}"
         if neighbor.status == "new":
             words += " (same)" if neighbor.label == example.label else " (other)"
@@ -107,7 +107,7 @@ def _row(row: np.ndarray, example: Example, answer: Answer, when: str) -> None:
         axes.set_axis_off()
 
 
-def _picture(axes: Axes, image: np.ndarray, color: str, line: Any, width: float) -> None:
+def _draw_picture(axes: Axes, image: np.ndarray, color: str, line: Any, width: float) -> None:
     axes.imshow(image, interpolation="nearest")
     axes.set(xticks=[], yticks=[])
     for spine in axes.spines.values():

@@ -21,9 +21,11 @@ class Term(NamedTuple):
     Attributes
     ----------
     names
-        As tables print it.
+        The names that tables print for it.
+    what
+        Its meaning.
     good
-        Which value is good, may be empty.
+        Which values are good; may be empty.
     """
 
     names: tuple[str, ...]
@@ -42,8 +44,12 @@ def terms() -> list[Term]:
     return listed
 
 
-def terms_of_tables(tables: Iterable[TitledTable]) -> list[Term]:
-    """Return the terms that tables use: in their heads, in their first columns, and in their cells those that are signs."""
+def select_terms(tables: Iterable[TitledTable]) -> list[Term]:
+    """Return the terms that tables use.
+
+    A term is used if it stands in the head or the first column of a table; the signs for an absent
+    value and for ± are used if any cell holds them.
+    """
     words: set[str] = set()
     for _, frame, _ in tables:
         cells = set(map(str, frame.to_numpy().flat))
@@ -56,7 +62,7 @@ def terms_of_tables(tables: Iterable[TitledTable]) -> list[Term]:
     return [term for term in terms() if _is_among(term, words)]
 
 
-def of_column(column: str) -> str:
+def find_meaning(column: str) -> str:
     """Return the meaning of a column; empty if its name says it."""
     for term in terms():
         if _is_among(term, [column]):
@@ -65,7 +71,7 @@ def of_column(column: str) -> str:
 
 
 def _is_among(term: Term, words: Iterable[str]) -> bool:
-    """Return whether any of its names is among the words of a table, alone or before a rate or a data set."""
+    """Return whether any name of the term is among the words of a table, alone or before a rate or a data set."""
     for word in words:
         for name in term.names:
             if word == name or word.startswith((f"{name} @", f"{name}, ")):

@@ -143,30 +143,33 @@ class PageResults(NamedTuple):
 
 def render_page(template: Path, **content: object) -> str:
     """Return the page as HTML. Text is escaped; tables, which are HTML already, are not."""
-    filters = {"linked": _linked, "html": _html, "terms": glossary.terms_of_tables}
+    filters = {"linked": _link_docs, "html": _render_table, "terms": glossary.select_terms}
     return templates.render_template(template, content, filters)
 
 
-def _linked(text: str) -> markupsafe.Markup:
-    """Text whose pages of the docs are links, from a folder of results/NAME."""
-    page = r'<a href="../../../\g<0>">\g<0></a>'
-    return markupsafe.Markup(
-        re.sub(r"docs/[\w-]+\.md(#[\w-]+)?", page, str(markupsafe.escape(text)))
-    )
+def _link_docs(text: str) -> markupsafe.Markup:
+    """Escape text and turn the pages of docs/ that it names into links."""
+    link = r'<a href="../../../\g<0>">\g<0></a>'  # from a folder of results/NAME
+    escaped = str(markupsafe.escape(text))
+    return markupsafe.Markup(re.sub(r"docs/[\w-]+\.md(#[\w-]+)?", link, escaped))
 
 
-def _html(frame: pd.DataFrame) -> markupsafe.Markup:
-    """Return a table whose heads say what they mean when a pointer rests on them, and whose long cells break into lines."""
+def _render_table(frame: pd.DataFrame) -> markupsafe.Markup:
+    """Return a table as HTML with two additions.
 
-    def head(cell: re.Match[str]) -> str:
+    A column's head shows its meaning when a pointer rests on it, and long cells break into lines.
+    """
+
+    def add_meaning(cell: re.Match[str]) -> str:
         column = cell[1]
-        meaning = glossary.of_column(column)
+        meaning = glossary.find_meaning(column)
         if not meaning:
             return cell[0]
         return f'<th title="{markupsafe.escape(meaning)}">{column}</th>'
 
-    headed = re.sub("<th>(.*?)</th>", head, html_table(frame))
-    return markupsafe.Markup(re.sub(f"<td>(?=[^<]{{{LONG}}})", '<td class="words">', headed))
+    html = re.sub("<th>(.*?)</th>", add_meaning, html_table(frame))
+    html = re.sub(f"<td>(?=[^<]{{{LONG}}})", '<td class="words">', html)
+    return markupsafe.Markup(html)
 
 
 def audit_chapter(
@@ -177,11 +180,11 @@ def audit_chapter(
     Parameters
     ----------
     folder
-        Of an audit, named for its data set.
+        The folder of the audit's results, named for its data set.
     audit
-        Rows of its table.
+        Rows of the audit's table.
     tidy
-        Metrics, of which the attacks need MIA.
+        The metrics of all systems; the attacks need MIA.
     """
     dataset = folder.name
     shown_rows = first_rows(audit)
@@ -200,7 +203,7 @@ def audit_chapter(
 
 
 def _audit_figure(folder: Path, name: str, words: str, narrow: DrawnFigure) -> Figure:
-    """Return a figure of an audit, from its file, and drawn narrow.
+    """Return a figure of an audit, wide as its file has it, and narrow as drawn.
 
     Parameters
     ----------
@@ -218,7 +221,9 @@ def story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapter:
     Parameters
     ----------
     points
-        By data set, of `munkey.report.tables.frontier`.
+        The results of `munkey.report.tables.frontier.frontier` by data set.
+    main
+        Summary of the main experiment.
     """
     titled = []
     for dataset, part in points.items():
@@ -230,18 +235,18 @@ def story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapter:
 def chapters(results: PageResults) -> list[Chapter]:
     """Return the tables of the page in its order. Chapters without a table are left out."""
     main = tables.main_tables(results.main, results.rows, "html", results.residue)
-    every = [Chapter("main", "Unlearning", main, files=[MAIN, "../metrics.csv"])]
+    parts = [Chapter("main", "Unlearning", main, files=[MAIN, "../metrics.csv"])]
     for ranks in results.ranks:
         ranked = rank_table(ranks.set_index(LINE), results.rows)
-        every.append(Chapter("ranks", "Ranks", [ranked], [REMARK], ["../tables/ranks.csv"]))
+        parts.append(Chapter("ranks", "Ranks", [ranked], [REMARK], ["../tables/ranks.csv"]))
     remark = "Other requests than random ones: docs/scenarios.md."
-    every.append(Chapter("scenarios", "Scenarios", results.scenarios, [remark]))
+    parts.append(Chapter("scenarios", "Scenarios", results.scenarios, [remark]))
     runtime = runtime_table(results.main, results.rows, "html")
-    every.append(Chapter("runtime", "Run time", [runtime], files=[MAIN]))
+    parts.append(Chapter("runtime", "Run time", [runtime], files=[MAIN]))
     for cases in results.cases:
         for name, title in ABLATIONS.items():
             titled = list(ablations.TABLES[name](cases, results.case_rows, "html"))
-            every.append(Chapter(name, title, titled, files=["../tables/ablations.csv"]))
+            parts.append(Chapter(name, title, titled, files=["../tables/ablations.csv"]))
     selections = []
     files = []
     for grid in results.grids:
@@ -249,12 +254,12 @@ def chapters(results: PageResults) -> list[Chapter]:
         selections.append(tables.selection_table(grid, dataset))
         files.append(f"../selection/{dataset}/table.csv")
     title = "Selection of p_image and p_token"
-    every.append(Chapter("selection", title, selections, files=files))
+    parts.append(Chapter("selection", title, selections, files=files))
     for compared in results.compared:
         numbers = paper.tables(compared)
         file = "../tables/paper.csv"
-        every.append(Chapter("paper", "The paper's numbers", numbers, results.statements, [file]))
-    return [chapter for chapter in every if chapter.tables]
+        parts.append(Chapter("paper", "The paper's numbers", numbers, results.statements, [file]))
+    return [chapter for chapter in parts if chapter.tables]
 
 
 def figure(path: Path, main: pd.DataFrame) -> Figure:
@@ -265,7 +270,7 @@ def figure(path: Path, main: pd.DataFrame) -> Figure:
     path
         Its SVG.
     main
-        The summary from which that of the gaps is drawn narrow, too.
+        Summary of the main experiment, from which the figure of the gaps is drawn narrow, too.
     """
     narrow = ""
     if path.stem == "forgetting":
@@ -280,7 +285,9 @@ def frontier(folder: Path, points: pd.DataFrame) -> Figure:
     Parameters
     ----------
     folder
-        Of an audit, as for `audit_chapter`.
+        The folder of the audit's results, as for `audit_chapter`.
+    points
+        The result of `munkey.report.tables.frontier.frontier` for its data set.
     """
     narrow = frontier_plot(points, theme.NARROW)
     drawn = _audit_figure(folder, "frontier", f"{FRONTIER} {folder.name}.", narrow)
@@ -288,10 +295,12 @@ def frontier(folder: Path, points: pd.DataFrame) -> Figure:
 
 
 def origin(records: Sequence[Mapping[str, Any]], date: str) -> dict[str, str]:
-    """Commit, versions, machine and times of the jobs, each value once.
+    """Return the commits, versions, machines and times of the jobs in words, each value once.
 
     Parameters
     ----------
+    records
+        The records of the jobs.
     date
         When the page is made.
     """

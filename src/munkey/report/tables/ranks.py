@@ -34,21 +34,21 @@ REMARK = (
 
 @dataclass(frozen=True)
 class RankTest:
-    """Methods over blocks.
+    """The result of ranking methods over blocks.
 
     Attributes
     ----------
     mean
         The mean rank of each method, the best first.
     blocks
-        How many.
+        The number of blocks.
     p
-        Of Friedman's test that all are alike.
+        The p-value of Friedman's test that all methods are alike.
     difference
-        Of mean ranks, from which on two methods are told apart.
+        The critical difference: methods whose mean ranks are at least this far apart differ.
     pairs
-        P-values of Nemenyi's test for each two; all 1 where Friedman's does not say that any
-        differ.
+        P-values of Nemenyi's test for each two methods; all 1 where Friedman's test does not say
+        that any differ.
     """
 
     mean: "pd.Series[float]"
@@ -76,17 +76,17 @@ def too_few(blocks: "pd.DataFrame") -> str:
     Parameters
     ----------
     blocks
-        (B, M).
+        Ranks of M methods in B blocks, (B, M).
     """
     count, methods = blocks.shape
     if has_enough_blocks(count, methods):
         return ""
-    needed = f"{FEWEST_BLOCKS} seeds and {FEWEST_METHODS} methods that have a gap everywhere"
-    return f"ranks need {needed}; here are {count} and {methods}: add to `seeds` or `methods`"
+    need = f"{FEWEST_BLOCKS} seeds and {FEWEST_METHODS} methods that have a gap everywhere"
+    return f"ranks need {need}; here are {count} and {methods}: add to `seeds` or `methods`"
 
 
-def ranks_of(gaps: "pd.DataFrame") -> "pd.DataFrame":
-    """Return ranks within each line.
+def compute_ranks(gaps: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the ranks of the methods within each line.
 
     A method that has no gap in one of the lines is left out: it cannot be ranked there, and a line
     without it would rank the others among fewer.
@@ -107,13 +107,13 @@ def ranks_by_title(tidy: "pd.DataFrame", rows: "Sequence[Row]") -> "pd.DataFrame
     Parameters
     ----------
     tidy
-        Metrics with the gap of each seed.
+        Tidy metrics with the gap of each seed (`with_seed_gaps`).
     """
     titles = {row.name: row.title for row in rows if row.is_ranked}
     gaps = tidy[(tidy["metric"] == "gap") & tidy["method"].isin(titles)]
     wide = gaps.pivot(index=LINE, columns="method", values="value")
     ordered = wide.reindex(columns=list(titles)).rename(columns=titles)
-    return ranks_of(ordered.rename_axis(columns=None))
+    return compute_ranks(ordered.rename_axis(columns=None))
 
 
 def by_seed(ranks: "pd.DataFrame") -> "pd.DataFrame":
@@ -122,7 +122,7 @@ def by_seed(ranks: "pd.DataFrame") -> "pd.DataFrame":
     Parameters
     ----------
     ranks
-        From `ranks_of`.
+        From `compute_ranks`.
     """
     return ranks.groupby(level=BLOCK).mean().round(DIGITS).rank(axis="columns")
 
@@ -133,7 +133,7 @@ def blocks_in_words(ranks: "pd.DataFrame") -> str:
     Parameters
     ----------
     ranks
-        From `ranks_of`.
+        From `compute_ranks`.
     """
     blocks = by_seed(ranks).index
     if blocks.get_level_values("dataset").nunique() > 1:
@@ -142,7 +142,7 @@ def blocks_in_words(ranks: "pd.DataFrame") -> str:
 
 
 def ranking(blocks: "pd.DataFrame") -> RankTest:
-    """Return the comparison over blocks (B, M) of ranks.
+    """Test whether methods differ over blocks (B, M) of ranks, and which two do.
 
     Raises ValueError where there are too few blocks or methods.
     """
@@ -152,7 +152,8 @@ def ranking(blocks: "pd.DataFrame") -> RankTest:
     count, methods = blocks.shape
     if too_few(blocks):
         raise ValueError(too_few(blocks))
-    p = 1.0  # of equal ranks everywhere, for which the statistic is 0 / 0
+    # Where all ranks are equal, Friedman's statistic is 0 / 0, and no methods differ.
+    p = 1.0
     if (blocks.nunique(axis="columns") > 1).any():
         p = friedmanchisquare(*blocks.to_numpy().T).pvalue
     mean = blocks.mean().sort_values(kind="stable")
@@ -163,7 +164,7 @@ def ranking(blocks: "pd.DataFrame") -> RankTest:
 
 
 def critical_difference(methods: int, blocks: int) -> float:
-    """Return the smallest difference of two mean ranks that Nemenyi's test tells apart at 5 %, over independent blocks."""
+    """Return the smallest difference of two mean ranks that Nemenyi's test tells apart at 5 %, over so many blocks."""
     from scipy.stats import studentized_range
 
     quantile = float(studentized_range.ppf(1 - LEVEL, methods, math.inf))
@@ -171,14 +172,17 @@ def critical_difference(methods: int, blocks: int) -> float:
 
 
 def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "TitledTable":
-    """Return the methods, the best first: mean ranks by seed, by seed and rate, at each rate, and what they differ from.
+    """Return a line for each method, the best first, with its mean ranks and the methods that it differs from.
 
-    If there are too few seeds or methods, the title says so.
+    Mean ranks are by seed, by seed and rate, and at each rate. If there are too few seeds or
+    methods, the title says so.
 
     Parameters
     ----------
+    ranks
+        The result of `ranks_by_title`.
     rows
-        Of the main table; the remark names those that are not ranked.
+        The rows of the main table; the remark names those that are not ranked.
     """
     import pandas as pd
 
