@@ -71,7 +71,7 @@ def make_private_folder(folder: Path) -> Path:
 
 
 def _list_gpu_names() -> list[str]:
-    """CUDA's names of the GPUs that this process may use."""
+    """Return the names that CUDA has for the GPUs that this process may use."""
     visible_gpus = os.environ.get(VISIBLE)
     if visible_gpus:
         return [name.strip() for name in visible_gpus.split(",")]

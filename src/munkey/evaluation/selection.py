@@ -182,7 +182,7 @@ def make_table(
 
 
 def _pivot_by_seed(tidy: pd.DataFrame, case: str, system: str) -> pd.DataFrame:
-    """Pivot the metrics of a system: a line per seed, a column per metric, NaN for a diverged seed."""
+    """Return the metrics of a system with a line per seed and a column per metric, NaN for a diverged seed."""
     lines = tidy[(tidy["case"] == case) & (tidy["method"] == system)]
     if lines.empty:
         raise KeyError(f"no metrics of {system!r} in the case {case}: its evaluation is missing")

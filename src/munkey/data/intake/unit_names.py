@@ -84,7 +84,7 @@ def match_units(names: Iterable[str], stored_names: Collection[str]) -> dict[str
 
 
 def similar_names(names: Iterable[str], stored_names: Iterable[str]) -> dict[str, list[str]]:
-    """For each name, up to three stored names that a person may have meant.
+    """Return, for each name, up to three stored names that a person may have meant.
 
     These are names that differ in case, blanks or Unicode form only. If there are none, names with
     one letter added, dropped or replaced, or with two neighboring letters swapped.

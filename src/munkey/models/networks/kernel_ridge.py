@@ -63,14 +63,16 @@ def _arc_cosine(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def _gaussian(queries: np.ndarray, rows: np.ndarray, sigma: float) -> np.ndarray:
-    """|p - p'|^2 = 2 - 2 cos t at unit length."""
+    """Return the Gaussian kernel (N, M) of vectors scaled to unit length."""
+    # exp(-|p - p'|^2 / (2 sigma^2)), where |p - p'|^2 = 2 - 2 cos t at unit length
     return np.exp((_compute_cosines(queries, rows) - 1) / sigma**2)
 
 
 def _compute_cosines(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """(N, M).
+    """Return the cosine of each query (N, d) and each row (M, d): (N, M).
 
-    Products and squared lengths are sums of whole numbers, so nothing depends on an order.
+    The vectors hold whole numbers, so products and squared lengths are exact sums, and do not
+    depend on the order of summation.
     """
     # einsum: a square of all rows would be another copy of them for each block of queries
     squared_query_lengths = np.einsum("ij,ij->i", queries, queries)
@@ -124,7 +126,7 @@ class KernelHead(nn.Module):
         return super().load_state_dict(state_dict, *args, **kwargs)
 
     def forward(self, keys: Tensor) -> Tensor:
-        """Keys (B, d) to logits (B, C), both float32."""
+        """Return the logits (B, C) of keys (B, d), both float32."""
         rows = _to_multiples(to_host(self.rows).numpy())
         queries = _to_multiples(round_keys(to_host(keys).numpy()))
         logits = np.empty((len(queries), len(self.shares)))
@@ -143,14 +145,16 @@ def fit_kernel_ridge(
     penalties: Sequence[float],
     temperature: float | None,
 ) -> KernelHead:
-    """(K + penalty I) A = onehot(y) - n_c / n, targets centered by the shares of the classes.
+    """Fit kernel ridge regression to one-hot labels, centered by the shares of the classes.
+
+    It solves (K + penalty I) A = onehot(y) - n_c / n for A, where K is the kernel of all rows.
 
     Parameters
     ----------
     penalties
-        To choose from, by the log loss of rows that are left out.
+        Candidates, of which the one with the least log loss of rows that are left out is taken.
     temperature
-        None: the one at which that loss is least.
+        Divisor of the logits; None takes the one at which that loss is least.
     """
     present = sums.counts > 0
     keys = round_keys(rows.keys)
@@ -182,16 +186,16 @@ def fit_kernel_ridge(
 def predict_leave_one_out(
     kernel: Kernel, keys: np.ndarray, labels: np.ndarray, classes: int, penalty: float
 ) -> np.ndarray:
-    """Logits (N, C) of each row from `fit_kernel_ridge` on all other rows, at temperature 1.
+    """Return the logits (N, C) of each row from `fit_kernel_ridge` on all other rows, at temperature 1.
 
-    In closed form, as `_predict_left_out`.
+    They are computed in closed form (`_predict_left_out`).
 
     Parameters
     ----------
     keys
-        (N, d).
+        Keys of the rows, (N, d).
     labels
-        (N,).
+        Their classes, (N,).
     """
     sums = Sums.empty(classes, keys.shape[1], seconds=False)
     sums.add(keys, labels)
@@ -254,10 +258,10 @@ def _measure_left_out_loss(
 def _predict_left_out(
     factor: Tensor, dual: np.ndarray, targets: _Targets, rows: np.ndarray
 ) -> np.ndarray:
-    """Predicted shares (R, C') of rows, each without itself.
+    """Return the predicted shares (R, C') of rows, each by a fit to all other rows.
 
-    In closed form: without row i its prediction is y_i - A_i / (M^-1)_ii, with M = K + penalty I;
-    shares of the classes are those of all rows.
+    The closed form of the prediction of row i is y_i - A_i / (M^-1)_ii, with M = K + penalty I. The
+    shares of the classes, which center the targets, are still those of all rows.
     """
     unit = torch.zeros(len(targets.classes), len(rows), dtype=torch.float64)
     unit[torch.from_numpy(rows), torch.arange(len(rows))] = 1
@@ -285,5 +289,5 @@ def _compute_gram(kernel: Kernel, keys: np.ndarray) -> np.ndarray:
 
 
 def _to_multiples(keys: np.ndarray) -> np.ndarray:
-    """Keys as whole multiples of UNIT, float64."""
+    """Return keys as whole multiples of UNIT, float64."""
     return keys.astype(np.float64) / UNIT
