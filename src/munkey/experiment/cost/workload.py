@@ -284,6 +284,7 @@ class Workload:
         return Work("train", run.method, run.dataset, 1, steps, operations, network)
 
     def _unlearning_work(self, run: Evaluation) -> Work:
+        """Return the work of unlearning with all candidates of a search."""
         params, _, size, network, _, models = self.setting(run)
         method = METHODS[run.method]
         forget = round(size.train * float(run.rate))
@@ -299,6 +300,7 @@ class Workload:
         return Work("unlearn", method.name, run.dataset, jobs, steps, operations, network)
 
     def _evaluation_work(self, run: Evaluation) -> Work:
+        """Return the work of answering all samples that the metrics and the audits ask for."""
         params, family, size, network, _, _ = self.setting(run)
         operations = 0.0
         if network:

@@ -85,7 +85,7 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
     def predict_leave_one_out(
         self, keys: np.ndarray, labels: np.ndarray, classes: int, settings: KrrSettings
     ) -> tuple[np.ndarray, float]:
-        """Return the logits (N, C) of each row from all others at temperature 1, and the temperature that suits them."""
+        """Return the logits (N, C) of each row from all others at temperature 1, and the temperature for them."""
         from munkey.models.networks.calibration import measure_loss
         from munkey.models.networks.kernel_ridge import predict_leave_one_out
 

@@ -82,6 +82,7 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
     def make_architecture(
         self, recipe: Recipe[PretrainedSettings], classes: int, key_dim: int | None = None
     ) -> BackboneArchitecture:
+        """Return the architecture of the model that the settings name, from timm or a folder."""
         from timm.data.config import resolve_data_config
         from timm.models import get_pretrained_cfg
 

@@ -108,6 +108,7 @@ def _diverged(traces: Sequence[str]) -> "Figure | None":
 
 
 def _tokens(source: ChartSource) -> "Figure":
+    """Project tokens and features at some moments of training, and draw them side by side."""
     from munkey.report.figures.projection import projection_plot, umap_2d
 
     diverged = _diverged([source.files["trace"]])

@@ -49,6 +49,7 @@ def bad_teacher_passes(images: Images, settings: BadTeacherSettings) -> float:
     passes=bad_teacher_passes,
 )
 def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) -> System:
+    """Train a student that imitates the original on D_r and an untrained network on D_f."""
     import torch
 
     from munkey.data.image_set import JoinedSet

@@ -38,6 +38,7 @@ class BoundaryShrinkSettings(TuningSettings):
     passes=lambda images, _: 7 * images.epochs * images.forget,
 )
 def boundary_shrink(system: System, request: Request, settings: BoundaryShrinkSettings) -> System:
+    """Fine-tune D_f to the classes that a small adversarial step leads to."""
     import torch
     from torch.nn import functional as F
 

@@ -26,6 +26,7 @@ EXCLUDED = -1e10  # the logit of an excluded class, as in the released code
     passes=lambda images, _: 4 * images.epochs * images.forget,
 )
 def delete(system: System, request: Request, settings: TuningSettings) -> System:
+    """Train on D_f to answer as the original does, less the true class."""
     import torch
 
     from munkey.training.loop import Outcome

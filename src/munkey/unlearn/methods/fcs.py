@@ -51,6 +51,7 @@ def fcs_passes(images: Images, _: FCSSettings) -> int:
     passes=fcs_passes,
 )
 def fcs(system: System, request: Request, settings: FCSSettings) -> System:
+    """Flatten answers on D_f, then contrast D_f with D_r and train on D_r in turns."""
     import torch
 
     from munkey.training.loop import cosine_schedule

@@ -40,6 +40,7 @@ class JitSettings(Section):
     passes=lambda images, settings: (3 + settings.samples) * images.forget,
 )
 def jit(system: System, request: Request, settings: JitSettings) -> System:
+    """Descend, in each batch of D_f, on how steep the answers are around its images."""
     import torch
 
     from munkey.core.device import to_device

@@ -45,6 +45,7 @@ NOT_PENALIZED = ("head.", "patch_embed.", "body.patch_embed.")  # the paper excl
     settings=L1SparseSettings,
 )
 def l1_sparse(system: System, request: Request, settings: L1SparseSettings) -> System:
+    """Fine-tune on D_r with an l1 penalty on the weights of the backbone."""
     from itertools import count
 
     from munkey.training.loop import Outcome

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     passes=lambda images, _: 3 * (images.retain + 2 * images.forget),
 )
 def lfssd(system: System, request: Request, settings: SSDSettings) -> System:
+    """Dampen the weights that matter more to D_f than to D, by the norm of the answers."""
     import torch
 
     from munkey.data.image_set import JoinedSet

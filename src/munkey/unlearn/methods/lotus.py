@@ -51,6 +51,7 @@ def lotus_passes(images: Images, settings: LotusSettings) -> float:
     passes=lotus_passes,
 )
 def lotus(system: System, request: Request, settings: LotusSettings) -> System:
+    """Train a student on the original's answers, made as uncertain on D_f as on unseen data."""
     import torch
 
     from munkey.core.device import to_device

@@ -39,6 +39,7 @@ class NegGradPlusSettings(TuningSettings):
     passes=lambda images, _: 6 * images.epochs * images.retain,
 )
 def neggrad_plus(system: System, request: Request, settings: NegGradPlusSettings) -> System:
+    """Descend on the loss of D_r and ascend on that of D_f in each step."""
     from munkey.training.loop import Outcome
     from munkey.unlearn.finetune import cross_entropy, endless_batches, finetune
 

@@ -65,6 +65,7 @@ def scrub_passes(images: Images, settings: ScrubSettings) -> int:
     passes=scrub_passes,
 )
 def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
+    """Train a student that imitates the original on D_r and departs from it on D_f, then rewind."""
     import copy
 
     import torch

@@ -64,6 +64,7 @@ def sfron_passes(images: Images, settings: SfronSettings) -> float:
     passes=sfron_passes,
 )
 def sfron(system: System, request: Request, settings: SfronSettings) -> System:
+    """Take masked steps that raise the loss of D_f among steps that lower that of D_r."""
     # The paper's slow weights have a factor of 1 in the released code, which makes them equal to
     # the fast ones. So there are none here.
     import torch

@@ -55,6 +55,7 @@ def unsir_passes(images: Images, settings: UnsirSettings) -> int:
     passes=unsir_passes,
 )
 def unsir(system: System, request: Request, settings: UnsirSettings) -> System:
+    """Train on D_r and on noise that stands in for the forgotten classes, then repair on D_r."""
     import numpy as np
 
     from munkey.data.image_set import JoinedSet
