@@ -210,7 +210,7 @@ def unlearned(params: Params, name: str, folder: Path, resident: bool = False) -
 def test_a_method_reads_back_only_what_it_reports(name, resident, params, gpu, tmp_path):
     left = unlearned(params, name, tmp_path, resident)
     assert all(tensor.is_meta for tensor in tensors_of(left))
-    per_epoch = {"munkey.training.loop._run_epoch", "munkey.unlearn.finetune.accuracy"}
+    per_epoch = {"munkey.training.loop._run_epoch", "munkey.unlearn.finetune.measure_accuracy"}
     rows = "munkey.models.families.lda.read_labeled_rows"  # summed on the host
     own = name.replace("-", "_")
     per_step = "munkey.models.networks.logistic.norm"  # whether it is small enough
@@ -244,7 +244,7 @@ def test_the_rest_of_amun_does_not(params, gpu, tmp_path, monkeypatch):
         answer: Callable[[Tensor], Tensor], clean: Tensor, labels: Tensor, *_: object
     ) -> AttackResult:
         assert clean.is_meta and labels.is_meta and answer(clean).is_meta
-        adversarial._steepest_ascent(answer, clean, labels)
+        adversarial._find_steepest_ascent(answer, clean, labels)
         adversarial._project(clean, 1.0)
         return AttackResult(
             torch.zeros(clean.shape),

@@ -55,7 +55,7 @@ def test_a_moments_accuracies_are_of_what_is_left_and_of_the_test_split(tmp_path
     moment = StreamAnswers(
         2, 0.5, np.eye(10)[np.where(right, dataset.labels, (dataset.labels + 1) % 10)]
     )
-    assert relearn._numbers(dataset, order, moment) == {
+    assert relearn._measure_moment(dataset, order, moment) == {
         **{"done": 2, "seconds": 0.5},
         **{"RA": pytest.approx(300 / len(order.members(2))), "TA": pytest.approx(100 / len(test))},
     }

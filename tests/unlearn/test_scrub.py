@@ -55,7 +55,7 @@ def test_max_and_min_steps_equal_a_direct_loop(
     """
     plain_descent(monkeypatch, "munkey.training.loop")
     measured = iter([abs(epoch - chosen) * part for epoch in (1, 2, 3) for part in (1.0, 0.0)])
-    monkeypatch.setattr("munkey.unlearn.finetune.accuracy", lambda *_: next(measured))
+    monkeypatch.setattr("munkey.unlearn.finetune.measure_accuracy", lambda *_: next(measured))
     (kept, labels), (dropped, _) = whole("retain"), whole("forget")
     teacher = original("scrub").copy_model()
     student, away = copy.deepcopy(teacher), torch.zeros(())
@@ -119,7 +119,7 @@ def test_it_rewinds_to_the_first_epoch_of_the_smallest_absolute_gap(
     accuracies: list[tuple[float, float]], chosen: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured = iter([accuracy for pair in accuracies for accuracy in pair])
-    monkeypatch.setattr("munkey.unlearn.finetune.accuracy", lambda *_: next(measured))
+    monkeypatch.setattr("munkey.unlearn.finetune.measure_accuracy", lambda *_: next(measured))
     _, asked = unlearn("scrub", tuned=tuning(epochs=3))
     val, forget = accuracies[chosen - 1]
     assert asked.facts == {"chosen_epoch": chosen, "validation_gap": abs(val - forget)}

@@ -1,7 +1,7 @@
 """The check of `params.yaml` and overlays, before any job starts: every fault at once, in words."""
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -153,7 +153,7 @@ def _find_number_faults(config: Values) -> list[str]:
             faults.append(f"{where} = {shorten(value)}: must be between -{MOST} and {MOST}")
         elif isinstance(value, Mapping | list) and id(value) not in visited:
             visited.add(id(value))
-            items = enumerate(value)
+            items: Iterable[tuple[object, object]] = enumerate(value)
             if isinstance(value, Mapping):
                 items = value.items()
             for key, below in items:

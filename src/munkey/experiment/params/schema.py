@@ -398,8 +398,8 @@ def _make_models(
         if is_plugin:
             sections[name] = (settings | None, None)
     types = dict.fromkeys(refused_methods, object) | dict(methods)
-    unlearn = TypedDict("unlearn", types, total=False)  # type: ignore[operator]
-    unlearn = with_config(ConfigDict(extra="forbid"))(unlearn)
+    forbid_others = with_config(ConfigDict(extra="forbid"))
+    unlearn = forbid_others(TypedDict("unlearn", types, total=False))  # type: ignore[operator]
     sections["unlearn"] = (unlearn, ...)
     return Models(
         create_model("DatasetParams", __base__=DatasetParams, **sections),  # type: ignore[call-overload]
