@@ -314,7 +314,7 @@ def test_a_training_that_was_killed_resumes_and_ends_with_the_same_bytes(
 def test_a_slice_whose_checkpoint_is_damaged_is_trained_again_and_no_other(tmp_path):
     samples, file = world().parts["retain"], CheckpointFile(tmp_path / "p.pt", 0.0)
     whole, history = FAMILIES["sisa"].train(training(samples, checkpoint=file))
-    path = file.part(1, 0).path
+    path = file.for_part(1, 0).path
     path.write_bytes(path.read_bytes()[:-1])
     messages = []
     again, _ = FAMILIES["sisa"].train(training(samples, checkpoint=file, report=messages.append))
