@@ -43,7 +43,7 @@ def accuracies(run: Run, seed: str) -> Accuracies:
     """Accuracy [percent] of the test split, and of the held-out samples themselves, before and after they are added."""
     dataset = run.samples
     held = forget_sets.read(run.at("forget", seed, f"{run.rate}.csv"))
-    rows = {"test": dataset.rows(dataset.ids_of("test")), "held out": dataset.rows(held)}
+    rows = {"test": dataset.rows(dataset.get_ids("test")), "held out": dataset.rows(held)}
     with tempfile.TemporaryDirectory() as folder:
         directory = export(run.at("models", seed, run.rate, "retrain-m"), Path(folder) / "model")
         with Predictor.load(directory, writer=True, device="cpu") as model:

@@ -353,7 +353,7 @@ def auroc_before(world: World) -> float:
     before = Pairs(nothing_done(world), world.halves)
     scores = u_lira.make_scores(before)
     assert not isinstance(scores, NoFinding)
-    return Ranking(*scores(before.halves.first)).rates().auroc
+    return Ranking(*scores(before.halves.first)).compute_rates().auroc
 
 
 def covered(cell: Cell) -> Covered:

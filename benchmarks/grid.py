@@ -15,7 +15,7 @@ from typing import NamedTuple, TypedDict
 
 from benchmarks.measuring import RESULTS, file_for, this_machine
 from munkey.core.paths import DEFAULT, Layout
-from munkey.experiment.run.job import seconds_of
+from munkey.experiment.run.job import read_seconds
 
 PROJECT = Path(__file__).parents[1]
 WORK = {"train", "unlearn", "evaluate"}  # the steps that a run is for
@@ -47,7 +47,7 @@ def seconds_by_step(project: Path) -> dict[str, list[float]]:
     seconds: dict[str, list[float]] = {}
     for path in sorted(folder.rglob("*.log")):
         step = path.relative_to(folder).parts[0].removesuffix(".log")
-        seconds.setdefault(step, []).append(seconds_of(path) or 0.0)
+        seconds.setdefault(step, []).append(read_seconds(path) or 0.0)
     return seconds
 
 

@@ -94,7 +94,7 @@ class Watch:
             return
         if any(holds(value) for value in frame.f_locals.values()):
             self.functions.add((str(Path(file).relative_to(ROOT)), name))
-        if name == MunkeySettings._consistent.__name__:
+        if name == MunkeySettings._check_ranges.__name__:
             self.checked.append(frame.f_locals["self"])
 
 

@@ -102,7 +102,11 @@ def original(params: Params, family: Family, folder: Path, **changes: dict[str, 
         made = family.train(training_of(family, recipe_of(params, family, **changes), "cpu")).system
     else:
         made = family.fit(
-            MEMBERS, DATA.labels[:13], CLASSES, params.of_family(family), Stage("meta", family.name)
+            MEMBERS,
+            DATA.labels[:13],
+            CLASSES,
+            params.get_family_section(family),
+            Stage("meta", family.name),
         )
     system.save(folder / "system.safetensors", made)
     return system.load(folder / "system.safetensors", device=META)
@@ -187,7 +191,7 @@ def request_of(params: Params, name: str, resident: bool) -> Request:
     recipe = recipe_of(params, family) if family.learns else None
     parts = {part: samples_of(*where, resident) for part, where in SPLITS.items()}
     finetune = params.finetune.model_dump() | {"epochs": 2, "batch_size": 4}
-    tuning = prepare.tuning(recipe, {"finetune": finetune})
+    tuning = prepare.make_tuning(recipe, {"finetune": finetune})
     generator = Stage("meta", name).torch_generator()
     forgotten = DATA.ids[slice(*SPLITS["forget"])]
     return Request(forgotten, generator, META, lambda _: None, method.needs, parts, recipe, tuning)
@@ -206,7 +210,7 @@ def unlearned(params: Params, name: str, folder: Path, resident: bool = False) -
 def test_a_method_reads_back_only_what_it_reports(name, resident, params, gpu, tmp_path):
     left = unlearned(params, name, tmp_path, resident)
     assert all(tensor.is_meta for tensor in tensors_of(left))
-    per_epoch = {"munkey.training.loop._run_epoch", "munkey.unlearn.finetune.accuracy"}
+    per_epoch = {"munkey.training.loop._run_epoch", "munkey.unlearn.finetune.measure_accuracy"}
     rows = "munkey.models.families.lda.read_labeled_rows"  # summed on the host
     own = name.replace("-", "_")
     per_step = "munkey.models.networks.logistic.norm"  # whether it is small enough
@@ -214,7 +218,7 @@ def test_a_method_reads_back_only_what_it_reports(name, resident, params, gpu, t
     once = {
         "saliency.dampen",
         "finetune.split_by_loss",
-        "finetune.repelling_noise",
+        "finetune.make_repelling_noise",
     }
     shared = {f"munkey.unlearn.{place}" for place in once}
     assert set(gpu.reads) <= per_epoch | shared | {
@@ -240,7 +244,7 @@ def test_the_rest_of_amun_does_not(params, gpu, tmp_path, monkeypatch):
         answer: Callable[[Tensor], Tensor], clean: Tensor, labels: Tensor, *_: object
     ) -> AttackResult:
         assert clean.is_meta and labels.is_meta and answer(clean).is_meta
-        adversarial._steepest_ascent(answer, clean, labels)
+        adversarial._find_steepest_ascent(answer, clean, labels)
         adversarial._project(clean, 1.0)
         return AttackResult(
             torch.zeros(clean.shape),

@@ -85,7 +85,7 @@ from munkey.unlearn.contract import METHODS
 import munkey.experiment.run.code_digest
 assert all(map(len, (AUDITS, DATASETS, ENCODERS, FAMILIES, METHODS)))  # looking loads every entry
 plan = Plan(load({**read_params([]), "search": True, "methods": ["cf", "knn", "munkey", "sisa"]}))
-plan.main, plan.ablations_of("digits"), plan.selection_of("digits"), plan.external_state
+plan.main, plan.list_ablation_runs("digits"), plan.list_selection_runs("digits"), plan.external_state
 plan.train_input("digits", "0", "full", "m"), plan.unlearn_settings("digits", "cf", 0)
 Exhibits(plan).rows, Exhibits(plan).figures
 print(*sorted(set(sys.argv) & set(sys.modules)))

@@ -19,7 +19,7 @@ from munkey.audits.registry import AUDITS
 from munkey.data.registry import DATASETS
 from munkey.encoders.registry import ENCODERS
 from munkey.experiment.cost.estimate import estimate, gigabytes
-from munkey.experiment.cost.machines import machine
+from munkey.experiment.cost.machines import find_machine
 from munkey.experiment.params.load import load, read_params
 from munkey.experiment.plan.plan import Plan
 from munkey.report.page import glossary
@@ -96,7 +96,7 @@ ASSUMED_TFLOPS = (
 def hours() -> str:
     """What the paper's experiment takes on GPUs whose speed is assumed, as `make plan` estimates it."""
     plan = Plan(load(read_params([Path("workflow/presets/paper.yaml")])))
-    costs = estimate(plan, "paper", machine(tflops=ASSUMED_TFLOPS), (1, 8, 64))
+    costs = estimate(plan, "paper", find_machine(tflops=ASSUMED_TFLOPS), (1, 8, 64))
     rows = [f"| {count} | {time:.1f} |" for count, time in costs.hours.items()]
     trainings = sum(each.jobs for each in costs.work if each.step == "train")
     jobs, steps = (

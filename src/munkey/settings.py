@@ -37,16 +37,18 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
     @classmethod
-    def typed(cls, section: object) -> Self:
-        """A section of this kind: what is typed, as it is; a mapping, e.g. from a file, is checked."""
-        return section if isinstance(section, cls) else cls.model_validate(section)
+    def parse(cls, section: object) -> Self:
+        """Return a section of this class. A mapping, e.g. from a file, is checked first."""
+        if isinstance(section, cls):
+            return section
+        return cls.model_validate(section)
 
 
 Sections = Mapping[str, Section]  # by the name that they have in params.yaml
 
 
 def values_of(sections: Sections) -> dict[str, dict[str, object]]:
-    """Sections as they stand in a JSON file."""
+    """Return sections as they stand in a JSON file."""
     return {name: section.model_dump() for name, section in sections.items()}
 
 
@@ -63,8 +65,15 @@ def _one_group(pattern: str) -> str:
 
 
 class AlterSettings(Section):
-    """What is altered in a copy of a data set (`munkey.data.source_settings.altered`). share: of the training samples
-    that may be; classes: the two that are confused, the one that a patch stands for, none for twins.
+    """How a copy of a data set is altered (`munkey.data.source_settings.alter_samples`).
+
+    Attributes
+    ----------
+    share
+        The share of those training samples that may be altered that is altered.
+    classes
+        Names of the two classes that are confused, or of the one that a patch stands for; none for
+        twins.
     """
 
     kind: Literal["confusion", "patch", "twins"]
@@ -73,10 +82,9 @@ class AlterSettings(Section):
 
     @model_validator(mode="after")
     def _fitting(self) -> Self:
-        if len(set(self.classes)) != (
-            wanted := {"confusion": 2, "patch": 1, "twins": 0}[self.kind]
-        ):
-            raise ValueError(f"classes = {self.classes}: {self.kind} takes {wanted} of them")
+        class_count = {"confusion": 2, "patch": 1, "twins": 0}[self.kind]
+        if len(set(self.classes)) != class_count:
+            raise ValueError(f"classes = {self.classes}: {self.kind} takes {class_count} of them")
         return self
 
 

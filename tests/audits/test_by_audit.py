@@ -30,7 +30,7 @@ def test_the_candidate_that_leaves_least_comes_first(tmp_path: Path) -> None:
     """One leaves the original as it is: all is left. One turns it into its partner: what is left is as much below 0."""
     data = dataset(tmp_path / "data/digits")
     family, place = FAMILIES["vit"], "digits/audit/pool"
-    ids = np.concatenate([data.ids_of("train")[:20], data.ids_of("test")])
+    ids = np.concatenate([data.get_ids("train")[:20], data.get_ids("test")])
     models = [
         System("vit", ARCHITECTURE, family.build(ARCHITECTURE, torch.Generator().manual_seed(seed)))
         for seed in range(4)
@@ -92,4 +92,4 @@ def test_a_pool_of_another_number_lies_apart(tmp_path: Path) -> None:
         )
         drawn.append(halves[0] | halves[1])
     assert not drawn[0] & drawn[1] and not drawn[0] & drawn[2] and drawn[1] != drawn[2]
-    assert len(drawn[0]) == len(drawn[1]) and drawn[1] < set(data.ids_of("train").tolist())
+    assert len(drawn[0]) == len(drawn[1]) and drawn[1] < set(data.get_ids("train").tolist())

@@ -13,14 +13,14 @@ from munkey.audits.attacks.distance import distance
 from munkey.audits.attacks.residual_share import residual_share
 from munkey.audits.evidence import OracleComparison
 from munkey.audits.family_audit import AuditedSystem, FamilyAudit
-from munkey.audits.margins import margins
+from munkey.audits.margins import compute_margins
 from munkey.audits.read_evidence import read_audits
 from munkey.audits.verdict import MUST_BE_FLAGGED
 from munkey.core.files import write_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
 from munkey.report.figures.shares import forest_plot
-from munkey.report.tables.audits import audit_table, residue_of
+from munkey.report.tables.audits import audit_table, collect_residue
 from tests.audits.inputs import population
 
 PAIRS = 6
@@ -76,7 +76,7 @@ def family(
 
 @cache
 def lines_of(audit: FamilyAudit) -> list[dict[str, object]]:
-    return audit.lines()
+    return audit.make_lines()
 
 
 def line(audit: FamilyAudit, role: str, path: str = "deployed") -> dict[str, object]:
@@ -104,13 +104,13 @@ def test_shares_are_of_doing_nothing_on_the_deployed_path():
     assert line(audit, "control nothing")["share"] == pytest.approx(100)
     assert line(audit, "control")["share"] == pytest.approx(90, abs=5)
     assert abs(line(audit, "oracle")["share"]) < 25
-    pairs = audit._pairs(audit.systems[1], "deployed")
+    pairs = audit._make_pairs(audit.systems[1], "deployed")
     assert line(audit, "method")["share"] == residual_share(pairs).share.value
 
 
 def test_a_rows_numbers_are_those_of_the_statistics():
     audit = family(0.5)
-    row, found = line(audit, "method"), audit._findings(audit.systems[1], "deployed")
+    row, found = line(audit, "method"), audit._collect_findings(audit.systems[1], "deployed")
     share, attacks = found.share, found.attacks
     expected = {
         **{
@@ -258,7 +258,7 @@ def test_files_become_margins_of_each_path_and_the_logits_of_what_the_first_mode
     for path, number in (("deployed", 0), ("image", 1)):
         for seed in (0, 1):
             assert np.array_equal(
-                nothing.margins[path][seed], margins(written[0, seed, number], labels)
+                nothing.margins[path][seed], compute_margins(written[0, seed, number], labels)
             )
     assert np.array_equal(nothing.logits, written[0, :1, 0][:, [1, 3]])
     assert np.array_equal(oracle.logits, written[1, :, 0][:, [1, 3]])
@@ -287,7 +287,7 @@ def test_a_method_that_diverged_has_a_row_that_says_so_and_the_others_have_their
     frame = pd.DataFrame(lines_of(audit))
     table = audit_table(frame, "digits").frame
     assert list(table["residual share [%]"])[1] == "–" and forest_plot(frame).axes
-    assert residue_of({Path("digits"): frame})["digits"]["its method"] == "diverged"
+    assert collect_residue({Path("digits"): frame})["digits"]["its method"] == "diverged"
 
 
 @pytest.mark.parametrize(

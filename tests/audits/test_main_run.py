@@ -9,7 +9,12 @@ import pytest
 import torch
 
 from munkey.audits.evidence import Answers
-from munkey.audits.main_run import STORAGE_COLUMNS, attack_lines, describe_exactness, storage_lines
+from munkey.audits.main_run import (
+    STORAGE_COLUMNS,
+    describe_exactness,
+    make_attack_lines,
+    make_storage_lines,
+)
 from munkey.audits.registry import AUDITS, NoFinding
 from munkey.core.files import write_npz
 from munkey.core.randomness import Stage
@@ -46,7 +51,9 @@ def search(memory: ExemplarMemory, tmp_path: Path) -> Search:
         for file, held in zip(files, (memory, left), strict=True):
             system.save(file, System("knn", FittedArchitecture(3, 12, SECTIONS["knn"]), None, held))
         key = {"dataset": "digits", "rate": "0.1", "seed": 0, "method": "munkey", "title": "MUNKEY"}
-        return storage_lines({"key": key, "files": files, "forget": str(tmp_path / "forget.csv")})
+        return make_storage_lines(
+            {"key": key, "files": files, "forget": str(tmp_path / "forget.csv")}
+        )
 
     return run_search
 
@@ -94,7 +101,7 @@ def test_the_search_says_whether_a_deletion_is_exact_or_so_given_constants(
     for file, made in zip(files, (held, left), strict=True):
         system.save(file, made)
     forget_sets.write(tmp_path / "forget.csv", FORGOTTEN)
-    lines = storage_lines({"key": {}, "files": files, "forget": str(tmp_path / "forget.csv")})
+    lines = make_storage_lines({"key": {}, "files": files, "forget": str(tmp_path / "forget.csv")})
     assert numbers(lines, "rows", "deletion") == [["original", 3, said], ["unlearned", 0, said]]
 
 
@@ -162,7 +169,7 @@ def attacked(monkeypatch) -> list[tuple[Answers, np.random.Generator]]:
 def test_each_set_is_what_it_is_and_an_attack_that_refuses_has_a_line_without_numbers(
     run: Evaluation, attacked
 ):
-    lines = attack_lines(run)
+    lines = make_attack_lines(run)
     assert [line["attack"] for line in lines] == ["loss", "margin"]
     assert not any("auroc" in line for line in lines) and lines[0]["method"] == "cf"
     (answers, one), (_, other) = attacked
@@ -173,7 +180,7 @@ def test_each_set_is_what_it_is_and_an_attack_that_refuses_has_a_line_without_nu
 
 
 def test_there_is_a_line_for_each_attack_with_its_own_generator(run: Evaluation):
-    lines = attack_lines(run)
+    lines = make_attack_lines(run)
     assert [line["attack"] for line in lines] == ["logistic", "loss", "margin"]
     assert all(
         (line["dataset"], line["seed"], line["method"]) == ("digits", 3, "cf") for line in lines
@@ -192,6 +199,6 @@ def test_there_is_a_line_for_each_attack_with_its_own_generator(run: Evaluation)
 
 
 def test_a_rate_that_few_test_samples_cannot_show_is_left_out(run: Evaluation):
-    lines = {line["attack"]: line for line in attack_lines(run)}
+    lines = {line["attack"]: line for line in make_attack_lines(run)}
     # 130 outsiders, and 65 in a half
     assert "tpr_1" in lines["loss"] and "tpr_1" not in lines["logistic"]

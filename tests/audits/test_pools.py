@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from munkey.audits.pools import (
     Members,
+    compute_vote_shares,
     draw_half,
     draw_hardest,
     draw_wrong_labels,
     require_fitting,
-    vote_shares,
 )
 from munkey.core.ids import NOBODY
 from munkey.core.randomness import Stage
@@ -25,7 +25,7 @@ STAGE = Stage("digits", "audit")
 
 def test_votes_are_the_share_of_neighbors_with_the_samples_own_label():
     neighbors = np.array([[5, 8], [8, 13], [13, NOBODY], [NOBODY, NOBODY]])
-    assert vote_shares(MEMBERS, neighbors).tolist() == [0.5, 0.0, 1.0, 0.0]
+    assert compute_vote_shares(MEMBERS, neighbors).tolist() == [0.5, 0.0, 1.0, 0.0]
 
 
 def test_the_hardest_are_those_with_the_fewest_votes_in_each_class():

@@ -6,15 +6,22 @@ from sklearn.metrics import roc_auc_score
 
 from munkey.audits.evidence import Roles, split_by_role
 from munkey.audits.registry import Estimate, NoFinding
-from munkey.audits.roc import Ranking, Rates, attack_rates, bootstrap_intervals, rate_tests, redraw
+from munkey.audits.roc import (
+    Ranking,
+    Rates,
+    attack_pairs,
+    bootstrap_intervals,
+    make_rate_statistics,
+    redraw,
+)
 from munkey.evaluation.metrics import auroc
 from tests.audits.inputs import population
 
 
 def test_scores_that_rounding_parts_tie():
-    rates = Ranking(np.array([1.0, 1 + 4e-6]), np.array([1.0, 1 - 4e-6])).rates()
+    rates = Ranking(np.array([1.0, 1 + 4e-6]), np.array([1.0, 1 - 4e-6])).compute_rates()
     assert rates == Rates(50, 0, 0)
-    assert Ranking(np.array([1 + 2e-5]), np.array([1.0])).rates().auroc == 100
+    assert Ranking(np.array([1 + 2e-5]), np.array([1.0])).compute_rates().auroc == 100
 
 
 @pytest.mark.parametrize("decimals", [1, 9])
@@ -24,7 +31,7 @@ def test_auroc_is_that_of_others(decimals):
         random.normal(0.3, 1, 200).round(decimals),
         random.normal(0, 1, 300).round(decimals),
     )
-    found = Ranking(positives, negatives).rates().auroc
+    found = Ranking(positives, negatives).compute_rates().auroc
     assert found == pytest.approx(100 * auroc(positives, negatives), abs=1e-2)
     truth = np.repeat([1, 0], [200, 300])
     assert found == pytest.approx(
@@ -35,13 +42,15 @@ def test_auroc_is_that_of_others(decimals):
 def test_true_positives_are_counted_where_false_ones_are_at_most_so_many():
     """With one false alarm, positives above 0.73 are found: 3 of 10; with five, those above 0.55: 5 of 10."""
     negatives = np.concatenate([[0.905, 0.7, 0.71, 0.72, 0.73, 0.55], np.full(94, -1.0)])
-    rates = Ranking(np.arange(1, 11) / 10, negatives).rates()
+    rates = Ranking(np.arange(1, 11) / 10, negatives).compute_rates()
     assert (rates.tpr_1, rates.tpr_5) == pytest.approx((30, 50))
 
 
 def test_a_tie_over_the_limit_counts_for_neither():
     negatives = np.concatenate([[1.0, 1.0], np.zeros(98)])
-    assert Ranking(np.array([2.0, 1.0, 1.0, 0.5]), negatives).rates().tpr_1 == pytest.approx(25)
+    assert Ranking(
+        np.array([2.0, 1.0, 1.0, 0.5]), negatives
+    ).compute_rates().tpr_1 == pytest.approx(25)
 
 
 def test_weights_count_like_copies():
@@ -49,7 +58,7 @@ def test_weights_count_like_copies():
     positives, negatives = random.normal(size=(2, 3)), random.normal(size=(4, 2))
     often, seldom = random.integers(1, 4, (2, 3)), random.integers(0, 3, (4, 2))
     copies = Ranking(np.repeat(positives, often.ravel()), np.repeat(negatives, seldom.ravel()))
-    assert Ranking(positives, negatives).rates(often, seldom) == copies.rates()
+    assert Ranking(positives, negatives).compute_rates(often, seldom) == copies.compute_rates()
 
 
 def test_scores_that_are_no_numbers_are_refused():
@@ -87,7 +96,7 @@ def test_a_bootstrap_sample_is_as_large_as_what_it_is_drawn_from():
 def test_an_attack_pools_the_scores_of_all_models():
     pairs = population(5, 1.0, np.random.default_rng(0))
     deleted, absent = split_by_role(pairs.scores, pairs.halves.first)
-    found = attack_rates(
+    found = attack_pairs(
         lambda first: split_by_role(pairs.scores, first), pairs, np.random.default_rng(0)
     )
     every = deleted.reshape(-1, 1), absent.reshape(1, -1)
@@ -104,13 +113,15 @@ def test_what_is_tested_are_the_rates_of_the_attack(decimals):
     drawn = Roles(
         *np.random.default_rng(1).normal([[[0.0]], [[0.4]]], size=(2, 5, 120)).round(decimals)
     )
-    rates = Ranking(*drawn).rates()
-    found = rate_tests("mine", lambda _: drawn, pairs)(pairs.halves.first)
+    rates = Ranking(*drawn).compute_rates()
+    found = make_rate_statistics("mine", lambda _: drawn, pairs)(pairs.halves.first)
     assert found["mine_auroc"] == pytest.approx(abs(rates.auroc - 50) / 100) and rates.auroc < 45
     assert found["mine_tpr_1"] == pytest.approx(rates.tpr_1 / 100) and rates.tpr_1 > 0
     few = Roles(*(part[:, :19] for part in drawn))
     # of 95 negatives
-    assert rate_tests("mine", lambda _: few, pairs)(pairs.halves.first).keys() == {"mine_auroc"}
+    assert make_rate_statistics("mine", lambda _: few, pairs)(pairs.halves.first).keys() == {
+        "mine_auroc"
+    }
 
 
 def test_the_bootstrap_draws_pairs_and_examples():
@@ -118,10 +129,10 @@ def test_the_bootstrap_draws_pairs_and_examples():
     pairs = population(5, 0.0, np.random.default_rng(0))
     scores = [Roles(*np.random.default_rng(0).normal(size=(2, 5, 120)))]
     scores[0].deleted[0] += 100
-    of_pairs = attack_rates(lambda _: scores[0], pairs, np.random.default_rng(0)).auroc
+    of_pairs = attack_pairs(lambda _: scores[0], pairs, np.random.default_rng(0)).auroc
     assert of_pairs.high - of_pairs.low > 15
     few = Roles(*np.random.default_rng(0).normal(size=(2, 5, 120)))
     few.deleted[:, :3] += 100  # three examples that all pairs agree on
     few.deleted[:, 3:] = few.absent[:, 3:]
-    of_examples = attack_rates(lambda _: few, pairs, np.random.default_rng(0)).auroc
+    of_examples = attack_pairs(lambda _: few, pairs, np.random.default_rng(0)).auroc
     assert of_examples.high - of_examples.low > 1.5

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from munkey.audits import two_versions
-from munkey.audits.two_versions import Attacker, precision
+from munkey.audits.two_versions import Attacker, compute_precision
 from munkey.core.randomness import Stage
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
@@ -37,7 +37,9 @@ def lines(name: str, depth: int = 8, **changes) -> list[dict]:
     original = fitted(name, of("train"), LABELS[:COUNT], CLASSES)
     method = replace(METHODS[name], **changes)
     return list(
-        Attacker(DATA, of("train"), near, of("val"), stage, "cpu").lines(method, original, SETTINGS)
+        Attacker(DATA, of("train"), near, of("val"), stage, "cpu").make_lines(
+            method, original, SETTINGS
+        )
     )
 
 
@@ -86,6 +88,6 @@ def test_all_methods_face_the_same_deletions():
     ],
 )
 def test_ties_count_by_their_expectation(scores, expected):
-    assert precision(
+    assert compute_precision(
         np.array(scores), np.array([True, False, True, False, False])
     ) == pytest.approx(expected)

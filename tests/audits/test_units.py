@@ -8,7 +8,7 @@ from munkey.audits.evidence import Halves, Pairs
 from munkey.audits.verdict import run_joint_tests
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
-from munkey.data.forget_draws import Groups, group_halves
+from munkey.data.forget_draws import Groups, draw_group_halves
 
 PERSONS, PICTURES, TEST = 40, 4, 120
 
@@ -107,7 +107,9 @@ def test_halves_of_a_pool_of_groups_hold_whole_ones_and_their_file_names_them(tm
     groups = Groups(ids, np.array([f"p{i // 5}" for i in range(100)], dtype=object))
     labels = np.arange(100) % 3
     stage = Stage("pool")
-    pairs = [group_halves(groups, labels, 0.4, stage, Stage("pair", number)) for number in range(3)]
+    pairs = [
+        draw_group_halves(groups, labels, 0.4, stage, Stage("pair", number)) for number in range(3)
+    ]
     for first, second in pairs:
         assert len(first) == len(second) == 20 and not set(first) & set(second)
         assert len({i // 10 for i in first}) == 4 and sorted([*first, *second]) == sorted(
@@ -122,4 +124,4 @@ def test_halves_of_a_pool_of_groups_hold_whole_ones_and_their_file_names_them(tm
     forget_sets.write(tmp_path / "plain.csv", pairs[0][0])
     assert forget_sets.read_units([tmp_path / "plain.csv"]) == {}
     with pytest.raises(ValueError, match="2 of 20 groups in training; an audit needs 4"):
-        group_halves(groups, labels, 0.1, stage, Stage("pair", 0))
+        draw_group_halves(groups, labels, 0.1, stage, Stage("pair", 0))

@@ -105,12 +105,12 @@ def test_where_a_size_is_not_known_yet_the_command_that_finds_it_has_the_overlay
 
 
 def test_preflight_says_what_it_will_take_and_all_that_is_missing(munkey, monkeypatch):
-    monkeypatch.setattr(preflight, "obstacles", lambda plan, costs: [])
-    monkeypatch.setattr(machines, "machine", epyc)
+    monkeypatch.setattr(preflight, "find_obstacles", lambda plan, costs: [])
+    monkeypatch.setattr(machines, "find_machine", epyc)
     ready = munkey("preflight", PAPER[0], "workflow/presets/rehearsal.yaml")
     assert ready.code == 0 and ready.out.endswith("This machine is ready.\n")
     assert ready.out.startswith("paper-rehearsal on AMD EPYC, CPU (speeds measured)\n126 trainings")
-    monkeypatch.setattr(preflight, "obstacles", lambda plan, costs: ["no GPU", "no room"])
+    monkeypatch.setattr(preflight, "find_obstacles", lambda plan, costs: ["no GPU", "no room"])
     refused = munkey("preflight", PAPER[0], "--gpus", 8)
     assert (refused.code, refused.err) == (
         1,

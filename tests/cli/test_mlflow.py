@@ -79,7 +79,7 @@ def test_results_of_other_parameters_seeds_methods_or_rates_are_refused_before_t
 def test_sync_logs_what_the_results_are(project, monkeypatch):
     make(load_plan([]))
     tracking = "munkey.experiment.tracking"
-    monkeypatch.setattr(f"{tracking}.runs.runs_of", lambda results: [results.layout.name])
+    monkeypatch.setattr(f"{tracking}.runs.make_runs", lambda results: [results.layout.name])
     monkeypatch.setattr(f"{tracking}.mlflow_log.log", lambda *given: given)
     assert (
         command("sync")

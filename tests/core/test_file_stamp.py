@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from munkey.core.file_stamp import state_of
+from munkey.core.file_stamp import compute_stamp
 
 
 @pytest.fixture
@@ -44,31 +44,36 @@ def pets(tmp_path: Path) -> Path:
     ],
 )
 def test_the_state_changes_with_the_files(pets: Path, change: Callable[[Path], object]):
-    before = state_of(pets)
+    before = compute_stamp(pets)
     change(pets)
-    assert state_of(pets) != before
+    assert compute_stamp(pets) != before
 
 
 def test_the_state_is_that_of_the_files_alone(pets: Path, tmp_path: Path):
     copy = Path(shutil.copytree(pets, tmp_path / "copy"))
-    assert state_of(copy) == state_of(pets) == state_of(str(pets)) == state_of(f"{pets}/")
+    assert (
+        compute_stamp(copy)
+        == compute_stamp(pets)
+        == compute_stamp(str(pets))
+        == compute_stamp(f"{pets}/")
+    )
 
 
 def test_the_state_of_a_single_file_is_its_own(pets: Path):
-    before = state_of(pets / "cat/1.png")
-    assert state_of(pets / "cat/2.png") == before
+    before = compute_stamp(pets / "cat/1.png")
+    assert compute_stamp(pets / "cat/2.png") == before
     (pets / "cat/1.png").write_bytes(b"1234567")
-    assert state_of(pets / "cat/1.png") != before
+    assert compute_stamp(pets / "cat/1.png") != before
 
 
 def test_links_that_lead_back_come_to_an_end(pets: Path):
     for folder in ("cat", "dog", "."):
         for number in range(20):  # followed blindly, more paths than can be counted
             (pets / folder / f"link{number}").symlink_to(pets)
-    before = state_of(pets)
-    assert state_of(pets) == before
+    before = compute_stamp(pets)
+    assert compute_stamp(pets) == before
     (pets / "dog/1.png").write_bytes(b"123456")
-    assert state_of(pets) != before
+    assert compute_stamp(pets) != before
 
 
 def test_what_a_link_leads_to_counts(pets: Path, tmp_path: Path):
@@ -76,12 +81,12 @@ def test_what_a_link_leads_to_counts(pets: Path, tmp_path: Path):
     (tmp_path / "eel/1.png").write_bytes(b"1")
     (pets / "eel").symlink_to(tmp_path / "eel")
     (pets / "nowhere.png").symlink_to("nothing")
-    before = state_of(pets)
+    before = compute_stamp(pets)
     (tmp_path / "eel/1.png").write_bytes(b"12")
-    assert state_of(pets) != before
+    assert compute_stamp(pets) != before
 
 
 def test_names_that_are_not_text_count(pets: Path):
-    before = state_of(pets)
+    before = compute_stamp(pets)
     (pets / os.fsdecode(b"caf\xe9.png")).write_bytes(b"1")
-    assert state_of(pets) != before
+    assert compute_stamp(pets) != before

@@ -109,7 +109,7 @@ def test_the_folder_of_the_seats_is_the_users_alone(take: Take, tmp_path, umask)
 def test_a_folder_that_was_open_to_others_is_closed(tmp_path) -> None:
     (tmp_path / "seats").mkdir()
     (tmp_path / "seats").chmod(0o777)
-    assert gpu_seats.private_folder(tmp_path / "seats").stat().st_mode & 0o777 == 0o700
+    assert gpu_seats.make_private_folder(tmp_path / "seats").stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("whose", ["another's", "a link", "a file"])
@@ -142,7 +142,7 @@ def test_gpus_are_counted_where_none_are_named(monkeypatch, tmp_path) -> None:
         (tmp_path / name).touch()
     monkeypatch.delenv(gpu_seats.VISIBLE, raising=False)
     monkeypatch.setattr(gpu_seats, "DEVICES", tmp_path)
-    assert gpu_seats._gpu_names() == ["0", "1", "2"]  # as CUDA counts them
+    assert gpu_seats._list_gpu_names() == ["0", "1", "2"]  # as CUDA counts them
 
 
 def test_a_job_has_its_gpu_before_cuda_is_asked(monkeypatch, take: Take) -> None:

@@ -21,7 +21,9 @@ def test_an_array_is_read_in_blocks_of_whole_rows(monkeypatch):
     monkeypatch.setattr("munkey.data.arrays.BLOCK", 50)
     rows = np.arange(9 * 10, dtype=np.int16).reshape(9, 10)
     blocks = list(
-        ArrayHeader("x", rows.shape, rows.dtype, rows.nbytes).blocks(io.BytesIO(rows.tobytes()))
+        ArrayHeader("x", rows.shape, rows.dtype, rows.nbytes).read_blocks(
+            io.BytesIO(rows.tobytes())
+        )
     )
     assert [len(block) for block in blocks] == [2, 2, 2, 2, 1]
     np.testing.assert_array_equal(np.concatenate(blocks), rows)
@@ -33,7 +35,9 @@ def test_an_array_is_read_in_blocks_of_whole_rows(monkeypatch):
 def test_less_or_more_than_the_header_says_is_refused(change, message):
     with pytest.raises(SourceError, match=rf"{message} \(3, 4\) uint8"):
         list(
-            ArrayHeader("x", (3, 4), np.dtype(np.uint8), 12).blocks(io.BytesIO(bytes(12 + change)))
+            ArrayHeader("x", (3, 4), np.dtype(np.uint8), 12).read_blocks(
+                io.BytesIO(bytes(12 + change))
+            )
         )
 
 
@@ -100,7 +104,7 @@ def test_an_archive_that_unpacks_to_gigabytes_is_refused_by_its_headers(
         for kind in KINDS
     }
     bomb(tmp_path / "x.npz", **parts | {name: shape})
-    monkeypatch.setattr(ArrayHeader, "blocks", lambda *_: pytest.fail("was unpacked"))
+    monkeypatch.setattr(ArrayHeader, "read_blocks", lambda *_: pytest.fail("was unpacked"))
     with pytest.raises(SourceError, match=rf"{name}: \({shape[0]},.* unpacks to .* bytes from"):
         DATASETS["npz"].load(settings(tmp_path / "x.npz"))
 

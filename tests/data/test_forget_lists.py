@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from munkey.data.forget_draws import find_listed_ids, list_path, read_list, require_listed_share
+from munkey.data.forget_draws import find_listed_ids, get_list_path, read_list, require_listed_share
 
 SAMPLES = [
     {"id": "0", "split": "train", "label": "0", "name": "train/cat/1.png"},
@@ -96,7 +96,7 @@ def test_the_rate_under_which_tables_show_a_list_is_the_share_that_it_holds(tmp_
 
 
 def test_a_list_may_be_one_for_each_seed():
-    assert [str(list_path("lists/seed{seed}.txt", seed)) for seed in (0, 3)] == [
+    assert [str(get_list_path("lists/seed{seed}.txt", seed)) for seed in (0, 3)] == [
         "lists/seed0.txt",
         "lists/seed3.txt",
     ]

@@ -9,14 +9,14 @@ from scipy.stats import chisquare
 from munkey.core.randomness import Stage
 from munkey.data.forget_draws import (
     Groups,
-    clusters,
+    cluster_samples,
     draw,
     draw_by_difficulty,
     draw_groups,
+    draw_halves,
     draw_share,
+    find_lowest_ids,
     group_samples,
-    halves,
-    lowest_ids,
 )
 from munkey.data.forget_sets import read, split, write
 from munkey.data.prepared import Dataset
@@ -101,7 +101,7 @@ def test_a_forget_set_reads_back_as_written(tmp_path):
 
 
 def halved(pair=0, share=0.2):
-    return halves(IDS, LABELS, share, Stage("pool"), Stage("pair", pair))
+    return draw_halves(IDS, LABELS, share, Stage("pool"), Stage("pair", pair))
 
 
 def test_the_halves_of_a_pool_are_disjoint_equal_and_of_one_pool():
@@ -212,7 +212,7 @@ def test_groups_are_classes_or_units_of_training_samples():
 def test_clusters_are_samples_whose_keys_are_near_the_same_for_the_same_stage():
     around = np.repeat(np.eye(5) * 10, 20, axis=0)
     keys = around + np.random.default_rng(0).normal(size=around.shape)
-    first, again = (clusters(IDS, keys, 20, Stage(0, "clusters")) for _ in range(2))
+    first, again = (cluster_samples(IDS, keys, 20, Stage(0, "clusters")) for _ in range(2))
     assert first.names.tolist() == again.names.tolist()
     assert (
         all(len(set(first.names[20 * i : 20 * i + 20])) == 1 for i in range(5))
@@ -242,7 +242,7 @@ def test_hard_samples_have_the_fewest_votes_easy_ones_the_most():
 def test_one_of_each_group_is_its_first_sample():
     of = np.array(["x", "y", "x", "", "y", "z"], dtype=object)
     ids = np.array([3, 5, 8, 9, 11, 12])
-    assert lowest_ids(Groups(ids, of), np.array([3, 5, 8, 11])).tolist() == [3, 5]
+    assert find_lowest_ids(Groups(ids, of), np.array([3, 5, 8, 11])).tolist() == [3, 5]
 
 
 def test_of_what_is_altered_a_share_is_known():

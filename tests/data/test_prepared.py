@@ -25,7 +25,7 @@ def test_what_is_prepared_reads_back(source, tmp_path):
     np.testing.assert_array_equal(dataset.splits, source.splits)
     assert dataset.ids.tolist() == list(range(12))
     assert dataset.classes == ["cat", "dog"]
-    assert dataset.ids_of("val").tolist() == [4, 5, 6, 7]
+    assert dataset.get_ids("val").tolist() == [4, 5, 6, 7]
 
 
 def test_units_read_back_and_only_a_source_that_has_them_gets_their_column(source, tmp_path):

@@ -26,7 +26,7 @@ from munkey.deploy.predictor import Predictor
 from munkey.encoders import embedded
 from munkey.encoders.keys import Keys, normalize_rows
 from munkey.memory.neighbors import find_nearest
-from munkey.models.family import FAMILIES, FittedArchitecture, Retrieval, added_head
+from munkey.models.family import FAMILIES, FittedArchitecture, Retrieval, read_added_head
 from tests.estimators.inputs import EXACT
 
 KINDS = {**EXACT, "munkey": MunkeyClassifier}
@@ -486,7 +486,7 @@ class PictureUses(Uses):
         keys = model._model.encoder.compute_keys(
             self.stacked([self.samples[one] for one in ids.tolist()])
         )
-        family, settings = added_head(model.manifest.head)
+        family, settings = read_added_head(model.manifest.head)
         fitted = family.fit(
             Keys(ids, keys), labels, len(self.names), family.validate_section(settings)
         )

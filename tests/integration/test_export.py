@@ -26,7 +26,7 @@ def test_it_answers_as_the_run_did_before_and_after_deletion(
 ) -> None:
     results = exports.path / "results" / "default"
     dataset = load(results / "data" / "digits")
-    test = dataset.ids_of("test")
+    test = dataset.get_ids("test")
     before = read_npz(results / "logits/digits/seed0/full/original-m.npz")["logits"]
     after = read_npz(results / "logits/digits/seed0/rate0.1/munkey.npz")["logits"]
     directory = shutil.copytree(results / "exports/digits/seed0", tmp_path / "model")

@@ -30,7 +30,7 @@ def keyed(folder: Path, dataset: Dataset, depth: int) -> tuple[Path, Path]:
         (heaps + 0.01 * generator.normal(size=heaps.shape)).astype(np.float32)
     )
     keys.write(folder / "keys.npz", dataset.ids, vectors)
-    members = keys.read(folder / "keys.npz", dataset.ids_of("train"))
+    members = keys.read(folder / "keys.npz", dataset.get_ids("train"))
     found = neighbors.find_nearest(keys.Keys(dataset.ids, vectors), members, depth)
     neighbors.write(folder / "neighbors.npz", dataset.ids, found)
     return folder / "keys.npz", folder / "neighbors.npz"

@@ -105,7 +105,9 @@ def test_clusters_are_heaps_of_about_twenty_alike(drawn, made):
 def test_the_clusters_of_a_larger_set_grow_in_number_not_in_size(made, drawn, monkeypatch):
     sizes = []
     monkeypatch.setattr(
-        forget_draws, "clusters", lambda ids, _, size, stage: sizes.append(size) or grouped(ids)
+        forget_draws,
+        "cluster_samples",
+        lambda ids, _, size, stage: sizes.append(size) or grouped(ids),
     )
     drawn("cluster", rate="0.5")
     assert sizes == [20]
@@ -117,7 +119,7 @@ def grouped(ids):
 
 def test_hard_medium_and_easy_follow_the_votes_of_all_neighbors_but_the_deepest(drawn, made):
     near = neighbors.read_other_neighbors(made[3], TRAIN, DEPTH - 1).ids
-    votes = forget_draws.vote_shares(forget_draws.Members(TRAIN, LABELS[:180]), near)
+    votes = forget_draws.compute_vote_shares(forget_draws.Members(TRAIN, LABELS[:180]), near)
     means = [
         votes[drawn(sampling, rate="0.3")[0]].mean() for sampling in ("hard", "medium", "easy")
     ]
@@ -185,7 +187,7 @@ def test_the_hardest_halves_have_the_fewest_votes(made, tmp_path, capsys):
         hardest_half(images, near, tmp_path / f"hard{seed}.csv", "digits", seed, 0.4, DEPTH)
     pool = np.concatenate([forget_sets.read(tmp_path / f"hard{seed}.csv") for seed in (0, 1)])
     others = neighbors.read_other_neighbors(near, TRAIN, DEPTH - 1).ids
-    votes = forget_draws.vote_shares(forget_draws.Members(TRAIN, LABELS[:180]), others)
+    votes = forget_draws.compute_vote_shares(forget_draws.Members(TRAIN, LABELS[:180]), others)
     assert len(set(pool)) == 72 and votes[pool].mean() < votes.mean()
     assert (
         capsys.readouterr().out.count(
@@ -201,7 +203,7 @@ def test_wrong_labels_are_those_of_the_pool_and_of_all_test_samples(made, tmp_pa
     out = [tmp_path / "wrong" / name for name in ("images.npy", "samples.csv", "classes.json")]
     mislabel(images, pool, *out, "digits")
     labels = np.array([int(line["label"]) for line in read_csv(out[1])])
-    changed = np.concatenate([*map(forget_sets.read, pool), dataset.ids_of("test")])
+    changed = np.concatenate([*map(forget_sets.read, pool), dataset.get_ids("test")])
     assert np.flatnonzero(labels != LABELS).tolist() == sorted(changed)
     assert out[2].read_text() == (
         images.parent / "classes.json"

@@ -35,7 +35,7 @@ def test_an_oracle_of_a_stream_has_the_keys_of_what_is_left_where_its_family_has
     evaluator = StreamEvaluator(
         dataset, held, yaml.safe_load((ROOT / "params.yaml").read_text()), 6, "cpu"
     )
-    train = dataset.ids_of("train")
+    train = dataset.get_ids("train")
     order = draw_stream(forget_sets.ForgetSplit(train[20:], train[:20]), train[:0], 4, [], Stage(0))
     moments = list(relearn._retrain_stream(order, evaluator, family.oracle, "digits", 0))
     assert [each.done for each in moments] == [1, 2, 4]
@@ -49,13 +49,13 @@ def test_an_oracle_of_a_stream_has_the_keys_of_what_is_left_where_its_family_has
 
 def test_a_moments_accuracies_are_of_what_is_left_and_of_the_test_split(tmp_path):
     dataset = prepared(tmp_path)
-    train, test = dataset.ids_of("train"), dataset.ids_of("test")
+    train, test = dataset.get_ids("train"), dataset.get_ids("test")
     order = draw_stream(forget_sets.ForgetSplit(train[20:], train[:20]), train[:0], 4, [], Stage(0))
     right = np.isin(dataset.ids, [*order.members(2)[:3], test[0]])
     moment = StreamAnswers(
         2, 0.5, np.eye(10)[np.where(right, dataset.labels, (dataset.labels + 1) % 10)]
     )
-    assert relearn._numbers(dataset, order, moment) == {
+    assert relearn._measure_moment(dataset, order, moment) == {
         **{"done": 2, "seconds": 0.5},
         **{"RA": pytest.approx(300 / len(order.members(2))), "TA": pytest.approx(100 / len(test))},
     }

@@ -13,7 +13,7 @@ from munkey.encoders.keys import Keys
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.memory.sums import round_keys
 from munkey.models.families.munkey import Exemplars
-from munkey.models.family import FAMILIES, MemberKeys, System, Training, added_head
+from munkey.models.family import FAMILIES, MemberKeys, System, Training, read_added_head
 from munkey.models.networks.calibration import measure_loss
 from munkey.models.networks.closed_form import NO_ROWS, find_best_temperature, predict_leave_one_out
 from munkey.models.networks.kernel_ridge import Kernel
@@ -161,13 +161,13 @@ def bare(system):
 
 def head_of(system, kept=slice(None)):
     """The head fitted to some of the rows, with the system's constants."""
-    family, settings = added_head(system.architecture.head)
+    family, settings = read_added_head(system.architecture.head)
     return fitted(family.name, Keys(SAMPLES.ids[kept], KEYS[kept]), LABELS[kept], **settings)
 
 
 def left_out(system):
     """Logits of all samples by the others, at the system's temperature."""
-    family, settings = added_head(system.architecture.head)
+    family, settings = read_added_head(system.architecture.head)
     logits, _ = family.predict_leave_one_out(KEYS, LABELS, 3, family.validate_section(settings))
     return logits / settings["temperature"]
 

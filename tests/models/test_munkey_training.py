@@ -51,13 +51,13 @@ def test_in_a_mixed_batch_a_token_learns_from_its_own_sample_alone(exemplars, ag
     """All eight are in the batch, so every stand-in is also some other sample's own token."""
     memory, index = exemplars(aggregation=aggregation), torch.arange(8)
     retrieved = index % 2 == 0
-    memory.training_tokens(index, draw(retrieved, [4] * 8)).sum().backward()
+    memory.choose_tokens(index, draw(retrieved, [4] * 8)).sum().backward()
     assert torch.equal(memory.tokens.grad, (~retrieved).float()[:, None].expand(8, 5))
 
 
 def test_the_stand_in_is_the_similarity_weighted_average_of_the_nearest_others(exemplars):
     part = exemplars(temperature=0.3)
-    stand_ins = part.training_tokens(torch.tensor([2, 5]), draw([True, True], [2, 3]))
+    stand_ins = part.choose_tokens(torch.tensor([2, 5]), draw([True, True], [2, 3]))
     for stand_in, member, count in zip(stand_ins, (2, 5), (2, 3), strict=True):
         rows, cosines = nearest_others(part, member, count)
         weights = (cosines / 0.3).softmax(dim=0).float()
@@ -66,7 +66,7 @@ def test_the_stand_in_is_the_similarity_weighted_average_of_the_nearest_others(e
 
 def test_aggregated_by_rank_the_stand_in_is_the_average_that_inference_by_rank_reads(exemplars):
     part = exemplars(aggregation="rank")
-    stand_ins = part.training_tokens(torch.tensor([2, 5]), draw([True, True], [2, 3]))
+    stand_ins = part.choose_tokens(torch.tensor([2, 5]), draw([True, True], [2, 3]))
     for stand_in, member, weights in zip(
         stand_ins, (2, 5), ([3 / 5, 2 / 5], [6 / 13, 4 / 13, 3 / 13]), strict=True
     ):
@@ -81,7 +81,7 @@ def test_aggregated_for_an_ensemble_the_stand_in_is_one_of_the_nearest_others_as
     rows, cosines = nearest_others(part, 5, 3)
     drawn = part.draw(count)
     chosen = draw([True] * count, [3] * count, drawn.quantile)
-    stand_ins = part.training_tokens(torch.full((count,), 5), chosen)
+    stand_ins = part.choose_tokens(torch.full((count,), 5), chosen)
     shares = [
         (stand_ins == token).all(dim=1).double().mean().item()
         for token in part.tokens.detach()[rows]
@@ -131,7 +131,7 @@ def test_each_aggregation_trains_a_model_of_its_own(params, aggregation):
 def test_the_own_token_is_passed_on_as_it_is(exemplars):
     part = exemplars()
     assert torch.equal(
-        part.training_tokens(torch.tensor([2, 5]), draw([False, False], [4, 4])),
+        part.choose_tokens(torch.tensor([2, 5]), draw([False, False], [4, 4])),
         part.tokens[[2, 5]],
     )
 
@@ -144,7 +144,7 @@ def test_in_a_memory_of_two_the_other_one_stands_in_alone(exemplars):
     part = exemplars(MemberKeys(keys, near), ids=np.array([3, 4]))
     assert part.neighbors.tolist() == [[1, NOBODY, NOBODY, NOBODY], [0, NOBODY, NOBODY, NOBODY]]
     torch.testing.assert_close(
-        part.training_tokens(torch.tensor([0, 1]), draw([True, True], [4, 4])),
+        part.choose_tokens(torch.tensor([0, 1]), draw([True, True], [4, 4])),
         part.tokens.detach()[[1, 0]],
     )
 

@@ -54,7 +54,7 @@ def samples_of(ids):
 
 def without(ids):
     """The training samples without these."""
-    return samples_of(np.setdiff1d(world().dataset.ids_of("train"), ids))
+    return samples_of(np.setdiff1d(world().dataset.get_ids("train"), ids))
 
 
 def delete(ids):
@@ -83,7 +83,7 @@ def test_deletion_gives_exactly_the_weights_of_the_oracle():
 
 @pytest.mark.parametrize("part", [0, 1])
 def test_one_deleted_sample_retrains_its_shard_from_its_slice_on(part):
-    members = world().dataset.ids_of("train")
+    members = world().dataset.get_ids("train")
     cells = cells_of(members)
     gone = members[cells.slices == part][:1]
     deleted, asked = delete(gone)
@@ -101,8 +101,8 @@ def test_one_deleted_sample_retrains_its_shard_from_its_slice_on(part):
 
 def test_new_samples_are_learned_by_no_slice_but_those_that_a_request_retrains():
     """As in streams of requests: its oracle learns them all."""
-    members = world().dataset.ids_of("train")
-    new = world().dataset.ids_of("val")
+    members = world().dataset.get_ids("train")
+    new = world().dataset.get_ids("val")
     cells = cells_of(members)
     gone = members[cells.slices == 1][:1]
     shard = int(cells.shards[members == gone][0])
@@ -122,7 +122,7 @@ def test_new_samples_are_learned_by_no_slice_but_those_that_a_request_retrains()
 
 
 def test_deleting_twice_is_deleting_once():
-    members = world().dataset.ids_of("train")
+    members = world().dataset.get_ids("train")
     first, second = members[:3], members[3:6]
     once, _ = delete(members[:6])
     after_first, _ = delete(first)
@@ -183,7 +183,7 @@ def test_epochs_are_shared_out_so_that_the_work_stays():
 
 def test_an_empty_cell_is_no_fault():
     system, history = FAMILIES["sisa"].train(
-        training(samples_of(world().dataset.ids_of("train")[:4]))
+        training(samples_of(world().dataset.get_ids("train")[:4]))
     )
     assert len(history) < 20 and all(torch.isfinite(t).all() for t in tensors(system).values())
 
@@ -314,7 +314,7 @@ def test_a_training_that_was_killed_resumes_and_ends_with_the_same_bytes(
 def test_a_slice_whose_checkpoint_is_damaged_is_trained_again_and_no_other(tmp_path):
     samples, file = world().parts["retain"], CheckpointFile(tmp_path / "p.pt", 0.0)
     whole, history = FAMILIES["sisa"].train(training(samples, checkpoint=file))
-    path = file.part(1, 0).path
+    path = file.for_part(1, 0).path
     path.write_bytes(path.read_bytes()[:-1])
     messages = []
     again, _ = FAMILIES["sisa"].train(training(samples, checkpoint=file, report=messages.append))

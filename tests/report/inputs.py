@@ -100,7 +100,7 @@ def cases(dataset="digits", gaps=CASES, methods=("before", "anew", "after")):
 
 
 def pairs(summary, half=1.0):
-    """Differences between all systems of a summary, as `paired_differences` makes them: each ± `half` points."""
+    """Differences between all systems of a summary, as `compare_systems` makes them: each ± `half` points."""
     lines = []
     for (dataset, rate), part in summary.groupby(["dataset", "rate"], sort=False):
         known = part.dropna(subset="TA_mean").to_dict("records")

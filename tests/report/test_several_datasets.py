@@ -19,7 +19,7 @@ from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.page import page
 from munkey.report.tables import ablations, paper
-from munkey.report.tables.audits import attacks_tables, residue_of, storage_tables
+from munkey.report.tables.audits import attacks_tables, collect_residue, storage_tables
 from munkey.report.tables.main import all_texts, main_table, main_tables
 from munkey.report.tables.markup import ABSENT
 from munkey.report.tables.ranks import LINE, rank_table, ranks_by_title
@@ -186,7 +186,7 @@ def test_what_audits_found_stands_beside_the_data_sets_that_were_audited(tmp_pat
         "flagged": "",
     }
     audit = pd.DataFrame([line | {"share": 2.0, "share_low": 1.0, "share_high": 3.0}])
-    residue = residue_of({tmp_path / "cifar10": audit})
+    residue = collect_residue({tmp_path / "cifar10": audit})
     for table, dataset in zip(
         main_tables(summary(), ROWS, "markdown", residue), GRIDS, strict=True
     ):

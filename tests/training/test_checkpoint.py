@@ -217,7 +217,7 @@ def test_the_file_depends_on_the_identity_and_on_when_the_inputs_changed(tmp_pat
         os.utime(path, ns=(1, 1))
 
     def path_of(*identity):
-        return CheckpointFile.of(identity, map(str, inputs), 60.0).path
+        return CheckpointFile.for_training(identity, map(str, inputs), 60.0).path
 
     first = path_of("digits", 0)
     assert path_of("digits", 0) == first
@@ -232,7 +232,7 @@ def test_the_checkpoints_of_a_training_and_of_its_parts_are_removed_and_no_other
         CheckpointFile(tmp_path / "abc.pt", 60.0),
         CheckpointFile(tmp_path / "abcd.pt", 60.0),
     )
-    parts = [file, file.part(0, 1), file.part(2, 0), other, other.part(0, 1)]
+    parts = [file, file.for_part(0, 1), file.for_part(2, 0), other, other.for_part(0, 1)]
     assert [part.path.name for part in parts] == [
         "abc.pt",
         "abc.0.1.pt",

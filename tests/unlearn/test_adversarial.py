@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from munkey.unlearn.adversarial import doubling_radii, untargeted_l2
+from munkey.unlearn.adversarial import list_doubling_radii, untargeted_l2
 from tests.unlearn.world import answer, forget, settings
 
 STEPS, STRIDE = 50, 0.1
@@ -14,16 +14,16 @@ def distance(images: torch.Tensor, clean: torch.Tensor) -> torch.Tensor:
 
 
 def test_radii_double_up_to_the_cap() -> None:
-    assert doubling_radii(0.04, 0.32) == [0.04, 0.08, 0.16, 0.32]
-    assert doubling_radii(0.04, 0.31) == [0.04, 0.08, 0.16]
-    assert doubling_radii(0.04, 0.04) == [0.04]
-    assert doubling_radii(settings("amun").epsilon, settings("amun").epsilon_cap)[-1] == 40.96
+    assert list_doubling_radii(0.04, 0.32) == [0.04, 0.08, 0.16, 0.32]
+    assert list_doubling_radii(0.04, 0.31) == [0.04, 0.08, 0.16]
+    assert list_doubling_radii(0.04, 0.04) == [0.04]
+    assert list_doubling_radii(settings("amun").epsilon, settings("amun").epsilon_cap)[-1] == 40.96
 
 
 def test_adversarial_images_are_images_near_and_misread() -> None:
     clean, labels = forget()
     images, predicted, radius = untargeted_l2(
-        answer, clean, labels, doubling_radii(0.04, 40.96), STEPS, STRIDE
+        answer, clean, labels, list_doubling_radii(0.04, 40.96), STEPS, STRIDE
     )
     assert radius.isfinite().all()
     assert (radius > 0).sum() >= 8  # most were read correctly before
@@ -35,16 +35,21 @@ def test_adversarial_images_are_images_near_and_misread() -> None:
     wrong_before = answer(clean).argmax(dim=1) != labels
     assert torch.equal(radius == 0, wrong_before)
     assert torch.equal(images[wrong_before], clean[wrong_before])
-    assert set(radius[radius > 0].tolist()) <= set(doubling_radii(0.04, 40.96))
+    assert set(radius[radius > 0].tolist()) <= set(list_doubling_radii(0.04, 40.96))
     assert len(set(radius.tolist())) > 1
 
 
 def test_images_do_not_depend_on_who_shares_their_batch() -> None:
     clean, labels = forget()
-    together = untargeted_l2(answer, clean, labels, doubling_radii(0.04, 40.96), STEPS, STRIDE)
+    together = untargeted_l2(answer, clean, labels, list_doubling_radii(0.04, 40.96), STEPS, STRIDE)
     for i in (0, 5, 12):
         alone = untargeted_l2(
-            answer, clean[i : i + 1], labels[i : i + 1], doubling_radii(0.04, 40.96), STEPS, STRIDE
+            answer,
+            clean[i : i + 1],
+            labels[i : i + 1],
+            list_doubling_radii(0.04, 40.96),
+            STEPS,
+            STRIDE,
         )
         assert alone[2][0] == together[2][i]
         torch.testing.assert_close(alone[0][0], together[0][i], rtol=0, atol=1e-3)
@@ -58,7 +63,9 @@ def test_finished_images_leave_the_batch() -> None:
         return answer(pixels)
 
     clean, labels = forget()
-    radius = untargeted_l2(counted, clean, labels, doubling_radii(0.04, 40.96), STEPS, STRIDE)[2]
+    radius = untargeted_l2(counted, clean, labels, list_doubling_radii(0.04, 40.96), STEPS, STRIDE)[
+        2
+    ]
     assert sizes[0] == len(clean)
     assert sizes[1] == (radius > 0).sum()
     assert sizes == sorted(sizes, reverse=True)
@@ -68,7 +75,7 @@ def test_finished_images_leave_the_batch() -> None:
 def test_the_cap_is_kept_and_failures_are_counted() -> None:
     clean, labels = forget()
     images, _, radius = untargeted_l2(
-        answer, clean, labels, doubling_radii(0.04, 0.7), STEPS, STRIDE
+        answer, clean, labels, list_doubling_radii(0.04, 0.7), STEPS, STRIDE
     )
     failed = radius.isinf()
     assert failed.any() and not failed.all()
@@ -88,7 +95,7 @@ def test_a_linear_model_is_left_along_its_normal() -> None:
 
     clean = torch.full((1, 3, 4, 4), 0.5)
     images, predicted, radius = untargeted_l2(
-        linear, clean, torch.tensor([0]), doubling_radii(0.04, 1.0), STEPS, STRIDE
+        linear, clean, torch.tensor([0]), list_doubling_radii(0.04, 1.0), STEPS, STRIDE
     )
     assert radius.tolist() == [0.08]
     assert predicted.tolist() == [1]
@@ -134,6 +141,6 @@ def test_a_sure_model_is_still_attacked() -> None:
 
     clean = torch.full((1, 3, 2, 2), 0.7)
     radius = untargeted_l2(
-        sure, clean, torch.tensor([0]), doubling_radii(0.04, 1.0), STEPS, STRIDE
+        sure, clean, torch.tensor([0]), list_doubling_radii(0.04, 1.0), STEPS, STRIDE
     )[2]
     assert radius.item() == 0.32

@@ -210,7 +210,7 @@ def test_fine_tuning_shares_rate_crops_and_number_format_with_the_training_of_th
         update={"crop_scale": [0.3, 0.9], "crop_ratio": [0.5, 2.0], "precision": "bfloat16"}
     )
     finetune = FinetuneSettings(epochs=7, batch_size=3, betas=[0.1, 0.2], weight_decay=0.4)
-    tuned = prepare.tuning(
+    tuned = prepare.make_tuning(
         replace(recipe("vit"), data=data, train=train), {"finetune": finetune.model_dump()}
     )
     augment = Augmentation(size=12, scale=[0.3, 0.9], ratio=[0.5, 2.0], mean=0.4, std=0.2)
@@ -428,7 +428,7 @@ def test_a_method_that_returns_no_system_is_told_so() -> None:
         TypeError,
         match=r"the method 'cf' \(.*\) returned NoneType, not the unlearned System: end it",
     ):
-        entry.forgotten(None, None, None)
+        entry.unlearn(None, None, None)
 
 
 def test_the_paper_has_nine_baselines_knn_and_munkey() -> None:
@@ -463,7 +463,7 @@ def test_a_method_that_does_not_count_its_passes_is_fine_tuning_on_all_images_th
 ) -> None:
     plain = replace(METHODS["cf"], needs=frozenset(needs), counted_passes=None)
     assert (
-        plain.passes(Images(retain=90, forget=10, val=20, epochs=4, batch=7), settings("cf"))
+        plain.count_passes(Images(retain=90, forget=10, val=20, epochs=4, batch=7), settings("cf"))
         == passes
     )
 

@@ -12,7 +12,7 @@ from munkey.data.image_set import JoinedSet
 from munkey.models.family import FAMILIES, System
 from munkey.models.networks.vit import ViT
 from munkey.unlearn.contract import Tuning
-from munkey.unlearn.finetune import distillation, endless_batches, mislabel
+from munkey.unlearn.finetune import distillation_loss, endless_batches, mislabel
 from munkey.unlearn.methods.l1_sparse import penalized_weights
 from tests.unlearn.world import (
     ARCHITECTURE,
@@ -318,4 +318,4 @@ def test_distillation_is_the_textbook_formula() -> None:
     )
     p, q = (teacher / 4).softmax(1), (student / 4).softmax(1)
     expected = 16 * (p * (p / q).log()).sum() / 2
-    torch.testing.assert_close(distillation(student, teacher, 4.0), expected)
+    torch.testing.assert_close(distillation_loss(student, teacher, 4.0), expected)

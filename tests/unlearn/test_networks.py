@@ -22,12 +22,12 @@ KEPT = {"ssd", "lfssd", "assd", "jit"}
 
 @cache
 def original() -> System:
-    samples = image_set(world().dataset, world().dataset.ids_of("train"))
+    samples = image_set(world().dataset, world().dataset.get_ids("train"))
     return FAMILIES["resnet18"].train(Training(samples, 10, RECIPE, "cpu", quiet)).system
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in POST_HOC if METHODS[name].on("resnet18").is_defined]
+    "name", [name for name in POST_HOC if METHODS[name].for_network("resnet18").is_defined]
 )
 def test_it_changes_a_copy_of_a_resnet_18_the_same_way_each_time(name: str) -> None:
     start = weights(original())
@@ -44,9 +44,9 @@ def test_it_changes_a_copy_of_a_resnet_18_the_same_way_each_time(name: str) -> N
 
 
 def test_a_method_that_is_not_post_hoc_starts_from_its_own_family() -> None:
-    assert {METHODS[name].on("resnet18").family for name in ("munkey", "knn", "sisa")} == {
+    assert {METHODS[name].for_network("resnet18").family for name in ("munkey", "knn", "sisa")} == {
         "munkey",
         "knn",
         "sisa",
     }
-    assert METHODS["cf"].on("resnet18").original.oracle == "retrain-r"
+    assert METHODS["cf"].for_network("resnet18").original.oracle == "retrain-r"

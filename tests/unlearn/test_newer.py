@@ -102,7 +102,7 @@ def test_lotus_blurs_by_the_excess_of_forget_over_validation_accuracy(
     """As lotus_class.py of its authors; F.gumbel_softmax is softmax((logits + noise) / tau)."""
     plain_descent(monkeypatch, "munkey.unlearn.finetune")
     measured = iter([60.0, 100.0])  # validation once, then the forget set
-    monkeypatch.setattr("munkey.unlearn.finetune.accuracy", lambda *_: next(measured))
+    monkeypatch.setattr("munkey.unlearn.finetune.measure_accuracy", lambda *_: next(measured))
     generator, teacher, student = (
         request("lotus").generator,
         *(original("cf").copy_model() for _ in range(2)),
@@ -131,7 +131,7 @@ def test_lotus_stops_once_the_forget_set_is_answered_as_unsurely_as_new_data(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     measured = iter([90.0, 95.0, 89.0])
-    monkeypatch.setattr("munkey.unlearn.finetune.accuracy", lambda *_: next(measured))
+    monkeypatch.setattr("munkey.unlearn.finetune.measure_accuracy", lambda *_: next(measured))
     _, asked = unlearn("lotus", tuned=tuning(epochs=5))
     assert [entry["epoch"] for entry in asked.history] == [1] and asked.facts == {"epochs": 1}
 

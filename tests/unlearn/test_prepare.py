@@ -23,7 +23,7 @@ SECTION = {"epochs": 3, "batch_size": 7, "betas": [0.5, 0.6], "weight_decay": 0.
 @pytest.mark.parametrize("name", ["cf", "munkey", "sisa", "knn"])
 def test_a_trained_original_is_loaded(name: str, tmp_path: Path) -> None:
     system.save(tmp_path / "original", original(name))
-    loaded = prepare.original(
+    loaded = prepare.load_original(
         METHODS[name], request(name).recipe, world().dataset, tmp_path / "original", "cpu"
     )
     assert loaded.family == METHODS[name].family
@@ -34,7 +34,7 @@ def test_an_original_of_another_architecture_is_refused(tmp_path: Path) -> None:
     system.save(tmp_path / "original", original("cf"))
     wider = replace(recipe("vit"), model=MODEL.model_copy(update={"width": 32}))
     with pytest.raises(ValueError, match="width is 16, expected 32"):
-        prepare.original(METHODS["cf"], wider, world().dataset, tmp_path / "original", "cpu")
+        prepare.load_original(METHODS["cf"], wider, world().dataset, tmp_path / "original", "cpu")
 
 
 def test_only_images_that_a_method_declares_are_put_on_the_device(
@@ -58,7 +58,7 @@ def test_only_images_that_a_method_declares_are_put_on_the_device(
     }
     for name, parts in declared.items():
         uploads.clear()
-        data = prepare.parts(METHODS[name], world().dataset, split, "cuda", 0.4)
+        data = prepare.make_parts(METHODS[name], world().dataset, split, "cuda", 0.4)
         assert {part: samples.ids.tolist() for part, samples in data.items()} == {
             part: ids.tolist() for part, ids in expected.items()
         }
@@ -66,10 +66,10 @@ def test_only_images_that_a_method_declares_are_put_on_the_device(
 
 
 def test_how_to_fine_tune_comes_from_the_section_finetune() -> None:
-    tuned = prepare.tuning(recipe("vit"), {"finetune": SECTION, "data": {}})
+    tuned = prepare.make_tuning(recipe("vit"), {"finetune": SECTION, "data": {}})
     assert tuned.settings == FinetuneSettings(**SECTION)
-    assert prepare.tuning(recipe("sisa"), {"data": {}}) is None
-    assert prepare.tuning(None, {"finetune": SECTION}) is None
+    assert prepare.make_tuning(recipe("sisa"), {"data": {}}) is None
+    assert prepare.make_tuning(None, {"finetune": SECTION}) is None
 
 
 def test_what_the_first_optimizer_imports_is_there_before_a_method_is_timed() -> None:
@@ -78,7 +78,7 @@ import sys
 from munkey.unlearn import prepare
 from tests.unlearn.test_prepare import SECTION, recipe
 assert "torch._dynamo" not in sys.modules, "this test shows nothing"
-prepare.tuning(recipe("vit"), {"finetune": SECTION})
+prepare.make_tuning(recipe("vit"), {"finetune": SECTION})
 assert {"torch._dynamo", "munkey.unlearn.finetune"} <= set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

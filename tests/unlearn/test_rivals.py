@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from munkey.data.image_set import LabeledImages
 from munkey.unlearn.contract import METHODS
-from munkey.unlearn.finetune import scaled_steps
+from munkey.unlearn.finetune import make_step_scaler
 from tests.unlearn.test_newer import RATE, assert_equal, descend, one_batch, pixels
 from tests.unlearn.world import (
     BATCH,
@@ -219,7 +219,7 @@ def test_msg_shortens_weight_decay_too() -> None:
     model = torch.nn.Linear(4, 4, bias=False)
     torch.nn.init.ones_(model.weight)
     factors = torch.tensor([1.0, 1.0, 0.1, 0.1]).expand(4, 4)
-    hold = scaled_steps({"weight": factors})
+    hold = make_step_scaler({"weight": factors})
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.5)
     hold(model)
     model.weight.grad = torch.zeros_like(model.weight)

@@ -5,7 +5,7 @@ import torch
 
 from munkey.data.augment import Augmentation
 from munkey.data.image_set import TensorSet
-from munkey.unlearn.saliency import importances, summed_gradients, top_share
+from munkey.unlearn.saliency import compute_importances, mask_top_share, sum_gradients
 from tests.unlearn.world import request, tuning
 
 AS_THEY_ARE = Augmentation(size=1, scale=[1.0, 1.0], ratio=[1.0, 1.0], mean=0.0, std=1.0)
@@ -29,7 +29,7 @@ def asked(batch_size: int):
 def test_gradients_are_summed_over_all_batches_with_their_signs() -> None:
     """Batches of one: the sum does not depend on the order."""
     samples = pixels([0.5, 0.0, 1.0], [0.25, 0.5, 0.0], [1.0, 0.0, 0.5], labels=[0, 1, 1])
-    summed = summed_gradients(untrained(), samples, asked(batch_size=1))
+    summed = sum_gradients(untrained(), samples, asked(batch_size=1))
     first = torch.tensor([-0.5 + 0.25 + 1.0, 0.5, -1.0 + 0.5]) / 2
     torch.testing.assert_close(summed, {"1.weight": torch.stack([first, -first])})
 
@@ -39,10 +39,10 @@ def test_every_batch_counts_alike_and_the_last_is_kept() -> None:
     samples = pixels(*[[0.5, 0.0, 1.0]] * 5, labels=[0] * 5)
     each = torch.tensor([[-0.25, 0.0, -0.5], [0.25, 0.0, 0.5]])
     torch.testing.assert_close(
-        summed_gradients(untrained(), samples, asked(2)), {"1.weight": 3 * each}
+        sum_gradients(untrained(), samples, asked(2)), {"1.weight": 3 * each}
     )
     torch.testing.assert_close(
-        importances(untrained(), samples, asked(2)), {"1.weight": each.square()}
+        compute_importances(untrained(), samples, asked(2)), {"1.weight": each.square()}
     )
 
 
@@ -50,11 +50,11 @@ def test_frozen_weights_have_no_gradient() -> None:
     model = untrained().requires_grad_(False)
     model.append(torch.nn.Linear(2, 2))
     samples = pixels([0.5, 0.0, 1.0], labels=[0])
-    assert summed_gradients(model, samples, asked(1)).keys() == {"2.weight", "2.bias"}
+    assert sum_gradients(model, samples, asked(1)).keys() == {"2.weight", "2.bias"}
 
 
 def test_top_share_ranks_all_tensors_together() -> None:
-    masks = top_share(
+    masks = mask_top_share(
         {"a": torch.tensor([[5.0, 1.0]]), "b": torch.tensor([4.0, 3.0, 3.0, 0.0])}, 0.5
     )
     assert masks["a"].tolist() == [[True, False]]
@@ -65,12 +65,12 @@ def test_top_share_ranks_all_tensors_together() -> None:
 def test_top_share_cuts_off_a_fraction_of_a_weight_as_the_original(
     share: float, count: int
 ) -> None:
-    mask = top_share({"a": torch.arange(9.0)}, share)["a"]
+    mask = mask_top_share({"a": torch.arange(9.0)}, share)["a"]
     assert mask.tolist() == [False] * (9 - count) + [True] * count
 
 
 def test_ties_go_to_the_earlier_weight() -> None:
     """So many that a sort that is not stable would mix them up."""
-    mask = top_share({"a": torch.zeros(5000), "b": torch.zeros(5000)}, 0.3)
+    mask = mask_top_share({"a": torch.zeros(5000), "b": torch.zeros(5000)}, 0.3)
     assert mask["a"].tolist() == [True] * 3000 + [False] * 2000
     assert not mask["b"].any()

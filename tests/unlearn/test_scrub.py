@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from munkey.unlearn.finetune import distillation
+from munkey.unlearn.finetune import distillation_loss
 from tests.unlearn.world import (
     WHOLE,
     original,
@@ -55,7 +55,7 @@ def test_max_and_min_steps_equal_a_direct_loop(
     """
     plain_descent(monkeypatch, "munkey.training.loop")
     measured = iter([abs(epoch - chosen) * part for epoch in (1, 2, 3) for part in (1.0, 0.0)])
-    monkeypatch.setattr("munkey.unlearn.finetune.accuracy", lambda *_: next(measured))
+    monkeypatch.setattr("munkey.unlearn.finetune.measure_accuracy", lambda *_: next(measured))
     (kept, labels), (dropped, _) = whole("retain"), whole("forget")
     teacher = original("scrub").copy_model()
     student, away = copy.deepcopy(teacher), torch.zeros(())
@@ -119,7 +119,7 @@ def test_it_rewinds_to_the_first_epoch_of_the_smallest_absolute_gap(
     accuracies: list[tuple[float, float]], chosen: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured = iter([accuracy for pair in accuracies for accuracy in pair])
-    monkeypatch.setattr("munkey.unlearn.finetune.accuracy", lambda *_: next(measured))
+    monkeypatch.setattr("munkey.unlearn.finetune.measure_accuracy", lambda *_: next(measured))
     _, asked = unlearn("scrub", tuned=tuning(epochs=3))
     val, forget = accuracies[chosen - 1]
     assert asked.facts == {"chosen_epoch": chosen, "validation_gap": abs(val - forget)}
@@ -130,7 +130,7 @@ def test_a_student_that_equals_its_teacher_has_no_gradient_at_all() -> None:
     logits = torch.randn(64, 10, generator=torch.Generator().manual_seed(0)) * 5
     for temperature in (1.0, 2.0, 4.0):
         student = logits.clone().requires_grad_()
-        loss = distillation(student, logits, temperature)
+        loss = distillation_loss(student, logits, temperature)
         (gradient,) = torch.autograd.grad(loss, student)
         assert loss.item() == pytest.approx(0, abs=2e-6)
         assert not gradient.any()

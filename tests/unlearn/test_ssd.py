@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from munkey.data.image_set import JoinedSet
-from munkey.unlearn.saliency import dampening_factors, importances
+from munkey.unlearn.saliency import compute_dampening_factors, compute_importances
 from tests.unlearn.world import BATCH, original, recorded, request, same, unlearn, weights, world
 
 KEYS = [f"blocks.{block}.attn.qkv.bias" for block in (0, 1)]
@@ -33,7 +33,7 @@ def direct_importances(samples: JoinedSet) -> dict[str, torch.Tensor]:
 
 def test_importances_equal_a_direct_loop() -> None:
     asked = request("ssd")
-    computed = importances(original("ssd").copy_model(), everything(), asked)
+    computed = compute_importances(original("ssd").copy_model(), everything(), asked)
     expected = direct_importances(everything())
     assert computed.keys() == expected.keys()
     for name, value in expected.items():
@@ -65,7 +65,7 @@ def test_the_key_third_of_each_qkv_bias_has_no_importance_and_stays() -> None:
         weights(original("ssd")),
         weights(unlearn("ssd", changed={"alpha": 0.01, "lam": 0.001})[0]),
     )
-    computed = importances(original("ssd").copy_model(), everything(), request("ssd"))
+    computed = compute_importances(original("ssd").copy_model(), everything(), request("ssd"))
     for name in KEYS:
         assert not computed[name][16:32].any()
         assert torch.equal(before[name][16:32], after[name][16:32])
@@ -74,11 +74,11 @@ def test_the_key_third_of_each_qkv_bias_has_no_importance_and_stays() -> None:
 
 
 def test_a_weight_is_never_amplified() -> None:
-    factor = dampening_factors(
+    factor = compute_dampening_factors(
         torch.tensor([4.0, 4.0, 1.0, 0.0]), torch.tensor([1.0, 3.0, 1.0, 0.0]), alpha=1.0, lam=1.0
     )
     assert factor.tolist() == [0.25, 0.75, 1.0, 1.0]
-    strong = dampening_factors(torch.tensor([4.0]), torch.tensor([1.0]), alpha=1.0, lam=8.0)
+    strong = compute_dampening_factors(torch.tensor([4.0]), torch.tensor([1.0]), alpha=1.0, lam=8.0)
     assert strong.tolist() == [1.0]
 
 
@@ -99,7 +99,9 @@ def test_the_forget_set_lies_in_batches_of_its_own_at_the_end() -> None:
     """60 retain samples in batches of 16 and 13 to forget: the fourth batch holds 12 and 4 of them, the fifth 9."""
     data, logs = recorded()
     asked = request("ssd", data=data)
-    importances(original("ssd").copy_model(), JoinedSet((data["retain"], data["forget"])), asked)
+    compute_importances(
+        original("ssd").copy_model(), JoinedSet((data["retain"], data["forget"])), asked
+    )
     assert [len(batch) for batch in logs["retain"]] == [16, 16, 16, 12]
     assert [len(batch) for batch in logs["forget"]] == [4, 9]
     assert logs["forget"][0].tolist() == world().forget_ids[:4].tolist()

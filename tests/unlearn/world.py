@@ -81,7 +81,7 @@ def world() -> World:
     dataset = Dataset(
         images, ids, digits.target[:93].astype(np.int64), splits, [str(c) for c in range(10)]
     )
-    members = dataset.ids_of("train")
+    members = dataset.get_ids("train")
     samples, forget = image_set(dataset, members), members[::6]
     vectors = images[:73, :, :, 0].reshape(73, 64).astype(np.float32)
     keys = Keys(members, vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
@@ -100,7 +100,7 @@ def world() -> World:
         parts={
             "retain": image_set(dataset, np.setdiff1d(members, forget)),
             "forget": image_set(dataset, forget),
-            "val": image_set(dataset, dataset.ids_of("val")),
+            "val": image_set(dataset, dataset.get_ids("val")),
         },
         originals={
             "vit": trained("vit"),

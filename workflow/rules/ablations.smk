@@ -3,13 +3,13 @@
 
 use rule metrics as ablation_metrics with:
     input:
-        lambda w: plan.files_of(PLAN.ablations_of(w.dataset)),
+        lambda w: plan.list_files(PLAN.list_ablation_runs(w.dataset)),
     output:
         metrics=LAYOUT.ablation_metrics,
     log:
         LAYOUT.log("ablations/{dataset}"),
     params:
-        runs=lambda w: [asdict(run) for run in PLAN.ablations_of(w.dataset)],
+        runs=lambda w: [asdict(run) for run in PLAN.list_ablation_runs(w.dataset)],
     message:
         "measure the ablations of {wildcards.dataset}"
 
@@ -31,13 +31,13 @@ use rule job as ablation_tables with:
 
 use rule metrics as selection_metrics with:
     input:
-        lambda w: plan.files_of(PLAN.selection_of(w.dataset)),
+        lambda w: plan.list_files(PLAN.list_selection_runs(w.dataset)),
     output:
         metrics=LAYOUT.selection_metrics,
     log:
         LAYOUT.log("selection/{dataset}/metrics"),
     params:
-        runs=lambda w: [asdict(run) for run in PLAN.selection_of(w.dataset)],
+        runs=lambda w: [asdict(run) for run in PLAN.list_selection_runs(w.dataset)],
     message:
         "measure every (p_image, p_token) of {wildcards.dataset}"
 

@@ -42,7 +42,7 @@ use rule job as mislabel with:
         LAYOUT.samples,
         LAYOUT.classes,
         source=LAYOUT.images,
-        pool=lambda w: AUDITS.halves_of(w.dataset)[:2],
+        pool=lambda w: AUDITS.list_halves(w.dataset)[:2],
     output:
         images=fill(LAYOUT.mislabeled, part="images.npy"),
         samples=fill(LAYOUT.mislabeled, part="samples.csv"),
@@ -57,8 +57,8 @@ use rule job as mislabel with:
 
 use rule job as audit with:
     input:
-        halves=lambda w: AUDITS.halves_of(w.dataset),
-        logits=lambda w: [path for system in AUDITS.systems_of(w.dataset) for path in system["logits"]],
+        halves=lambda w: AUDITS.list_halves(w.dataset),
+        logits=lambda w: [path for system in AUDITS.list_systems(w.dataset) for path in system["logits"]],
     output:
         **picture(audit_part("shares"), "shares", "Audit"),
         markdown=fill(LAYOUT.audit, part="table.md"),
@@ -70,7 +70,7 @@ use rule job as audit with:
     log:
         LAYOUT.log("audit/{dataset}/audit"),
     params:
-        systems=lambda w: AUDITS.systems_of(w.dataset),
+        systems=lambda w: AUDITS.list_systems(w.dataset),
         code=code("audit.audit", lambda _: audits.attacks("pairs")),
     message:
         "audit what is left of what was deleted: {wildcards.dataset}"
@@ -78,9 +78,11 @@ use rule job as audit with:
 
 use rule job as audit_grid with:
     input:
-        halves=lambda w: AUDITS.grid_halves_of(w.dataset),
+        halves=lambda w: AUDITS.list_grid_halves(w.dataset),
         logits=lambda w: [
-            path for point in AUDITS.grid_of(w.dataset) for path in point["before"] + point["after"] + point["alone"]
+            path
+            for point in AUDITS.list_grid_settings(w.dataset)
+            for path in point["before"] + point["after"] + point["alone"]
         ],
     output:
         **picture(audit_part("grid"), "grid", "Audit"),
@@ -89,7 +91,7 @@ use rule job as audit_grid with:
     log:
         LAYOUT.log("audit/{dataset}/grid"),
     params:
-        settings=lambda w: AUDITS.grid_of(w.dataset),
+        settings=lambda w: AUDITS.list_grid_settings(w.dataset),
         paths=list(audits.PATHS),
         code=code("audit.audit_grid"),
     message:
@@ -115,7 +117,7 @@ use rule job as frontier with:
 
 use rule job as attacks with:
     input:
-        lambda w: plan.files_of(PLAN.main_of(w.dataset)),
+        lambda w: plan.list_files(PLAN.list_main_runs(w.dataset)),
         metrics=LAYOUT.metrics,
     output:
         markdown=fill(LAYOUT.audit, part="attacks.md"),
@@ -123,7 +125,7 @@ use rule job as attacks with:
     log:
         LAYOUT.log("audit/{dataset}/attacks"),
     params:
-        runs=lambda w: [asdict(run) for run in PLAN.main_of(w.dataset)],
+        runs=lambda w: [asdict(run) for run in PLAN.list_main_runs(w.dataset)],
         rows=EXHIBITS.rows,
         code=code("audit.attacks", lambda _: audits.attacks("logits")),
     message:
@@ -132,14 +134,14 @@ use rule job as attacks with:
 
 use rule job as storage with:
     input:
-        lambda w: AUDITS.files_of_memories(w.dataset),
+        lambda w: AUDITS.list_memory_files(w.dataset),
     output:
         markdown=fill(LAYOUT.audit, part="storage.md"),
         table=fill(LAYOUT.audit, part="storage.csv"),
     log:
         LAYOUT.log("audit/{dataset}/storage"),
     params:
-        systems=lambda w: AUDITS.memories_of(w.dataset),
+        systems=lambda w: AUDITS.list_memories(w.dataset),
         code=code("audit.storage"),
     message:
         "look for traces of what was deleted in the files of {wildcards.dataset}"
@@ -150,7 +152,9 @@ use rule gpu_job as differencing_table with:
         unpack(lambda w: PLAN.prepared(w.dataset)),
         keyfile=lambda w: PLAN.keys(w.dataset),
         neighbors=lambda w: PLAN.neighbors(w.dataset, PARAMS.seeds[0], "full"),
-        originals=lambda w: [PLAN.original(w.dataset, PARAMS.seeds[0], name)["original"] for name in AUDITS.deleting()],
+        originals=lambda w: [
+            PLAN.original(w.dataset, PARAMS.seeds[0], name)["original"] for name in AUDITS.list_deleting_methods()
+        ],
     output:
         markdown=fill(LAYOUT.audit, part="differencing.md"),
         table=fill(LAYOUT.audit, part="differencing.csv"),
@@ -159,9 +163,9 @@ use rule gpu_job as differencing_table with:
     params:
         settings=lambda w: {
             name: dump_settings({**PLAN.unlearn_settings(w.dataset, name), **PLAN.evaluate_settings(w.dataset, name)})
-            for name in AUDITS.deleting()
+            for name in AUDITS.list_deleting_methods()
         },
-        code=code("audit.differencing", lambda _: sum(map(PLAN.method_code, AUDITS.deleting()), [])),
+        code=code("audit.differencing", lambda _: sum(map(PLAN.method_code, AUDITS.list_deleting_methods()), [])),
     message:
         "name what was deleted from {wildcards.dataset}, by two versions of each system"
 

@@ -27,10 +27,10 @@ use rule cpu_job as export with:
         LAYOUT.log("exports/{dataset}/seed{seed}"),
     params:
         sections=lambda w: dump_settings(PLAN.export_settings(w.dataset)),
-        weights=lambda w: PLAN.encoder_weights(w.dataset, PLAN.encoder_of(w.dataset)),
+        weights=lambda w: PLAN.encoder_weights(w.dataset, PLAN.get_encoder_name(w.dataset)),
         code=code(
             "export.export",
-            lambda w: [memory_family(), *PLAN.encoder_builders(w.dataset, PLAN.encoder_of(w.dataset))],
+            lambda w: [memory_family(), *PLAN.encoder_builders(w.dataset, PLAN.get_encoder_name(w.dataset))],
         ),
     message:
         "export MUNKEY: {wildcards.dataset}, seed {wildcards.seed}"

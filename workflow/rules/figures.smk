@@ -11,7 +11,7 @@ use rule gpu_job as trace with:
         LAYOUT.log("trace/{case}/seed{seed}"),
     params:
         family=memory_family().name,
-        dataset=lambda w: plan.dataset_of(w.case),
+        dataset=lambda w: plan.get_dataset(w.case),
         settings=lambda w: dump_settings(PLAN.sections(w.case, *memory_family().sections)),
         code=code("relearn.trace", lambda _: [memory_family()]),
     message:

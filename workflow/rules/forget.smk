@@ -11,7 +11,7 @@ use rule job as forget with:
         LAYOUT.log("forget/{case}/seed{seed}/rate{rate}"),
     priority: 1  # before any training: a rate that would leave a class empty is noticed at once
     params:
-        dataset=lambda w: plan.dataset_of(w.case),
+        dataset=lambda w: plan.get_dataset(w.case),
         sampling=lambda w: PARAMS.for_case(w.case).forget.sampling,
         names=lambda w: PARAMS.for_case(w.case).forget.names,
         depth=lambda w: (

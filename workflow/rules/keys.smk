@@ -21,14 +21,14 @@ use rule gpu_job as keys with:
 use rule cpu_job as neighbors with:
     input:
         unpack(lambda w: PLAN.prepared(w.dataset)),
-        unpack(lambda w: PLAN.forget_of_scope(w.dataset, w.scope)),
+        unpack(lambda w: PLAN.get_forget_set_of_scope(w.dataset, w.scope)),
         keyfile=LAYOUT.keys,
     output:
         neighbors=LAYOUT.neighbors,
     log:
         LAYOUT.log("neighbors/{dataset}/{encoder}/{scope}"),
     params:
-        depth=lambda w: PLAN.depth_of(w.dataset, w.scope),
+        depth=lambda w: PLAN.get_depth(w.dataset, w.scope),
         code=code("keys.neighbors"),
     message:
         "find nearest neighbors in the memory of {wildcards.dataset} ({wildcards.scope})"

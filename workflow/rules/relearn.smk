@@ -11,14 +11,14 @@ use rule gpu_job as relearn with:
         LAYOUT.log("audit/{dataset}/relearned/seed{seed}/{system}"),
     params:
         settings=lambda w: dump_settings(RELEARNING.settings(w.dataset, w.system)),
-        code=code("relearn.relearn", lambda w: [PLAN.family_of(w.system)]),
+        code=code("relearn.relearn", lambda w: [PLAN.find_family(w.system)]),
     message:
         "train {wildcards.system} further on the retain set: {wildcards.dataset}, seed {wildcards.seed}"
 
 
 use rule job as relearning_table with:
     input:
-        lambda w: [path for system in RELEARNING.systems_of(w.dataset) for path in system["curves"]],
+        lambda w: [path for system in RELEARNING.list_systems(w.dataset) for path in system["curves"]],
     output:
         **picture(fill(LAYOUT.relearning, part="curves.{ending}"), "relearning", "Audit"),
         markdown=fill(LAYOUT.relearning, part="table.md"),
@@ -27,7 +27,7 @@ use rule job as relearning_table with:
     log:
         LAYOUT.log("audit/{dataset}/relearning"),
     params:
-        systems=lambda w: RELEARNING.systems_of(w.dataset),
+        systems=lambda w: RELEARNING.list_systems(w.dataset),
         seeds=PARAMS.seeds,
         code=code("tables.relearning_table"),
     message:

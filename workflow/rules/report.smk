@@ -64,9 +64,9 @@ use rule job as track with:
         table("main", "csv"),
         table("main", "md"),
         table("runtime", "md"),
-        plan.files_of(PLAN.main),
+        plan.list_files(PLAN.main),
         # Also where the systems are there from a run without a search.
-        PLAN.searches_of(PLAN.main),
+        PLAN.list_searches(PLAN.main),
         [path for dataset in PARAMS.datasets for path in PLAN.prepared(dataset).values()],
     output:
         logged=LAYOUT.tracking,

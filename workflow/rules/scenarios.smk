@@ -3,13 +3,13 @@
 
 use rule metrics as scenario_metrics with:
     input:
-        lambda w: plan.files_of(PLAN.scenarios_of(w.dataset)),
+        lambda w: plan.list_files(PLAN.list_scenario_runs(w.dataset)),
     output:
         metrics=LAYOUT.scenario_metrics,
     log:
         LAYOUT.log("scenarios/{dataset}/metrics"),
     params:
-        runs=lambda w: [asdict(run) for run in PLAN.scenarios_of(w.dataset)],
+        runs=lambda w: [asdict(run) for run in PLAN.list_scenario_runs(w.dataset)],
     message:
         "measure the scenarios of {wildcards.dataset}"
 

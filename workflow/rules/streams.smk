@@ -19,7 +19,7 @@ use rule gpu_job as stream with:
         depth=lambda w: PARAMS.for_case(w.dataset).keys.depth,
         code=code(
             "relearn.stream",
-            lambda w: PLAN.method_code(w.system) if w.system in METHODS else [PLAN.family_of(w.system)],
+            lambda w: PLAN.method_code(w.system) if w.system in METHODS else [PLAN.find_family(w.system)],
         ),
     message:
         "requests one after another, {wildcards.system}: {wildcards.dataset}, seed {wildcards.seed}"
@@ -27,7 +27,9 @@ use rule gpu_job as stream with:
 
 use rule job as stream_tables with:
     input:
-        lambda w: [path for system in STREAMS.systems_of(w.dataset) for path in (*system["logits"], *system["records"])],
+        lambda w: [
+            path for system in STREAMS.list_systems(w.dataset) for path in (*system["logits"], *system["records"])
+        ],
     output:
         **picture(fill(LAYOUT.stream, part="curves.{ending}"), "streams", "Scenarios"),
         markdown=fill(LAYOUT.stream, part="table.md"),
@@ -36,7 +38,7 @@ use rule job as stream_tables with:
     log:
         LAYOUT.log("streams/{dataset}/table"),
     params:
-        systems=lambda w: STREAMS.systems_of(w.dataset),
+        systems=lambda w: STREAMS.list_systems(w.dataset),
         code=code("tables.stream_tables"),
     message:
         "make the tables of streams: {wildcards.dataset}"

@@ -11,9 +11,9 @@ use rule gpu_job as train with:
     log:
         LAYOUT.log("train/{case}/seed{seed}/{subset}/{run}-{letter}"),
     params:
-        family=lambda w: PLAN.family_of_letter(w.letter).name,
-        dataset=lambda w: plan.dataset_of(w.case),
+        family=lambda w: PLAN.find_family_by_letter(w.letter).name,
+        dataset=lambda w: plan.get_dataset(w.case),
         settings=lambda w: dump_settings(PLAN.train_settings(w.case, w.letter)),
-        code=code("train.train", lambda w: [PLAN.family_of_letter(w.letter)]),
+        code=code("train.train", lambda w: [PLAN.find_family_by_letter(w.letter)]),
     message:
         "train {params.family}, {wildcards.run}: {wildcards.case}, seed {wildcards.seed}, {wildcards.subset}"

@@ -15,7 +15,7 @@ use rule gpu_job as unlearn with:
     resources:
         gpu=lambda w: GPUS if METHODS[w.method].needs else 0,
     params:
-        dataset=lambda w: plan.dataset_of(w.case),
+        dataset=lambda w: plan.get_dataset(w.case),
         settings=lambda w: dump_settings(PLAN.unlearn_settings(w.case, w.method)),
         needs=lambda w: sorted(METHODS[w.method].needs),  # wherever the method is registered
         code=code("unlearn.unlearn", lambda w: PLAN.method_code(w.method)),
@@ -73,6 +73,6 @@ use rule gpu_job as search with:
     params:
         data=lambda w: dump_settings(PARAMS.for_case(w.case).data),
         drop=PARAMS.search_drop,
-        code=code("search.search", lambda w: [PLAN.family_of(w.method)]),
+        code=code("search.search", lambda w: [PLAN.find_family(w.method)]),
     message:
         "choose among candidates of {wildcards.method}: {wildcards.case}, seed {wildcards.seed}, rate {wildcards.rate}"

@@ -46,8 +46,10 @@ class Halves:
         second = self.deleted[1::2]
         if len(first) != len(second) or not len(first):
             raise ValueError(f"{len(self.deleted)} models are not pairs")
-        if not (
-            np.array_equal(first, self.absent[1::2]) and np.array_equal(second, self.absent[::2])
+        absent_from_first = self.absent[::2]
+        absent_from_second = self.absent[1::2]
+        if not np.array_equal(first, absent_from_second) or not np.array_equal(
+            second, absent_from_first
         ):
             raise ValueError(
                 "what a model deleted is what its partner never saw, and the other way round"
@@ -60,7 +62,7 @@ class Halves:
             )
         if not (first.any(axis=1) & second.any(axis=1)).all():
             raise ValueError("both halves of every pair need samples")
-        if not np.array_equal(self.first[:, self.unit_of], self.deleted[::2, self.pool]):
+        if not np.array_equal(self.first[:, self.unit_index], self.deleted[::2, self.pool]):
             raise ValueError("a unit is in both halves of a pair")
         # Which half is called the first does not matter, so halves are compared up to a swap.
         cuts = np.unique([np.packbits(half == half[0]) for half in self.first], axis=0)
@@ -75,32 +77,37 @@ class Halves:
         return np.asarray(self.deleted.any(axis=0))
 
     @cached_property
-    def unit_of(self) -> np.ndarray:
-        """(m,): for each sample of the pool, the number 0 to n - 1 of its unit, or its own."""
+    def unit_index(self) -> np.ndarray:
+        """(m,) the position 0 to n - 1 of each pool sample's unit, or of the sample itself."""
         if self.units is None:
             return np.arange(self.pool.sum())
         return np.unique(self.units[self.pool], return_inverse=True)[1]
 
     @property
     def first(self) -> np.ndarray:
-        """(P, n) bool: samples, or units, of the pool that model 2p deleted, not its partner."""
-        first_samples = np.unique(self.unit_of, return_index=True)[1]  # one of each unit
-        return np.asarray(self.deleted[::2, self.pool][:, first_samples])
+        """(P, n) bool, the samples, or units, of the pool that model 2p deleted, not its partner."""
+        _, one_of_each_unit = np.unique(self.unit_index, return_index=True)
+        return np.asarray(self.deleted[::2, self.pool][:, one_of_each_unit])
 
-    def unit_means(self, values: np.ndarray) -> np.ndarray:
-        """Means (S, n) over each unit's samples, of values (S, m) of the samples of the pool."""
+    def average_units(self, values: np.ndarray) -> np.ndarray:
+        """Average values (S, m) of the samples of the pool over each unit's samples: (S, n)."""
         if self.units is None:
             return values
-        sizes = np.bincount(self.unit_of)
-        return np.stack([np.bincount(self.unit_of, row) / sizes for row in values])
+        sizes = np.bincount(self.unit_index)
+        return np.stack([np.bincount(self.unit_index, row) / sizes for row in values])
 
 
 @dataclass(frozen=True)
 class Pairs:
     """Margins of models that were trained in pairs, on one path.
 
-    margins: (S, N) float64, from munkey.audits.margins. nothing: the pairs of doing nothing, on the
-    deployed path, which the residual share compares with; None for doing nothing itself.
+    Attributes
+    ----------
+    margins
+        The margins (S, N) of munkey.audits.margins, float64.
+    nothing
+        The pairs of doing nothing, on the deployed path, which the residual share compares
+        with; None for doing nothing itself.
     """
 
     margins: np.ndarray
@@ -134,7 +141,7 @@ class Pairs:
         test = self.halves.test
         is_used = pool | test
         counts = count_below(self.margins[:, is_used], test[is_used])
-        return self.halves.unit_means(counts[:, pool[is_used]])
+        return self.halves.average_units(counts[:, pool[is_used]])
 
     @cached_property
     def scores(self) -> np.ndarray:
@@ -156,36 +163,44 @@ class Roles(NamedTuple):
 
 
 def split_by_role(values: np.ndarray, first: np.ndarray) -> Roles:
-    """Values (S, n) of all models on the pool, by the role of each model. first: Halves.first."""
-    of_first = values[::2]
-    of_second = values[1::2]
-    deleted = np.where(first, of_first, of_second)
-    absent = np.where(first, of_second, of_first)
-    return Roles(deleted, absent)
+    """Split values (S, n) of all models on the pool by the role of each model.
+
+    Parameters
+    ----------
+    first
+        The samples (P, n) that model 2p deleted, as in `Halves.first`.
+    """
+    first_values = values[::2]
+    second_values = values[1::2]
+    return Roles(
+        deleted=np.where(first, first_values, second_values),
+        absent=np.where(first, second_values, first_values),
+    )
 
 
-def other_fold_means(values: np.ndarray) -> np.ndarray:
-    """For each pair, the mean (P, n) over the pairs of the other fold, to select samples by.
+def average_other_fold(values: np.ndarray) -> np.ndarray:
+    """Return, for each pair, the mean over the pairs of the other fold, (P, n), to select samples by.
 
     The folds are the first half of the pairs and the rest. With leave-one-out instead, any two
     pairs would select by nearly the same values, and intervals over pairs would be too narrow.
     """
     first, second = np.array_split(values, 2)
-    return np.concatenate(
-        [
-            np.broadcast_to(second.mean(axis=0), first.shape),
-            np.broadcast_to(first.mean(axis=0), second.shape),
-        ]
-    )
+    means_for_first = np.broadcast_to(second.mean(axis=0), first.shape)
+    means_for_second = np.broadcast_to(first.mean(axis=0), second.shape)
+    return np.concatenate([means_for_first, means_for_second])
 
 
 def draw_halves(
     members: np.ndarray, test: np.ndarray, pairs: int, generator: np.random.Generator
 ) -> Halves:
-    """Random halves of `members` for each pair, as if its models had deleted them.
+    """Draw random halves of `members` for each pair, as if its models had deleted them.
 
-    members, test: (N,) bool. For samples that no model saw: a sham pool, or the forget set of
-    oracles.
+    For samples that no model saw: a sham pool, or the forget set of oracles.
+
+    Parameters
+    ----------
+    members, test
+        Whether each sample is in the pool, or a test sample, (N,) bool.
     """
     rows = np.flatnonzero(members)
     deleted = np.zeros((2 * pairs, len(members)), dtype=bool)
@@ -193,12 +208,16 @@ def draw_halves(
         shuffled = generator.permutation(rows)
         deleted[2 * pair, shuffled[: len(rows) // 2]] = True
         deleted[2 * pair + 1, shuffled[len(rows) // 2 :]] = True
-    absent = deleted.reshape(pairs, 2, -1)[:, ::-1].reshape(deleted.shape)
-    return Halves(deleted, absent, test)
+    return Halves(deleted, swap_partners(deleted), test)
+
+
+def swap_partners(values: np.ndarray) -> np.ndarray:
+    """Swap the values (S, N) of models 2p and 2p + 1, for each pair."""
+    return values.reshape(-1, 2, values.shape[1])[:, ::-1].reshape(values.shape)
 
 
 def draw_sham_pairs(pairs: Pairs, generator: np.random.Generator) -> Pairs:
-    """The same models with a sham pool: random halves of test samples, which no model saw.
+    """Return the same models with a sham pool: random halves of test samples, which no model saw.
 
     It is as large as the pool, but at most half of the test samples; the others stay test samples.
     """
@@ -212,7 +231,15 @@ def draw_sham_pairs(pairs: Pairs, generator: np.random.Generator) -> Pairs:
 
 @dataclass(frozen=True)
 class OracleComparison:
-    """Logits on one forget set. unlearned: (M, n, C), of M models; oracles: (O, n, C)."""
+    """Logits on one forget set.
+
+    Attributes
+    ----------
+    unlearned
+        The logits (M, n, C) of M unlearned models.
+    oracles
+        The logits (O, n, C) of O oracles.
+    """
 
     unlearned: np.ndarray
     oracles: np.ndarray
@@ -243,7 +270,10 @@ class Answers:
 class Curves:
     """A number of a system and of its oracle after each of `steps` (T,), ascending.
 
-    system, oracle: (S, T), of S seeds.
+    Attributes
+    ----------
+    system, oracle
+        The numbers (S, T) for S seeds.
     """
 
     steps: np.ndarray
@@ -255,9 +285,18 @@ class Curves:
 class ShippedFiles:
     """The files of a system that is shipped, and what must or must not be in them.
 
-    files: files or folders. deleted, remaining: float32 rows, keys or tokens, that must not be
-    there, and that must. deleted_ids: sample ids; listed_ids: the ids in the shipped memory, by
-    its reader. Ids are not searched for as bytes: any file has 8 such bytes by chance.
+    Ids are not searched for as bytes: any file has 8 such bytes by chance.
+
+    Attributes
+    ----------
+    files
+        The paths of files or folders.
+    deleted, remaining
+        float32 rows, keys or tokens, that must not be there, and that must.
+    deleted_ids
+        The ids of the deleted samples.
+    listed_ids
+        The ids in the shipped memory, as its reader finds them.
     """
 
     files: tuple[Path, ...]

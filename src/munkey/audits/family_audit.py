@@ -1,8 +1,8 @@
 """The audit of a family: a row of findings and a verdict for each system and path."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -41,9 +41,15 @@ Line = dict[str, object]
 class AuditedSystem:
     """A system of an audit. Models 2p and 2p + 1 are a pair.
 
-    margins: (S, N) by path, among them the deployed one. logits: (M, n, C), of the deployed path
-    on the samples that model 0 deleted: of that model alone, or of all oracles. diverged: which
-    models did, and why; such a system has no margins.
+    Attributes
+    ----------
+    margins
+        The margins (S, N) by path, among them the deployed one.
+    logits
+        The logits (M, n, C) of the deployed path on the samples that model 0 deleted: of that
+        model alone, or of all oracles.
+    diverged
+        Which models diverged, and why. Such a system has no margins.
     """
 
     name: str
@@ -56,33 +62,42 @@ class AuditedSystem:
 
 @dataclass(frozen=True, eq=False)
 class FamilyAudit:
-    """The audit of one family. halves: of all models; generator: of bootstraps and redraws."""
+    """The audit of one family.
+
+    Attributes
+    ----------
+    halves
+        The halves of all models.
+    generator
+        The source of bootstraps and redraws.
+    """
 
     family: str
     systems: Sequence[AuditedSystem]
     halves: Halves
     generator: np.random.Generator
+    _findings: dict[tuple[AuditedSystem, str], Findings] = field(default_factory=dict, init=False)
 
-    def lines(self) -> list[Line]:
-        """The rows of all systems, oracles among them, in the order of the systems.
+    def make_lines(self) -> list[Line]:
+        """Return the rows of all systems, oracles among them, in the order of the systems.
 
         The row of a system that diverged says so. If a system that others are compared with
         diverged, their rows say so, too.
         """
         lines = []
         for system in self.systems:
-            lines += self._lines(system)
+            lines += self._make_lines(system)
         return lines
 
-    def _why_unaudited(self, system: AuditedSystem) -> str:
-        """Why a system cannot be audited; empty if it can."""
+    def _explain_unaudited(self, system: AuditedSystem) -> str:
+        """Return why a system cannot be audited; empty if it can."""
         if system.diverged:
             return f"{DIVERGED}, {system.diverged}"
-        needed: list[Role] = ["nothing", "oracle"]
+        needed_roles: list[Role] = ["nothing", "oracle"]
         if system.role == "control":
-            needed.append("control nothing")
+            needed_roles.append("control nothing")
         for other in self.systems:
-            if other.role in needed and other.diverged:
+            if other.role in needed_roles and other.diverged:
                 name = CONTROLS.get(other.role, "original")
                 return f"not audited: its {name} {DIVERGED}, {other.diverged}"
         return ""
@@ -95,17 +110,18 @@ class FamilyAudit:
                 return []
         controls = []
         for system in self.systems:
-            if system.role in CONTROLS and not self._why_unaudited(system):
-                row = self._findings(system, DEPLOYED)
-                controls.append(judge_control(CONTROLS[system.role], row))
-        nothing = self._pairs(self._system_in_role("nothing"), DEPLOYED)
+            if system.role in CONTROLS and not self._explain_unaudited(system):
+                findings = self._collect_findings(system, DEPLOYED)
+                controls.append(judge_control(CONTROLS[system.role], findings))
+        nothing = self._make_pairs(self._find_system("nothing"), DEPLOYED)
         controls.append(judge_sham_pools(nothing, self.generator))
         return controls
 
-    def _system_in_role(self, role: Role) -> AuditedSystem:
+    def _find_system(self, role: Role) -> AuditedSystem:
         return next(system for system in self.systems if system.role == role)
 
-    def _pairs(self, system: AuditedSystem, path: str) -> Pairs:
+    def _make_pairs(self, system: AuditedSystem, path: str) -> Pairs:
+        """Return the pairs of a system on a path, with those of doing nothing to compare with."""
         margins = system.margins[path]
         halves = Halves(
             deleted=self.halves.deleted[: len(margins)],
@@ -116,71 +132,74 @@ class FamilyAudit:
         if system.role in ("nothing", "control nothing") and path == DEPLOYED:
             return Pairs(margins, halves)
         before: Role = "control nothing" if system.role.startswith("control") else "nothing"
-        return Pairs(margins, halves, self._pairs(self._system_in_role(before), DEPLOYED))
+        nothing = self._make_pairs(self._find_system(before), DEPLOYED)
+        return Pairs(margins, halves, nothing)
 
-    @cached_property
-    def _findings(self) -> Callable[[AuditedSystem, str], Findings]:
-        """The findings for a system and a path; cached, since a control is a row, too."""
-        return cache(
-            lambda system, path: collect_findings(self._pairs(system, path), self.generator)
-        )
+    def _collect_findings(self, system: AuditedSystem, path: str) -> Findings:
+        """Return the findings for a system on a path, collected once: a control is a row, too."""
+        if (system, path) not in self._findings:
+            pairs = self._make_pairs(system, path)
+            self._findings[system, path] = collect_findings(pairs, self.generator)
+        return self._findings[system, path]
 
-    def _lines(self, system: AuditedSystem) -> list[Line]:
+    def _make_lines(self, system: AuditedSystem) -> list[Line]:
+        """Return the rows of a system, one for each path."""
         facts: Line = {
             "family": self.family,
             "name": system.name,
             "title": system.title,
             "role": system.role,
         }
-        why = self._why_unaudited(system)
+        why = self._explain_unaudited(system)
         if why:
             return [facts | {"path": DEPLOYED, "pairs": 0, "verdict": DIVERGED, "words": why}]
-        by_path = {}
+        findings_by_path = {}
         p_values = {}
         for path in system.margins:
-            row = self._findings(system, path)
-            by_path[path] = row
-            if row.tests:
-                p_values[path] = row.p
-        over_paths = holm(p_values)
+            findings = self._collect_findings(system, path)
+            findings_by_path[path] = findings
+            if findings.tests:
+                p_values[path] = findings.p
+        p_over_paths = holm(p_values)
         lines = []
-        for path, row in by_path.items():
+        for path, findings in findings_by_path.items():
             line = facts | {"path": path, "pairs": len(system.margins[path]) // 2}
-            line |= collect_numbers(row.share, row.attacks)
-            for name, test in row.tests.items():
+            line |= collect_numbers(findings.share, findings.attacks)
+            for name, test in findings.tests.items():
                 line[f"{name}_p"] = test.p
-            if row.tests:
-                line |= {"p": row.p, "limit": row.limit}
-            line["p_paths"] = over_paths.get(path)
+            if findings.tests:
+                line |= {"p": findings.p, "limit": findings.limit}
+            line["p_paths"] = p_over_paths.get(path)
             if path == DEPLOYED:
-                line |= self._conclusion(system, row)
+                line |= self._conclude(system, findings)
             lines.append(line)
         return lines
 
-    def _power(self, pairs: int) -> str:
-        """The power of simulated audits of this size and memorization, in words."""
-        before = self._findings(self._system_in_role("nothing"), DEPLOYED).attacks["u-lira"]
-        auroc = before.auroc.value if isinstance(before, Attack) else None
+    def _describe_power(self, pairs: int) -> str:
+        """Describe the power of simulated audits of this size and memorization."""
+        nothing = self._collect_findings(self._find_system("nothing"), DEPLOYED)
+        u_lira = nothing.attacks["u-lira"]
+        auroc = u_lira.auroc.value if isinstance(u_lira, Attack) else None
         return describe_power(self.halves.first.shape[1], pairs, auroc)
 
-    def _conclusion(self, system: AuditedSystem, row: Findings) -> Line:
-        """The verdict on a method, or the outcome of a control, by its deployed path."""
+    def _conclude(self, system: AuditedSystem, findings: Findings) -> Line:
+        """Return the verdict on a method, or the outcome of a control, by its deployed path."""
         if system.role == "method":
-            power = self._power(len(system.margins[DEPLOYED]) // 2)
-            decision = reach_verdict(row, self.controls, power)
+            power = self._describe_power(len(system.margins[DEPLOYED]) // 2)
+            verdict = reach_verdict(findings, self.controls, power)
             line: Line = {
-                "verdict": decision.kind,
-                "words": decision.words,
-                "flagged": " ".join(row.flagged_tests),
+                "verdict": verdict.kind,
+                "words": verdict.words,
+                "flagged": " ".join(findings.flagged_tests),
             }
         else:
             name = CONTROLS.get(system.role)
             line = {"verdict": "control", "words": "what the control is a share of"}
-            for each in self.controls:
-                if each.name == name:
-                    line["words"] = f"control: {each.words}"
+            for control in self.controls:
+                if control.name == name:
+                    line["words"] = f"control: {control.words}"
                     break
-        comparison = OracleComparison(system.logits, self._system_in_role("oracle").logits)
+        comparison = OracleComparison(system.logits, self._find_system("oracle").logits)
         to_oracle = distance(comparison, self.generator)
         if not isinstance(to_oracle, NoFinding) and system.role != "oracle":
             line["js"] = 1000 * to_oracle.value.value
@@ -190,7 +209,7 @@ class FamilyAudit:
 
 
 def collect_numbers(share: Share | NoFinding, attacks: Mapping[str, Finding]) -> Line:
-    """The numbers of a row: contrasts in normal scores, all others in percent."""
+    """Return the numbers of a row: contrasts in normal scores, all others in percent."""
     line: Line = {}
     if isinstance(share, Share):
         line["contrast"] = share.contrast

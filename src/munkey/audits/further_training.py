@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from munkey.audits.margins import count_below, margins, normal_scores
+from munkey.audits.margins import compute_margins, count_below, normal_scores
 from munkey.models.family import FAMILIES, Retrieval, System, Training
 from munkey.settings import DataSettings, RelearnSettings
 
@@ -27,7 +27,13 @@ Line = dict[str, float]
 
 @dataclass(frozen=True, eq=False)
 class EvaluationSamples:
-    """The samples to measure. forget: (S,) bool; the others are test samples."""
+    """The samples to measure.
+
+    Attributes
+    ----------
+    forget
+        Whether a sample is in the forget set, (S,) bool. The others are test samples.
+    """
 
     samples: ImageSet
     forget: np.ndarray
@@ -36,7 +42,7 @@ class EvaluationSamples:
     retrieval: Retrieval | None
 
     def measure(self, system: System) -> Line:
-        """FA and TA in percent; margin: mean normal score of the forget set among test samples."""
+        """Measure FA and TA in percent, and the forget set's mean normal score among test samples."""
         from munkey.evaluation.metrics import accuracy
 
         logits = FAMILIES[system.family].predict_logits(
@@ -45,7 +51,8 @@ class EvaluationSamples:
         labels = self.samples.labels
         forget = self.forget
         is_test = ~forget
-        counts = count_below(margins(logits, labels)[None], is_test)
+        margins = compute_margins(logits, labels)[None]  # (1, S), as of one model
+        counts = count_below(margins, is_test)
         scores = normal_scores(counts, int(is_test.sum()))[0]
         return {
             "FA": accuracy(logits[forget], labels[forget]),
@@ -57,11 +64,15 @@ class EvaluationSamples:
 def train_further(
     system: System, training: Training, settings: RelearnSettings, evaluation: EvaluationSamples
 ) -> list[Line]:
-    """A record for each of `settings.steps`: step, FA, TA, margin.
+    """Train a copy of a system further. Returns step, FA, TA and margin at each of `settings.steps`.
 
-    training: on the retain set, with the crops and the pathway dropout of the system's own
-    training, at a constant learning rate. Batches and crops depend on `training.recipe.stage`
-    alone. The system stays as it is.
+    Batches and crops depend on `training.recipe.stage` alone.
+
+    Parameters
+    ----------
+    training
+        The training on the retain set, with the crops and the pathway dropout of the system's own,
+        but a constant learning rate.
     """
     from munkey.data.augment import Augmentation
     from munkey.data.loader import Loader
@@ -117,7 +128,7 @@ def train_further(
 
 
 def restore_memory(learning: System, memory: ExemplarMemory | None) -> System:
-    """The system as deployed: its current weights and tokens, and all other rows of `memory`."""
+    """Return the system as deployed: its present weights and tokens, with the other rows of `memory`."""
     if memory is None or learning.memory is None:
         return learning
     tokens = memory.tokens.detach().clone()

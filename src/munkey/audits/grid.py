@@ -1,5 +1,6 @@
 """Residual shares of a family over a grid of training settings: when do weights remember?"""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,16 +12,24 @@ from munkey.audits.evidence import Pairs
 from munkey.audits.family_audit import DEPLOYED, collect_numbers
 from munkey.audits.read_evidence import read_halves, read_path_margins
 from munkey.audits.registry import NoFinding
-from munkey.core.diverged import DIVERGED, why_diverged
+from munkey.core.diverged import DIVERGED, explain_divergence
 from munkey.core.files import read_npz
 
 SPLITS = ("val", "test")
 
 
 class Setting(TypedDict):
-    """A point of the grid. knobs: values by dotted name; before, after: files of logits, a model
-    each; alone: the same after deletion, of the family whose head the model has; empty where it
-    has none, or that family is not in the plan.
+    """A point of the grid.
+
+    Attributes
+    ----------
+    knobs
+        The values of the knobs, by dotted name.
+    before, after
+        The files of logits before and after deletion, one of each model.
+    alone
+        Those after deletion of the family whose head the model has; empty if it has no head, or
+        that family is not in the plan.
     """
 
     name: str
@@ -31,74 +40,96 @@ class Setting(TypedDict):
 
 
 class GridModels(NamedTuple):
-    """Models of a setting. margins: (S, N) by path; means: of P_s, val and test accuracy."""
+    """Models of a setting.
+
+    Attributes
+    ----------
+    margins
+        The margins (S, N) by path.
+    means
+        The means of P_s and of val and test accuracy.
+    """
 
     margins: dict[str, np.ndarray]
     means: dict[str, float]
 
 
-def grid_lines(
+def make_grid_lines(
     settings: Sequence[Setting],
     paths: Sequence[str],
     forgotten: Sequence[np.ndarray],
     units: Mapping[int, str],
 ) -> Iterator[list[dict[str, object]]]:
-    """For each setting, a line for each path: shares and accuracies in percent, P_s.
+    """Yield the lines of each setting, one for each path: shares, accuracies in percent, and P_s.
 
     If a model of a setting diverged, its line says so and has no numbers.
     """
     for setting in settings:
         facts: dict[str, object] = {"setting": setting["name"], **setting["knobs"]}
-        reasons = [why_diverged(read_npz(file)) for file in setting["before"] + setting["after"]]
-        if any(reasons):
+        reason = _find_divergence(setting["before"] + setting["after"])
+        if reason:
             pairs = len(setting["before"]) // 2
-            first_reason = next(filter(None, reasons))
-            yield [{**facts, "path": DEPLOYED, "pairs": pairs, DIVERGED: first_reason}]
+            yield [{**facts, "path": DEPLOYED, "pairs": pairs, DIVERGED: reason}]
             continue
         halves = read_halves(setting["before"][0], forgotten, units)
         before = _read_models(setting["before"], paths)
         after = _read_models(setting["after"], paths)
         head_accuracies = []
         for arrays in map(read_npz, setting["alone"]):
-            if not why_diverged(arrays):
-                head_accuracies.append(_accuracy(arrays, "test"))
+            if not explain_divergence(arrays):
+                head_accuracies.append(_measure_accuracy(arrays, "test"))
         nothing = Pairs(before.margins[DEPLOYED], halves)
         reference = residual_share(nothing)
         assert not isinstance(reference, NoFinding)  # a grid has at least two pairs
         lines = []
         for path in paths:
             line = facts | {"path": path, "pairs": nothing.count}
-            line |= collect_numbers(residual_share(Pairs(after.margins[path], halves, nothing)), {})
+            share = residual_share(Pairs(after.margins[path], halves, nothing))
+            line |= collect_numbers(share, attacks={})
             line["nothing"] = reference.contrast
             line["nothing_p"] = reference.p_pairs
             line["P_s"] = before.means["P_s"]
-            line |= {f"{split}_before": before.means[split] for split in SPLITS}
-            line |= {f"{split}_after": after.means[split] for split in SPLITS}
+            for split in SPLITS:
+                line[f"{split}_before"] = before.means[split]
+            for split in SPLITS:
+                line[f"{split}_after"] = after.means[split]
             if head_accuracies:
                 line["alone_after"] = np.mean(head_accuracies)
             lines.append(line)
         yield lines
 
 
+def _find_divergence(files: Sequence[str]) -> str:
+    """Return why the first model that diverged did so; empty if none did."""
+    for file in files:
+        reason = explain_divergence(read_npz(file))
+        if reason:
+            return reason
+    return ""
+
+
 def _read_models(files: Sequence[str], paths: Sequence[str]) -> GridModels:
+    """Read margins and accuracies of models from the files of their logits."""
     from munkey.evaluation.metrics import measure_pathways
 
-    phi: dict[str, list[np.ndarray]] = {path: [] for path in paths}
-    measured: dict[str, list[float]] = {name: [] for name in (*SPLITS, "P_s")}
+    rows_by_path: dict[str, list[np.ndarray]] = {path: [] for path in paths}
+    values_by_name: dict[str, list[float]] = defaultdict(list)
     for file in files:
         arrays = read_npz(file)
-        for path, rows in phi.items():
+        for path, rows in rows_by_path.items():
             rows.append(read_path_margins(arrays, path))
         for split in SPLITS:
-            measured[split].append(_accuracy(arrays, split))
-        cut = {name: arrays[f"{name}_logits"] for name in ("image", "token", "both")}
-        measured["P_s"].append(measure_pathways(cut, arrays["memory_labels"])["P_s"])
-    means = {name: float(np.mean(values)) for name, values in measured.items()}
-    return GridModels({path: np.stack(rows) for path, rows in phi.items()}, means)
+            values_by_name[split].append(_measure_accuracy(arrays, split))
+        cut_logits = {name: arrays[f"{name}_logits"] for name in ("image", "token", "both")}
+        pathways = measure_pathways(cut_logits, arrays["memory_labels"])
+        values_by_name["P_s"].append(pathways["P_s"])
+    margins = {path: np.stack(rows) for path, rows in rows_by_path.items()}
+    means = {name: float(np.mean(values)) for name, values in values_by_name.items()}
+    return GridModels(margins, means)
 
 
-def _accuracy(arrays: Mapping[str, np.ndarray], split: str) -> float:
+def _measure_accuracy(arrays: Mapping[str, np.ndarray], split: str) -> float:
     from munkey.evaluation.metrics import accuracy
 
-    among = arrays["splits"] == split
-    return accuracy(arrays["logits"][among], arrays["labels"][among])
+    in_split = arrays["splits"] == split
+    return accuracy(arrays["logits"][in_split], arrays["labels"][in_split])

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from munkey.audits.attacks.storage import NUMBERS, storage
 from munkey.audits.evidence import Answers, ShippedFiles
 from munkey.audits.registry import AUDITS, Estimate, NoFinding
-from munkey.core.diverged import DIVERGED, DivergedError, why_diverged
+from munkey.core.diverged import DIVERGED, DivergedError, explain_divergence
 from munkey.core.files import read_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
@@ -37,8 +37,14 @@ Line = dict[str, object]
 class MemoryFiles(TypedDict):
     """A system with a memory in the plan (munkey.experiment.plan.audits).
 
-    key: dataset, rate, seed, method, title. files: its original's, then its own. forget: the file
-    of its forget set.
+    Attributes
+    ----------
+    key
+        Its dataset, rate, seed, method and title.
+    files
+        The files of its original and of itself.
+    forget
+        The file of its forget set.
     """
 
     key: Mapping[str, object]
@@ -46,14 +52,14 @@ class MemoryFiles(TypedDict):
     forget: str
 
 
-def attack_lines(run: Evaluation) -> list[Line]:
-    """A line for each attack on logits: AUROC and TPR with intervals, in percent.
+def make_attack_lines(run: Evaluation) -> list[Line]:
+    """Return a line for each attack on logits: AUROC and TPR with intervals, in percent.
 
     Lines of a system that diverged have no numbers.
     """
     attacks = [entry for entry in AUDITS.values() if entry.needs == "logits"]
     arrays = read_npz(run.logits)
-    if why_diverged(arrays):
+    if explain_divergence(arrays):
         return [run.key | {"attack": attack.name} for attack in attacks]
     forget = np.isin(arrays["ids"], forget_sets.read(run.forget))
     answers = Answers(
@@ -76,8 +82,8 @@ def attack_lines(run: Evaluation) -> list[Line]:
     return lines
 
 
-def storage_lines(system: MemoryFiles) -> list[Line]:
-    """A line for each of the two files: how many deleted ids, keys and tokens it contains.
+def make_storage_lines(system: MemoryFiles) -> list[Line]:
+    """Return a line for each of the two files: how many deleted ids, keys and tokens it contains.
 
     The original's file is the control: it must contain all. If the search proves nothing, `why`
     says so. It does not look for tokens that are labels, which do not identify a row, nor in
@@ -87,8 +93,8 @@ def storage_lines(system: MemoryFiles) -> list[Line]:
     try:
         systems = [_load_system(file) for file in system["files"]]
     except DivergedError:
-        none: Line = {"ids_of": len(forgotten), "rows_of": 0, "why": DIVERGED}
-        return [{**system["key"], "file": kind, **none} for kind in FILES]
+        nothing_found: Line = {"ids_of": len(forgotten), "rows_of": 0, "why": DIVERGED}
+        return [{**system["key"], "file": kind, **nothing_found} for kind in FILES]
     memories = [loaded.require_memory() for loaded in systems]
     original = memories[0]
     matrices = [original.keys.numpy()]
@@ -103,23 +109,23 @@ def storage_lines(system: MemoryFiles) -> list[Line]:
 
     lines = []
     for kind, file, memory in zip(FILES, system["files"], memories, strict=True):
-        finding = storage(
-            ShippedFiles((Path(file),), deleted, remaining, forgotten, memory.ids.numpy())
-        )
-        numbers: Line = {"ids_of": len(forgotten), "rows_of": len(deleted)}
-        numbers["deletion"] = describe_exactness(systems[0])
+        shipped = ShippedFiles((Path(file),), deleted, remaining, forgotten, memory.ids.numpy())
+        finding = storage(shipped)
+        cells: Line = {"ids_of": len(forgotten), "rows_of": len(deleted)}
+        cells["deletion"] = describe_exactness(systems[0])
         if isinstance(finding, NoFinding):
-            numbers["why"] = finding.why
+            cells["why"] = finding.why
         else:
-            numbers |= {"ids": len(finding.ids), "rows": finding.rows, "rows_of": finding.of}
-        lines.append({**system["key"], "file": kind, **numbers})
+            cells |= {"ids": len(finding.ids), "rows": finding.rows, "rows_of": finding.of}
+        lines.append({**system["key"], "file": kind, **cells})
     return lines
 
 
 def describe_exactness(system: System) -> str | None:
-    """Whether deleting rows of a system gives the oracle `exact`, or so given constants that no deletion changes.
+    """Describe whether deleting rows of a system gives the oracle: `exact`, or `exact given` constants.
 
-    None for a system whose weights keep what they learned from the rows.
+    No deletion changes these constants. None for a system whose weights keep what they learned from
+    the rows.
     """
     family = FAMILIES[system.family]
     if not isinstance(family, FittedFamily) or not family.exact:

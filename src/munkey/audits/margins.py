@@ -7,11 +7,11 @@ from munkey.core.diverged import DivergedError
 ROWS = 4096  # samples at a time in float64: 1000 classes take 33 MB
 
 
-def margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """phi (N,) float64: logit of the true class minus the log-sum-exp of the others.
+def compute_margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return phi (N,) float64: the logit of the true class minus the log-sum-exp of the others.
 
-    That is log(p / (1 - p)) for the probability p of the true class (Carlini et al. 2022). logits:
-    (N, C), C > 1. Raises ValueError for logits that are not finite, or of a single class.
+    That is log(p / (1 - p)) for the probability p of the true class (Carlini et al. 2022). Raises
+    ValueError for logits (N, C) that are not finite, or of a single class.
     """
     from scipy.special import logsumexp
 
@@ -30,9 +30,14 @@ def margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def count_below(phi: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """(S, N): the number of a model's own test samples with a smaller margin; a tie counts half.
+    """Count, for margins phi (S, N), a model's own test samples with a smaller one: (S, N).
 
-    test: (N,) bool. Raises ValueError for a model with the same margin for all test samples.
+    A tie counts half. Raises ValueError for a model with the same margin for all test samples.
+
+    Parameters
+    ----------
+    test
+        Whether a sample is a test sample, (N,) bool.
     """
     test_margins = np.sort(phi[:, test], axis=1)
     if not (test_margins[:, 0] < test_margins[:, -1]).all():
@@ -40,15 +45,15 @@ def count_below(phi: np.ndarray, test: np.ndarray) -> np.ndarray:
             "a model gives all test samples the same margin: there is no unit to measure in"
         )
     counts = np.empty(phi.shape)
-    for row, model_margins, own_test in zip(counts, phi, test_margins, strict=True):
-        smaller = np.searchsorted(own_test, model_margins)
-        not_larger = np.searchsorted(own_test, model_margins, "right")
-        row[:] = (smaller + not_larger) / 2
+    for model in range(len(phi)):
+        smaller = np.searchsorted(test_margins[model], phi[model])
+        not_larger = np.searchsorted(test_margins[model], phi[model], "right")
+        counts[model] = (smaller + not_larger) / 2
     return counts
 
 
 def normal_scores(counts: np.ndarray, test: int) -> np.ndarray:
-    """Counts of `count_below`, out of `test` samples, as quantiles of a standard normal.
+    """Turn counts of `count_below`, out of `test` samples, into quantiles of a standard normal.
 
     A margin is measured by its rank among the model's own margins of test samples, so neither a
     scale nor a few answers can stretch the unit. If these were normal, the unit would be their
@@ -60,16 +65,18 @@ def normal_scores(counts: np.ndarray, test: int) -> np.ndarray:
 
 
 def coarsen(counts: np.ndarray, phi: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """Counts (S, N) of `count_below`, as coarse as the margins phi (S, N) of another system.
+    """Make counts (S, N) of `count_below` as coarse as the margins phi (S, N) of another system.
 
     If a system returns rounded logits, or labels alone, many of its test samples tie. What it is
     compared with must not be resolved more finely.
     """
-    rounded = counts.copy()
-    for row, own_test in zip(rounded, phi[:, test], strict=True):
-        tie_sizes = np.unique(own_test, return_counts=True)[1]
+    coarse_counts = counts.copy()
+    for model, test_margins in enumerate(phi[:, test]):
+        _, tie_sizes = np.unique(test_margins, return_counts=True)
+        if len(tie_sizes) == len(test_margins):  # no ties
+            continue
+        # Each count becomes the middle of the ranks that tie at its place.
         edges = np.concatenate([[0], np.cumsum(tie_sizes)])
-        if len(tie_sizes) < len(own_test):  # there are ties
-            level = np.clip(np.searchsorted(edges, row, "left"), 1, len(tie_sizes))
-            row[:] = (edges[level - 1] + edges[level]) / 2
-    return rounded
+        level = np.clip(np.searchsorted(edges, counts[model], "left"), 1, len(tie_sizes))
+        coarse_counts[model] = (edges[level - 1] + edges[level]) / 2
+    return coarse_counts

@@ -15,7 +15,7 @@ STREAMS = {b"\x1f\x8b\x08": gzip, b"BZh": bz2, b"\xfd7zXZ\0": lzma}
 
 
 def unpack(file: IO[bytes]) -> Iterator[IO[bytes]]:
-    """The file, then its contents. Read each before the next. Raises UNREADABLE errors."""
+    """Yield the file, then its contents. Read each before the next. Raises UNREADABLE errors."""
     start = file.read(6)
     file.seek(0)
     yield file

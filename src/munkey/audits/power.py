@@ -17,9 +17,17 @@ POWER = Path(__file__).with_name("power.csv")
 class Power:
     """Simulated audits of one kind.
 
-    pool: number of samples; auroc: mean AUROC of U-LiRA for doing nothing, percent. kept_whole: how
-    many of kept_whole_of audits flag a system that keeps 5 % of the samples whole; mean_subtracted:
-    likewise for one that keeps 20 % of each memory, less the mean of that over the pool.
+    Attributes
+    ----------
+    pool
+        The number of samples in the pool.
+    auroc
+        The mean AUROC of U-LiRA for doing nothing, percent.
+    kept_whole
+        How many of kept_whole_of audits flag a system that keeps 5 % of the samples whole.
+    mean_subtracted
+        How many of mean_subtracted_of audits flag a system that keeps 20 % of each memory, less
+        the mean of that over the pool.
     """
 
     pool: int
@@ -33,42 +41,46 @@ class Power:
 
 @cache
 def read_simulated_audits() -> tuple[Power, ...]:
-    """All simulated kinds of audits."""
+    """Read all simulated kinds of audits."""
     with POWER.open(newline="") as file:
         lines = list(csv.DictReader(file))
     kinds = []
     for line in lines:
-        numbers = {name: int(value) for name, value in line.items() if name != "auroc"}
-        kinds.append(Power(auroc=float(line["auroc"]), **numbers))
+        auroc = float(line.pop("auroc"))
+        counts = {name: int(value) for name, value in line.items()}
+        kinds.append(Power(auroc=auroc, **counts))
     return tuple(kinds)
 
 
 def find_nearest_power(pool: int, pairs: int, auroc: float) -> Power | None:
-    """The largest kind that is at most as large as an audit, and at most as much memorized.
+    """Return the largest kind that is at most as large as an audit, and at most as much memorized.
 
     If less was memorized than in any kind of that size, the one with the least. None if no kind is
     small enough.
     """
-    smaller = []
-    for row in read_simulated_audits():
-        if row.pool <= pool and row.pairs <= pairs:
-            smaller.append(row)
-    if not smaller:
+    smaller_kinds = []
+    for kind in read_simulated_audits():
+        if kind.pool <= pool and kind.pairs <= pairs:
+            smaller_kinds.append(kind)
+    if not smaller_kinds:
         return None
-    largest = max((row.pool, row.pairs) for row in smaller)
-    of_that_size = [row for row in smaller if (row.pool, row.pairs) == largest]
-    of_that_size.sort(key=lambda row: row.auroc)
-    nearest = of_that_size[0]
-    for row in of_that_size:
-        if row.auroc <= auroc:
-            nearest = row
+    largest_size = max((kind.pool, kind.pairs) for kind in smaller_kinds)
+    kinds = [kind for kind in smaller_kinds if (kind.pool, kind.pairs) == largest_size]
+    kinds.sort(key=lambda kind: kind.auroc)
+    nearest = kinds[0]
+    for kind in kinds:
+        if kind.auroc <= auroc:
+            nearest = kind
     return nearest
 
 
 def describe_power(pool: int, pairs: int, auroc: float | None) -> str:
-    """The findings of simulated audits of this kind, as part of a sentence.
+    """Describe the findings of simulated audits of this kind, as part of a sentence.
 
-    auroc: U-LiRA's before deletion, percent; None if there are too few pairs for it.
+    Parameters
+    ----------
+    auroc
+        The AUROC of U-LiRA before deletion, percent; None if there are too few pairs for it.
     """
     unknown = "what it finds of a few samples that are kept whole is not known"
     if auroc is None:

@@ -8,18 +8,24 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from munkey.audits.attacks.residual_share import Share, residual_share
-from munkey.audits.evidence import Halves, Pairs
+from munkey.audits.evidence import Halves, Pairs, swap_partners
 from munkey.audits.family_audit import DEPLOYED, AuditedSystem, FamilyAudit, Role
-from munkey.audits.margins import margins
+from munkey.audits.margins import compute_margins
 from munkey.audits.registry import Estimate
-from munkey.core.diverged import DIVERGED, why_diverged
+from munkey.core.diverged import DIVERGED, explain_divergence
 from munkey.core.files import read_json, read_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets, prepared
 
 
 class PlannedSystem(TypedDict):
-    """A system in the plan (munkey.experiment.plan.audits). logits: a file for each model."""
+    """A system in the plan (munkey.experiment.plan.audits).
+
+    Attributes
+    ----------
+    logits
+        The files of logits, one of each model.
+    """
 
     name: str
     title: str
@@ -32,7 +38,13 @@ class PlannedSystem(TypedDict):
 def read_audits(
     systems: Sequence[PlannedSystem], halves: Sequence[str | Path], stage: Stage
 ) -> Iterator[FamilyAudit]:
-    """Read the evidence of the audit of each family. halves: a forget set file for each seed."""
+    """Read the evidence of the audit of each family.
+
+    Parameters
+    ----------
+    halves
+        The files of the halves that models forget, one of each seed.
+    """
     forgotten = [forget_sets.read(path) for path in halves]
     units = forget_sets.read_units(halves[:2])
     by_family: dict[str, list[PlannedSystem]] = {}
@@ -49,50 +61,61 @@ def read_audits(
 
 
 def read_halves(logits: str, forgotten: Sequence[np.ndarray], units: Mapping[int, str]) -> Halves:
-    """The halves of an audit. forgotten: ids of the forget set of each seed.
+    """Return the halves of an audit.
 
-    logits: a file with ids and splits of all samples. units: by id, if halves are of whole units;
-    otherwise empty.
+    Parameters
+    ----------
+    logits
+        A file with the ids and splits of all samples.
+    forgotten
+        The ids that the model of each seed forgets.
+    units
+        The unit of each id, if halves are of whole units; otherwise empty.
     """
     arrays = read_npz(logits, "ids", "splits")
     deleted = np.stack([np.isin(arrays["ids"], ids) for ids in forgotten])
-    absent = deleted.reshape(-1, 2, deleted.shape[1])[:, ::-1].reshape(deleted.shape)
     unit_names = None
     if units:
         unit_names = np.array([units.get(sample_id, "") for sample_id in arrays["ids"].tolist()])
-    return Halves(deleted, absent, arrays["splits"] == "test", unit_names)
+    return Halves(
+        deleted=deleted,
+        absent=swap_partners(deleted),  # each model never sees what its partner forgets
+        test=arrays["splits"] == "test",
+        units=unit_names,
+    )
 
 
 def read_path_margins(arrays: Mapping[str, np.ndarray], path: str) -> np.ndarray:
-    """The margins (N,) of a model on a path. arrays: its predictions."""
+    """Return the margins (N,) of a model on a path, from the arrays of its predictions."""
     name = "logits" if path == DEPLOYED else f"path_{path}"
-    return margins(arrays[name], arrays["labels"])
+    return compute_margins(arrays[name], arrays["labels"])
 
 
 def _read_system(system: PlannedSystem, forgotten: np.ndarray) -> AuditedSystem:
-    phi: dict[str, list[np.ndarray]] = {path: [] for path in system["paths"]}
+    """Read the margins of all models of a system. `forgotten` are the ids that model 0 forgets."""
+    rows_by_path: dict[str, list[np.ndarray]] = {path: [] for path in system["paths"]}
     logits: list[np.ndarray] = []
     reasons: list[str] = []
     for number, file in enumerate(system["logits"]):
         arrays = read_npz(file)
-        why = why_diverged(arrays)
+        why = explain_divergence(arrays)
         if why:
             reasons.append(f"seed {number}: {why}")
             continue
-        for path, rows in phi.items():
+        for path, rows in rows_by_path.items():
             rows.append(read_path_margins(arrays, path))
         if number == 0 or system["role"] == "oracle":
             logits.append(arrays["logits"][np.isin(arrays["ids"], forgotten)])
-    system_margins: dict[str, np.ndarray] = {}
+    margins: dict[str, np.ndarray] = {}
     forget_logits = np.empty(0)
     if not reasons:  # no model diverged
-        system_margins = {path: np.stack(rows) for path, rows in phi.items()}
+        margins = {path: np.stack(rows) for path, rows in rows_by_path.items()}
         forget_logits = np.stack(logits)
     return AuditedSystem(
         name=system["name"],
         title=system["title"],
         role=system["role"],
-        margins=system_margins,
+        margins=margins,
         logits=forget_logits,
         diverged="; ".join(reasons),
     )
@@ -100,7 +123,13 @@ def _read_system(system: PlannedSystem, forgotten: np.ndarray) -> AuditedSystem:
 
 @dataclass(frozen=True)
 class AuditedCandidate:
-    """A candidate of a search. drop: the largest loss of validation accuracy."""
+    """A candidate of a search.
+
+    Attributes
+    ----------
+    drop
+        The largest loss of validation accuracy.
+    """
 
     settings: Mapping[str, object]
     share: Estimate
@@ -114,10 +143,17 @@ class AuditedCandidate:
 
 
 def describe_searches(folder: Path, drop: float) -> Iterator[str]:
-    """A block of lines per method, from the searches in an audit: candidates by residual share.
+    """Yield the lines of each method, from the searches in an audit: candidates by residual share.
 
-    folder: of a data set's searches; drop: points of the original's validation accuracy that a
-    candidate may lose; those that lose more come last. Raises FileNotFoundError without searches.
+    Raises FileNotFoundError if there are no searches.
+
+    Parameters
+    ----------
+    folder
+        The folder of a data set's searches.
+    drop
+        The points of the original's validation accuracy that a candidate may lose. Those that
+        lose more come last.
     """
     root = folder.parents[1]
     dataset = prepared.load(root / "data" / folder.name)
@@ -127,8 +163,8 @@ def describe_searches(folder: Path, drop: float) -> Iterator[str]:
         raise FileNotFoundError(
             f"{root / 'search' / place}: no searches; `make audits` with search: true makes them"
         )
-    paths.sort(key=lambda path: (_seed(path), str(path)))
-    seeds = sorted({_seed(path) for path in paths})
+    paths.sort(key=lambda path: (_parse_seed(path), str(path)))
+    seeds = sorted({_parse_seed(path) for path in paths})
     halves = root / "audit" / folder.name / "halves"
     forgotten = [forget_sets.read(halves / f"seed{seed}.csv") for seed in seeds]
     originals = [root / f"logits/{place}/seed{seed}/full" for seed in seeds]
@@ -149,30 +185,31 @@ def describe_searches(folder: Path, drop: float) -> Iterator[str]:
                 yield f"  {candidate['settings']}: {DIVERGED}"
                 continue
             files = [path.parent / f"{number}/system.safetensors" for path in method_paths]
-            share = _share(dataset, files, originals, forgotten)
+            share = _measure_share(dataset, files, originals, forgotten)
             drops = []
             for search in searches:
                 val_accuracy = search["candidates"][number]["val_accuracy"]
                 drops.append(search["original_val_accuracy"] - val_accuracy)
             candidates.append(AuditedCandidate(candidate["settings"], share, max(drops)))
         yield f"{method} (n = {len(searches)} models)"
-        candidates.sort(key=lambda each: (each.drop > drop, abs(each.share.value)))
-        for each in candidates:
-            yield f"  {each}"
+        # False comes before True: eligible candidates first, then by the size of the share.
+        candidates.sort(key=lambda audited: (audited.drop > drop, abs(audited.share.value)))
+        for audited in candidates:
+            yield f"  {audited}"
 
 
-def _seed(search: Path) -> int:
-    """The seed in the path of a search."""
+def _parse_seed(search: Path) -> int:
+    """Return the seed in the path of a search."""
     return int(search.parts[-4].removeprefix("seed"))
 
 
-def _share(
+def _measure_share(
     dataset: prepared.Dataset,
     files: Sequence[Path],
     originals: Sequence[Path],
     forgotten: Sequence[np.ndarray],
 ) -> Estimate:
-    """The residual share of a candidate, over all models."""
+    """Return the residual share of a candidate, over all models."""
     from munkey.data.image_set import image_set
     from munkey.models import system as systems
     from munkey.models.family import FAMILIES
@@ -189,8 +226,8 @@ def _share(
         arrays = read_npz(original_file)
         samples = image_set(dataset, arrays["ids"])
         logits = family.predict_logits(unlearned, samples, data, "cpu", None)
-        after.append(margins(logits, samples.labels))
-        before.append(margins(arrays["logits"], arrays["labels"]))
+        after.append(compute_margins(logits, samples.labels))
+        before.append(compute_margins(arrays["logits"], arrays["labels"]))
         halves = read_halves(str(original_file), forgotten, {})
     nothing = Pairs(np.stack(before), halves)
     share = residual_share(Pairs(np.stack(after), halves, nothing))

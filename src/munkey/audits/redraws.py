@@ -10,7 +10,15 @@ Statistics = Callable[[np.ndarray], Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Significance:
-    """p: corrected for all statistics that were tested together; least: the smallest possible p."""
+    """The result of a test.
+
+    Attributes
+    ----------
+    p
+        The p value, corrected for all statistics that were tested together.
+    least
+        The smallest possible p value.
+    """
 
     p: float
     least: float
@@ -40,10 +48,10 @@ def run_permutation_tests(
         p_values.append(1 - smaller / cuts)
     smallest = np.sort(np.min(p_values, axis=0))
 
-    def corrected_p(p: float) -> float:
+    def correct(p: float) -> float:
         return float(np.searchsorted(smallest, p + 1e-9) / cuts)
 
     results = {}
     for name, p in zip(actual, p_values, strict=True):
-        results[name] = Significance(p=corrected_p(p[0]), least=corrected_p(p.min()))
+        results[name] = Significance(p=correct(p[0]), least=correct(p.min()))
     return results

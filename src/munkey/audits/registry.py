@@ -27,7 +27,13 @@ class Finding:
 
 @dataclass(frozen=True)
 class NoFinding(Finding):
-    """The finding of an audit that the data are too few for. why: a sentence."""
+    """The finding of an audit that the data are too few for.
+
+    Attributes
+    ----------
+    why
+        The reason, in a sentence.
+    """
 
     why: str
 

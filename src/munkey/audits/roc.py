@@ -1,5 +1,6 @@
 """AUROC and true-positive rates of attacks, with bootstrap intervals."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -36,13 +37,20 @@ class Ranking:
         self._positives = ranks[: positives.size]
         self._negatives = ranks[positives.size :]
 
-    def rates(
+    def compute_rates(
         self, positives: np.ndarray | None = None, negatives: np.ndarray | None = None
     ) -> Rates:
-        """The rates. positives, negatives: weights in the shape of the scores; None: all 1."""
+        """Compute AUROC and true-positive rates.
+
+        Parameters
+        ----------
+        positives, negatives
+            The weights of the samples, in the shape of the scores; None: all 1.
+        """
         # Shares of the weight at each rank, the highest first.
-        positive_shares = self._shares(self._positives, positives)
-        negative_shares = self._shares(self._negatives, negatives)
+        positive_shares = self._compute_shares(self._positives, positives)
+        negative_shares = self._compute_shares(self._negatives, negatives)
+        # Rates if all samples at this rank or a higher one are called positive.
         true_positives = np.cumsum(positive_shares)
         false_positives = np.cumsum(negative_shares)
         # The chance that a positive ranks above a negative; ties count half.
@@ -55,7 +63,7 @@ class Ranking:
             tpr_5=float(100 * true_positives[is_within_5].max(initial=0)),
         )
 
-    def _shares(self, ranks: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    def _compute_shares(self, ranks: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
         flat_weights = None if weights is None else weights.ravel()
         counts = np.bincount(ranks, flat_weights, minlength=self._rank_count)
         return np.asarray(counts / counts.sum())[::-1]
@@ -76,34 +84,46 @@ def bootstrap_intervals(
     negatives: int,
     draws: int = DRAWS,
 ) -> Attack:
-    """The rates with percentile bootstrap intervals. redraw_rates: the rates of one bootstrap sample.
+    """Return the rates with percentile bootstrap intervals.
 
-    negatives: their number; a rate at x % of false positives needs at least 100 / x of them.
+    Parameters
+    ----------
+    redraw_rates
+        A function that returns the rates of one bootstrap sample.
+    negatives
+        The number of negatives.
     """
     bootstrap = [redraw_rates() for _ in range(draws)]
 
     def estimate(name: str) -> Estimate:
-        low, high = np.percentile([getattr(sample, name) for sample in bootstrap], [2.5, 97.5])
+        values = [getattr(sample, name) for sample in bootstrap]
+        low, high = np.percentile(values, [2.5, 97.5])
         return Estimate(getattr(rates, name), float(low), float(high))
 
-    def rate(name: str, percent: int) -> Estimate | NoFinding:
-        if negatives * percent < 100:
+    def estimate_tpr(name: str, percent: int) -> Estimate | NoFinding:
+        """Estimate the true-positive rate at `percent` of false positives.
+
+        With fewer than 100 / percent negatives, not even one of them may be a false positive.
+        """
+        needed = math.ceil(100 / percent)
+        if negatives < needed:
             return NoFinding(
-                f"{percent} % of {negatives} negatives is less than one:"
-                f" {100 // percent} are needed"
+                f"{percent} % of {negatives} negatives is less than one: {needed} are needed"
             )
         return estimate(name)
 
-    return Attack(estimate("auroc"), rate("tpr_1", 1), rate("tpr_5", 5))
+    return Attack(
+        auroc=estimate("auroc"), tpr_1=estimate_tpr("tpr_1", 1), tpr_5=estimate_tpr("tpr_5", 5)
+    )
 
 
 def redraw(size: int, generator: np.random.Generator) -> np.ndarray:
-    """How often each of `size` items is in a bootstrap sample."""
+    """Return how often each of `size` items is in a bootstrap sample."""
     return np.bincount(generator.integers(size, size=size), minlength=size)
 
 
-def attack_rates(scores: Scores, pairs: Pairs, generator: np.random.Generator) -> Attack:
-    """The rates of an attack over all pairs, with a bootstrap over pairs and samples.
+def attack_pairs(scores: Scores, pairs: Pairs, generator: np.random.Generator) -> Attack:
+    """Attack all pairs. Returns the rates, with a bootstrap over pairs and samples.
 
     The score of a sample may depend on no other margin of its own pair, nor on the pair's halves.
     """
@@ -114,15 +134,15 @@ def attack_rates(scores: Scores, pairs: Pairs, generator: np.random.Generator) -
         pair_weights = redraw(first.shape[0], generator)
         sample_weights = redraw(first.shape[1], generator)
         weights = np.outer(pair_weights, sample_weights)
-        return ranking.rates(weights, weights)
+        return ranking.compute_rates(weights, weights)
 
-    return bootstrap_intervals(ranking.rates(), redraw_rates, first.size)
+    return bootstrap_intervals(ranking.compute_rates(), redraw_rates, first.size)
 
 
-def rate_tests(name: str, scores: Scores, pairs: Pairs) -> Statistics:
-    """Test statistics of an attack: distance of its AUROC from 50, and TPR at 1 % if it has one."""
+def make_rate_statistics(name: str, scores: Scores, pairs: Pairs) -> Statistics:
+    """Make the test statistics of an attack: its AUROC's distance from 50, and TPR at 1 % if any."""
 
-    def statistics(first: np.ndarray) -> dict[str, float]:
+    def compute_statistics(first: np.ndarray) -> dict[str, float]:
         sample_scores = scores(first)
         positives = np.sort(np.round(sample_scores.deleted.ravel() / TOLERANCE))
         negatives = np.sort(np.round(sample_scores.absent.ravel() / TOLERANCE))
@@ -131,8 +151,9 @@ def rate_tests(name: str, scores: Scores, pairs: Pairs) -> Statistics:
         wins = (lower + not_higher) / 2  # ties count half
         values = {f"{name}_auroc": abs(wins / len(negatives) - 0.5)}
         if len(negatives) >= 100:
+            # At most 1 % of the negatives are above this one.
             threshold = negatives[-1 - len(negatives) // 100]
             values[f"{name}_tpr_1"] = float(np.mean(positives > threshold))
         return values
 
-    return statistics
+    return compute_statistics

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_softmax
 
-from munkey.audits.margins import margins
+from munkey.audits.margins import compute_margins
 from munkey.core.device import to_host
 from munkey.core.randomness import Stage
 from munkey.data.image_set import image_set
@@ -30,8 +30,14 @@ DELETIONS = {1: 40, 10: 10, 100: 4}  # by size of a deletion: how many, each fro
 class Attacker:
     """An attacker with two versions, who knows pictures, labels and keys of all training samples.
 
-    near: neighbors of each sample in the memory of all; public: keys of other samples, whose labels
-    are known, too. stage: of the deletions, which are the same for all methods.
+    Attributes
+    ----------
+    near
+        The neighbors of each sample in the memory of all samples.
+    public
+        The keys of other samples, whose labels are known, too.
+    stage
+        The source of the deletions, which are the same for all methods.
     """
 
     dataset: Dataset
@@ -41,30 +47,34 @@ class Attacker:
     stage: Stage
     device: str
 
-    def lines(
+    def make_lines(
         self, method: Method, original: System, settings: Sections
     ) -> Iterator[dict[str, object]]:
-        """How well each attacker names deleted samples, by size of the deletion.
+        """Yield a line for each attacker and size of a deletion: how well it names deleted samples.
 
-        settings: as for a job. The attackers suspect, by `answers`: samples whose
-        log-probabilities changed most; by `margins`, which needs labels: samples whose margin fell
-        most; by `weights`, of a linear head: samples in whose direction the weights moved most,
-        relative to the mean over classes.
+        The attacker `answers` suspects samples whose log-probabilities changed most; `margins`,
+        which needs labels, those whose margin fell most; `weights`, of a linear head, those in
+        whose direction the weights moved most, relative to the mean over classes.
+
+        Parameters
+        ----------
+        settings
+            The sections `method`, `data` and, for a family that reads it, `inference`.
         """
         ids = self.keys.ids
         keys = self.keys.keys
-        labels = self._labels(self.keys)
+        labels = self._get_labels(self.keys)
         generator = self.stage.numpy_generator()
         family = method.original
         own_settings = settings["method"]
-        data = DataSettings.typed(settings["data"])
+        data = DataSettings.parse(settings["data"])
 
         def forget_rows(system: System, deleted_ids: np.ndarray) -> System:
             stage_generator = self.stage.torch_generator()
             request = Request(deleted_ids, stage_generator, self.device, print, frozenset(), {})
-            return method.forgotten(system, request, own_settings)
+            return method.unlearn(system, request, own_settings)
 
-        def logits(system: System, rows: np.ndarray, near: Neighbors) -> np.ndarray:
+        def predict(system: System, rows: np.ndarray, near: Neighbors) -> np.ndarray:
             if family.asks_keys:
                 retrieval = Retrieval(None, keys=keys[rows])
             else:
@@ -73,12 +83,13 @@ class Attacker:
             return family.predict_logits(system, samples, data, self.device, retrieval)
 
         before = forget_rows(original, ids[:0])  # deletes nothing, but gives a linear head its sums
-        logits_before = logits(before, np.arange(len(ids)), self.near)
+        logits_before = predict(before, np.arange(len(ids)), self.near)
         directions = None
         if isinstance(before.model, Head):
-            directions = self._directions(before.model.features)
+            directions = self._compute_directions(before.model.features)
 
-        def suspicions(deleted_ids: np.ndarray) -> dict[str, np.ndarray]:
+        def score_samples(deleted_ids: np.ndarray) -> dict[str, np.ndarray]:
+            """Return how much each attacker suspects each sample, (N,), after a deletion."""
             after = forget_rows(before, deleted_ids)
             rows = np.arange(len(ids))
             near = self.near
@@ -89,11 +100,12 @@ class Attacker:
                 remaining = Keys(ids[is_remaining], keys[is_remaining])
                 near = find_nearest(Keys(ids[rows], keys[rows]), remaining, near.ids.shape[1])
             logits_after = logits_before.copy()
-            logits_after[rows] = logits(after, rows, near)
+            logits_after[rows] = predict(after, rows, near)
             change = log_softmax(logits_before, axis=1) - log_softmax(logits_after, axis=1)
             scores = {
                 "answers": np.linalg.norm(change, axis=1),
-                "margins": margins(logits_before, labels) - margins(logits_after, labels),
+                "margins": compute_margins(logits_before, labels)
+                - compute_margins(logits_after, labels),
             }
             if directions is not None:
                 assert isinstance(before.model, Head) and isinstance(after.model, Head)
@@ -109,8 +121,8 @@ class Attacker:
             precisions: dict[str, list[float]] = defaultdict(list)
             for deleted_ids in deletions:
                 is_deleted = np.isin(ids, deleted_ids)
-                for attacker, scores in suspicions(deleted_ids).items():
-                    precisions[attacker].append(precision(scores, is_deleted))
+                for attacker, scores in score_samples(deleted_ids).items():
+                    precisions[attacker].append(compute_precision(scores, is_deleted))
             for attacker, values in precisions.items():
                 yield {
                     "method": method.name,
@@ -122,13 +134,16 @@ class Attacker:
                     "precision": float(np.mean(values)),
                 }
 
-    def _labels(self, keys: Keys) -> np.ndarray:
+    def _get_labels(self, keys: Keys) -> np.ndarray:
         return self.dataset.labels[self.dataset.rows(keys.ids)]
 
-    def _directions(self, features: RandomFeatures | None) -> np.ndarray:
-        """(N, w): unit vectors to each key from the mean of its class's public keys.
+    def _compute_directions(self, features: RandomFeatures | None) -> np.ndarray:
+        """Return unit vectors (N, w) from the mean of a class's public keys to each of its keys.
 
-        features: of keys, which take their place where the weights are of features.
+        Parameters
+        ----------
+        features
+            The features that replace keys, if the weights are of features.
         """
         keys = self.keys.keys
         public_keys = self.public.keys
@@ -136,16 +151,16 @@ class Attacker:
             keys = features.transform(keys)
             public_keys = features.transform(public_keys)
         classes = np.arange(len(self.dataset.classes))
-        is_of_class = self._labels(self.public) == classes[:, None]  # (C, M)
+        is_of_class = self._get_labels(self.public) == classes[:, None]  # (C, M)
         counts = is_of_class.sum(axis=1, keepdims=True)
         means = is_of_class @ public_keys / np.maximum(counts, 1)
-        offsets = keys - means[self._labels(self.keys)]
+        offsets = keys - means[self._get_labels(self.keys)]
         lengths = np.linalg.norm(offsets, axis=1, keepdims=True)
         return np.asarray(offsets / np.maximum(lengths, 1e-12))
 
 
-def precision(scores: np.ndarray, deleted: np.ndarray) -> float:
-    """Percent of the b deleted samples, (N,) bool, among the b with the highest scores.
+def compute_precision(scores: np.ndarray, deleted: np.ndarray) -> float:
+    """Return the percentage of the b deleted samples, (N,) bool, among the b with the highest scores.
 
     If samples tie at the threshold, the expected number counts.
     """

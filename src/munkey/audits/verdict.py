@@ -12,7 +12,7 @@ from munkey.audits.attacks.residual_share import Share
 from munkey.audits.evidence import Pairs, draw_sham_pairs
 from munkey.audits.redraws import Significance, run_permutation_tests
 from munkey.audits.registry import AUDITS, Finding, NoFinding
-from munkey.audits.roc import rate_tests
+from munkey.audits.roc import make_rate_statistics
 
 ALPHA = 0.05  # level of the tests of a row, corrected together
 STRICT = 0.01  # of controls that must pass: each makes one audit in a hundred powerless by chance
@@ -47,7 +47,13 @@ OPTIONAL: frozenset[ControlName] = frozenset({"trained to remember"})  # only MU
 
 @dataclass(frozen=True)
 class Control:
-    """A control. flagged: whether the audit found a residue; None if the control was not run."""
+    """A control.
+
+    Attributes
+    ----------
+    flagged
+        Whether the audit found a residue; None if the control was not run.
+    """
 
     name: ControlName
     flagged: bool | None
@@ -70,14 +76,20 @@ class Control:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict of an audit on a method. words: a sentence."""
+    """The verdict of an audit on a method.
+
+    Attributes
+    ----------
+    words
+        The verdict in a sentence.
+    """
 
     kind: Kind
     words: str
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Holm's adjusted p of several tests (Holm 1979).
+    """Return Holm's adjusted p of several tests (Holm 1979).
 
     If those at most alpha are rejected, the chance of any false rejection is at most alpha. Raises
     ValueError for a value that is not a probability.
@@ -97,14 +109,14 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 def run_joint_tests(
     pairs: Pairs, generator: np.random.Generator, redraws: int
 ) -> dict[str, Significance]:
-    """All tests of a row, corrected together: the share, the tail, and rates of attacks.
+    """Return all tests of a row, corrected together: the share, the tail, and rates of attacks.
 
     Needs two pairs.
     """
     parts = [residual_share.make_statistics(pairs), tail.make_statistics(pairs)]
     for name, scores in (("u-lira", u_lira.make_scores(pairs)), ("rmia", rmia.make_scores(pairs))):
         if not isinstance(scores, NoFinding):
-            parts.append(rate_tests(name, scores, pairs))
+            parts.append(make_rate_statistics(name, scores, pairs))
 
     def statistics(first: np.ndarray) -> dict[str, float]:
         values: dict[str, float] = {}
@@ -117,7 +129,15 @@ def run_joint_tests(
 
 @dataclass(frozen=True)
 class Findings:
-    """The findings of one row. attacks: by name; tests: those of `TESTS` that could be run."""
+    """The findings of one row.
+
+    Attributes
+    ----------
+    attacks
+        The findings of the attacks, by name.
+    tests
+        The tests that could be run, by their names in `TESTS`.
+    """
 
     share: Share | NoFinding
     attacks: Mapping[str, Finding]
@@ -159,7 +179,10 @@ class Findings:
 
 
 def collect_findings(pairs: Pairs, generator: np.random.Generator) -> Findings:
-    """The findings of a row. With equal answers of partners, to the bit, there are no tests."""
+    """Return the findings of a row.
+
+    With equal answers of partners, to the bit, there are no tests.
+    """
     share = residual_share.residual_share(pairs)
     attacks = {name: AUDITS[name].run(pairs, generator) for name in ATTACKS}
     tests: dict[str, Significance] = {}
@@ -169,7 +192,7 @@ def collect_findings(pairs: Pairs, generator: np.random.Generator) -> Findings:
 
 
 def judge_control(name: ControlName, findings: Findings | None) -> Control:
-    """A control from its own findings; None: it was not run."""
+    """Return a control, judged by its findings; None for one that was not run."""
     if findings is None or isinstance(findings.share, NoFinding):
         return Control(name, None)
     if MUST_BE_FLAGGED[name]:
@@ -178,43 +201,51 @@ def judge_control(name: ControlName, findings: Findings | None) -> Control:
 
 
 def judge_sham_pools(pairs: Pairs, generator: np.random.Generator) -> Control:
-    """Whether sham pools are flagged more often than by chance (one-sided binomial test)."""
+    """Judge whether sham pools are flagged more often than by chance (one-sided binomial test)."""
     from scipy.stats import binomtest
 
-    flagged = 0
+    flagged_count = 0
     for _ in range(SHAMS):
-        tests = run_joint_tests(draw_sham_pairs(pairs, generator), generator, SHAM_REDRAWS)
-        flagged += min(test.p for test in tests.values()) <= ALPHA
-    too_often = binomtest(flagged, SHAMS, ALPHA, alternative="greater").pvalue < STRICT
-    return Control("sham", bool(too_often))
+        sham_pairs = draw_sham_pairs(pairs, generator)
+        tests = run_joint_tests(sham_pairs, generator, SHAM_REDRAWS)
+        if min(test.p for test in tests.values()) <= ALPHA:
+            flagged_count += 1
+    p = binomtest(flagged_count, SHAMS, ALPHA, alternative="greater").pvalue
+    return Control("sham", bool(p < STRICT))
 
 
 def reach_verdict(findings: Findings, controls: Sequence[Control], power: str = "") -> Verdict:
-    """The verdict on a row.
+    """Return the verdict on a row.
 
     "none found" names the upper end of the interval of the share, for the mean over this pool. If
-    it is 100 % or more, the audit cannot tell the row from doing nothing: no power. power: what
-    simulated audits of this kind find (munkey.audits.power).
+    it is 100 % or more, the audit cannot tell the row from doing nothing: no power.
+
+    Parameters
+    ----------
+    power
+        The findings of simulated audits of this kind, in words (munkey.audits.power).
     """
-    by_name = {control.name: control for control in controls}
-    wrong = []
+    controls_by_name = {control.name: control for control in controls}
+    wrong_controls = []
     for name in MUST_BE_FLAGGED:
-        each = by_name.get(name, Control(name, None))  # a missing control was not run
-        if not each.is_right:
-            wrong.append(each.words)
-    if wrong:
-        return powerless_verdict("; ".join(wrong))
+        control = controls_by_name.get(name, Control(name, None))  # a missing one was not run
+        if not control.is_right:
+            wrong_controls.append(control.words)
+    if wrong_controls:
+        return powerless_verdict("; ".join(wrong_controls))
     if isinstance(findings.share, NoFinding):
         return powerless_verdict(findings.share.why)
-    return _judge(findings, findings.share, power)
+    return _judge_row(findings, findings.share, power)
 
 
-def _judge(findings: Findings, share: Share, power: str) -> Verdict:
+def _judge_row(findings: Findings, share: Share, power: str) -> Verdict:
+    """Return the verdict on a row whose controls came out as they must."""
     estimate = share.share
     is_bounded = math.isfinite(estimate.high)
-    interval = f"{format_whole(estimate.value)} % [unbounded]"
+    limits = "unbounded"
     if is_bounded:
-        interval = f"{format_whole(estimate.value)} % [{format_whole(estimate.low)}, {format_whole(estimate.high)}]"
+        limits = f"{format_whole(estimate.low)}, {format_whole(estimate.high)}"
+    interval = f"{format_whole(estimate.value)} % [{limits}]"
     flagged_tests = findings.flagged_tests
     if "share" in flagged_tests:
         if share.contrast < 0:
@@ -246,12 +277,12 @@ def _judge(findings: Findings, share: Share, power: str) -> Verdict:
 
 
 def format_whole(value: float) -> str:
-    """A number without decimals; never -0."""
+    """Return a number without decimals; never -0."""
     return f"{round(value) or 0:d}"
 
 
 def _describe_test(name: str, findings: Findings) -> str:
-    """The finding of a test in words, with its number."""
+    """Return the finding of a test in words, with its number."""
     attack, _, number = name.partition("_")
     if attack in findings.attacks:
         estimate = getattr(findings.attacks[attack], number)

@@ -79,7 +79,7 @@ def plan(
 
     counts = _parse_gpu_counts(gpus)
     experiment_plan = load_plan(overlays or [])
-    computer = machines.machine(machine, tflops)
+    computer = machines.find_machine(machine, tflops)
     costs = estimate.estimate(experiment_plan, target, computer, counts)
     name = experiment_plan.params.name
     text = "\n".join(estimate.lines(costs, computer, name))
@@ -182,14 +182,14 @@ def preflight(
     If something is missing, it says what to do, and exits with 1. `make reproduce` runs it first.
     """
     from munkey.experiment.cost import estimate, machines
-    from munkey.experiment.cost.preflight import obstacles
+    from munkey.experiment.cost.preflight import find_obstacles
 
     experiment_plan = load_plan(overlays)
-    computer = machines.machine()
+    computer = machines.find_machine()
     costs = estimate.estimate(experiment_plan, "paper", computer, [gpus])
     print(estimate.heading(computer, experiment_plan.params.name))
     print(*estimate.totals(costs, computer), sep="\n", flush=True)
-    faults = [f"- {fault}" for fault in obstacles(experiment_plan, costs)]
+    faults = [f"- {fault}" for fault in find_obstacles(experiment_plan, costs)]
     if faults:
         raise output.NotVerifiedError("\n".join(["this machine is not ready:", *faults]))
     print("This machine is ready.")

@@ -34,12 +34,12 @@ def sync(overlays: Overlays = None) -> None:
     munkey mlflow sync workflow/presets/cifar10-small.yaml
     """
     from munkey.experiment.tracking.mlflow_log import log
-    from munkey.experiment.tracking.runs import runs_of
+    from munkey.experiment.tracking.runs import make_runs
     from munkey.experiment.tracking.store import hide_credentials
 
     plan = load_plan(overlays or [])
     try:
-        runs = runs_of(read_results(plan))
+        runs = make_runs(read_results(plan))
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{error.filename} is missing: `make run` makes it") from error
     uri = plan.params.tracking.uri
@@ -58,7 +58,7 @@ def ui(
     munkey mlflow ui
     munkey mlflow ui workflow/presets/cifar10-small.yaml --port 5001
     """
-    from munkey.experiment.tracking.mlflow_log import comparisons, site_of
+    from munkey.experiment.tracking.mlflow_log import comparisons, get_site
     from munkey.experiment.tracking.store import open_store
 
     uri = load_plan(overlays or []).params.tracking.uri
@@ -66,7 +66,7 @@ def ui(
     if not is_server:
         require_free_port(port)
     with open_store(uri) as client:
-        addresses = comparisons(client, site_of(uri, port))
+        addresses = comparisons(client, get_site(uri, port))
     if addresses:
         print("Compare methods at:")
         for name, address in addresses.items():

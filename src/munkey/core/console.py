@@ -71,7 +71,10 @@ def duration(seconds: float) -> str:
 def progress(
     items: Iterable[T], what: str, unit: str, every_s: float = 2.0, units_per_item: int = 1
 ) -> Iterator[T]:
-    """Yield the items. Every `every_s` seconds, and at the end, print the rate and the time left."""
+    """Yield the items.
+
+    Every `every_s` seconds, and at the end, print the rate and the time left.
+    """
     total = len(items) if isinstance(items, Sized) else 0
     start = time.monotonic()
     last_print = start

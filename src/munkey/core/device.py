@@ -13,15 +13,17 @@ if TYPE_CHECKING:
 
 
 def has_gpu() -> bool:
-    """Whether this machine has an NVIDIA GPU. Called while planning, so without torch."""
+    """Return whether this machine has an NVIDIA GPU. Needs no torch, which planning must not import."""
     if os.environ.get("CUDA_VISIBLE_DEVICES", "all") in {"", "-1"}:
         return False
-    signs = ("/dev/nvidia0", "/proc/driver/nvidia/gpus", "/dev/dxg")  # the last one in WSL
-    return any(Path(sign).exists() for sign in signs)
+    device_files = ("/dev/nvidia0", "/proc/driver/nvidia/gpus", "/dev/dxg")  # the last one in WSL
+    return any(Path(file).exists() for file in device_files)
 
 
 def select_device(gpus: int) -> str:
-    """Select the device of a job that was granted `gpus` GPUs. Raises RuntimeError if there is none.
+    """Select the device of a job that was granted `gpus` GPUs.
+
+    Raises RuntimeError if there is none.
 
     From now on this process sees a single GPU, so call it before CUDA starts.
     """
@@ -74,7 +76,11 @@ def to_host(tensor: "Tensor") -> "Tensor":
 
 
 class Stopwatch:
-    """Wall time of a block in `seconds`. Waits for a GPU's queue at both ends."""
+    """Measure the wall time of a block, in `seconds`.
+
+    CUDA calls return before their work is done. So the clock is read only after all queued work is
+    done, at both ends of the block.
+    """
 
     seconds = 0.0
 
@@ -82,13 +88,14 @@ class Stopwatch:
         self.device = device
 
     def __enter__(self) -> "Stopwatch":
-        self._start = self._time()
+        self._start = self._read_clock()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.seconds = self._time() - self._start
+        self.seconds = self._read_clock() - self._start
 
-    def _time(self) -> float:
+    def _read_clock(self) -> float:
+        """Return the time in seconds, once the GPU has done all queued work."""
         if self.device == "cuda":
             from munkey.core import gpu
 

@@ -17,19 +17,27 @@ class DivergedError(ValueError):
     """A loss, a weight or an answer is not finite; the message says which."""
 
     def reason(self, log: str) -> str:
-        """The message and a job's log, unless the message names the log of an earlier job."""
+        """Return the message with a job's log, unless it names the log of an earlier job."""
         message = str(self)
         if LOG in message:
             return message
         return f"{message}{LOG}{log}"
 
 
-def nan_answers(arrays: Mapping[str, np.ndarray], classes: int, why: str) -> dict[str, np.ndarray]:
-    """The answers of a diverged model: NaN. arrays: ids of the samples, and further arrays."""
+def make_nan_answers(
+    arrays: Mapping[str, np.ndarray], classes: int, why: str
+) -> dict[str, np.ndarray]:
+    """Return the answers of a diverged model: NaN.
+
+    Parameters
+    ----------
+    arrays
+        Ids of the samples, and further arrays.
+    """
     logits = np.full((len(arrays["ids"]), classes), np.nan, dtype=np.float32)
     return {**arrays, "logits": logits, DIVERGED: np.array(why)}
 
 
-def why_diverged(arrays: Mapping[str, np.ndarray]) -> str:
-    """Why the model of these answers diverged; empty if it did not."""
+def explain_divergence(arrays: Mapping[str, np.ndarray]) -> str:
+    """Return why the model of these answers diverged; empty if it did not."""
     return str(arrays[DIVERGED]) if DIVERGED in arrays else ""

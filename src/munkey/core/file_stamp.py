@@ -7,24 +7,28 @@ from collections.abc import Iterator
 from pathlib import Path
 
 
-def state_of(path: str | Path, *more: Path) -> str:
-    """A digest of path, size and modification time of all files at or below a path; reads none.
+def compute_stamp(path: str | Path, *more: Path) -> str:
+    """Return a digest of path, size and modification time of all files at or below a path.
 
-    more: further files, in this order. Follows links, but enters no folder twice, so a link to its
-    own folder does no harm.
+    Follows links, but enters no folder twice, so a link to its own folder does no harm.
+
+    Parameters
+    ----------
+    more
+        Further files, in this order.
     """
     root = Path(path).absolute()
     stamps = []
     for file in _walk(root):
-        relative = str(file)[len(str(root)) :]
-        stamps.append((os.fsencode(relative), _stamp(file)))
+        relative_path = str(file).removeprefix(str(root))
+        stamps.append((os.fsencode(relative_path), _stamp(file)))
     stamps.sort()
     stamps += [(b"", _stamp(file)) for file in more]
     return hashlib.sha256(repr(stamps).encode()).hexdigest()[:16]
 
 
 def _walk(root: Path) -> Iterator[Path]:
-    """A path, and all files and folders below it."""
+    """Yield a path, and all files and folders below it."""
     yield root
     visited: set[Path] = set()
     for folder, folders, files in os.walk(root, followlinks=True):
@@ -39,7 +43,7 @@ def _walk(root: Path) -> Iterator[Path]:
 
 
 def _stamp(path: Path) -> str:
-    """Size and modification time of a file; the target of a link to a folder."""
+    """Return size and modification time of a file, or the target of a link to a folder."""
     try:
         status = path.stat()
     except (OSError, ValueError):

@@ -39,16 +39,17 @@ class DamagedFileError(ValueError):
 
 
 def command_to_make(path: str | Path, *options: str) -> str:
-    """The command that makes a file of the current run, or of the run that CONFIGFILES names."""
+    """Return the command that makes a file of the current run, or of the run that CONFIGFILES names."""
     words = ["snakemake --cores all --resources gpu=1"]
     configfiles = os.environ.get(CONFIGFILES)
     if configfiles:
         words.append(f"--configfile {configfiles}")
-    return " ".join([*words, *options, "--", shlex.quote(str(path))])
+    words += [*options, "--", shlex.quote(str(path))]
+    return " ".join(words)
 
 
 def overlays_hint(path: str | Path) -> str:
-    """A hint to add to `command_to_make` if it lacks the overlays of the file's run."""
+    """Return a hint to add to `command_to_make` if it lacks the overlays of the file's run."""
     folders = Path(path).parts[:-1]
     name = "default"
     if "results" in folders[:-1]:
@@ -66,8 +67,13 @@ class UnwritableFileError(OSError):
 def atomic(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
     """Yield a temporary path beside `path`, which replaces it only if the block succeeds.
 
-    mode: of the new file, before the user's umask. Removes temporary files of killed processes.
-    Raises UnwritableFileError if `path` cannot be written; an existing file stays as it is.
+    Removes temporary files of killed processes. Raises UnwritableFileError if `path` cannot be
+    written; an existing file stays as it is.
+
+    Parameters
+    ----------
+    mode
+        The permissions of the new file, before the user's umask.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,7 +107,7 @@ def abandoned_files(path: Path) -> Iterator[Path]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process with this id runs; true on systems that cannot tell."""
+    """Return whether a process with this id runs; true on systems that cannot tell."""
     try:
         if os.name == "posix":
             os.kill(pid, 0)
@@ -128,12 +134,12 @@ def atomic_with_checksum(path: str | Path) -> Iterator[Path]:
 
 
 def checksum_path(path: str | Path) -> Path:
-    """The path of a file's checksum."""
+    """Return the path of a file's checksum."""
     return Path(path).with_name(f".{Path(path).name}.sha256")
 
 
 def _checksum_line(path: str | Path, digest: str) -> bytes:
-    """The line of a checksum file, as sha256sum writes it."""
+    """Return the line of a checksum file, as sha256sum writes it."""
     return f"{digest}  {Path(path).name}\n".encode()
 
 
@@ -165,24 +171,22 @@ def read_user_text(path: str | Path) -> str:
             content = Path(path).read_bytes()
         except IsADirectoryError:
             raise ValueError(f"{path}: is a folder; name a text file") from None
-    is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content
-    try:
-        if is_utf16:
-            raise UnicodeError
-        return content.decode("utf-8-sig")
-    except UnicodeError as error:
-        line = 1
-        if isinstance(error, UnicodeDecodeError):
+    line = 1
+    encoding = "latin1"
+    origin = "CSV files of older programs"
+    # No text in UTF-8 has a zero byte; that in UTF-16 has one for each letter of English.
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content:
+        encoding = "UTF-16"
+        origin = "the 'Unicode text' of Excel"
+    else:
+        try:
+            return content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
             line += content.count(b"\n", 0, error.start)
-        encoding = "latin1"
-        origin = "CSV files of older programs"
-        if is_utf16:
-            encoding = "UTF-16"
-            origin = "the 'Unicode text' of Excel"
-        raise ValueError(
-            f"{name}: is not text in UTF-8 (line {line}); it may be in {encoding}, as {origin}."
-            f" Save it as 'CSV UTF-8', or convert it: `iconv -f {encoding} -t utf-8 FILE > NEW`"
-        ) from None
+    raise ValueError(
+        f"{name}: is not text in UTF-8 (line {line}); it may be in {encoding}, as {origin}."
+        f" Save it as 'CSV UTF-8', or convert it: `iconv -f {encoding} -t utf-8 FILE > NEW`"
+    )
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -208,7 +212,13 @@ def read_json(path: str | Path) -> Any:
 def write_csv(
     path: str | Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()
 ) -> None:
-    """Write rows with equal keys. columns: the keys, needed if there may be no rows."""
+    """Write rows with equal keys.
+
+    Parameters
+    ----------
+    columns
+        The keys, needed if there may be no rows.
+    """
     with (
         atomic_with_checksum(path) as temporary,
         temporary.open("w", newline="", encoding="utf-8") as file,
@@ -239,7 +249,8 @@ def read_npy(path: str | Path) -> np.ndarray:
 
 
 def map_npy(path: str | Path) -> np.ndarray:
-    """Memory-map an array, after checking all of it. Maps the open file that was checked."""
+    """Memory-map an array, after checking all of it."""
+    # The open file is mapped, not the path: that may be another file by now.
     with Path(path).open("rb") as file:
         _require_checksum(path, hashlib.file_digest(file, "sha256").hexdigest())
         file.seek(0)

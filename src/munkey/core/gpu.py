@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 Result = TypeVar("Result")
+Arrival = torch.cuda.Event  # of a copy on the GPU
 
 
 def is_available() -> bool:
@@ -24,7 +25,7 @@ def disable_tf32() -> None:
 
 
 def name() -> str:
-    """The model of the GPU."""
+    """Return the model of the GPU."""
     return torch.cuda.get_device_name()
 
 
@@ -50,12 +51,15 @@ class CopyStream:
         self.copying = torch.cuda.Stream()
         self.computing = torch.cuda.current_stream()
 
-    def start(self, make: Callable[[], Result]) -> tuple[Result, torch.cuda.Event]:
-        """Call `make`, which copies. Returns its result and the event of its arrival. Thread-safe."""
+    def start(self, make: Callable[[], Result]) -> tuple[Result, Arrival]:
+        """Call `make`, which copies to the GPU, on the stream for copies. Thread-safe.
+
+        Returns its result and an event that occurs when the copies are done.
+        """
         with torch.cuda.stream(self.copying):
             return make(), self.copying.record_event()
 
-    def hand_over(self, tensors: Iterable[Tensor], arrival: torch.cuda.Event) -> None:
+    def hand_over(self, tensors: Iterable[Tensor], arrival: Arrival) -> None:
         """Let the computation wait for the tensors, and keep their memory until it is done."""
         self.computing.wait_event(arrival)
         for tensor in tensors:
@@ -63,7 +67,7 @@ class CopyStream:
 
 
 def autocast(dtype: torch.dtype, device: str) -> AbstractContextManager[object]:
-    """A context in which matrix products have this number format, on devices with autocast."""
+    """Return a context in which matrix products have this number format, on devices with autocast."""
     if not torch.amp.is_autocast_available(device):
         return nullcontext()
     return torch.autocast(device, dtype, enabled=dtype != torch.float32)

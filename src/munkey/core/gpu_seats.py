@@ -39,18 +39,20 @@ def take_seat() -> "FileLock | None":
     """
     if AT_ONCE not in os.environ:
         return None
-    names = _gpu_names()
-    folder = private_folder(Path(tempfile.gettempdir()) / f"munkey-gpus-{os.getuid()}")
-    seats: dict[Path, str] = {}  # GPU by file; the first seat of every GPU, then the second, ...
-    for number in range(math.ceil(int(os.environ[AT_ONCE]) / len(names))):
+    names = _list_gpu_names()
+    folder = make_private_folder(Path(tempfile.gettempdir()) / f"munkey-gpus-{os.getuid()}")
+    seats_per_gpu = math.ceil(int(os.environ[AT_ONCE]) / len(names))
+    # The first seat of every GPU, then the second of every GPU, ...: jobs spread evenly.
+    gpu_by_file: dict[Path, str] = {}
+    for seat in range(seats_per_gpu):
         for name in names:
-            seats[folder / f"{name.replace('/', '-')}.{number}"] = name
-    lock = _lock_any(list(seats))
-    os.environ[VISIBLE] = seats[Path(lock.lock_file)]
+            gpu_by_file[folder / f"{name.replace('/', '-')}.{seat}"] = name
+    lock = _lock_any(list(gpu_by_file))
+    os.environ[VISIBLE] = gpu_by_file[Path(lock.lock_file)]
     return lock
 
 
-def private_folder(folder: Path) -> Path:
+def make_private_folder(folder: Path) -> Path:
     """Create a folder that only this user may enter. Raises PermissionError if it is another's.
 
     In /tmp, any user may have created a folder or a link of this name.
@@ -68,8 +70,8 @@ def private_folder(folder: Path) -> Path:
     return folder
 
 
-def _gpu_names() -> list[str]:
-    """CUDA's names of the GPUs that this process may use."""
+def _list_gpu_names() -> list[str]:
+    """Return the names that CUDA has for the GPUs that this process may use."""
     visible_gpus = os.environ.get(VISIBLE)
     if visible_gpus:
         return [name.strip() for name in visible_gpus.split(",")]
@@ -79,15 +81,15 @@ def _gpu_names() -> list[str]:
 
 def _lock_any(paths: list[Path]) -> "FileLock":
     """Lock the first of these files that is free. Waits for one."""
-    has_told = False
+    has_printed = False
     while True:
         for path in paths:
             lock = _try_lock(path)
             if lock is not None:
                 return lock
-        if not has_told:
+        if not has_printed:
             print(f"waiting for a GPU: other jobs use {', '.join(path.name for path in paths)}")
-        has_told = True
+            has_printed = True
         time.sleep(LOOK_AGAIN_S)
 
 

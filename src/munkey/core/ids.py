@@ -5,11 +5,15 @@ import numpy as np
 NOBODY = -1  # the id or row of an absent neighbor, of a memory with too few rows
 
 
-def rows_of(sorted_ids: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """Positions of `ids` (any shape) in the ascending array `sorted_ids`. Raises KeyError."""
+def find_rows(sorted_ids: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """Return the positions of `ids` (any shape) in the ascending array `sorted_ids`.
+
+    Raises KeyError.
+    """
     positions = np.searchsorted(sorted_ids, ids)
     is_known = np.zeros(np.shape(ids), dtype=bool)
     if len(sorted_ids):
+        # The position of an id above all others is one past the end, hence "clip".
         is_known = np.take(sorted_ids, positions, mode="clip") == ids
     if not np.all(is_known):
         unknown = np.asarray(ids)[~is_known].ravel()

@@ -66,21 +66,29 @@ class Layout:
         self.exported = at("exports/{dataset}/seed{seed}.json")
 
     def log(self, name: str) -> str:
-        """The log of a job."""
+        """Return the log of a job."""
         return f"logs/{self.name}/{name}.log"
 
 
 def fill(pattern: str, **values: object) -> str:
-    """A path with these wildcards filled in; others stay wildcards."""
+    """Return a path with these wildcards filled in; others stay wildcards."""
     return re.sub(r"\{(\w+)\}", lambda match: str(values.get(match[1], match[0])), pattern)
 
 
 def configuration_name(name_setting: str, overlays: Iterable[Path], params: Path) -> str:
-    """The name of a configuration: its setting `name`, or else the file names of its overlays.
+    """Return the name of a configuration.
 
-    name_setting: `default` if no overlay sets it. overlays: the files of `--configfile`.
-    params: the project's `params.yaml`, which may be among them. For an overlay default.yaml the
-    name is `default-overlay`.
+    It is the setting `name`, or else that of the overlays' files; `default-overlay` for a file
+    default.yaml.
+
+    Parameters
+    ----------
+    name_setting
+        `default` if no overlay sets it.
+    overlays
+        The files of `--configfile`.
+    params
+        The project's `params.yaml`, which may be among them.
     """
     if name_setting != DEFAULT:
         return name_setting

@@ -25,14 +25,22 @@ def find_plugins(package: str) -> list[EntryPoint]:
 
 
 def origin(plugin: EntryPoint) -> str:
-    """The distribution of a plug-in: NAME VERSION."""
+    """Return the distribution of a plug-in: NAME VERSION."""
     if plugin.dist is None:
         return plugin.module
     return f"{plugin.dist.name} {plugin.dist.version}"
 
 
 class Package(NamedTuple):
-    """place: its folder, or its file; origin: distribution of a plug-in, NAME VERSION."""
+    """A package with plug-ins.
+
+    Attributes
+    ----------
+    place
+        The folder of the package, or its file.
+    origin
+        The distribution of the plug-ins, NAME VERSION.
+    """
 
     place: Path
     origin: str = ""
@@ -50,9 +58,11 @@ def plugin_packages() -> dict[str, Package]:
         with suppress(ImportError, ValueError):
             for length in range(1, len(parts) + 1):
                 spec = find_spec(".".join(parts[:length]))
-                if spec and spec.origin:
-                    file = Path(spec.origin)
-                    place = file.parent if spec.submodule_search_locations else file
-                    packages.setdefault(spec.name, Package(place, origin(plugin)))
-                    break
+                if spec is None or spec.origin is None:  # a namespace package
+                    continue
+                place = Path(spec.origin)
+                if spec.submodule_search_locations:
+                    place = place.parent
+                packages.setdefault(spec.name, Package(place, origin(plugin)))
+                break
     return packages

@@ -27,7 +27,7 @@ class Stage:
         return Stage(*self.parts, part)
 
     def seed(self) -> int:
-        """A 63-bit seed that depends on every part."""
+        """Return a 63-bit seed that depends on every part."""
         digest = hashlib.sha256("/".join(self.parts).encode()).digest()
         return int.from_bytes(digest[:8], "big") >> 1
 
@@ -35,7 +35,7 @@ class Stage:
         return np.random.default_rng(self.seed())
 
     def torch_generator(self) -> "torch.Generator":
-        """A generator on the CPU: its draws do not depend on the device."""
+        """Return a generator on the CPU: its draws do not depend on the device."""
         import torch
 
         return torch.Generator().manual_seed(self.seed())

@@ -17,24 +17,30 @@ NAME = re.compile(r"[\w-]+|timm:NAME")  # the latter stands for all timm models
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """The end of a message about an unknown name: suggests the most similar valid one."""
-    similar = difflib.get_close_matches(name.lower(), list(names), n=1)
-    return f"; did you mean {similar[0]!r}?" if similar else "."
+    """Return the end of a message about an unknown name: suggests the most similar valid one."""
+    similar_names = difflib.get_close_matches(name.lower(), list(names), n=1)
+    if not similar_names:
+        return "."
+    return f"; did you mean {similar_names[0]!r}?"
 
 
 class Registry(Generic[T]):
     """A mapping from names to entries of one kind, in alphabetical order.
 
-    package: the package whose modules add the entries. The first look-up imports all of them, so a
-    new file is enough to add an entry. Plug-ins of other packages are imported when a name is not
-    among the package's own. A module that cannot be imported is refused, and all others still
-    work: `refusals` has the reason by the name that the entry should have, which is the plug-in's,
-    or the file's with - for _.
+    The first look-up imports all of them, so a new file is enough to add an entry. Plug-ins of
+    other packages are imported when a name is not among the package's own. A module that cannot be
+    imported is refused, and all others still work: `refusals` has the reason by the name that the
+    entry should have, which is the plug-in's, or the file's with - for _.
 
     origins: distributions of plug-ins, NAME VERSION, by the names of their entries.
 
     A name that is taken, or that cannot be part of a path, raises ValueError. An unknown one raises
     KeyError, with the valid names and the refused modules.
+
+    Parameters
+    ----------
+    package
+        The package whose modules add the entries.
     """
 
     def __init__(self, kind: str, package: str | None = None) -> None:
@@ -43,9 +49,9 @@ class Registry(Generic[T]):
         self._entries: dict[str, T] = {}
         self._refusals: dict[str, str] = {}
         self._package = package or ""
-        self._pending: list[Callable[[], None]] = []  # imports that have not been done yet
+        self._pending_imports: list[Callable[[], None]] = []
         if package:
-            self._pending = [self._import_package, self._import_plugins]
+            self._pending_imports = [self._import_package, self._import_plugins]
 
     def add(self, name: str, entry: T) -> T:
         if not (isinstance(name, str) and NAME.fullmatch(name)):
@@ -69,26 +75,29 @@ class Registry(Generic[T]):
         return entries[name]
 
     def unknown_message(self, name: str) -> str:
-        """The message about a name that is not registered."""
+        """Return the message about a name that is not registered."""
         message = (
             f"unknown {self.kind} {name!r}{did_you_mean(name, self)} There are: {', '.join(self)}"
         )
-        file = self._file_of(name)
+        file = self._find_silent_file(name)
         if file:
             message = (
                 f"{file} registers no {self.kind} {name!r}: its decorator is missing, or gives"
-                " another"
-                f" name; {message}"
+                f" another name; {message}"
             )
-        return "; ".join([message, *(f"refused: {why}" for why in self._refusals.values())])
+        for reason in self._refusals.values():
+            message += f"; refused: {reason}"
+        return message
 
-    def _file_of(self, name: str) -> str:
-        """The file that should register an entry, by its name, but does not; empty without one."""
+    def _find_silent_file(self, name: str) -> str:
+        """Return the file that by its name should register an entry, but does not, or ''."""
         if not self._package or name in self._refusals or not NAME.fullmatch(name):
             return ""
         folder = importlib.import_module(self._package).__path__[0]
         file = Path(folder) / f"{name.replace('-', '_')}.py"
-        return os.path.relpath(file) if file.exists() else ""
+        if not file.exists():
+            return ""
+        return os.path.relpath(file)
 
     def __contains__(self, name: object) -> bool:
         return name in self._load(name)
@@ -100,11 +109,11 @@ class Registry(Generic[T]):
         return len(self._load())
 
     def values(self) -> list[T]:
-        """All entries, sorted by name."""
+        """Return all entries, sorted by name."""
         return [self[name] for name in self]
 
     def loaded_entries(self) -> list[T]:
-        """The entries of modules imported so far. For modules of the package itself."""
+        """Return the entries of modules imported so far. For modules of the package itself."""
         return list(self._entries.values())
 
     @property
@@ -115,12 +124,13 @@ class Registry(Generic[T]):
 
     def _load(self, name: object = None) -> dict[str, T]:
         """Import modules until one adds the entry `name`; by default, all. Returns the entries."""
-        pending = self._pending
-        self._pending = []  # a module may ask its registry while it is being imported
-        while pending and name not in self._entries:
-            import_more = pending.pop(0)
-            import_more()
-        self._pending = pending
+        pending_imports = self._pending_imports
+        # A module may use its registry while it is being imported. That must not import it again.
+        self._pending_imports = []
+        while pending_imports and name not in self._entries:
+            do_import = pending_imports.pop(0)
+            do_import()
+        self._pending_imports = pending_imports
         return self._entries
 
     def _import_package(self) -> None:
@@ -136,11 +146,11 @@ class Registry(Generic[T]):
         except Exception as error:  # a user's file may raise anything
             name = file.stem.replace("_", "-")
             self._entries.pop(name, None)
-            frames = traceback.extract_tb(error.__traceback__)
-            in_file = [frame for frame in frames if frame.filename == str(file)]
-            self._refusals[name] = (
-                f"{os.path.relpath(file)}{_line_number(in_file[-1:])}: {_describe_error(error)}"
-            )
+            place = os.path.relpath(file)
+            for frame in traceback.extract_tb(error.__traceback__):
+                if frame.filename == str(file):  # the last such frame is nearest to the error
+                    place = f"{os.path.relpath(file)}, line {frame.lineno}"
+            self._refusals[name] = f"{place}: {_describe_error(error)}"
 
     def _import_plugins(self) -> None:
         """Import the plug-ins. If one fails, or has the name of another entry, record why."""
@@ -155,7 +165,7 @@ class Registry(Generic[T]):
                 full_name = f"{plugin.name} of {origin(plugin)}"
                 name = full_name if plugin.name in entries_before else plugin.name
                 self._refusals[name] = (
-                    f"{full_name}{_failing_line(error)}: {_describe_error(error)}"
+                    f"{full_name}{_find_failing_line(error)}: {_describe_error(error)}"
                 )
             else:
                 new_names = self._entries.keys() - entries_before.keys()
@@ -166,16 +176,9 @@ def _describe_error(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
-def _line_number(frames: list[traceback.FrameSummary]) -> str:
-    return f", line {frames[0].lineno}" if frames else ""
-
-
-def _failing_line(error: Exception) -> str:
-    """File and line of a plug-in at which its import fails; empty if it was not reached."""
-    frames = []
+def _find_failing_line(error: Exception) -> str:
+    """Return file and line of a plug-in at which its import fails, or '' if it was not reached."""
     for frame in traceback.extract_tb(error.__traceback__):
         if frame.filename != __file__ and "importlib" not in frame.filename:
-            frames.append(frame)
-    if not frames:
-        return ""
-    return f", {os.path.relpath(frames[0].filename)}{_line_number(frames)}"
+            return f", {os.path.relpath(frame.filename)}, line {frame.lineno}"
+    return ""

@@ -22,8 +22,12 @@ MOST_RATIO = 200
 class ArrayHeader:
     """The header of a file that holds one array.
 
-    name: of the array or of the file, for messages. packed_bytes: how many bytes it takes in the
-    file, compressed or not.
+    Attributes
+    ----------
+    name
+        The name of the array or of its file, for messages.
+    packed_bytes
+        The size of the array in the file, compressed or not.
     """
 
     name: str
@@ -42,8 +46,8 @@ class ArrayHeader:
             )
             raise SourceError(self.name, [fault])
 
-    def blocks(self, file: IO[bytes] | BufferedIOBase) -> Iterator[np.ndarray]:
-        """Read blocks of rows from the open file, which is past its header.
+    def read_blocks(self, file: IO[bytes] | BufferedIOBase) -> Iterator[np.ndarray]:
+        """Yield blocks of rows from an open file whose header has been read.
 
         Raises SourceError if the file is shorter or longer than the array.
         """
@@ -69,20 +73,25 @@ class Part:
     labels: ArrayHeader
 
 
-def part_faults(parts: Sequence[Part], storage_size: int | None) -> list[str]:
-    """Faults in the shapes and types of the parts. The same part may serve several splits."""
+def find_part_faults(parts: Sequence[Part], storage_size: int | None) -> list[str]:
+    """Return faults in the shapes and types of the parts.
+
+    The same part may serve several splits.
+    """
     faults: list[str] = []
     for part in parts:
-        faults += _image_faults(part.images)
-        faults += _label_faults(part.labels)
+        faults += _find_image_faults(part.images)
+        faults += _find_label_faults(part.labels)
+    # Lengths and sizes can be compared only if each array has a valid shape.
     if not faults:
-        faults = _length_faults(parts)
+        faults = _find_length_faults(parts)
     if not faults and not storage_size:
-        faults = _size_faults(parts)
-    return list(dict.fromkeys(faults))
+        faults = _find_size_faults(parts)
+    return list(dict.fromkeys(faults))  # each once, in order
 
 
-def _length_faults(parts: Sequence[Part]) -> list[str]:
+def _find_length_faults(parts: Sequence[Part]) -> list[str]:
+    """Find parts with more images than labels, or fewer."""
     faults = []
     for part in parts:
         images = part.images
@@ -94,7 +103,8 @@ def _length_faults(parts: Sequence[Part]) -> list[str]:
     return faults
 
 
-def _size_faults(parts: Sequence[Part]) -> list[str]:
+def _find_size_faults(parts: Sequence[Part]) -> list[str]:
+    """Find parts whose images differ in size from those of the first part."""
     first = parts[0].images
     faults = []
     for part in parts[1:]:
@@ -105,7 +115,8 @@ def _size_faults(parts: Sequence[Part]) -> list[str]:
     return faults
 
 
-def _image_faults(images: ArrayHeader) -> list[str]:  # noqa: PLR0911  # one for each fault
+def _find_image_faults(images: ArrayHeader) -> list[str]:  # noqa: PLR0911  # one for each fault
+    """Return the first fault of an array of images, or an empty list."""
     name = images.name
     shape = images.shape
     if len(shape) not in (3, 4):
@@ -115,9 +126,9 @@ def _image_faults(images: ArrayHeader) -> list[str]:  # noqa: PLR0911  # one for
     if shape[1] * shape[2] > MOST_PIXELS:
         return [f"{name}: {shape[1]} x {shape[2]} pixels; a picture may have {MOST_PIXELS:,}"]
     if len(shape) == 4 and shape[-1] not in (1, 3):
-        advice = (
-            "; it has them first: save images.transpose(0, 2, 3, 1)" if shape[1] in (1, 3) else ""
-        )
+        advice = ""
+        if shape[1] in (1, 3):
+            advice = "; it has them first: save images.transpose(0, 2, 3, 1)"
         return [f"{name}: must be (N, H, W, channels) with 1 or 3 channels, not {shape}{advice}"]
     if images.dtype != np.uint8 and not np.issubdtype(images.dtype, np.floating):
         return [f"{name}: pixels must be uint8, or floats in [0, 1], not {images.dtype}"]
@@ -126,14 +137,12 @@ def _image_faults(images: ArrayHeader) -> list[str]:  # noqa: PLR0911  # one for
     return []
 
 
-def _label_faults(labels: ArrayHeader) -> list[str]:
+def _find_label_faults(labels: ArrayHeader) -> list[str]:
+    """Return the fault of an array of labels, or an empty list."""
     name = labels.name
     shape = labels.shape
-    if (
-        len(shape) not in (1, 2)
-        or shape[1:] not in ((), (1,))
-        or not np.issubdtype(labels.dtype, np.integer)
-    ):
+    has_one_label_per_image = len(shape) >= 1 and shape[1:] in ((), (1,))
+    if not has_one_label_per_image or not np.issubdtype(labels.dtype, np.integer):
         return [
             f"{name}: labels must be integers, one per image: (N,) or (N, 1), not {shape} {labels.dtype}"
         ]
@@ -141,5 +150,6 @@ def _label_faults(labels: ArrayHeader) -> list[str]:
 
 
 def read_labels(labels: ArrayHeader, file: IO[bytes] | BufferedIOBase) -> np.ndarray:
-    """Read the labels of an open file, which is past its header: (N,) int64."""
-    return np.concatenate([block.reshape(-1) for block in labels.blocks(file)]).astype(np.int64)
+    """Read labels, (N,) int64, from an open file whose header has been read."""
+    blocks = [block.reshape(-1) for block in labels.read_blocks(file)]
+    return np.concatenate(blocks).astype(np.int64)

@@ -13,8 +13,14 @@ from munkey.settings import DataSettings, TrainSettings
 class Augmentation:
     """Random-resized-crop to the model's size, then normalization; nothing else (app. B.3).
 
-    size: side in pixels; scale, ratio: ranges of a crop's share of the area and of its aspect
-    ratio; mean, std: of pixels in [0, 1].
+    Attributes
+    ----------
+    size
+        Side of the result in pixels.
+    scale, ratio
+        Ranges of a crop's share of the area and of its aspect ratio.
+    mean, std
+        Mean and standard deviation of pixels in [0, 1].
     """
 
     size: int
@@ -30,15 +36,12 @@ class Augmentation:
         )
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Images (B, 3, H, W) in [0, 1] as a model sees them in training: (B, 3, size, size).
-
-        Differentiable.
-        """
+        """Augment images (B, 3, H, W) in [0, 1] to (B, 3, size, size). Differentiable."""
         boxes = random_boxes(
             len(images), images.shape[2], images.shape[3], self.scale, self.ratio, generator
         )
         return normalize(crop_resize(images, boxes, self.size), self.mean, self.std)
 
     def eval_transform(self, images: Tensor) -> Tensor:
-        """Images as a model sees them at test time: resized, not cropped. Differentiable."""
+        """Resize and normalize images as a model sees them at test time. Differentiable."""
         return normalize(resize(images, self.size), self.mean, self.std)

@@ -19,7 +19,12 @@ class MissingDataError(FileNotFoundError):
 class PublishedFile:
     """A file to download.
 
-    size: in words, for the message; unpacked: the folder that serves in its place.
+    Attributes
+    ----------
+    size
+        The size in words, for the message.
+    unpacked
+        The folder that may stand in for the file.
     """
 
     url: str
@@ -31,9 +36,13 @@ class PublishedFile:
     def obtain(self, folder: Path = FOLDER, own_md5: str | None = None) -> Path:
         """Return the path of the file. Downloads it if it is not in `folder`, and checks its md5.
 
-        own_md5: of the user's own, repacked copy, which must be in `folder` already. Raises
-        MissingDataError if the file is not there and cannot be downloaded, ValueError if the file
-        in `folder` is another or damaged.
+        Raises MissingDataError if the file is not there and cannot be downloaded, ValueError if the
+        file in `folder` is another or damaged.
+
+        Parameters
+        ----------
+        own_md5
+            The md5 of the user's own, repacked copy, which must be in `folder` already.
         """
         from torchvision.datasets.utils import check_md5, download_url
 
@@ -56,7 +65,7 @@ class PublishedFile:
         return path
 
     def damaged_file_error(self, path: Path, own_md5: str | None = None) -> ValueError:
-        """The error for a file that is neither the published one nor the user's own copy."""
+        """Return the error for a file that is neither the published one nor the user's own copy."""
         from torchvision.datasets.utils import calculate_md5
 
         return ValueError(
@@ -66,11 +75,13 @@ class PublishedFile:
         )
 
     def is_here(self, folder: Path = FOLDER) -> bool:
-        """Whether the file, or its unpacked folder, is in `folder`; contents are not checked."""
-        return any((folder / name).exists() for name in (self.name, self.unpacked) if name)
+        """Return whether the file, or its unpacked folder, is in `folder`; contents are not checked."""
+        if (folder / self.name).exists():
+            return True
+        return self.unpacked is not None and (folder / self.unpacked).exists()
 
     def bytes_to_download(self, folder: Path = FOLDER) -> int:
-        """The size of the download that `obtain` would begin; 0 if there is none, or if unknown.
+        """Return the size of the download that `obtain` would begin; 0 if there is none, or if unknown.
 
         Raises MissingDataError if the file is not here and its server does not answer.
         """
@@ -88,7 +99,7 @@ class PublishedFile:
             raise self.missing_file_error(folder) from error
 
     def missing_file_error(self, folder: Path = FOLDER) -> MissingDataError:
-        """The error for a file that is not in `folder` on a machine without a network."""
+        """Return the error for a file that is not in `folder` on a machine without a network."""
         return MissingDataError(
             f"{self.name} is not in {folder}/ and could not be downloaded. On a machine with a network get {self.url}"
             f" ({self.size}, md5 {self.md5}) and put it there as {folder / self.name}; nothing else is needed"

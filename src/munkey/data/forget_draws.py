@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from munkey.core.files import read_user_text
-from munkey.core.ids import NOBODY, rows_of
+from munkey.core.ids import NOBODY, find_rows
 from munkey.core.randomness import Stage
 from munkey.core.registry import did_you_mean
 from munkey.data.intake.csv_tables import parse_table
@@ -31,11 +31,17 @@ KNOBS = "forget.rates (of an audit's pool, audit.pool)"
 def draw(
     ids: np.ndarray, labels: np.ndarray, rate: float, sampling: str, generator: np.random.Generator
 ) -> np.ndarray:
-    """Draw round(rate * N) samples to forget. Returns their sorted ids. ids, labels: (N,).
+    """Draw round(rate * N) samples to forget. Returns their sorted ids.
 
-    sampling: `uniform`, or `stratified` by class (proportional, largest remainder; ties go to the
-    lower class). Raises ValueError if the forget set would be empty, a whole class, or the whole
-    set.
+    Raises ValueError if the forget set would be empty, a whole class, or the whole set.
+
+    Parameters
+    ----------
+    ids, labels
+        Ids and labels (N,) of the training samples.
+    sampling
+        `uniform`, or `stratified` by class (proportional, largest remainder; ties go to the
+        lower class).
     """
     count = round(rate * len(ids))
     if not 0 < count < len(ids):
@@ -51,16 +57,25 @@ def draw(
             ids_of_class = ids[labels == label]
             ids_by_class.append(generator.choice(ids_of_class, size=share, replace=False))
         forget_ids = np.concatenate(ids_by_class)
-    emptied_classes = set(labels.tolist()) - set(labels[~np.isin(ids, forget_ids)].tolist())
-    if emptied_classes:
+    retained_labels = labels[~np.isin(ids, forget_ids)]
+    emptied_classes = np.setdiff1d(labels, retained_labels)
+    if len(emptied_classes):
         raise ValueError(
-            f"{rate} of the samples leaves none of class {sorted(emptied_classes)} to retain: lower {KNOBS}"
+            f"{rate} of the samples leaves none of class {emptied_classes.tolist()} to retain: lower {KNOBS}"
         )
     return np.sort(forget_ids)
 
 
 class Groups(NamedTuple):
-    """Samples and their groups. ids: (N,) ascending; names: (N,) of the groups, '' if none."""
+    """Samples and their groups.
+
+    Attributes
+    ----------
+    ids
+        (N,) ascending.
+    names
+        (N,) the name of each sample's group, '' for a sample without one.
+    """
 
     ids: np.ndarray
     names: np.ndarray
@@ -71,26 +86,29 @@ def group_samples(dataset: Dataset, sampling: str, split: str = "train") -> Grou
 
     Raises ValueError if the data set has no units.
     """
-    ids = dataset.ids_of(split)
+    ids = dataset.get_ids(split)
     rows = dataset.rows(ids)
     if sampling == "class":
-        return Groups(ids, np.array(dataset.classes, dtype=object)[dataset.labels[rows]])
+        class_names = np.array(dataset.classes, dtype=object)
+        return Groups(ids, class_names[dataset.labels[rows]])
     if dataset.units is None:
         raise ValueError(
             "forget.sampling = unit: this data set has no units; a CSV file may have a column `unit`, folders a pattern"
             " in source.units, an NPZ file the array train_units (docs/data.md)"
         )
-    return Groups(ids, np.array([dataset.units[row] or "" for row in rows], dtype=object))
+    unit_names = [dataset.units[row] or "" for row in rows]
+    return Groups(ids, np.array(unit_names, dtype=object))
 
 
-def clusters(ids: np.ndarray, keys: np.ndarray, size: int, stage: Stage) -> Groups:
+def cluster_samples(ids: np.ndarray, keys: np.ndarray, size: int, stage: Stage) -> Groups:
     """Group samples by k-means on their keys (N, d), with about `size` samples in a cluster."""
     from sklearn.cluster import MiniBatchKMeans
 
-    count = max(len(ids) // size, 2)
+    n_clusters = max(len(ids) // size, 2)
     seed = int(stage.numpy_generator().integers(2**31))
-    k_means = MiniBatchKMeans(count, batch_size=4096, n_init=3, random_state=seed)
-    return Groups(ids, np.array([f"{label}" for label in k_means.fit_predict(keys)], dtype=object))
+    k_means = MiniBatchKMeans(n_clusters, batch_size=4096, n_init=3, random_state=seed)
+    names = [str(label) for label in k_means.fit_predict(keys)]
+    return Groups(ids, np.array(names, dtype=object))
 
 
 def check_group_names(groups: Groups, names: Sequence[str]) -> list[str]:
@@ -120,13 +138,20 @@ def draw_groups(
 ) -> np.ndarray:
     """Draw whole groups to forget: the named ones, or random ones of about rate * N samples.
 
-    Returns sorted ids. labels: (N,) of the same samples. Named groups and drawn classes may leave a class empty. Raises
-    ValueError for an unknown name, and if nothing or everything would be forgotten.
+    Returns sorted ids.
+
+    Named groups and drawn classes may leave a class empty. Raises ValueError for an unknown name,
+    and if nothing or everything would be forgotten.
+
+    Parameters
+    ----------
+    labels
+        (N,) of the same samples.
     """
     group_names = check_group_names(groups, names or ())
     forget_names = list(names or ())
     if not names:
-        forget_names = _random_groups(groups, group_names, rate * len(groups.ids), generator)
+        forget_names = _draw_group_names(groups, group_names, rate * len(groups.ids), generator)
     is_forgotten = np.isin(groups.names, forget_names)
     if not is_forgotten.any() or len(set(labels[~is_forgotten].tolist())) < 2:
         raise ValueError(
@@ -137,10 +162,13 @@ def draw_groups(
     return np.asarray(groups.ids[is_forgotten])
 
 
-def _random_groups(
+def _draw_group_names(
     groups: Groups, group_names: Sequence[str], target: float, generator: np.random.Generator
 ) -> list[str]:
-    """Draw groups at random. Each is taken if it brings the number of samples closer to the target."""
+    """Draw groups at random.
+
+    Each is taken if it brings the number of samples closer to the target.
+    """
     names: list[str] = []
     count = 0
     for name in generator.permutation(np.array(group_names, dtype=object)):
@@ -151,11 +179,19 @@ def _random_groups(
     return names
 
 
-def lowest_ids(groups: Groups, ids: np.ndarray) -> np.ndarray:
-    """The lowest id of each group, sorted. ids: samples that form whole groups."""
-    is_given = np.isin(groups.ids, ids)
-    _, first_positions = np.unique(groups.names[is_given].astype(str), return_index=True)
-    return np.sort(groups.ids[is_given][first_positions])
+def find_lowest_ids(groups: Groups, ids: np.ndarray) -> np.ndarray:
+    """Return the lowest id of each group, sorted.
+
+    Parameters
+    ----------
+    ids
+        Samples that form whole groups.
+    """
+    is_selected = np.isin(groups.ids, ids)
+    selected_ids = groups.ids[is_selected]
+    # Ids ascend, so the first position of a name in `unique` is that of the group's lowest id.
+    _, first_positions = np.unique(groups.names[is_selected].astype(str), return_index=True)
+    return np.sort(selected_ids[first_positions])
 
 
 def draw_share(
@@ -176,20 +212,31 @@ def draw_share(
 
 
 class Members(NamedTuple):
-    """The training samples. ids: (N,) ascending; labels: (N,)."""
+    """The training samples.
+
+    Attributes
+    ----------
+    ids
+        (N,) ascending.
+    labels
+        (N,).
+    """
 
     ids: np.ndarray
     labels: np.ndarray
 
 
-def vote_shares(members: Members, neighbors: np.ndarray) -> np.ndarray:
-    """The share of each sample's neighbors that have its label: (N,); 0 for one without neighbors.
+def compute_vote_shares(members: Members, neighbors: np.ndarray) -> np.ndarray:
+    """Return the share of each sample's neighbors that have its label: (N,); 0 for one without neighbors.
 
-    neighbors: (N, K) ids of other training samples, or NOBODY.
+    Parameters
+    ----------
+    neighbors
+        (N, K) ids of other training samples, or NOBODY.
     """
     is_neighbor = neighbors != NOBODY
     neighbor_labels = np.full(neighbors.shape, -1)
-    neighbor_rows = rows_of(members.ids, neighbors[is_neighbor])
+    neighbor_rows = find_rows(members.ids, neighbors[is_neighbor])
     neighbor_labels[is_neighbor] = members.labels[neighbor_rows]
     agreements = (neighbor_labels == members.labels[:, None]).sum(axis=1)
     return np.asarray(agreements / is_neighbor.sum(axis=1).clip(min=1))
@@ -200,51 +247,74 @@ def draw_by_difficulty(
 ) -> np.ndarray:
     """Select the round(rate * N) hardest, easiest, or medium samples. Returns their sorted ids.
 
-    sampling: `hard`, `easy`, or `medium`, those around the median. votes: (N,), the share of a
-    sample's neighbors that have its class; ties are broken at random. Raises ValueError as `draw`.
+    Raises ValueError as `draw`.
+
+    Parameters
+    ----------
+    sampling
+        `hard`, `easy`, or `medium`, those around the median.
+    votes
+        (N,), the share of a sample's neighbors that have its class; ties are broken at random.
     """
     count = round(rate * len(ids))
     if not 0 < count < len(ids):
         raise ValueError(
             f"{rate} of {len(ids)} training samples is {count}: change {KNOBS} or add data"
         )
-    order = ids[np.lexsort((generator.random(len(votes)), votes))]
+    # The hardest first. lexsort sorts by its last key, and breaks ties by the one before.
+    order = np.lexsort((generator.random(len(votes)), votes))
     start = {"hard": 0, "medium": (len(ids) - count) // 2, "easy": len(ids) - count}[sampling]
-    return np.sort(order[start : start + count])
+    return np.sort(ids[order[start : start + count]])
 
 
-def halves(
+def draw_halves(
     ids: np.ndarray, labels: np.ndarray, share: float, pool: Stage, pair: Stage
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw a pool, a share of the training samples stratified by class, and divide it in halves.
 
-    The halves are random, sorted, and equal in size. The pool is the same for every pair. ids,
-    labels: (N,) of the training samples. pool, pair: the random sources of pool and halves. Raises
-    ValueError as `draw`.
+    The halves are random, sorted, and equal in size. The pool is the same for every pair.
+
+    Raises ValueError as `draw`.
+
+    Parameters
+    ----------
+    ids, labels
+        (N,) of the training samples.
+    pool, pair
+        The random sources of pool and halves.
     """
     pool_ids = draw(ids, labels, share, "stratified", pool.numpy_generator())
-    first, second = np.split(pair.numpy_generator().permutation(drop_odd_one(pool_ids, pool)), 2)
+    shuffled_ids = pair.numpy_generator().permutation(drop_odd_one(pool_ids, pool))
+    first, second = np.split(shuffled_ids, 2)
     return np.sort(first), np.sort(second)
 
 
-def group_halves(
+def draw_group_halves(
     groups: Groups, labels: np.ndarray, share: float, pool: Stage, pair: Stage
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw a pool of whole groups, about `share` of the samples, and divide it in halves.
 
-    The pool is the same for every pair. labels: (N,). Half of the groups, by number and at random,
-    are in each half; its ids are sorted. Raises ValueError as `draw_groups`, and for fewer than
-    four groups.
+    The pool is the same for every pair.
+
+    Half of the groups, by number and at random, are in each half; its ids are sorted. Raises
+    ValueError as `draw_groups`, and for fewer than four groups.
+
+    Parameters
+    ----------
+    labels
+        (N,).
     """
     pool_ids = draw_groups(groups, labels, share, None, pool.numpy_generator())
-    pool_groups = np.array(sorted(set(groups.names[np.isin(groups.ids, pool_ids)])), dtype=object)
+    names_in_pool = groups.names[np.isin(groups.ids, pool_ids)]
+    pool_groups = np.array(sorted(set(names_in_pool)), dtype=object)
     if len(pool_groups) < LEAST_GROUPS:
         group_count = len(set(groups.names) - {""})
         raise ValueError(
             f"audit.pool = {share}: {len(pool_groups)} of {group_count} groups in training;"
             f" an audit needs {LEAST_GROUPS}: raise it"
         )
-    first, second = np.array_split(pair.numpy_generator().permutation(pool_groups), 2)
+    shuffled_groups = pair.numpy_generator().permutation(pool_groups)
+    first, second = np.array_split(shuffled_groups, 2)
     return groups.ids[np.isin(groups.names, first)], groups.ids[np.isin(groups.names, second)]
 
 
@@ -255,13 +325,13 @@ def drop_odd_one(ids: np.ndarray, pool: Stage) -> np.ndarray:
     return ids
 
 
-def list_file(settings: ForgetSettings) -> str | None:
-    """The file that lists the forget set; None if `sampling` does not read it."""
+def get_list_file(settings: ForgetSettings) -> str | None:
+    """Return the file that lists the forget set; None if `sampling` does not read it."""
     return settings.file if settings.sampling == "listed" else None
 
 
-def list_path(file: str, seed: int) -> Path:
-    """The path of the list of a seed."""
+def get_list_path(file: str, seed: int) -> Path:
+    """Return the path of the list of a seed."""
     return Path(file.replace(SEED, str(seed)))
 
 
@@ -275,10 +345,17 @@ def read_list(path: Path) -> list[int] | list[str]:
     elif path.suffix == ".csv":
         entries = _read_column(path)
     else:
-        entries = [line.strip() for line in _read_text(path).splitlines() if line.strip()]
+        entries = []
+        for line in _read_text(path).splitlines():
+            if line.strip():
+                entries.append(line.strip())
     if not entries:
         raise ValueError(f"{path}: lists nothing")
-    duplicates = sorted(entry for entry, count in Counter(entries).items() if count > 1)
+    duplicates = []
+    for entry, count in Counter(entries).items():
+        if count > 1:
+            duplicates.append(entry)
+    duplicates.sort()
     if duplicates:
         raise ValueError(
             f"{path}: lists {len(duplicates)} entries twice, e.g. {duplicates[0]}; list each once"
@@ -293,24 +370,29 @@ def find_listed_ids(
 ) -> np.ndarray:
     """Find the samples that a list names, all of which must be in training. Returns sorted ids.
 
-    entries: as `read_list` returns them. samples: lines of samples.csv: id, split and, for picture
-    files, name. An entry may omit the first folders of a path if only one file ends in the rest.
-    Raises ValueError that names the unknown and ambiguous entries.
+    An entry may omit the first folders of a path if only one file ends in the rest. Raises
+    ValueError that names the unknown and ambiguous entries.
+
+    Parameters
+    ----------
+    entries
+        As `read_list` returns them.
+    samples
+        Lines of samples.csv: id, split and, for picture files, name.
     """
     lines = list(samples)
     splits = {int(line["id"]): line["split"] for line in lines}
     if isinstance(entries[0], int):
         ids = [int(entry) for entry in entries]
-        _require_none(
-            path, "ids that no sample has", [entry for entry in ids if entry not in splits]
-        )
+        unknown_ids = [sample_id for sample_id in ids if sample_id not in splits]
+        _refuse_entries(path, "ids that no sample has", unknown_ids)
     else:
         ids = _find_ids_of_files([str(entry) for entry in entries], lines, path)
     not_in_training = []
     for entry, sample_id in zip(entries, ids, strict=True):
         if splits[sample_id] != "train":
             not_in_training.append(entry)
-    _require_none(
+    _refuse_entries(
         path, "samples that are not in training, so that no model learns them", not_in_training
     )
     return np.sort(np.array(ids, dtype=np.int64))
@@ -327,32 +409,36 @@ def require_listed_share(path: Path, count: int, train_count: int, rate: float) 
 
 
 def _find_ids_of_files(files: list[str], samples: list[Mapping[str, str]], path: Path) -> list[int]:
+    """Find the samples of files that may lack the first folders of their paths."""
     if "name" not in samples[0]:
         raise ValueError(
             f"{path}: lists names of files, but the samples of this data set are no files; list ids"
         )
-    by_end: dict[str, list[int]] = {}
+    # a/b/c.png is found as a/b/c.png, as b/c.png, and as c.png.
+    ids_by_ending: dict[str, list[int]] = {}
     for line in samples:
         parts = Path(line["name"]).parts
         for start in range(len(parts)):
-            by_end.setdefault("/".join(parts[start:]), []).append(int(line["id"]))
+            ending = "/".join(parts[start:])
+            ids_by_ending.setdefault(ending, []).append(int(line["id"]))
     unknown = []
     ambiguous = []
     first_ids = {}
     for file in files:
-        ids = by_end.get("/".join(Path(file).parts), [])
+        ids = ids_by_ending.get("/".join(Path(file).parts), [])
         if not ids:
             unknown.append(file)
             continue
         if len(ids) > 1:
             ambiguous.append(file)
         first_ids[file] = ids[0]
-    _require_none(path, "files that no sample is", unknown)
-    _require_none(path, "names that several files have (write more of the path)", ambiguous)
+    _refuse_entries(path, "files that no sample is", unknown)
+    _refuse_entries(path, "names that several files have (write more of the path)", ambiguous)
     return list(first_ids.values())
 
 
-def _require_none(path: Path, what: str, entries: Sequence[object]) -> None:
+def _refuse_entries(path: Path, what: str, entries: Sequence[object]) -> None:
+    """Raise ValueError that says what is wrong with these entries of a list, if there are any."""
     if entries:
         examples = ", ".join(map(repr, entries[:SHOWN]))
         raise ValueError(
@@ -368,6 +454,7 @@ def _read_text(path: Path) -> str:
 
 
 def _read_column(path: Path) -> list[str]:
+    """Read the column of ids, or else that of file names, from a CSV file."""
     table = parse_table(path, _read_text(path))
     for name in COLUMNS:
         if name in table.names:
@@ -377,6 +464,7 @@ def _read_column(path: Path) -> list[str]:
 
 
 def _read_npy(path: Path) -> list[str]:
+    """Read ids or file names, as text, from an .npy file."""
     try:
         array = np.load(path, allow_pickle=False)
     except OSError as error:

@@ -23,7 +23,10 @@ class ForgetSplit(NamedTuple):
 def write(path: str | Path, ids: np.ndarray, units: Mapping[int, str] | None = None) -> None:
     """Write a forget set or a half of a pool.
 
-    units: the unit of each id, for halves of whole units.
+    Parameters
+    ----------
+    units
+        The unit of each id, for halves of whole units.
     """
     rows: list[dict[str, object]] = []
     for sample_id in ids.tolist():
@@ -62,9 +65,13 @@ def split(
 ) -> ForgetSplit:
     """Split the training samples into retain set and forget set.
 
-    path: the file of the forget set; without one, all samples are retained. absent: in an audit,
-    the file of the samples that the model never saw. They are in neither set.
+    Parameters
+    ----------
+    path
+        The file of the forget set; without one, all samples are retained.
+    absent
+        In an audit, the file of the samples that the model never saw. They are in neither set.
     """
     forget_ids = read(path)
     excluded_ids = np.union1d(forget_ids, read(absent))
-    return ForgetSplit(np.setdiff1d(dataset.ids_of("train"), excluded_ids), forget_ids)
+    return ForgetSplit(np.setdiff1d(dataset.get_ids("train"), excluded_ids), forget_ids)

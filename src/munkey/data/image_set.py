@@ -13,7 +13,15 @@ from munkey.data.prepared import Dataset
 
 
 class LabeledImages(NamedTuple):
-    """images: (B, 3, H, W) float32 in [0, 1]; labels: (B,) int64."""
+    """A batch of labeled images.
+
+    Attributes
+    ----------
+    images
+        (B, 3, H, W) float32 in [0, 1].
+    labels
+        (B,) int64.
+    """
 
     images: Tensor
     labels: Tensor
@@ -25,7 +33,7 @@ class LabeledSet(Protocol):
     def __len__(self) -> int: ...
 
     def batch(self, index: Tensor, device: str) -> LabeledImages:
-        """The images at the positions `index` (B,), on the device."""
+        """Return the images at the positions `index` (B,), on the device."""
         ...
 
 
@@ -69,11 +77,11 @@ class ImageSet:
 
     The samples of class 1, as a set of their own:
 
-    >>> rows = samples.labels == 1
-    >>> ones = replace(
-    ...     samples, rows=samples.rows[rows], ids=samples.ids[rows], labels=samples.labels[rows]
+    >>> keep = samples.labels == 1
+    >>> subset = replace(
+    ...     samples, rows=samples.rows[keep], ids=samples.ids[keep], labels=samples.labels[keep]
     ... )
-    >>> len(ones), ones.ids.tolist()
+    >>> len(subset), subset.ids.tolist()
     (2, [5, 8])
     """
 
@@ -103,19 +111,24 @@ class ImageSet:
         positions = index.numpy()
         rows = self.rows[positions]
         labels = to_device(torch.from_numpy(self.labels[positions]), device)
-        if isinstance(self.images, Tensor):
-            return LabeledImages(
-                to_unit_range(self.images[to_device(torch.from_numpy(rows), device)]), labels
-            )
-        images = torch.from_numpy(np.ascontiguousarray(self.images[rows]))
-        return LabeledImages(to_unit_range(to_device(images, device)), labels)
+        if isinstance(self.images, Tensor):  # on the device already
+            images = self.images[to_device(torch.from_numpy(rows), device)]
+        else:
+            images = torch.from_numpy(np.ascontiguousarray(self.images[rows]))
+            images = to_device(images, device)  # as bytes, a quarter of the floats
+        return LabeledImages(to_unit_range(images), labels)
 
 
 @dataclass(frozen=True)
 class TensorSet:
     """Labeled images in memory, e.g. computed ones.
 
-    images: (N, 3, H, W) float32 in [0, 1]; labels: (N,) int64.
+    Attributes
+    ----------
+    images
+        (N, 3, H, W) float32 in [0, 1].
+    labels
+        (N,) int64.
     """
 
     images: Tensor
@@ -125,7 +138,7 @@ class TensorSet:
         return len(self.labels)
 
     def batch(self, index: Tensor, device: str) -> LabeledImages:
-        """The images at the positions `index` (B,), on the device."""
+        """Return the images at the positions `index` (B,), on the device."""
         return LabeledImages(
             to_device(self.images[index], device), to_device(self.labels[index], device)
         )
@@ -141,25 +154,27 @@ class JoinedSet:
         return sum(len(part) for part in self.parts)
 
     def batch(self, index: Tensor, device: str) -> LabeledImages:
-        """The images at the positions `index` (B,), in its order, on the device."""
-        places = []  # positions in `index`, part by part
+        """Return the images at the positions `index` (B,), in its order, on the device."""
+        positions = []  # in `index`, part by part
         images = []
         labels = []
         start = 0
         for part in self.parts:
-            in_part = ((index >= start) & (index < start + len(part))).nonzero()[:, 0]
-            if len(in_part):
-                places.append(in_part)
-                piece = part.batch(index[in_part] - start, device)
-                images.append(piece.images)
-                labels.append(piece.labels)
+            is_in_part = (index >= start) & (index < start + len(part))
+            positions_in_part = is_in_part.nonzero()[:, 0]
+            if len(positions_in_part):
+                positions.append(positions_in_part)
+                batch = part.batch(index[positions_in_part] - start, device)
+                images.append(batch.images)
+                labels.append(batch.labels)
             start += len(part)
-        order = to_device(torch.cat(places).argsort(), device)
+        # The batches come part by part; argsort inverts that permutation.
+        order = to_device(torch.cat(positions).argsort(), device)
         return LabeledImages(torch.cat(images)[order], torch.cat(labels)[order])
 
 
 def image_set(dataset: Dataset, ids: np.ndarray) -> ImageSet:
-    """The labeled images of the samples `ids` (sorted).
+    """Return the labeled images of the samples `ids` (sorted).
 
     Raises KeyError for an id that the data set lacks.
     """
@@ -193,9 +208,8 @@ def upload(samples: ImageSet, device: str, block: int = 4096) -> ImageSet:
     images = torch.empty(len(samples), *samples.images.shape[1:], dtype=torch.uint8, device=device)
     for start in range(0, len(samples), block):
         rows = samples.rows[start : start + block]
-        images[start : start + len(rows)] = torch.from_numpy(
-            np.ascontiguousarray(samples.images[rows])
-        )
+        host_images = np.ascontiguousarray(samples.images[rows])
+        images[start : start + len(rows)] = torch.from_numpy(host_images)
     return replace(samples, images=images, rows=np.arange(len(samples)))
 
 

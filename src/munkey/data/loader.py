@@ -19,8 +19,14 @@ Result = TypeVar("Result")
 class Batch:
     """A batch.
 
-    index: (B,) positions, on the host; images (B, 3, H, W) in [0, 1] and labels (B,), on the
-    device.
+    Attributes
+    ----------
+    index
+        Positions (B,) in the set, on the host.
+    images
+        (B, 3, H, W) in [0, 1], on the device.
+    labels
+        (B,), on the device.
     """
 
     index: Tensor
@@ -32,9 +38,15 @@ class Batch:
 
 
 class Loader:
-    """The batches of one epoch. indices: the positions of each batch in `samples`."""
+    """The batches of one epoch.
 
-    AHEAD = 2
+    Parameters
+    ----------
+    indices
+        The positions of each batch in `samples`.
+    """
+
+    AHEAD = 2  # batches on the GPU before they are needed
 
     def __init__(self, samples: LabeledSet, indices: Sequence[Tensor], device: str) -> None:
         self.samples = samples
@@ -45,19 +57,22 @@ class Loader:
         return len(self.indices)
 
     def __iter__(self) -> Iterator[Batch]:
-        return self._prefetch() if self.device == "cuda" else map(self._batch, self.indices)
+        if self.device == "cuda":
+            return self._prefetch()
+        return map(self._read, self.indices)
 
     def _prefetch(self) -> Iterator[Batch]:
         """Yield the batches. Each is copied to the GPU on a stream of its own, ahead of its use."""
         stream = gpu.CopyStream()
-        copies = prefetch(
-            lambda index: stream.start(lambda: self._batch(index)), self.indices, self.AHEAD
-        )
-        for batch, arrival in copies:
+
+        def start_copy(index: Tensor) -> tuple[Batch, gpu.Arrival]:
+            return stream.start(lambda: self._read(index))
+
+        for batch, arrival in prefetch(start_copy, self.indices, self.AHEAD):
             stream.hand_over((batch.images, batch.labels), arrival)
             yield batch
 
-    def _batch(self, index: Tensor) -> Batch:
+    def _read(self, index: Tensor) -> Batch:
         images, labels = self.samples.batch(index, self.device)
         return Batch(index, images, labels)
 

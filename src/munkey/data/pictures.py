@@ -37,9 +37,15 @@ def decode(
 ) -> Iterator[np.ndarray]:
     """Decode picture files in order. Yields blocks of (n, H, W, 3) uint8.
 
-    size: if given, each picture is resized to size x size. white: source.white. Warns of 16-bit
-    gray that becomes nearly black. Raises SourceError at the end, which lists every file that
-    cannot be read or, without a `size`, differs in size from the first.
+    Warns of 16-bit gray that becomes nearly black. Raises SourceError at the end, which lists every
+    file that cannot be read or, without a `size`, differs in size from the first.
+
+    Parameters
+    ----------
+    size
+        If given, each picture is resized to size x size.
+    white
+        The setting source.white.
     """
     faults: list[str] = []
     block: list[np.ndarray] = []
@@ -58,7 +64,7 @@ def decode(
             faults.append(
                 f"{name}: {picture.shape[:2]} px, the first is {first_shape[:2]}; set source.storage_size"
             )
-        elif not faults:
+        elif not faults:  # after a fault, the other pictures are only checked
             block.append(picture)
             if len(block) * picture.nbytes >= BLOCK:
                 yield np.stack(block)
@@ -76,7 +82,10 @@ def decode(
 def are_readable(
     names: list[str], open_file: Callable[[str], IO[bytes]], white: int | None
 ) -> list[bool]:
-    """Whether each picture file can be read. Decodes all, and warns of the others with the reasons."""
+    """Return whether each picture file can be read.
+
+    Decodes all, and warns of the others with the reasons.
+    """
     faults: list[str] = []
     is_readable: list[bool] = []
     for name in progress(names, "pictures looked at", "pictures"):
@@ -89,12 +98,10 @@ def are_readable(
             is_readable.append(True)
     if faults:
         count = pluralize(len(faults), "picture")
-        warn(
-            escape_undecodable(
-                f"WARNING: skipped {count} that cannot be used:\n"
-                + "\n".join(f"  - {fault}" for fault in faults)
-            )
-        )
+        lines = [f"WARNING: skipped {count} that cannot be used:"]
+        for fault in faults:
+            lines.append(f"  - {fault}")
+        warn(escape_undecodable("\n".join(lines)))
     return is_readable
 
 
@@ -103,12 +110,13 @@ def _read(
 ) -> DecodedPicture:
     """Decode a picture file. Raises SourceError with its name."""
     limits = replace(LIMITS, white=white)
+    shape = None if size is None else (size, size)
     with reraise_as_source_error(name), open_file(name) as file:
         try:
-            [picture] = decode_pictures([file], limits, None if size is None else (size, size))
+            pictures = decode_pictures([file], limits, shape)
         except RefusedPictureError as error:
             raise SourceError(name, [f"{name}: {error}"]) from error
-        return picture
+    return pictures[0]
 
 
 def open_regular_file(path: str | Path) -> IO[bytes]:
@@ -126,24 +134,30 @@ def open_regular_file(path: str | Path) -> IO[bytes]:
 def to_rgb(images: np.ndarray, name: str, first: int = 0) -> np.ndarray:
     """Convert (n, H, W[, 1 or 3]) uint8, or floats in [0, 1], to (n, H, W, 3) uint8.
 
-    first: the number of the first image, for messages. Raises SourceError for NaN and for values
-    out of range.
+    Raises SourceError for NaN and for values out of range.
+
+    Parameters
+    ----------
+    first
+        The number of the first image, for messages.
     """
     if np.issubdtype(images.dtype, np.floating):
         images = _floats_to_uint8(images, name, first)
     if images.ndim == 3:
         images = images[..., None]
-    return np.repeat(images, 3, axis=-1) if images.shape[-1] == 1 else images
+    if images.shape[-1] == 1:
+        images = np.repeat(images, 3, axis=-1)
+    return images
 
 
 def _floats_to_uint8(images: np.ndarray, name: str, first: int) -> np.ndarray:
-    """Convert (n, ...) floats in [0, 1] to uint8. Raises SourceError as `to_rgb`."""
-    is_finite = np.isfinite(images).all(axis=tuple(range(1, images.ndim)))
-    numbers = np.flatnonzero(~is_finite) + first
-    if numbers.size:
-        raise SourceError(
-            name, [f"{name}: image {number} has pixels that are not finite" for number in numbers]
-        )
+    """Convert images (n, ...) of floats in [0, 1] to uint8. Raises SourceError as `to_rgb`."""
+    faults = []
+    for number, image in enumerate(images, start=first):
+        if not np.isfinite(image).all():
+            faults.append(f"{name}: image {number} has pixels that are not finite")
+    if faults:
+        raise SourceError(name, faults)
     try:
         return unit_to_uint8(images)
     except ValueError as error:
@@ -151,14 +165,14 @@ def _floats_to_uint8(images: np.ndarray, name: str, first: int) -> np.ndarray:
 
 
 def is_picture_name(name: str) -> bool:
-    """Whether a file name has the extension of a format that is read."""
+    """Return whether a file name has the extension of a format that is read."""
     from PIL import Image
 
     return Image.registered_extensions().get(Path(name).suffix.lower()) in FORMATS
 
 
 def skipped_files_warning(paths: Sequence[Path]) -> str:
-    """The warning about files that are not pictures: how many of each extension."""
+    """Return the warning about files that are not pictures: how many of each extension."""
     kinds = Counter(_file_kind(path) for path in paths)
     counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
     sentence = (

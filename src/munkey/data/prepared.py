@@ -5,10 +5,8 @@ split, label, for picture files name and, where they are known, unit) and `class
 """
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 
@@ -22,10 +20,10 @@ from munkey.core.files import (
     write_csv,
     write_json,
 )
-from munkey.core.ids import rows_of
+from munkey.core.ids import find_rows
 from munkey.data.intake.copies import conflicting_copies_warning
 from munkey.data.intake.unit_names import large_units_warning, unit_names
-from munkey.data.source import SPLITS, Source, SourceError, image_faults
+from munkey.data.source import SPLITS, Source, SourceError, find_image_faults
 
 WAYS_OUT = (
     "Three ways out: add images; leave such classes out (source.only names those to be used); or divide the images"
@@ -38,8 +36,17 @@ MOST_CLASSES = 25_000  # ImageNet-21k has 21,841
 class Dataset:
     """A prepared data set. The ids ascend; row i of every array belongs to ids[i].
 
-    images: (N, H, W, 3) uint8, memory-mapped; ids, labels: (N,) int64; splits: (N,) str; units: the
-    person, lesion, … of each sample, None if unknown; None for a data set without units.
+    Attributes
+    ----------
+    images
+        (N, H, W, 3) uint8, memory-mapped.
+    ids, labels
+        (N,) int64.
+    splits
+        (N,) str.
+    units
+        The person, lesion, … of each sample, None if unknown; None for a data set without
+        units.
     """
 
     images: np.ndarray
@@ -49,13 +56,13 @@ class Dataset:
     classes: list[str]
     units: tuple[str | None, ...] | None = None
 
-    def ids_of(self, split: str) -> np.ndarray:
+    def get_ids(self, split: str) -> np.ndarray:
         """Sorted sample ids of a split."""
         return self.ids[self.splits == split]
 
     def rows(self, ids: np.ndarray) -> np.ndarray:
         """Row numbers of sample ids. Raises KeyError for an id that the data set lacks."""
-        return rows_of(self.ids, ids)
+        return find_rows(self.ids, ids)
 
 
 def prepare(
@@ -68,24 +75,37 @@ def prepare(
 ) -> None:
     """Check a source and write its prepared form, one block of images at a time.
 
-    min_train: how many training samples the experiment needs, so that enough neighbors are left
-    after forgetting. max_train: how many a head can be fitted to.
-
     Raises SourceError that lists everything wrong with the source. Reports a warning with the
     number of images that occur in two splits, because no test can tell whether those are forgotten.
     A killed process leaves no file that looks complete.
+
+    Parameters
+    ----------
+    min_train
+        The fewest training samples with which enough neighbors remain after forgetting.
+    max_train
+        The most training samples that the head can be fitted to.
     """
+    folder = Path(folder)
     if source.units is not None:
         source = replace(source, units=unit_names(source.units))
-    faults = _label_faults(source, min_train, max_train)
+    faults = _find_label_faults(source, min_train, max_train)
     if faults:
-        raise SourceError("the data set cannot be used", faults + image_faults(source.blocks()))
-    folder = Path(folder)
-    # Left by a preparation that was killed; up to 15 GB each.
+        faults += find_image_faults(source.blocks())
+        raise SourceError("the data set cannot be used", faults)
+    # A preparation that was killed may have left up to 15 GB in a temporary file.
     for leftover in folder.glob(".images.npy.*.npy"):
         leftover.unlink()
     with atomic_with_checksum(folder / "images.npy") as temporary:
         digests = _write_images(source, temporary)
+    for warning in _find_suspicious_samples(source, digests):
+        report(f"WARNING: {warning}")
+    write_csv(folder / "samples.csv", _make_sample_rows(source))
+    write_json(folder / "classes.json", source.classes)
+
+
+def _find_suspicious_samples(source: Source, digests: np.ndarray) -> list[str]:
+    """Return warnings about copies of images and about large units, which may be mistakes."""
     names = source.names or [f"image {number}" for number in range(len(digests))]
     classes = [source.classes[label] for label in source.labels.tolist()]
     contents = digests.tolist()
@@ -93,20 +113,17 @@ def prepare(
     if source.units is not None:
         warnings.append(conflicting_copies_warning(contents, source.units, "unit", names))
         warnings.append(large_units_warning(source.units))
-    for warning in filter(None, warnings):
-        report(f"WARNING: {warning}")
-    duplicates = _duplicates_across_splits(digests, source.splits)
+    duplicates = _count_duplicates_across_splits(digests, source.splits)
     if duplicates:
-        report(
-            f"WARNING: {duplicates} images of val or test occur in another split too, pixel by pixel:"
+        warnings.append(
+            f"{duplicates} images of val or test occur in another split too, pixel by pixel:"
             " they say nothing about forgetting"
         )
-    write_csv(folder / "samples.csv", _sample_rows(source))
-    write_json(folder / "classes.json", source.classes)
+    return [warning for warning in warnings if warning]
 
 
-def _sample_rows(source: Source) -> list[dict[str, object]]:
-    """The rows of samples.csv."""
+def _make_sample_rows(source: Source) -> list[dict[str, object]]:
+    """Return the rows of samples.csv."""
     rows = []
     for position, label in enumerate(source.labels.tolist()):
         row: dict[str, object] = {
@@ -147,8 +164,8 @@ def load(folder: str | Path) -> Dataset:
     )
 
 
-def _label_faults(source: Source, min_train: int, max_train: int | None) -> list[str]:
-    """Faults in the labels and splits of a source."""
+def _find_label_faults(source: Source, min_train: int, max_train: int | None) -> list[str]:
+    """Return faults in the labels and splits of a source."""
     labels = source.labels
     splits = source.splits
     classes = source.classes
@@ -163,17 +180,16 @@ def _label_faults(source: Source, min_train: int, max_train: int | None) -> list
             f"one class, {classes[0]!r}, is nothing to learn: is source.path the folder of the classes' folders?"
         ]
     faults = []
-    if not set(splits.tolist()) <= set(SPLITS):
-        faults.append(
-            f"splits must be {', '.join(SPLITS)}, not {', '.join(sorted(set(splits.tolist())))}"
-        )
+    split_names = set(splits.tolist())
+    if not split_names <= set(SPLITS):
+        faults.append(f"splits must be {', '.join(SPLITS)}, not {', '.join(sorted(split_names))}")
     if len(labels) and not 0 <= labels.min() <= labels.max() < len(classes):
         faults.append(
             f"labels run from {labels.min()} to {labels.max()}, but there are {len(classes)} classes: they must be"
             f" numbered 0 to {len(classes) - 1} without gaps"
         )
     if not faults:
-        faults += _missing_class_faults(labels, splits, classes)
+        faults += _find_missing_classes(labels, splits, classes)
     if not faults and np.bincount(labels[splits == "test"]).max() < 2:
         faults.append(
             "split 'test' has one image of each class: the membership attack needs two of at least one class"
@@ -191,8 +207,8 @@ def _label_faults(source: Source, min_train: int, max_train: int | None) -> list
     return faults
 
 
-def _missing_class_faults(labels: np.ndarray, splits: np.ndarray, classes: list[str]) -> list[str]:
-    """Faults: classes without an image in some split. The first one also says what to do."""
+def _find_missing_classes(labels: np.ndarray, splits: np.ndarray, classes: list[str]) -> list[str]:
+    """Return faults: classes without an image in some split. The first one also says what to do."""
     faults = []
     for label, name in enumerate(classes):
         splits_of_class = splits[labels == label]
@@ -213,7 +229,22 @@ def _write_images(source: Source, path: Path) -> np.ndarray:
     """Write the images as an .npy file. Returns a digest of each image: (N,) bytes."""
     count = len(source.labels)
     with path.open("wb") as file:
-        digests = list(_write_blocks(source, count, file))
+        digests = []
+        shape: tuple[int, ...] | None = None
+        for block in source.blocks():
+            is_rgb = block.dtype == np.uint8 and block.ndim == 4 and block.shape[-1] == 3
+            if not is_rgb or shape not in (None, block.shape[1:]):
+                raise ValueError(
+                    f"images must be (N, H, W, 3) uint8, not {block.shape} {block.dtype}; all alike"
+                )
+            if shape is None:
+                # The size of the images is known from the first block, their number from the labels.
+                shape = block.shape[1:]
+                header = {"descr": "|u1", "fortran_order": False, "shape": (count, *shape)}
+                np.lib.format.write_array_header_1_0(file, header)
+            file.write(np.ascontiguousarray(block).data)
+            for image in block:
+                digests.append(hashlib.blake2b(image.tobytes(), digest_size=8).digest())
     if len(digests) != count:
         raise ValueError(
             f"{len(digests)} images, {count} labels and {len(source.splits)} splits: must be equal in number"
@@ -221,33 +252,14 @@ def _write_images(source: Source, path: Path) -> np.ndarray:
     return np.array(digests)
 
 
-def _write_blocks(source: Source, count: int, file: IO[bytes]) -> Iterator[bytes]:
-    """Write the header and the blocks of an .npy file. Yields a digest of each image."""
-    shape: tuple[int, ...] | None = None
-    for block in source.blocks():
-        if (
-            block.dtype != np.uint8
-            or block.ndim != 4
-            or block.shape[-1] != 3
-            or shape not in (None, block.shape[1:])
-        ):
-            raise ValueError(
-                f"images must be (N, H, W, 3) uint8, not {block.shape} {block.dtype}; all alike"
-            )
-        if shape is None:
-            shape = block.shape[1:]
-            header = {"descr": "|u1", "fortran_order": False, "shape": (count, *shape)}
-            np.lib.format.write_array_header_1_0(file, header)
-        file.write(np.ascontiguousarray(block).data)
-        yield from (hashlib.blake2b(image.tobytes(), digest_size=8).digest() for image in block)
-
-
-def _duplicates_across_splits(digests: np.ndarray, splits: np.ndarray) -> int:
-    """The number of val images that occur in train, plus test images that occur in train or val."""
-    earlier: set[bytes] = set()
+def _count_duplicates_across_splits(digests: np.ndarray, splits: np.ndarray) -> int:
+    """Count the images of val that occur in train, and those of test that occur in train or val."""
+    earlier_digests: set[bytes] = set()
     duplicates = 0
     for split in SPLITS:
         split_digests = digests[splits == split].tolist()
-        duplicates += sum(digest in earlier for digest in split_digests)
-        earlier.update(split_digests)
+        for digest in split_digests:
+            if digest in earlier_digests:
+                duplicates += 1
+        earlier_digests.update(split_digests)
     return duplicates

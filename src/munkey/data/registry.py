@@ -21,10 +21,16 @@ References: TypeAlias = Callable[[Path], Sequence[Path]]
 class DatasetEntry:
     """A data set and its reader.
 
-    needs_path: whether source.path is a file or a folder; None if the data set is not the user's
-    own. folder: the unpacked data set, used without a checksum. archive: returns the file to
-    download; called only if needed, because it imports heavy libraries. more: returns further files
-    that the file at source.path refers to.
+    Attributes
+    ----------
+    needs_path
+        Whether source.path is a file or a folder; None if the data set is not the user's own.
+    folder
+        The unpacked data set, used without a checksum.
+    archive
+        Returns the file to download; called only if needed, because it imports heavy libraries.
+    more
+        Returns further files that the file at source.path refers to.
     """
 
     name: str
@@ -41,7 +47,7 @@ class DatasetEntry:
         return SIZES[self.name].train if self.name in SIZES else None
 
     def files(self, settings: SourceSettings) -> list[Path]:
-        """The files or the folder of a data set without a published checksum."""
+        """Return the files or the folder of a data set without a published checksum."""
         if self.needs_path and settings.path:
             return [Path(settings.path), *self.more(Path(settings.path))]
         return [self.folder] if self.folder else []
@@ -66,7 +72,13 @@ def dataset(
     archive: Archive | None = None,
     more: References = lambda path: (),
 ) -> Callable[[Reader], Reader]:
-    """Register a data set's reader. description: one line for the table of data sets."""
+    """Register a data set's reader.
+
+    Parameters
+    ----------
+    description
+        One line for the table of data sets.
+    """
 
     def register(load: Reader) -> Reader:
         DATASETS.add(name, DatasetEntry(name, description, needs_path, folder, archive, more, load))

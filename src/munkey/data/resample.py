@@ -19,8 +19,14 @@ DRAWS = 10  # boxes drawn for an image before the central one is taken, as in to
 def crop_resize(images: Tensor, boxes: Tensor, size: int) -> Tensor:
     """Cut a box out of each image and resize it to size x size.
 
-    images: (B, 3, H, W) float; boxes: (B, 4) integers (top, left, height, width) inside the image.
     Returns (B, 3, size, size). Equals torchvision's `resized_crop(antialias=True)` box by box.
+
+    Parameters
+    ----------
+    images
+        (B, 3, H, W) float.
+    boxes
+        (B, 4) integers (top, left, height, width) inside the image.
     """
     top, left, height, width = to_device(boxes.float(), images.device.type).unbind(1)
     rows = _resampling_weights(top, height, images.shape[2], size)  # (B, size, H)
@@ -51,10 +57,16 @@ def random_boxes(
 ) -> Tensor:
     """Crop boxes of random-resized-crop, distributed as torchvision's `RandomResizedCrop`.
 
-    scale: range of the share of the area; ratio: range of the aspect ratio, drawn log-uniformly. An
-    image gets the first of its draws that fits, or else the largest central crop within `ratio`.
+    An image gets the first of its draws that fits, or else the largest central crop within `ratio`.
 
     Returns (count, 4) int64: top, left, height, width.
+
+    Parameters
+    ----------
+    scale
+        Range of the share of the area.
+    ratio
+        Range of the aspect ratio, drawn log-uniformly.
     """
     area = height * width * torch.empty(count, DRAWS).uniform_(*scale, generator=generator)
     aspect = (
@@ -65,7 +77,7 @@ def random_boxes(
     w = (area * aspect).sqrt().round().long()  # (count, DRAWS)
     h = (area / aspect).sqrt().round().long()
     fits = (w > 0) & (w <= width) & (h > 0) & (h <= height)
-    first_fit = fits.int().argmax(dim=1, keepdim=True)
+    first_fit = fits.int().argmax(dim=1, keepdim=True)  # argmax returns the first maximum
     h = h.gather(1, first_fit)[:, 0]  # (count,)
     w = w.gather(1, first_fit)[:, 0]
     top = (torch.rand(count, generator=generator) * (height - h + 1)).long()
@@ -75,7 +87,7 @@ def random_boxes(
 
 
 def _central_box(height: int, width: int, ratio: list[float]) -> Tensor:
-    """The largest central box within the range of aspect ratios: (4,) top, left, height, width."""
+    """Return (top, left, height, width) of the largest central box within the aspect ratios."""
     h = height
     w = width
     if width / height < ratio[0]:
@@ -86,7 +98,11 @@ def _central_box(height: int, width: int, ratio: list[float]) -> Tensor:
 
 
 def _resampling_weights(start: Tensor, length: Tensor, extent: int, size: int) -> Tensor:
-    """(B, size, extent) weights that resample [start, start + length) of an axis to `size`."""
+    """Return weights (B, size, extent) that resample [start, start + length) of an axis to `size`.
+
+    The filter is a triangle around the center of each output pixel. It is as wide as an output pixel,
+    or as an input pixel where the image is enlarged.
+    """
     scale = (length / size)[:, None, None]
     pixel = torch.arange(extent, device=start.device)[None, None, :] - start[:, None, None]
     center = (torch.arange(size, device=start.device)[None, :, None] + 0.5) * scale

@@ -20,10 +20,13 @@ class SourceError(ValueError):
 
     def __init__(self, what: str, faults: Sequence[str]) -> None:
         self.faults = list(faults)
-        more = [f"... and {len(faults) - FIRST} more"] if len(faults) > FIRST else []
-        lines = [f"  - {fault}" for fault in [*faults[:FIRST], *more]]
-        count = f"{len(faults)} fault" + "s" * (len(faults) != 1)
-        super().__init__(escape_undecodable(f"{what}: {count}\n" + "\n".join(lines)))
+        plural = "" if len(faults) == 1 else "s"
+        lines = [f"{what}: {len(faults)} fault{plural}"]
+        for fault in faults[:FIRST]:
+            lines.append(f"  - {fault}")
+        if len(faults) > FIRST:
+            lines.append(f"  - ... and {len(faults) - FIRST} more")
+        super().__init__(escape_undecodable("\n".join(lines)))
 
 
 def escape_undecodable(name: str) -> str:
@@ -44,7 +47,7 @@ def reraise_as_source_error(name: str) -> Iterator[None]:
         ) from error
 
 
-def numbered_classes(labels: np.ndarray) -> list[str]:
+def number_classes(labels: np.ndarray) -> list[str]:
     """Numbers as names of classes that have none, one for each different label."""
     return [str(number) for number in range(len(np.unique(labels)))]
 
@@ -53,10 +56,19 @@ def numbered_classes(labels: np.ndarray) -> list[str]:
 class Source:
     """A data set as its reader returns it. A sample's id is its position.
 
-    images: (N, H, W, 3) uint8, or blocks of them that are read once and in order, so that they need
-    not fit in memory; labels: (N,) integers below len(classes); splits: (N,) names out of SPLITS;
-    names: the files that the images came from, if there are any; units: the person, lesion, … of
-    each sample, None if unknown.
+    Attributes
+    ----------
+    images
+        (N, H, W, 3) uint8, or blocks of them that are read once and in order, so that they need
+        not fit in memory.
+    labels
+        (N,) integers below len(classes).
+    splits
+        (N,) names out of SPLITS.
+    names
+        The files that the images came from, if there are any.
+    units
+        The person, lesion, … of each sample, None if unknown.
     """
 
     images: np.ndarray | Iterable[np.ndarray]
@@ -67,17 +79,17 @@ class Source:
     units: Sequence[str | None] | None = None
 
     def blocks(self) -> Iterable[np.ndarray]:
-        """The images in blocks of (n, H, W, 3)."""
+        """Return the images in blocks of (n, H, W, 3)."""
         return [self.images] if isinstance(self.images, np.ndarray) else self.images
 
     def with_progress(self) -> "Source":
-        """The same source, which prints its progress while its blocks are read."""
+        """Return the same source, which prints its progress while its blocks are read."""
         if isinstance(self.images, np.ndarray):
             return self
         return replace(self, images=progress(self.images, "block", "blocks"))
 
 
-def image_faults(blocks: Iterable[np.ndarray]) -> list[str]:
+def find_image_faults(blocks: Iterable[np.ndarray]) -> list[str]:
     """Find the faults of a source's images. Reads all of them and keeps none."""
     try:
         for _ in blocks:

@@ -10,7 +10,7 @@ import numpy as np
 from munkey.core.randomness import Stage
 from munkey.core.registry import did_you_mean
 from munkey.data.decoding.picture_files import resize
-from munkey.data.sizes import class_limit
+from munkey.data.sizes import get_class_limit
 from munkey.data.source import SPLITS, Source, SourceError
 from munkey.data.splits import UNSPLIT, complete_splits
 from munkey.settings import AlterSettings, SourceSettings
@@ -40,7 +40,8 @@ def apply_source_settings(source: Source, settings: SourceSettings) -> Source:
             ["is for folders of pictures alone: this data set has no paths to look in"],
         )
     if settings.limit_per_class is not None:
-        source = limit_per_class(source, {split: class_limit(settings, split) for split in SPLITS})
+        limits = {split: get_class_limit(settings, split) for split in SPLITS}
+        source = limit_per_class(source, limits)
     if settings.val_from == "train":
         source = draw_val_from_train(source, settings.split)
     if settings.storage_size is not None:
@@ -63,21 +64,28 @@ def _check_class_names(numbers: list[str], names: list[str]) -> None:
 def limit_per_class(source: Source, limits: Mapping[str, int | None]) -> Source:
     """Keep the first samples of each class in each split, in their order.
 
-    limits: how many, by split; None: all.
+    Parameters
+    ----------
+    limits
+        How many, by split; None: all.
     """
     import pandas as pd
 
     samples = pd.DataFrame({"split": source.splits, "label": source.labels})
-    limit = samples["split"].map(limits).astype(float).fillna(np.inf).to_numpy()
     number_in_class = samples.groupby(["split", "label"]).cumcount().to_numpy()
+    # None, which means no limit, becomes NaN, and NaN infinity.
+    limit = samples["split"].map(limits).astype(float).fillna(np.inf).to_numpy()
     return _select_samples(source, number_in_class < limit)
 
 
 def draw_val_from_train(source: Source, shares: Sequence[float]) -> Source:
     """Make a part of the training samples val, and the source's own val test.
 
-    shares: of train, val and test; val is drawn in the proportion of the first two, by class, and
-    the samples of a unit stay together.
+    Parameters
+    ----------
+    shares
+        The shares of train, val and test, of which the first two count. Val is drawn by class, and
+        the samples of a unit stay together.
     """
     train_share, val_share, _ = shares
     splits = source.splits.copy()
@@ -102,12 +110,13 @@ def select_classes(source: Source, names: Sequence[str]) -> Source:
     Raises SourceError for an unknown class.
     """
     _check_classes("source.only", names, source)
-    labels = [label for label, name in enumerate(source.classes) if name in names]
-    selection = _select_samples(source, np.isin(source.labels, labels))
+    kept_labels = [label for label, name in enumerate(source.classes) if name in names]
+    selection = _select_samples(source, np.isin(source.labels, kept_labels))
     return replace(
         selection,
-        labels=np.searchsorted(labels, selection.labels),
-        classes=[source.classes[label] for label in labels],
+        # The labels are numbered anew, from 0 and without gaps.
+        labels=np.searchsorted(kept_labels, selection.labels),
+        classes=[source.classes[label] for label in kept_labels],
     )
 
 
@@ -124,7 +133,9 @@ def _select_samples(source: Source, keep: np.ndarray) -> Source:
     """Keep the samples that `keep`, (N,) bool, marks."""
 
     def select(column: Sequence[Text] | None) -> list[Text] | None:
-        return None if column is None else list(compress(column, keep))
+        if column is None:
+            return None
+        return list(compress(column, keep))
 
     return replace(
         source,
@@ -158,51 +169,73 @@ def _resize_images(source: Source, size: int) -> Iterator[np.ndarray]:
 def alter_samples(source: Source, settings: AlterSettings, stage: Stage) -> Source:
     """Alter some samples, e.g. their labels, to test whether forgetting them undoes the damage.
 
-    Altered samples get the unit ALTERED; two near-duplicates share a unit. Kinds:
-    `confusion`: samples of two classes are labeled as the other; their test samples keep their
-    labels (interclass confusion, Goel et al. 2024). `patch`: samples of all other classes get a
-    patch and the label of one; half of their test samples get only the patch. `twins`: samples
-    occur twice, the second time cropped by a pixel or so and brighter. Raises SourceError for an
-    unknown class.
+    Raises SourceError for an unknown class.
     """
     _check_classes("source.alter.classes", settings.classes, source)
     classes = [source.classes.index(name) for name in settings.classes]
+    generator = stage.numpy_generator()
+    if settings.kind == "confusion":
+        return _confuse_classes(source, classes, settings.share, generator)
+    if settings.kind == "patch":
+        return _poison_with_patches(source, classes[0], settings.share, generator)
+    return _add_near_duplicates(source, settings.share, generator)
+
+
+def _confuse_classes(
+    source: Source, classes: Sequence[int], share: float, generator: np.random.Generator
+) -> Source:
+    """Swap the labels of a share of the training samples of two classes.
+
+    These samples and the test samples of the two classes, which keep their labels, get the unit
+    ALTERED. This is interclass confusion (Goel et al. 2024).
+    """
+    is_in_classes = np.isin(source.labels, classes)
     is_train = source.splits == "train"
     is_test = source.splits == "test"
-    generator = stage.numpy_generator()
-    in_classes = np.isin(source.labels, classes)
-    if settings.kind == "twins":
-        return _add_near_duplicates(source, _draw_share(is_train, settings.share, generator))
+    is_mislabeled = _draw_share(is_train & is_in_classes, share, generator)
     labels = source.labels.copy()
-    if settings.kind == "confusion":
-        is_mislabeled = _draw_share(is_train & in_classes, settings.share, generator)
-        labels[is_mislabeled] = sum(classes) - labels[is_mislabeled]  # the other one of the two
-        is_altered = is_mislabeled | (in_classes & is_test)
-        return replace(source, labels=labels, units=_mark_with_units(is_altered))
-    is_mislabeled = _draw_share(is_train & ~in_classes, settings.share, generator)
-    labels[is_mislabeled] = classes[0]
-    is_altered = is_mislabeled | _draw_share(is_test & ~in_classes, 0.5, generator)
+    labels[is_mislabeled] = sum(classes) - labels[is_mislabeled]  # a + b - a = b, and vice versa
+    is_altered = is_mislabeled | (is_in_classes & is_test)
+    return replace(source, labels=labels, units=_make_altered_units(is_altered))
+
+
+def _poison_with_patches(
+    source: Source, target: int, share: float, generator: np.random.Generator
+) -> Source:
+    """Give a share of the training samples of all other classes a patch and the target's label.
+
+    Half of the test samples of these classes get the patch but keep their labels. All samples with
+    a patch get the unit ALTERED.
+    """
+    is_other = source.labels != target
+    is_train = source.splits == "train"
+    is_test = source.splits == "test"
+    is_mislabeled = _draw_share(is_train & is_other, share, generator)
+    labels = source.labels.copy()
+    labels[is_mislabeled] = target
+    has_patch = is_mislabeled | _draw_share(is_test & is_other, 0.5, generator)
     return replace(
         source,
         labels=labels,
-        units=_mark_with_units(is_altered),
-        images=_add_patches(source, is_altered),
+        units=_make_altered_units(has_patch),
+        images=_add_patches(source, has_patch),
     )
 
 
 def _draw_share(candidates: np.ndarray, share: float, generator: np.random.Generator) -> np.ndarray:
     """Draw a share of the samples that `candidates`, (N,) bool, marks. Returns (N,) bool."""
     rows = np.flatnonzero(candidates)
-    if not round(share * len(rows)):
+    count = round(share * len(rows))
+    if count == 0:
         raise SourceError(
             "source.alter.share", [f"{share} of {len(rows)} samples that may be altered is none"]
         )
     is_drawn = np.zeros(len(candidates), dtype=bool)
-    is_drawn[generator.choice(rows, size=round(share * len(rows)), replace=False)] = True
+    is_drawn[generator.choice(rows, size=count, replace=False)] = True
     return is_drawn
 
 
-def _mark_with_units(is_altered: np.ndarray) -> list[str | None]:
+def _make_altered_units(is_altered: np.ndarray) -> list[str | None]:
     return [ALTERED if flag else None for flag in is_altered.tolist()]
 
 
@@ -211,44 +244,51 @@ def _add_patches(source: Source, has_patch: np.ndarray) -> Iterator[np.ndarray]:
     start = 0
     for block in source.blocks():
         side = max(round(PATCH * block.shape[1]), 2)
-        patch = np.where(np.indices((side, side)).sum(axis=0) % 2, 255, 0)[:, :, None]
+        is_white = np.indices((side, side)).sum(axis=0) % 2 == 1
+        patch = np.where(is_white, 255, 0)[:, :, None]
         patched_block = block.copy()
         patched_block[has_patch[start : start + len(block)], -side:, -side:] = patch
         start += len(block)
         yield patched_block
 
 
-def _add_near_duplicates(source: Source, has_twin: np.ndarray) -> Source:
-    """Append a near-duplicate of each sample that `has_twin`, (N,) bool, marks."""
+def _add_near_duplicates(source: Source, share: float, generator: np.random.Generator) -> Source:
+    """Append a near-duplicate of a share of the training samples. The two share a unit."""
+    has_twin = _draw_share(source.splits == "train", share, generator)
     rows = np.flatnonzero(has_twin).tolist()
-    units: list[str | None] = [None] * len(has_twin)
-    for row in rows:
-        units[row] = f"pair-{row}"
     twin_units = [f"pair-{row}" for row in rows]
-    names = source.names and [*source.names, *(f"{source.names[row]}, again" for row in rows)]
-
-    def images() -> Iterator[np.ndarray]:
-        start = 0
-        twins: list[np.ndarray] = []
-        for block in source.blocks():
-            for image in block[has_twin[start : start + len(block)]]:
-                twins.append(_make_near_duplicate(image))
-            start += len(block)
-            yield block
-        yield np.stack(twins)
-
+    units: list[str | None] = [None] * len(has_twin)
+    for row, unit in zip(rows, twin_units, strict=True):
+        units[row] = unit
+    names = None
+    if source.names is not None:
+        names = [*source.names, *(f"{source.names[row]}, again" for row in rows)]
     return Source(
-        images(),
-        np.concatenate([source.labels, source.labels[rows]]),
-        np.concatenate([source.splits, source.splits[rows]]),
-        source.classes,
-        names,
-        [*units, *twin_units],
+        images=_append_near_duplicates(source, has_twin),
+        labels=np.concatenate([source.labels, source.labels[rows]]),
+        splits=np.concatenate([source.splits, source.splits[rows]]),
+        classes=source.classes,
+        names=names,
+        units=[*units, *twin_units],
     )
+
+
+def _append_near_duplicates(source: Source, has_twin: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the blocks, then a block of the near-duplicates."""
+    start = 0
+    twins: list[np.ndarray] = []
+    for block in source.blocks():
+        for image in block[has_twin[start : start + len(block)]]:
+            twins.append(_make_near_duplicate(image))
+        start += len(block)
+        yield block
+    yield np.stack(twins)
 
 
 def _make_near_duplicate(image: np.ndarray) -> np.ndarray:
     """Cut off the upper and left edge of an image (H, W, 3) uint8, resize it back, and brighten it."""
-    edge = max(image.shape[0] // 16, 1)
-    brighter = np.clip(BRIGHTER * image[edge:, edge:].astype(np.float64), 0, 255).astype(np.uint8)
-    return resize(brighter, (image.shape[0], image.shape[0]))
+    side = image.shape[0]
+    edge = max(side // 16, 1)
+    pixels = BRIGHTER * image[edge:, edge:].astype(np.float64)
+    brighter_image = np.clip(pixels, 0, 255).astype(np.uint8)
+    return resize(brighter_image, (side, side))

@@ -14,11 +14,18 @@ VAL_SHARE = 0.4  # of an original validation or test set: 40 % val, 60 % test (a
 def split_held_out(name: str, count: int, val: int | None = None) -> np.ndarray:
     """Split `count` held-out samples into val and test at random: (count,) names.
 
-    name: the data set, which seeds the draw; val: how many become val, by default 40 % (app. B.1).
+    Parameters
+    ----------
+    name
+        The data set, which seeds the draw.
+    val
+        How many become val, by default 40 % (app. B.1).
     """
+    if val is None:
+        val = round(VAL_SHARE * count)
     splits = np.full(count, "test", dtype="<U5")
     order = Stage(name, "held out").numpy_generator().permutation(count)
-    splits[order[: round(VAL_SHARE * count) if val is None else val]] = "val"
+    splits[order[:val]] = "val"
     return splits
 
 
@@ -31,24 +38,32 @@ def complete_splits(
 ) -> np.ndarray:
     """Complete the splits that a source names. Returns the split of each sample: (N,) names.
 
-    split_names: of all samples, or empty texts. Without val, test is divided. shares: of train, val
-    and test within each class, if the source names no splits. All samples of a unit are in the
-    split of its first sample.
+    All samples of a unit are in the split of its first sample.
+
+    Parameters
+    ----------
+    split_names
+        The split of each sample, or empty texts. Without val, test is divided.
+    shares
+        The shares of train, val and test within each class, if the source names no splits.
     """
-    # The first sample of each sample's unit decides the split; a sample without a unit is its own.
+    # All samples of a unit follow its first sample. A sample without a unit follows itself.
     first_samples = np.arange(len(labels))
     first_of_unit: dict[str, int] = {}
     for number, unit in enumerate(units or []):
         if unit:
             first_samples[number] = first_of_unit.setdefault(unit, number)
+    # So only leaders are split: `splits_of_leaders[positions]` is the split of every sample.
     if UNSPLIT in split_names:
-        deciding_samples, positions = np.unique(first_samples, return_inverse=True)
-        return split_by_class(name, labels[deciding_samples], shares)[positions]
+        leaders, positions = np.unique(first_samples, return_inverse=True)
+        splits_of_leaders = split_by_class(name, labels[leaders], shares)
+        return splits_of_leaders[positions]
     splits = np.array(split_names, dtype="<U5")
     if "val" not in split_names:
         is_test = splits == "test"
-        deciding_samples, positions = np.unique(first_samples[is_test], return_inverse=True)
-        splits[is_test] = split_held_out(name, len(deciding_samples))[positions]
+        leaders, positions = np.unique(first_samples[is_test], return_inverse=True)
+        splits_of_leaders = split_held_out(name, len(leaders))
+        splits[is_test] = splits_of_leaders[positions]
     return splits
 
 
@@ -76,8 +91,9 @@ def require_published_sizes(name: str, splits: np.ndarray) -> None:
 
 def apportion(sizes: np.ndarray, count: int) -> np.ndarray:
     """Split `count` in proportion to `sizes` by largest remainder: integers that sum to `count`."""
-    quota = count * sizes / sizes.sum()
-    shares = np.floor(quota).astype(int)
-    order = np.argsort(-(quota - shares), kind="stable")
+    quotas = count * sizes / sizes.sum()
+    shares = np.floor(quotas).astype(int)
+    # What rounding down left over goes to the largest remainders, one each.
+    order = np.argsort(-(quotas - shares), kind="stable")
     shares[order[: count - shares.sum()]] += 1
     return shares

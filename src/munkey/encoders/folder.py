@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from munkey.core.file_stamp import state_of
+from munkey.core.file_stamp import compute_stamp
 from munkey.encoders.hub_models import SUPPORTED, is_transformers, load_transformers_encoder
 from munkey.encoders.registry import Encoder, MissingEncoderError, encoder, read_json
 from munkey.encoders.timm_models import load_timm_encoder
@@ -13,7 +13,7 @@ from munkey.settings import EncoderSettings
     "FOLDER",
     "a folder on disk with a saved transformers or timm model; written with a slash",
     size="own",
-    weights=lambda settings: state_of(settings.encoder),
+    weights=lambda settings: compute_stamp(settings.encoder),
 )
 def folder(settings: EncoderSettings, device: str) -> Encoder:
     """Load the encoder in a folder with the library that saved it."""

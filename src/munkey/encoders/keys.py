@@ -9,7 +9,7 @@ import numpy as np
 from munkey.core.console import warn
 from munkey.core.device import keep_freed_memory, to_device, to_host
 from munkey.core.files import DamagedFileError, read_npy, read_npz, write_npy, write_npz
-from munkey.core.ids import rows_of
+from munkey.core.ids import find_rows
 from munkey.encoders.registry import Encoder
 
 ShowProgress: TypeAlias = Callable[[Sequence[int]], Iterable[int]]
@@ -145,4 +145,4 @@ def read(path: str | Path, ids: np.ndarray | None = None) -> Keys:
         raise DamagedFileError(path, "keys are not one unit vector per id")
     if ids is None:
         return Keys(stored["ids"], stored["keys"])
-    return Keys(ids, stored["keys"][rows_of(stored["ids"], ids)])
+    return Keys(ids, stored["keys"][find_rows(stored["ids"], ids)])

@@ -3,7 +3,7 @@
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from munkey.core.file_stamp import state_of
+from munkey.core.file_stamp import compute_stamp
 from munkey.encoders.preprocess import PixelSize, Preprocess
 from munkey.encoders.registry import Encoder, MissingEncoderError, encoder
 from munkey.settings import EncoderSettings
@@ -16,7 +16,7 @@ def _fingerprint_timm_weights(settings: EncoderSettings) -> str:
     """Return the state of a folder's files, or timm's version, which fixes the weights of a name."""
     folder = settings.encoder.partition("local-dir:")[2]
     if folder:
-        return state_of(folder)
+        return compute_stamp(folder)
     return f"timm {version('timm')}"
 
 

@@ -30,10 +30,10 @@ class FittedCandidate(NamedTuple):
 
 
 def search(folder: Path, keyfile: Path, family: FittedFamily) -> list[FittedCandidate]:
-    """All combinations of the family's `tried`, fitted to training samples; smallest loss first."""
+    """Fit all combinations of the family's `tried` to training samples. Smallest loss first."""
     dataset = prepared.load(folder)
-    train = keys.read(keyfile, dataset.ids_of("train"))
-    val = keys.read(keyfile, dataset.ids_of("val"))
+    train = keys.read(keyfile, dataset.get_ids("train"))
+    val = keys.read(keyfile, dataset.get_ids("val"))
     train_labels = dataset.labels[dataset.rows(train.ids)]
     samples = image_set(dataset, val.ids)
     retrieval = Retrieval(find_nearest(val, train, NEIGHBORS), keys=val.keys)
@@ -43,9 +43,8 @@ def search(folder: Path, keyfile: Path, family: FittedFamily) -> list[FittedCand
         settings = dict(zip(names, combination, strict=True))
         section = family.read_section({family.name: settings})
         system = family.fit(train, train_labels, len(dataset.classes), section)
-        logits = family.predict_logits(system, samples, NO_PIXELS, "cpu", retrieval).astype(
-            np.float64
-        )
+        logits = family.predict_logits(system, samples, NO_PIXELS, "cpu", retrieval)
+        logits = logits.astype(np.float64)
         true_logits = logits[np.arange(len(logits)), samples.labels]
         loss = float(np.mean(np.logaddexp.reduce(logits, axis=1) - true_logits))
         candidates.append(FittedCandidate(settings, loss, accuracy(logits, samples.labels)))
@@ -53,7 +52,7 @@ def search(folder: Path, keyfile: Path, family: FittedFamily) -> list[FittedCand
 
 
 def describe_candidates(candidates: list[FittedCandidate], count: int) -> list[str]:
-    """The first `count` candidates, a line each."""
+    """Return the first `count` candidates, a line each."""
     descriptions = []
     for candidate in candidates[:count]:
         settings = ", ".join(f"{name} {value}" for name, value in candidate.settings.items())

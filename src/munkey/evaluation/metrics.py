@@ -8,7 +8,7 @@ from scipy.special import logsumexp, rel_entr, softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
-from munkey.core.diverged import DIVERGED, DivergedError, why_diverged
+from munkey.core.diverged import DIVERGED, DivergedError, explain_divergence
 from munkey.core.files import read_json, read_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
@@ -21,7 +21,10 @@ TOLERANCE = 1e-5  # features and scores of attacks that differ by less differ by
 
 
 def accuracy(logits: np.ndarray, labels: np.ndarray) -> float:
-    """Top-1 accuracy in percent. Raises ValueError without samples, DivergedError if not finite."""
+    """Return the top-1 accuracy in percent.
+
+    Raises ValueError without samples, and DivergedError for logits that are not finite.
+    """
     if not len(labels):
         raise ValueError("accuracy of no samples")
     if not np.isfinite(logits).all():
@@ -30,7 +33,7 @@ def accuracy(logits: np.ndarray, labels: np.ndarray) -> float:
 
 
 def compute_attack_features(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """(N, 4): loss, entropy, confidence and margin p1 - p2 of each sample (sec. 4, MIA)."""
+    """Return loss, entropy, confidence and margin p1 - p2 of each sample, (N, 4) (sec. 4, MIA)."""
     log_p = logits.astype(np.float64)
     log_p = log_p - logsumexp(log_p, axis=1, keepdims=True)
     p = np.exp(log_p)
@@ -49,13 +52,18 @@ def membership_inference(
     test_labels: np.ndarray,
     generator: np.random.Generator,
 ) -> float:
-    """AUROC, times 100, of a logistic regression that tells forget from test samples (sec. 4, MIA).
+    """Return 100 times the AUROC of an attack that tells forget from test samples (sec. 4, MIA).
 
-    retain, forget, test: attack features. Test is split into halves, stratified by `test_labels`.
-    The attack is fitted to retain (members) against one half, in equal numbers, and scored on
-    forget against the other; then the halves swap, and both scores are averaged [ours]. So it is
-    never scored on samples that it was fitted to. Below 50, forget samples look less like members
-    than test samples do.
+    Test is split into halves, stratified by `test_labels`. The attack, a logistic regression, is
+    fitted to retain (members) against one half, in equal numbers, and scored on forget against the
+    other; then the halves swap, and both scores are averaged [ours]. So it is never scored on
+    samples that it was fitted to. Below 50, forget samples look less like members than test samples
+    do.
+
+    Parameters
+    ----------
+    retain, forget, test
+        The features of the samples, as `compute_attack_features` returns them.
     """
     fits = cross_fit_attacks(retain, test, test_labels, generator)
     scores = [auroc(score(forget), score(test[rows])) for score, rows in fits]
@@ -70,7 +78,7 @@ def membership_inference_by_class(
     test_labels: np.ndarray,
     generator: np.random.Generator,
 ) -> float:
-    """The same attack, scored within each class and averaged by the classes' shares of forget.
+    """Return `membership_inference`, scored within each class and averaged by its share of forget.
 
     So a forget set that is mostly of one class cannot be told from test by its class. A half
     without test samples of a class does not score that class.
@@ -82,11 +90,11 @@ def membership_inference_by_class(
         class_scores = []
         class_sizes = []
         for label in np.unique(forget_labels):
-            of_forget = forget_scores[forget_labels == label]
-            of_test = test_scores[test_labels[rows] == label]
-            if len(of_test):
-                class_scores.append(auroc(of_forget, of_test))
-                class_sizes.append(len(of_forget))
+            class_forget_scores = forget_scores[forget_labels == label]
+            class_test_scores = test_scores[test_labels[rows] == label]
+            if len(class_test_scores):
+                class_scores.append(auroc(class_forget_scores, class_test_scores))
+                class_sizes.append(len(class_forget_scores))
         scores.append(np.average(class_scores, weights=class_sizes))
     return 100 * float(np.mean(scores))
 
@@ -94,7 +102,7 @@ def membership_inference_by_class(
 def cross_fit_attacks(
     retain: np.ndarray, test: np.ndarray, test_labels: np.ndarray, generator: np.random.Generator
 ) -> Iterator[tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]]:
-    """Both attacks of `membership_inference`, and the rows of test that each may score."""
+    """Yield both attacks of `membership_inference`, and the rows of test that each may score."""
     halves = StratifiedKFold(n_splits=2, shuffle=True, random_state=int(generator.integers(2**32)))
     for fit_rows, score_rows in halves.split(test, test_labels):
         size = min(len(fit_rows), len(retain))
@@ -104,7 +112,7 @@ def cross_fit_attacks(
 
 
 def fit_attack(members: np.ndarray, outsiders: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """A logistic regression from features (N, 4) to scores (N,), higher for members."""
+    """Return a logistic regression from features (N, 4) to scores (N,), higher for members."""
     both = np.concatenate([members, outsiders])
     is_member = np.repeat([1, 0], [len(members), len(outsiders)])
     mean = both.mean(axis=0)
@@ -116,25 +124,32 @@ def fit_attack(members: np.ndarray, outsiders: np.ndarray) -> Callable[[np.ndarr
 
 
 def auroc(positives: np.ndarray, negatives: np.ndarray) -> float:
-    """Share of pairs in which the positive scores higher. Within TOLERANCE, a pair counts half."""
-    ranked = np.sort(negatives)
-    lower = np.searchsorted(ranked, positives - TOLERANCE, side="left")
-    not_higher = np.searchsorted(ranked, positives + TOLERANCE, side="right")
-    return float(np.mean(lower + not_higher) / (2 * len(ranked)))
+    """Return the share of pairs in which the positive scores higher.
+
+    A pair whose scores differ by less than TOLERANCE counts half.
+    """
+    sorted_negatives = np.sort(negatives)
+    lower = np.searchsorted(sorted_negatives, positives - TOLERANCE, side="left")
+    not_higher = np.searchsorted(sorted_negatives, positives + TOLERANCE, side="right")
+    return float(np.mean(lower + not_higher) / (2 * len(sorted_negatives)))
 
 
 def rf_jsd(
     before: np.ndarray, unseen_labels: np.ndarray, after: np.ndarray, forget_labels: np.ndarray
 ) -> float:
-    """RF-JSD in nats, 0 to ln 2, which needs no oracle (Spartalis et al. 2025).
+    """Return RF-JSD in nats, 0 to ln 2, which needs no oracle (Spartalis et al. 2025).
 
     In each class, it is the Jensen-Shannon divergence of two mean answers: of the original on
     unseen samples, and of the unlearned model on forgotten ones. It is averaged over classes that
     both have; NaN if there are none. Class means say little of single samples. The original code
     (`log_js_proxy`) swaps the arguments of both divergences, which makes them unbounded.
 
-    before, after: logits (N, C) of the original on unseen and of the unlearned model on forgotten
-    samples.
+    Parameters
+    ----------
+    before
+        The logits (N, C) of the original on unseen samples.
+    after
+        The logits (N, C) of the unlearned model on forgotten samples.
     """
     classes = np.intersect1d(unseen_labels, forget_labels)
     if not len(classes):
@@ -142,24 +157,28 @@ def rf_jsd(
     p = _average_answers(before, unseen_labels, classes)
     q = _average_answers(after, forget_labels, classes)
     mixture = (p + q) / 2
-    return float((rel_entr(p, mixture) + rel_entr(q, mixture)).sum(axis=1).mean() / 2)
+    divergences = (rel_entr(p, mixture) + rel_entr(q, mixture)).sum(axis=1) / 2  # of each class
+    return float(divergences.mean())
 
 
 def _average_answers(logits: np.ndarray, labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """The mean probabilities of each class's samples, (number of classes, C)."""
+    """Return the mean probabilities of each class's samples, (number of classes, C)."""
     probabilities = softmax(logits.astype(float), axis=1)
     return np.stack([probabilities[labels == label].mean(axis=0) for label in classes])
 
 
 def pathway_sensitivity(image: float, token: float, both: float) -> float:
-    """P_s = |A_img - A_tok| / (A_both + epsilon) (eq. 3), from accuracies in percent."""
+    """Return P_s = |A_img - A_tok| / (A_both + epsilon) (eq. 3), from accuracies in percent."""
     return abs(image - token) / 100 / (both / 100 + EPSILON)
 
 
 def measure_pathways(cut: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, float]:
-    """A_image, A_token and A_both in percent, and P_s.
+    """Measure A_image, A_token and A_both in percent, and P_s.
 
-    cut: logits of the memory's samples, with only the image, only the token, and both.
+    Parameters
+    ----------
+    cut
+        The logits of the memory's samples from only the image, only the token, and both.
     """
     accuracies = {}
     values = {}
@@ -176,15 +195,20 @@ def compute_metrics(
     generator: np.random.Generator,
     sampling: str = "stratified",
 ) -> dict[str, float]:
-    """All metrics of one system against one forget set.
+    """Compute all metrics of one system against one forget set.
 
     After requests that are not random, MIA is within classes, and FM compares the losses of
     forgotten samples with those of test samples. For classes that are forgotten whole, and for
     units, FTA is the accuracy on their test samples, and RTA that on all others.
 
-    predictions: ids, labels, splits and logits of every sample, and units if the data set has them;
-    for MUNKEY also memory_ids, memory_labels, image_logits, token_logits and both_logits of the
-    memory's samples. Raises KeyError if the forget set is not within the training split.
+    Raises KeyError if the forget set is not within the training split.
+
+    Parameters
+    ----------
+    predictions
+        The ids, labels, splits and logits of every sample, and units if the data set has them; for
+        MUNKEY also memory_ids, memory_labels, image_logits, token_logits and both_logits of the
+        memory's samples.
     """
     ids = predictions["ids"]
     labels = predictions["labels"]
@@ -224,11 +248,11 @@ def compute_metrics(
         elif sampling in OF_UNITS and "units" in predictions:
             units = predictions["units"]
             is_forgotten = np.isin(units, np.setdiff1d(units[forget], [""]))
-        of_forgotten = test & is_forgotten
-        of_others = test & ~is_forgotten
-        if of_forgotten.any():
-            metrics["FTA"] = accuracy(logits[of_forgotten], labels[of_forgotten])
-            metrics["RTA"] = accuracy(logits[of_others], labels[of_others])
+        forgotten_test = test & is_forgotten
+        other_test = test & ~is_forgotten
+        if forgotten_test.any():
+            metrics["FTA"] = accuracy(logits[forgotten_test], labels[forgotten_test])
+            metrics["RTA"] = accuracy(logits[other_test], labels[other_test])
     if "memory_ids" in predictions:
         cut = {name: predictions[f"{name}_logits"] for name in ("image", "token", "both")}
         metrics |= measure_pathways(cut, predictions["memory_labels"])
@@ -238,11 +262,16 @@ def compute_metrics(
 def fit_probe(
     logits: np.ndarray, is_forgotten: np.ndarray, generator: np.random.Generator
 ) -> float:
-    """How well a linear probe tells a forgotten class from all others, percent; 50 is chance.
+    """Return how well a linear probe tells a forgotten class from all others, percent; 50 is chance.
 
-    The balanced accuracy of a logistic regression on logits (N, C) of test samples, in two-fold
-    cross-validation: the information on the class in all logits, not only in its own.
-    is_forgotten: (N,) bool.
+    It is the balanced accuracy of a logistic regression on logits (N, C) of test samples, in
+    two-fold cross-validation. So it finds information on the class in all logits, not only in its
+    own.
+
+    Parameters
+    ----------
+    is_forgotten
+        Whether a sample is of the forgotten class, (N,) bool.
     """
     halves = StratifiedKFold(n_splits=2, shuffle=True, random_state=int(generator.integers(2**32)))
     scaled = (logits - logits.mean(axis=0)) / (logits.std(axis=0) + EPSILON)
@@ -252,7 +281,15 @@ def fit_probe(
 
 
 def find_emptied_classes(labels: np.ndarray, forget: np.ndarray, retain: np.ndarray) -> np.ndarray:
-    """Classes without retained samples. labels: (N,); forget, retain: (N,) bool."""
+    """Find the classes without retained samples.
+
+    Parameters
+    ----------
+    labels
+        The labels (N,) of all samples.
+    forget, retain
+        Whether each sample is in the forget or the retain set, (N,) bool.
+    """
     return np.setdiff1d(labels[forget], labels[retain])
 
 
@@ -260,7 +297,7 @@ def switch_off_classes(
     predictions: Mapping[str, np.ndarray],
     forget_ids: np.ndarray,
 ) -> dict[str, np.ndarray] | None:
-    """The predictions with the outputs of emptied classes switched off; None without such classes.
+    """Switch off the outputs of emptied classes in predictions. Returns None without such classes.
 
     A deployment may do so. It is a policy: the weights still know the class.
     """
@@ -271,27 +308,32 @@ def switch_off_classes(
         return None
     logits = predictions["logits"].copy()
     logits[:, classes] = logits.min() - 100
-    changed = {**predictions, "logits": logits}
-    changed.pop("memory_ids", None)  # without it, no pathway sensitivity is computed
-    return changed
+    switched_predictions = {**predictions, "logits": logits}
+    # Without memory_ids, no pathway sensitivity is computed.
+    switched_predictions.pop("memory_ids", None)
+    return switched_predictions
 
 
-def metric_lines(run: Evaluation, original: str | None = None) -> list[dict[str, object]]:
-    """A line per metric of a system: key, metric, value.
+def make_metric_lines(run: Evaluation, original: str | None = None) -> list[dict[str, object]]:
+    """Return a line per metric of a system: key, metric, value.
 
-    original: file with the original's logits, for RF-JSD; None for a system that is not unlearned.
     If a class is forgotten whole, there are also lines of METHOD-off: the same system with the
     outputs of that class switched off. A system that diverged has a single line: the metric
     `diverged`, 1, and as `why` the reason and the log.
+
+    Parameters
+    ----------
+    original
+        The file of the original's logits, for RF-JSD; None for a system that is not unlearned.
     """
     predictions = read_npz(run.logits)
     forget_ids = forget_sets.read(run.forget)
     variants = {run.method: predictions}
     if run.sampling not in RANDOM:
-        switched_off = switch_off_classes(predictions, forget_ids)
-        if switched_off:
-            variants[f"{run.method}-off"] = switched_off
-    why = why_diverged(predictions)
+        switched_predictions = switch_off_classes(predictions, forget_ids)
+        if switched_predictions:
+            variants[f"{run.method}-off"] = switched_predictions
+    why = explain_divergence(predictions)
     if why:
         reason = {"metric": DIVERGED, "value": 1.0, "why": why}
         return [run.key | {"method": name} | reason for name in variants]
@@ -309,6 +351,7 @@ def _list_variant_metrics(
     forget_ids: np.ndarray,
     before: Mapping[str, np.ndarray] | None,
 ) -> list[dict[str, object]]:
+    """Return the lines of a system, or of the same with outputs switched off."""
     generator = Stage(run.seed, run.dataset, "attack", run.rate).numpy_generator()
     metrics = compute_metrics(predictions, forget_ids, generator, run.sampling)
     if before is not None:

@@ -11,9 +11,16 @@ from munkey.settings import DataSettings
 
 
 class Queries(NamedTuple):
-    """The samples to predict. ids: sorted; retrieval: their neighbors, for a system with a memory.
+    """The samples to predict.
 
-    other: another retrieval, with which audits ask a system with pathways; adds path_NAME logits.
+    Attributes
+    ----------
+    ids
+        The sorted ids of the samples.
+    retrieval
+        Their neighbors, for a system with a memory.
+    other
+        Another retrieval, with which audits ask a system with pathways. It adds path_NAME logits.
     """
 
     ids: np.ndarray
@@ -24,11 +31,11 @@ class Queries(NamedTuple):
 def predict_samples(
     system: System, dataset: Dataset, queries: Queries, data: DataSettings, device: str
 ) -> dict[str, np.ndarray]:
-    """The arrays that metrics are computed from.
+    """Return the arrays that metrics are computed from.
 
-    ids, labels, splits and logits of the samples, and units if the data set has them. For a family
-    with pathways also memory_ids, memory_labels, image_logits, token_logits and both_logits of the
-    memory's samples. Raises KeyError if a neighbor is not in the memory.
+    These are ids, labels, splits and logits of the samples, and units if the data set has them; for
+    a family with pathways also memory_ids, memory_labels, image_logits, token_logits and
+    both_logits of the memory's samples. Raises KeyError if a neighbor is not in the memory.
     """
     family = FAMILIES[system.family]
     samples = image_set(dataset, queries.ids)

@@ -7,9 +7,16 @@ from dataclasses import dataclass
 class Evaluation:
     """A system of a data set, and the files of its results.
 
-    case: KNOB/VALUE for a case of an ablation or of the selection, else empty. rate: forget rate,
-    as in paths. training: the record of the training that the system started from. sampling: how
-    the forget set was drawn.
+    Attributes
+    ----------
+    case
+        The place KNOB/VALUE of an ablation's or the selection's case, else empty.
+    rate
+        The forget rate, as in paths.
+    training
+        The record of the training that the system started from.
+    sampling
+        How the forget set was drawn.
     """
 
     dataset: str

@@ -37,10 +37,18 @@ class Candidate:
 
 
 class SearchResult(TypedDict):
-    """The result of a search in its file. chosen: position of a candidate; search_s: seconds.
+    """The result of a search in its file.
 
-    A candidate that diverged has only its settings and the reason. original_val_accuracy: None if
-    all candidates diverged.
+    A candidate that diverged has only its settings and the reason.
+
+    Attributes
+    ----------
+    chosen
+        The position of the chosen candidate.
+    original_val_accuracy
+        The validation accuracy of the original; None if all candidates diverged.
+    search_s
+        The seconds that the search took.
     """
 
     chosen: int
@@ -52,8 +60,8 @@ class SearchResult(TypedDict):
 def make_scorer(
     dataset: Dataset, forget_file: Path, data: DataSettings, device: str
 ) -> Callable[[Path], Candidate]:
-    """A function from the file of a system to its validation and forget accuracy."""
-    val = image_set(dataset, dataset.ids_of("val"))
+    """Return a function from the file of a system to its validation and forget accuracy."""
+    val = image_set(dataset, dataset.get_ids("val"))
     forget = image_set(dataset, forget_sets.split(dataset, forget_file).forget)
 
     def score(path: Path) -> Candidate:
@@ -72,21 +80,25 @@ def make_scorer(
 def choose_candidate(
     candidates: Sequence[Candidate], original_val_accuracy: float, drop: float | None
 ) -> int:
-    """The position of the candidate with the smallest gap; of equal ones, the first.
+    """Return the position of the candidate with the smallest gap; of equal ones, the first.
 
-    drop: largest loss of the original's validation accuracy, in points, with which a candidate is
-    eligible; None: any [ours: by its gap alone, a collapsed model wins]. If all lose more, the one
-    that loses least is chosen.
+    If all lose more, the one that loses least is chosen.
+
+    Parameters
+    ----------
+    drop
+        The largest loss of the original's validation accuracy, in points, with which a candidate
+        is eligible; None: any [ours: by its gap alone, a collapsed model wins].
     """
     positions = range(len(candidates))
     eligible = []
     for position, candidate in enumerate(candidates):
-        lost = original_val_accuracy - candidate.val_accuracy
-        if drop is None or lost <= drop:
+        loss = original_val_accuracy - candidate.val_accuracy
+        if drop is None or loss <= drop:
             eligible.append(position)
     if not eligible:
-        return max(positions, key=lambda i: candidates[i].val_accuracy)
-    return min(eligible, key=lambda i: candidates[i].gap)
+        return max(positions, key=lambda position: candidates[position].val_accuracy)
+    return min(eligible, key=lambda position: candidates[position].gap)
 
 
 def make_search_result(
@@ -96,7 +108,13 @@ def make_search_result(
     original_val_accuracy: float | None,
     scoring_s: float,
 ) -> SearchResult:
-    """The result of a search. candidates: None for one that diverged."""
+    """Return the result of a search.
+
+    Parameters
+    ----------
+    candidates
+        The accuracies of each candidate; None for one that diverged.
+    """
     table: list[dict[str, Any]] = []
     for record, candidate in zip(records, candidates, strict=True):
         line = {"settings": record["settings"]["method"]}
@@ -116,7 +134,15 @@ def make_search_result(
 
 @dataclass(frozen=True)
 class RankedCandidate:
-    """A candidate over all runs. gap: mean; drop: the largest loss of validation accuracy."""
+    """A candidate over all runs.
+
+    Attributes
+    ----------
+    gap
+        The mean gap.
+    drop
+        The largest loss of validation accuracy.
+    """
 
     settings: Mapping[str, object]
     gap: float
@@ -130,7 +156,7 @@ class RankedCandidate:
 
 
 def rank_candidates(searches: Sequence[SearchResult], drop: float) -> list[RankedCandidate]:
-    """The candidates of a method over all runs, best first.
+    """Return the candidates of a method over all runs, best first.
 
     First those that never lose more than `drop` points of the original's validation accuracy, by
     gap; then the others, by drop. One that ever diverged has an infinite drop. Raises ValueError if
@@ -167,7 +193,7 @@ def rank_candidates(searches: Sequence[SearchResult], drop: float) -> list[Ranke
 
 
 def describe_searches(folder: Path, drop: float) -> Iterable[str]:
-    """A block of lines per method, from the folder of a data set's searches.
+    """Yield a block of lines per method, from the folder of a data set's searches.
 
     Raises ValueError for searches that do not belong together, FileNotFoundError without any.
     """
@@ -178,11 +204,11 @@ def describe_searches(folder: Path, drop: float) -> Iterable[str]:
         raise FileNotFoundError(
             f"{folder}: no search.json of a method here; results/NAME/search/DATASET has them"
         )
-    for method, of_method in sorted(searches.items()):
+    for method, method_searches in sorted(searches.items()):
         try:
-            candidates = rank_candidates(of_method, drop)
+            candidates = rank_candidates(method_searches, drop)
         except ValueError as error:
             raise ValueError(f"{folder}, {method}: {error}") from None
-        yield f"{method} (n = {len(of_method)} seeds x rates)"
+        yield f"{method} (n = {len(method_searches)} seeds x rates)"
         for candidate in candidates:
             yield f"  {candidate}"

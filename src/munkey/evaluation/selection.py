@@ -24,9 +24,14 @@ class NothingPassesError(ValueError):
 class Pair:
     """A pair of the grid (p_image, p_token), with means over seeds.
 
-    P_s: pathway sensitivity before deletion, on the training set. gap: |validation - forget|
-    accuracy after deletion, in percentage points. Both are NaN if the training of a seed diverged.
-    A pair for reference is shown but never chosen.
+    Both are NaN if the training of a seed diverged. A pair for reference is shown but never chosen.
+
+    Attributes
+    ----------
+    P_s
+        The pathway sensitivity before deletion, on the training set.
+    gap
+        |validation - forget| accuracy after deletion, in percentage points.
     """
 
     p_image: float
@@ -58,10 +63,16 @@ class Systems(NamedTuple):
 def collect_pairs(
     tidy: pd.DataFrame, grid: Mapping[str, Mapping[str, float]], systems: Systems
 ) -> list[Pair]:
-    """The measured pairs of one data set.
+    """Return the measured pairs of one data set.
 
-    tidy: metrics with the columns case, method, seed, metric, value. grid: p_image and p_token by
-    case; the pair with both zero is for reference. Raises KeyError if a system was not measured.
+    Raises KeyError if a system was not measured.
+
+    Parameters
+    ----------
+    tidy
+        The metrics, with the columns case, method, seed, metric, value.
+    grid
+        p_image and p_token by case. The pair with both zero is for reference.
     """
     pairs = []
     for case, probabilities in grid.items():
@@ -82,7 +93,7 @@ def decide_pairs(
     settings: SelectionSettings,
     required: bool = True,
 ) -> list[PairVerdict]:
-    """A decision on every pair. At most one pair is chosen.
+    """Return a decision on every pair. At most one pair is chosen.
 
     First the "health check" of sec. 3.2: pairs that diverged, or whose P_s is not below the
     threshold, are dropped. Then the smallest gap wins. Gaps within `comparable` points of it count
@@ -107,14 +118,16 @@ def decide_pairs(
     comparable = [pair for pair in healthy if pair.gap - smallest <= settings.comparable]
     best = min(comparable, key=lambda pair: (pair.P_s, pair.gap), default=None)
 
-    def reason(pair: Pair) -> str:  # noqa: PLR0911  # a sentence for each case
+    def explain(pair: Pair) -> str:  # noqa: PLR0911  # a sentence for each case
         if pair not in finite:
             return "diverged"
         if pair.reference:
             return "for reference: no pathway is ever dropped"
         if pair not in healthy:
-            dropped = f"dropped: P_s is not below {settings.threshold:g}"
-            return dropped if healthy else f"{dropped}; no pair passes"
+            reason = f"dropped: P_s is not below {settings.threshold:g}"
+            if not healthy:
+                reason += "; no pair passes"
+            return reason
         if pair not in comparable:
             return f"its gap is {pair.gap - smallest:.2f} points above the smallest"
         if pair is not best:
@@ -129,11 +142,11 @@ def decide_pairs(
             f" within {settings.comparable:g} of {smallest:.2f}"
         )
 
-    return [PairVerdict(pair, pair is best, reason(pair)) for pair in pairs]
+    return [PairVerdict(pair, pair is best, explain(pair)) for pair in pairs]
 
 
 def get_chosen_pair(verdicts: Sequence[PairVerdict]) -> Pair | None:
-    """The pair to use; None if none passes."""
+    """Return the pair to use; None if none passes."""
     for verdict in verdicts:
         if verdict.chosen:
             return verdict.pair
@@ -147,9 +160,14 @@ def make_table(
     cases: Iterable[str],
     systems: Systems,
 ) -> list[dict[str, object]]:
-    """The lines of the selection's table: pairs, decisions, and means after deletion over n seeds.
+    """Make the selection's table: pairs, decisions, and means after deletion over n seeds.
 
-    cases: of the verdicts, in their order; tidy: as in `collect_pairs`.
+    Parameters
+    ----------
+    tidy
+        The metrics, as in `collect_pairs`.
+    cases
+        The cases of the verdicts, in their order.
     """
     lines = []
     for verdict, case in zip(verdicts, cases, strict=True):
@@ -164,7 +182,7 @@ def make_table(
 
 
 def _pivot_by_seed(tidy: pd.DataFrame, case: str, system: str) -> pd.DataFrame:
-    """A line per seed and a column per metric, of one system; NaN for a seed that diverged."""
+    """Return the metrics of a system with a line per seed and a column per metric, NaN for a diverged seed."""
     lines = tidy[(tidy["case"] == case) & (tidy["method"] == system)]
     if lines.empty:
         raise KeyError(f"no metrics of {system!r} in the case {case}: its evaluation is missing")

@@ -21,8 +21,14 @@ from munkey.settings import DataSettings, InferenceSettings, Sections
 class Stream:
     """A sequence of requests; all ids are sorted.
 
-    retained: training samples that no request deletes. requests: ids to forget, in order. added:
-    ids of samples that are added after each request, often none; no request deletes them.
+    Attributes
+    ----------
+    retained
+        The ids of training samples that no request deletes.
+    requests
+        The ids to forget of each request, in order.
+    added
+        The ids of samples that are added after each request, often none. No request deletes them.
     """
 
     retained: np.ndarray
@@ -30,15 +36,15 @@ class Stream:
     added: Sequence[np.ndarray]
 
     def additions(self, done: int) -> np.ndarray:
-        """Ids of all samples added after `done` requests."""
+        """Return the ids of all samples that are added within the first `done` requests."""
         return np.sort(np.concatenate([self.retained[:0], *self.added[:done]]))
 
     def members(self, done: int) -> np.ndarray:
-        """The remaining training samples after `done` requests, without additions."""
+        """Return the ids of the remaining training samples after `done` requests, without additions."""
         return np.sort(np.concatenate([self.retained, *self.requests[done:]]))
 
     def request(self, number: int) -> ForgetSplit:
-        """The retain and forget set of a request, numbered from 1."""
+        """Return the retain and forget set of a request, numbered from 1."""
         retain = np.union1d(self.members(number), self.additions(number - 1))
         return ForgetSplit(retain, self.requests[number - 1])
 
@@ -50,10 +56,15 @@ def draw_stream(
     additions: Sequence[int],
     stage: Stage,
 ) -> Stream:
-    """The forget set of a split in `requests` equal parts, in an order drawn from `stage`.
+    """Divide the forget set of a split into `requests` equal parts, in an order drawn from `stage`.
 
-    new: ids of samples that no model was trained on. After each request that `additions` lists, as
-    many of them are added as the request deletes. Raises ValueError if requests would be empty.
+    After each request that `additions` lists, as many of them are added as the request deletes.
+    Raises ValueError if requests would be empty.
+
+    Parameters
+    ----------
+    new
+        The ids of samples that no model was trained on.
     """
     if len(split.forget) < requests:
         raise ValueError(
@@ -73,7 +84,15 @@ def draw_stream(
 
 
 class StreamAnswers(NamedTuple):
-    """The answers of a system after `done` requests. logits: (N, C), of all samples."""
+    """The answers of a system after `done` requests.
+
+    Attributes
+    ----------
+    seconds
+        The seconds that the last request took.
+    logits
+        The logits (N, C) of all samples.
+    """
 
     done: int
     seconds: float
@@ -82,7 +101,17 @@ class StreamAnswers(NamedTuple):
 
 @dataclass(frozen=True)
 class StreamEvaluator:
-    """Asks a system about every sample of a data set. keys: of all samples; depth: neighbors."""
+    """Asks a system about every sample of a data set.
+
+    Attributes
+    ----------
+    keys
+        The keys of all samples, for a family with a memory.
+    settings
+        The sections `data` and, for a family that reads it, `inference`.
+    depth
+        The number of neighbors to retrieve.
+    """
 
     dataset: Dataset
     keys: Keys | None
@@ -91,15 +120,18 @@ class StreamEvaluator:
     device: str
 
     def predict_logits(self, system: System, added: np.ndarray) -> np.ndarray:
-        """Logits (N, C) of the system with added samples. Raises DivergedError if not finite."""
+        """Return logits (N, C) of the system with added samples.
+
+        Raises DivergedError if they are not finite.
+        """
         family = FAMILIES[system.family]
         samples = image_set(self.dataset, self.dataset.ids)
-        data = DataSettings.typed(self.settings["data"])
+        data = DataSettings.parse(self.settings["data"])
         retrieval = None
         if self.keys is not None and system.memory is not None:
             inference = None
             if family.reads_inference:
-                inference = InferenceSettings.typed(self.settings["inference"])
+                inference = InferenceSettings.parse(self.settings["inference"])
             if len(added):
                 labels = self.dataset.labels[self.dataset.rows(added)]
                 system = family.add_samples(system, self.select_keys(added), labels, inference)
@@ -115,7 +147,7 @@ class StreamEvaluator:
         return logits
 
     def select_keys(self, ids: np.ndarray) -> Keys:
-        """The keys of these samples."""
+        """Return the keys of these samples."""
         assert self.keys is not None
         return Keys(ids, self.keys.keys[self.dataset.rows(ids)])
 
@@ -126,9 +158,12 @@ def answer_stream(
     forget: Callable[[System, ForgetSplit, int], tuple[System, float]],
     evaluator: StreamEvaluator,
 ) -> list[StreamAnswers]:
-    """The answers of a system before the first and after each request.
+    """Return the answers of a system before the first and after each request.
 
-    forget: (system, split, number of the request) -> (unlearned system, seconds).
+    Parameters
+    ----------
+    forget
+        A function (system, split, number of the request) -> (unlearned system, seconds).
     """
     answers = [StreamAnswers(0, 0.0, evaluator.predict_logits(system, stream.additions(0)))]
     for number in range(1, len(stream.requests) + 1):

@@ -22,18 +22,21 @@ class Trace:
     def watch(self, epoch: int, system: System) -> None:
         """Record accuracies by pathway, and at the three moments tokens and [CLS] features."""
         family = FAMILIES[system.family]
-        cut = family.predict_cut_logits(system, self.samples, self.recipe.data, self.device)
-        self.lines.append({"epoch": epoch, **metrics.measure_pathways(cut, self.samples.labels)})
+        data = self.recipe.data
+        cut_logits = family.predict_cut_logits(system, self.samples, data, self.device)
+        accuracies = metrics.measure_pathways(cut_logits, self.samples.labels)
+        self.lines.append({"epoch": epoch, **accuracies})
         if epoch in self.moments:
-            assert system.memory is not None
-            features = family.extract_features(system, self.samples, self.recipe.data, self.device)
-            self.vectors[f"tokens_{epoch}"] = to_host(system.memory.tokens.detach()).numpy().copy()
+            tokens = to_host(system.require_memory().tokens.detach()).numpy()
+            features = family.extract_features(system, self.samples, data, self.device)
+            self.vectors[f"tokens_{epoch}"] = tokens.copy()  # training goes on in place
             self.vectors[f"features_{epoch}"] = features
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """labels (N,); epoch, A_image, A_token, A_both, P_s, a number per epoch; vectors.
+        """Return the arrays of the trace by name.
 
-        Vectors: tokens_E (N, m) and features_E (N, width), at the three moments E.
+        These are labels (N,); epoch, A_image, A_token, A_both and P_s, with a number per epoch; and
+        tokens_E (N, m) and features_E (N, width), at the three moments E.
         """
         columns = {}
         for name in self.lines[0]:

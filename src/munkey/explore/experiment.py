@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from munkey.core.diverged import why_diverged
+from munkey.core.diverged import explain_divergence
 from munkey.core.files import read_npz, read_table
 from munkey.data import forget_sets, prepared
 from munkey.data.prepared import Dataset
@@ -186,7 +186,7 @@ def explain_words(titles: Sequence[str]) -> dict[str, str]:
     """Explain columns, as the report's glossary does, and systems, by their titles."""
     from munkey.models.family import FAMILIES  # heavy, and planning imports this file
 
-    words = {name: glossary.of_column(name) for name in EXPLAINED}
+    words = {name: glossary.find_meaning(name) for name in EXPLAINED}
     for family in FAMILIES.values():
         if family.original_title in titles:
             words[family.original_title] = (
@@ -287,7 +287,7 @@ class AnswerTable:
             raise ValueError(f"{run.logits}: holds answers on other samples than the data set has")
         key = f"{make_request_key(run)}/{run.method}"
         top = arrays["logits"].argmax(axis=1)
-        why = why_diverged(arrays)
+        why = explain_divergence(arrays)
         self._count(run, top, forgotten)
         if f"/{FULL}/" in run.logits:
             key = f"{run.seed}/{FULL}/{run.method}"

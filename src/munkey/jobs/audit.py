@@ -4,8 +4,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from munkey.audits.grid import Setting, grid_lines
-from munkey.audits.main_run import STORAGE_COLUMNS, MemoryFiles, attack_lines, storage_lines
+from munkey.audits.grid import Setting, make_grid_lines
+from munkey.audits.main_run import (
+    STORAGE_COLUMNS,
+    MemoryFiles,
+    make_attack_lines,
+    make_storage_lines,
+)
 from munkey.audits.read_evidence import PlannedSystem, read_audits
 from munkey.core.console import progress, warn
 from munkey.core.diverged import DivergedError
@@ -38,14 +43,17 @@ def audit(
 ) -> None:
     """Audit how much each system remembers: a row per system and path, controls, a table, a forest plot.
 
-    strata, strata_svg: the same by how much a sample was memorized, a table and a figure.
+    Parameters
+    ----------
+    strata, strata_svg
+        The shares by how much a sample was memorized, as a table and as a figure.
     """
     stage = Stage(dataset, "audit", "intervals")
     audits = list(progress(read_audits(systems, halves, stage), "family", "families"))
     lines: list[dict[str, object]] = []
     control_texts: dict[str, list[str]] = {}
     for audit in audits:
-        lines.extend(audit.lines())
+        lines.extend(audit.make_lines())
         control_texts[audit.family] = [control.words for control in audit.controls]
     write_text(table, pd.DataFrame(lines).to_csv(index=False))
     write_json(controls, control_texts)
@@ -68,10 +76,14 @@ def audit_grid(
 ) -> None:
     """Audit the weights: residual shares over a grid of knobs, their table and figure.
 
-    paths: how a memory is asked, as `munkey.report.tables.audits.PATHS` names it.
+    Parameters
+    ----------
+    paths
+        The ways to ask a memory, as `munkey.report.tables.audits.PATHS` names them.
     """
     units = forget_sets.read_units(halves[:2])
-    lines = grid_lines(settings, paths, [forget_sets.read(half) for half in halves], units)
+    forgotten = [forget_sets.read(half) for half in halves]
+    lines = make_grid_lines(settings, paths, forgotten, units)
     rows: list[dict[str, object]] = []
     for setting_rows in progress(lines, "setting", "settings"):
         rows.extend(setting_rows)
@@ -87,7 +99,7 @@ def attacks(
     """Attack every system of the main run by its own answers, and show the attacks beside the paper's MIA."""
     lines: list[dict[str, object]] = []
     for run in progress(runs, "system", "systems"):
-        lines.extend(attack_lines(run))
+        lines.extend(make_attack_lines(run))
     results = pd.DataFrame(lines)
     write_text(table, results.to_csv(index=False))
     attack_tables = tables.attacks_tables(results, read_metrics([metrics]), rows)
@@ -98,7 +110,7 @@ def storage(systems: list[MemoryFiles], table: Path, markdown: Path) -> None:
     """Look for traces of deleted samples in the files of unlearned systems and of their originals."""
     lines: list[dict[str, object]] = []
     for files in progress(systems, "system", "systems"):
-        lines.extend(storage_lines(files))
+        lines.extend(make_storage_lines(files))
     write_csv(table, lines, STORAGE_COLUMNS)
     write_text(markdown, render_or_say(tables.storage_tables(read_table(table)), "markdown"))
 
@@ -116,27 +128,29 @@ def differencing(
 ) -> None:
     """Delete samples, alone and in batches, and let whoever holds both versions name them.
 
-    settings: by method, of each of the originals, in this order.
+    Parameters
+    ----------
+    settings
+        The sections of each method, in the order of `originals`.
     """
     from munkey.audits.two_versions import Attacker  # with torch, which no other audit here needs
     from munkey.models import system as systems
 
     data = prepared.load(images.parent)
-    members = keys.read(keyfile, data.ids_of("train"))
-    public = keys.read(keyfile, data.ids_of("val"))
+    members = keys.read(keyfile, data.get_ids("train"))
+    public = keys.read(keyfile, data.get_ids("val"))
     near = neighbor_files.read(neighbors, members.ids)
     stage = Stage(dataset, "differencing")
-    holder = Attacker(data, members, near, public, stage, device)
+    attacker = Attacker(data, members, near, public, stage, device)
     lines: list[dict[str, object]] = []
-    for original, name in progress(
-        list(zip(originals, settings, strict=True)), "system", "systems"
-    ):
+    originals_and_methods = list(zip(originals, settings, strict=True))
+    for original, name in progress(originals_and_methods, "system", "systems"):
+        method = METHODS[name]
         try:
-            lines += list(
-                holder.lines(METHODS[name], systems.load(original, device=device), settings[name])
-            )
+            system = systems.load(original, device=device)
+            lines += list(attacker.make_lines(method, system, settings[name]))
         except DivergedError as error:
-            warn(f"{METHODS[name].title} is left out, since it or its original diverged: {error}")
+            warn(f"{method.title} is left out, since it or its original diverged: {error}")
     precisions = pd.DataFrame(lines)
     write_text(table, precisions.to_csv(index=False))
     precision_tables = tables.differencing_tables(precisions, dataset)

@@ -14,9 +14,16 @@ from munkey.settings import SourceSettings
 
 
 def data(images: Path, dataset: str, source: SourceSettings, config: Mapping[str, Any]) -> None:
-    """Decode a data set. config: all parameters; another depth or rate needs other neighbors, no other preparation."""
+    """Decode a data set.
+
+    Parameters
+    ----------
+    config
+        All parameters. If a depth or a rate changes, the data set is not prepared again.
+    """
     params = load(config).for_case(dataset)
-    loaded = apply_source_settings(find_reader(dataset, source).load(source), source)
+    loaded = find_reader(dataset, source).load(source)
+    loaded = apply_source_settings(loaded, source)
     if source.alter:
         loaded = alter_samples(loaded, source.alter, Stage(dataset, "altered"))
     prepare(

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from munkey.core.console import warn
-from munkey.core.diverged import DIVERGED, DivergedError, nan_answers
+from munkey.core.diverged import DIVERGED, DivergedError, make_nan_answers
 from munkey.core.files import read_json, write_npz
 from munkey.data import forget_sets, prepared
 from munkey.data.prepared import Dataset
@@ -30,9 +30,14 @@ def evaluate(
 ) -> None:
     """Write the logits of a system on every split; where it has pathways, also with either of them cut.
 
-    settings: `data`, `inference`, and `audit` where it is asked in a second way for an audit. pool:
-    the two halves of an audit's pool; of the training set, these samples alone are asked about. A
-    system that diverged answers NaN, with the reason.
+    A system that diverged answers NaN, with the reason.
+
+    Parameters
+    ----------
+    settings
+        The sections `data` and `inference`, and `audit` if an audit asks in a second way.
+    pool
+        The two halves of an audit's pool. Of the training set, only these samples are asked about.
     """
     try:
         loaded = systems.load(system, device=around.device)
@@ -74,8 +79,9 @@ def _answer(
     around: Surroundings,
     pool: list[Path],
 ) -> None:
+    """Write the answers of a system."""
     dataset = prepared.load(files.images.parent)
-    ids = _ids_to_answer(dataset, pool)
+    ids = _select_ids(dataset, pool)
     query_keys = None
     retrieval = None
     audit_retrieval = None
@@ -87,11 +93,10 @@ def _answer(
         family = FAMILIES[system.family]
         retrieval = family.make_retrieval(near, settings["inference"], query_keys)
         if "audit" in settings:
-            inference = InferenceSettings.model_validate(
-                {**dict(settings["inference"]), **dict(settings["audit"])}
-            )
+            knobs = {**dict(settings["inference"]), **dict(settings["audit"])}
+            inference = InferenceSettings.model_validate(knobs)
             audit_retrieval = family.make_retrieval(near, inference, query_keys)
-    data_settings = DataSettings.typed(settings["data"])
+    data_settings = DataSettings.parse(settings["data"])
     queries = Queries(ids, retrieval, audit_retrieval)
     arrays = predict_samples(system, dataset, queries, data_settings, around.device)
     if not np.isfinite(arrays["logits"]).all():
@@ -101,20 +106,21 @@ def _answer(
     write_npz(logits, arrays)
 
 
-def _ids_to_answer(dataset: Dataset, pool: list[Path]) -> np.ndarray:
-    """Sorted ids: of all samples, or, of the training set, of a pool alone."""
+def _select_ids(dataset: Dataset, pool: list[Path]) -> np.ndarray:
+    """Return the sorted ids of all samples, or of val, test and a pool."""
     if not pool:
         return dataset.ids
-    return np.sort(
-        np.concatenate([dataset.ids[dataset.splits != "train"], *map(forget_sets.read, pool)])
-    )
+    held_out_ids = dataset.ids[dataset.splits != "train"]
+    pool_ids = map(forget_sets.read, pool)
+    return np.sort(np.concatenate([held_out_ids, *pool_ids]))
 
 
 def _answer_nothing(images: Path, logits: Path, pool: list[Path], why: str) -> None:
+    """Write NaN for all answers of a system that diverged."""
     dataset = prepared.load(images.parent)
-    ids = _ids_to_answer(dataset, pool)
+    ids = _select_ids(dataset, pool)
     rows = dataset.rows(ids)
     arrays = {"ids": ids, "labels": dataset.labels[rows], "splits": dataset.splits[rows]}
     if dataset.units:
         arrays["units"] = np.array([dataset.units[row] or "" for row in rows])
-    write_npz(logits, nan_answers(arrays, len(dataset.classes), why))
+    write_npz(logits, make_nan_answers(arrays, len(dataset.classes), why))

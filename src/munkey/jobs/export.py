@@ -10,12 +10,18 @@ from munkey.settings import Sections, values_of
 
 def settings(settings: Path, cases: Mapping[str, Sections]) -> None:
     """Write down with which settings each case of a configuration is trained and asked."""
-    write_json(settings, {case: values_of(sections) for case, sections in cases.items()})
+    values = {case: values_of(sections) for case, sections in cases.items()}
+    write_json(settings, values)
 
 
 def export(system: Path, manifest: Path, exported: Path, sections: Sections) -> None:
-    """Export a trained MUNKEY. sections: of the parameters, all that it was trained and is asked with; `exported` holds
-    them once that is done.
+    """Export a trained MUNKEY.
+
+    Parameters
+    ----------
+    sections
+        The sections that it was trained and is asked with. They are written to `exported` at the
+        end.
     """
     values = values_of(sections)
     print(f"exported to {renew_export(system, manifest.parent, values)}")

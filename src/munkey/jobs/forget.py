@@ -9,7 +9,7 @@ import numpy as np
 from munkey.core.files import read_csv
 from munkey.core.randomness import Stage
 from munkey.data import forget_draws, forget_sets
-from munkey.data.forget_draws import Groups, Members, vote_shares
+from munkey.data.forget_draws import Groups, Members, compute_vote_shares
 from munkey.data.prepared import Dataset, load
 from munkey.encoders import keys
 from munkey.memory.neighbors import read, read_other_neighbors
@@ -17,23 +17,32 @@ from munkey.memory.neighbors import read, read_other_neighbors
 CLUSTER = 20  # samples in a cluster, about
 
 
-def groups_of(prepared: Dataset, sampling: str, stage: Stage, keyfile: Path | None) -> Groups:
-    """The training samples by class, unit, or cluster of their keys."""
+def group_training_samples(
+    prepared: Dataset, sampling: str, stage: Stage, keyfile: Path | None
+) -> Groups:
+    """Group the training samples by class, unit, or cluster of their keys."""
+    if sampling == "class":
+        return forget_draws.group_samples(prepared, "class")
     if sampling != "cluster":
-        kind = "class" if sampling == "class" else "unit"
-        return forget_draws.group_samples(prepared, kind)
+        return forget_draws.group_samples(prepared, "unit")
     assert keyfile
-    members = keys.read(keyfile, prepared.ids_of("train"))
-    return forget_draws.clusters(members.ids, members.keys, CLUSTER, stage)
+    members = keys.read(keyfile, prepared.get_ids("train"))
+    return forget_draws.cluster_samples(members.ids, members.keys, CLUSTER, stage)
 
 
 @dataclass(frozen=True)
 class Sampling:
     """How a forget set is drawn, and the files that it is drawn from.
 
-    keyfile: of the sampling `cluster`; neighbors: of samplings by votes, where all but one of
-    `depth` vote, and of `relied-on`, which forgets the `k` nearest of each test sample of the units
-    `names`; listed: the list of the sampling `listed`.
+    Attributes
+    ----------
+    keyfile
+        The keys, for the sampling `cluster`.
+    neighbors
+        The neighbors, for samplings by votes, in which all but one of `depth` vote, and for
+        `relied-on`, which forgets the `k` nearest of each test sample of the units `names`.
+    listed
+        The list, for the sampling `listed`.
     """
 
     sampling: str
@@ -46,11 +55,17 @@ class Sampling:
 
 
 def forget(images: Path, forget: Path, dataset: str, seed: int, rate: str, draw: Sampling) -> None:
-    """Draw the forget set of a data set, seed and rate. rate: as it stands in paths."""
+    """Draw the forget set of a data set, seed and rate.
+
+    Parameters
+    ----------
+    rate
+        The rate as it stands in paths.
+    """
     sampling = draw.sampling
     names = draw.names or ()
     prepared = load(images.parent)
-    members = prepared.ids_of("train")
+    members = prepared.get_ids("train")
     labels = prepared.labels[prepared.rows(members)]
     stage = Stage(seed, dataset, "forget", rate)
     generator = stage.numpy_generator()
@@ -60,17 +75,18 @@ def forget(images: Path, forget: Path, dataset: str, seed: int, rate: str, draw:
         samples = read_csv(images.parent / "samples.csv")
         forget_ids = forget_draws.find_listed_ids(entries, samples, listed)
         forget_draws.require_listed_share(listed, len(forget_ids), len(members), float(rate))
-        if len(set(labels[~np.isin(members, forget_ids)].tolist())) < 2:
+        retained_labels = labels[~np.isin(members, forget_ids)]
+        if len(np.unique(retained_labels)) < 2:
             raise ValueError(
                 f"{listed}: forgetting all that it lists leaves fewer than two classes; list less"
             )
     elif sampling in ("class", "unit", "one-of-unit", "cluster"):
-        groups = groups_of(prepared, sampling, stage / "clusters", draw.keyfile)
+        groups = group_training_samples(prepared, sampling, stage / "clusters", draw.keyfile)
         forget_ids = forget_draws.draw_groups(groups, labels, float(rate), draw.names, generator)
         if sampling == "one-of-unit":
-            forget_ids = forget_draws.lowest_ids(groups, forget_ids)
+            forget_ids = forget_draws.find_lowest_ids(groups, forget_ids)
     elif sampling == "known":
-        groups = groups_of(prepared, sampling, stage, draw.keyfile)
+        groups = group_training_samples(prepared, sampling, stage, draw.keyfile)
         forget_ids = forget_draws.draw_share(groups, names, float(rate), generator)
     elif draw.neighbors and sampling == "relied-on":
         test_units = forget_draws.group_samples(prepared, "unit", "test")
@@ -80,7 +96,7 @@ def forget(images: Path, forget: Path, dataset: str, seed: int, rate: str, draw:
         forget_ids = np.unique(near.truncate(draw.k).ids)
     elif draw.neighbors:
         voters = read_other_neighbors(draw.neighbors, members, draw.depth - 1).ids
-        votes = vote_shares(Members(members, labels), voters)
+        votes = compute_vote_shares(Members(members, labels), voters)
         forget_ids = forget_draws.draw_by_difficulty(
             members, votes, float(rate), sampling, generator
         )

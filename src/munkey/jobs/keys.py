@@ -13,7 +13,7 @@ import numpy as np
 
 from munkey.core.console import progress
 from munkey.core.files import DamagedFileError, checksum_path, read_json, write_json
-from munkey.core.ids import rows_of
+from munkey.core.ids import find_rows
 from munkey.data import forget_sets, prepared
 from munkey.data.source import SourceError
 from munkey.encoders.keys import Keys, extract, read, write
@@ -34,19 +34,27 @@ def keys(
     weights: str | None = None,
     parts: Sequence[Path] = (),
 ) -> None:
-    """Extract the key of every sample with the frozen encoder. An interrupted job resumes after its finished blocks.
+    """Extract the key of every sample with the frozen encoder.
 
-    code, weights: marks of the code and of the encoder's weights. If another configuration made
-    keys from the same code, weights and data, they are taken from there; not with weights None, as
-    they may have changed unnoticed. parts: the keys of several encoders, which are joined; nothing
-    is extracted then.
+    An interrupted job resumes after its finished blocks.
+
+    Parameters
+    ----------
+    code, weights
+        Marks of the code and of the encoder's weights. If another configuration made keys from
+        the same code, weights and data, they are taken from there; not if `weights` is None, since
+        they may have changed unnoticed.
+    parts
+        The files of the keys of several encoders. They are joined, and nothing is extracted.
     """
     dataset = prepared.load(images.parent)
     if parts:
-        write(keyfile, dataset.ids, join_keys([read(part, dataset.ids).keys for part in parts]))
+        part_keys = [read(part, dataset.ids).keys for part in parts]
+        write(keyfile, dataset.ids, join_keys(part_keys))
         return
     size = settings.batch_size
-    origin = _origin(images, dataset.ids, settings, device) | {"code": code, "weights": weights}
+    origin = _describe_origin(images, dataset.ids, settings, device)
+    origin |= {"code": code, "weights": weights}
     same_keys = None
     if weights is not None:
         same_keys = _find_equal_keys(keyfile, origin)
@@ -60,21 +68,24 @@ def keys(
         vectors = extract(encode, dataset.images, size, device, show_progress, blocks)
         write(keyfile, dataset.ids, vectors)
         shutil.rmtree(blocks)
-    write_json(keyfile.with_name(ORIGIN), origin | {"keys": _sum(keyfile)})
+    write_json(keyfile.with_name(ORIGIN), origin | {"keys": _read_sha256(keyfile)})
 
 
-def _origin(
+def _describe_origin(
     images: Path, ids: np.ndarray, settings: EncoderSettings, device: str
 ) -> dict[str, Any]:
-    """The origin of keys besides code and weights; their last bits depend on libraries and processor, too."""
+    """Return the origin of keys, besides code and weights.
+
+    The last bits of keys depend on libraries and processor, too.
+    """
     import torch
 
     from munkey.core import gpu
 
-    versions = sorted(f"{each.name} {each.version}" for each in distributions())
+    versions = sorted(f"{library.name} {library.version}" for library in distributions())
     return {
         "settings": settings.model_dump(),
-        "images": _sum(images),
+        "images": _read_sha256(images),
         "ids": hashlib.sha256(ids.tobytes()).hexdigest(),
         "libraries": hashlib.sha256(str(versions).encode()).hexdigest(),
         "device": gpu.name() if device == "cuda" else torch.backends.cpu.get_cpu_capability(),
@@ -83,20 +94,21 @@ def _origin(
 
 
 def _find_equal_keys(keyfile: Path, origin: dict[str, Any]) -> Keys | None:
-    """The keys of another configuration beside this one, of any data set, that were made from the same."""
-    for file in sorted(keyfile.parents[4].glob(f"*/keys/*/*/{ORIGIN}")):
+    """Return keys of another configuration, of any data set, with the same origin, or None."""
+    results = keyfile.parents[4]
+    for file in sorted(results.glob(f"*/keys/*/*/{ORIGIN}")):
         other = file.with_name(keyfile.name)
-        # just being made anew, or damaged: then of no use here
+        # Files that are just being made anew, or damaged ones, are of no use here.
         with suppress(OSError, DamagedFileError):
-            if read_json(file) == origin | {"keys": _sum(other)}:
+            if read_json(file) == origin | {"keys": _read_sha256(other)}:
                 keys = read(other)
                 print(f"the same keys as in {other}, made from the same: taken from there")
                 return keys
     return None
 
 
-def _sum(file: Path) -> str:
-    """The SHA-256 that stands beside a file."""
+def _read_sha256(file: Path) -> str:
+    """Read the SHA-256 that stands beside a file."""
     return checksum_path(file).read_text().split()[0]
 
 
@@ -108,13 +120,13 @@ def neighbors(
     forget: Path | None = None,
     absent: Path | None = None,
 ) -> None:
-    """Look up the nearest neighbors of every sample in a memory: of all training samples, or of the retain set."""
+    """Find the nearest neighbors of every sample in a memory: the training set, or the retain set."""
     members = forget_sets.split(prepared.load(images.parent), forget, absent).retain
     if len(members) < depth:
         raise SourceError(
             "too little data", [f"{len(members)} samples to retain; keys.depth wants {depth}"]
         )
     queries = read(keyfile)
-    memory = Keys(members, queries.keys[rows_of(queries.ids, members)])
+    memory = Keys(members, queries.keys[find_rows(queries.ids, members)])
     write_neighbors(neighbors, queries.ids, find_nearest(queries, memory, depth))
     print(f"{depth} nearest of {len(members)} members for {len(queries.ids)} samples")

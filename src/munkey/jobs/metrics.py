@@ -4,29 +4,32 @@ from pathlib import Path
 
 from munkey.core.console import progress
 from munkey.core.files import write_csv
-from munkey.evaluation.metrics import metric_lines
-from munkey.evaluation.paired import COLUMNS, paired_differences
+from munkey.evaluation.metrics import make_metric_lines
+from munkey.evaluation.paired import COLUMNS, compare_systems
 from munkey.evaluation.records import Evaluation
 
 
 def metrics(runs: list[Evaluation], metrics: Path, differences: Path | None = None) -> None:
     """Measure every system of a data set: one tidy CSV, which rules use for the main run, ablations and selection.
 
-    differences: a CSV of the differences in test accuracy between any two systems; None: not wanted.
+    Parameters
+    ----------
+    differences
+        The CSV for the differences in test accuracy between any two systems, if they are wanted.
     """
-    logits_of = {}  # of trained systems, by their records
+    logits_by_record = {}  # of trained systems
     for run in runs:
         if run.record == run.training:
-            logits_of[run.case, run.record] = run.logits
+            logits_by_record[run.case, run.record] = run.logits
     lines: list[dict[str, object]] = []
     for run in progress(runs, "system", "systems"):
         original = None
         if run.record != run.training:
-            original = logits_of.get((run.case, run.training))
-        lines += metric_lines(run, original)
+            original = logits_by_record.get((run.case, run.training))
+        lines += make_metric_lines(run, original)
     if any("why" in line for line in lines):  # only then is there such a column
         for line in lines:
             line.setdefault("why", "")
     write_csv(metrics, lines)
     if differences is not None:
-        write_csv(differences, paired_differences(runs), COLUMNS)
+        write_csv(differences, compare_systems(runs), COLUMNS)

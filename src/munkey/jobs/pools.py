@@ -9,7 +9,7 @@ from munkey.core.files import read_csv, write_csv, write_json, write_npy
 from munkey.core.randomness import Stage
 from munkey.data import forget_draws, forget_sets
 from munkey.data.prepared import load
-from munkey.jobs.forget import groups_of
+from munkey.jobs.forget import group_training_samples
 from munkey.memory.neighbors import read_other_neighbors
 
 
@@ -26,30 +26,37 @@ def half(
 ) -> None:
     """Draw the half of an audit's pool that the models of a seed are trained on and then forget.
 
-    pool: its share of the training samples; draw: 0, or the number of a pool apart from that of 0;
-    depth: how many neighbors must be left without it; keyfile: of clusters.
+    Parameters
+    ----------
+    pool
+        The share of the training samples that the pool has.
+    draw
+        The number of the pool. Pools of other numbers than 0 have no sample of pool 0.
+    depth
+        The number of neighbors that must remain without the pool.
+    keyfile
+        The keys, for a pool of clusters.
     """
     prepared = load(images.parent)
     stage = Stage(dataset, "audit")
     pair, number = divmod(seed, 2)
-    members = prepared.ids_of("train")
+    members = prepared.get_ids("train")
     labels = prepared.labels[prepared.rows(members)]
     stages = (stage / "pool", stage / "pair" / pair)
     units = None
     if pool_of in ("class", "unit", "cluster"):
-        groups = groups_of(prepared, pool_of, stage / "clusters", keyfile)
-        both = forget_draws.group_halves(groups, labels, pool, *stages)
+        groups = group_training_samples(prepared, pool_of, stage / "clusters", keyfile)
+        both = forget_draws.draw_group_halves(groups, labels, pool, *stages)
         units = dict(zip(groups.ids.tolist(), groups.names.tolist(), strict=True))
     else:
-        both = forget_draws.halves(members, labels, pool, *stages)
+        both = forget_draws.draw_halves(members, labels, pool, *stages)
     if draw:
-        others = ~np.isin(members, np.concatenate(both))
+        is_outside = ~np.isin(members, np.concatenate(both))
         draw_stage = stage / "draw" / draw
-        share = pool / others.mean()
-        both = forget_draws.halves(
-            members[others],
-            labels[others],
-            share,
+        both = forget_draws.draw_halves(
+            members[is_outside],
+            labels[is_outside],
+            pool / is_outside.mean(),  # of these samples, so as many as in pool 0
             draw_stage / "pool",
             draw_stage / "pair" / pair,
         )
@@ -60,13 +67,17 @@ def half(
 def hardest_half(
     images: Path, neighbors: Path, half: Path, dataset: str, seed: int, pool: float, depth: int
 ) -> None:
-    """Draw it from the samples whose labels their neighbors vote for least: all but one of `depth` vote."""
+    """Draw a half as `half` does, from the samples whose labels get the fewest of their neighbors' votes.
+
+    All but one of `depth` neighbors vote.
+    """
     prepared = load(images.parent)
     stage = Stage(dataset, "audit")
     pair, number = divmod(seed, 2)
-    ids = prepared.ids_of("train")
+    ids = prepared.get_ids("train")
     members = pools.Members(ids, prepared.labels[prepared.rows(ids)])
-    votes = pools.vote_shares(members, read_other_neighbors(neighbors, ids, depth - 1).ids)
+    voters = read_other_neighbors(neighbors, ids, depth - 1).ids
+    votes = pools.compute_vote_shares(members, voters)
     hardest = pools.draw_hardest(members, votes, pool, stage / "hardest")
     pools.require_fitting(len(hardest), prepared, depth)
     forget_sets.write(half, pools.draw_half(hardest, number, stage / "hardest pair" / pair))
@@ -80,7 +91,14 @@ def mislabel(
     """Write a prepared data set once more for an audit, with a wrong label for every sample of its pool.
 
     Test samples have one, too: margins are ranked among theirs, and those of right labels would all
-    be larger. source: the images of the data set as it is; pool: the two halves.
+    be larger.
+
+    Parameters
+    ----------
+    source
+        The images of the data set as it is.
+    pool
+        The two halves of the pool.
     """
     prepared = load(source.parent)
     stage = Stage(dataset, "audit", "wrong labels")

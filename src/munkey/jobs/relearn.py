@@ -49,9 +49,14 @@ def relearn(
 ) -> None:
     """Train a system further on the retain set, and note its answers about the forget set on the way.
 
-    files.neighbors: in the memory of the retain set, for training; retrieved: in the system's own
-    memory, for answers. The curve of a system that diverged, now or before, is a single line with
-    the reason.
+    The curve of a system that diverged, now or before, is a single line with the reason.
+
+    Parameters
+    ----------
+    files
+        The files of the samples. `neighbors` are in the memory of the retain set, for training.
+    retrieved
+        The neighbors in the system's own memory, for answers.
     """
     data = prepared.load(files.images.parent)
     device = around.device
@@ -70,7 +75,7 @@ def relearn(
     members = training_inputs.read_member_keys(
         family, recipe, samples.ids, files.keyfile, files.neighbors
     )
-    queries = image_set(data, np.union1d(split.forget, data.ids_of("test")))
+    queries = image_set(data, np.union1d(split.forget, data.get_ids("test")))
     retrieval = None
     if family.has_memory and retrieved:
         query_keys = None
@@ -83,7 +88,7 @@ def relearn(
     training = Training(samples, len(data.classes), recipe, device, members=members)
     try:
         lines = train_further(
-            loaded, training, RelearnSettings.typed(settings["relearn"]), evaluation
+            loaded, training, RelearnSettings.parse(settings["relearn"]), evaluation
         )
     except DivergedError as error:
         why = error.reason(around.log)
@@ -102,14 +107,16 @@ def trace(
     settings: Sections,
     around: Surroundings,
 ) -> None:
-    """Train an original once more, watched: P_s after every epoch, tokens and [CLS] at start, middle and end."""
+    """Train an original once more, and record P_s after every epoch, and tokens and [CLS] at three moments."""
     data = prepared.load(files.images.parent)
     model_family = FAMILIES[family]
     device = around.device
     samples = move_to_gpu_if_it_fits(
-        image_set(data, data.ids_of("train")), device, around.resident_share
+        image_set(data, data.get_ids("train")), device, around.resident_share
     )
-    stage = model_family.make_stage(seed, dataset, "full")  # the original's: the same to the bit
+    stage = model_family.make_stage(
+        seed, dataset, "full"
+    )  # as for the original, so the same weights
     recipe = model_family.make_recipe(
         settings, stage, training_inputs.read_selected_knobs(files.selected)
     )
@@ -134,8 +141,14 @@ def trace(
 class RequestSeries:
     """Requests one after another, and additions in between.
 
-    requests: how many; additions: requests after which samples of the validation set come with
-    their labels; depth: neighbors of each sample that are looked up.
+    Attributes
+    ----------
+    requests
+        The number of requests.
+    additions
+        The numbers of requests after which samples of the validation set come with their labels.
+    depth
+        The number of neighbors of each sample to look up.
     """
 
     requests: int
@@ -157,10 +170,18 @@ def stream(
 ) -> None:
     """Forget one half of an audit's pool in several requests, one after another, and ask after each.
 
-    method: of unlearning, which starts from `original`, or an oracle, which is retrained for the
-    first, the middle and the last request. logits: those of test samples and of the pool after each
-    request, and `request`, the number of the request that forgets a sample, 0 for all others.
-    record: seconds, RA and TA. If a model diverges, both files hold the reason alone.
+    If a model diverges, both files hold the reason alone.
+
+    Parameters
+    ----------
+    logits
+        The output: logits of test samples and of the pool after each request, and `request`, the
+        number of the request that forgets a sample, 0 for all others.
+    record
+        The output: seconds, RA and TA after each request.
+    method
+        A method of unlearning, which starts from `original`, or an oracle, which is retrained for
+        the first, the middle and the last request.
     """
     assert files.forget and files.absent, (
         "a stream forgets one half of a pool and never sees the other"
@@ -170,7 +191,7 @@ def stream(
     device = around.device
     stage = Stage(dataset, "stream", seed // 2)  # one for both models of a pair
     split = forget_sets.split(data, files.forget, files.absent)
-    order = draw_stream(split, data.ids_of("val"), series.requests, series.additions, stage / seed)
+    order = draw_stream(split, data.get_ids("val"), series.requests, series.additions, stage / seed)
     all_keys = None
     if files.keyfile:
         all_keys = keys.read(files.keyfile, data.ids)
@@ -192,15 +213,20 @@ def stream(
         return
     pool = np.concatenate([*order.requests, forget_sets.read(files.absent)])
     is_query = np.isin(data.ids, pool) | (data.splits == "test")
-    number = np.zeros(len(data.ids), dtype=np.int64)
-    for place, ids in enumerate(order.requests, 1):
-        number[np.isin(data.ids, ids)] = place
-    arrays = {"ids": data.ids, "labels": data.labels, "splits": data.splits, "request": number}
+    request_numbers = np.zeros(len(data.ids), dtype=np.int64)
+    for number, ids in enumerate(order.requests, 1):
+        request_numbers[np.isin(data.ids, ids)] = number
+    arrays = {
+        "ids": data.ids,
+        "labels": data.labels,
+        "splits": data.splits,
+        "request": request_numbers,
+    }
     query_arrays = {name: values[is_query] for name, values in arrays.items()}
     query_arrays["done"] = np.array([moment.done for moment in answers])
     query_arrays["logits"] = np.stack([moment.logits[is_query] for moment in answers])
     write_npz(logits, query_arrays)
-    facts = {"moments": [_numbers(data, order, moment) for moment in answers]}
+    facts = {"moments": [_measure_moment(data, order, moment) for moment in answers]}
     write_record(record, settings, device, start_time, [], facts)
 
 
@@ -213,50 +239,51 @@ def _unlearn_stream(
     seed: int,
     resident_share: float,
 ) -> list[StreamAnswers]:
+    """Apply a method to one request after another. Returns the answers after each."""
     settings = evaluator.settings
     device = evaluator.device
-    recipe = prepare.recipe(applied, settings, seed, dataset)
-    tuning = prepare.tuning(recipe, settings)
+    recipe = prepare.make_recipe(applied, settings, seed, dataset)
+    tuning = prepare.make_tuning(recipe, settings)
 
     def forget(system: System, split: forget_sets.ForgetSplit, number: int) -> tuple[System, float]:
-        parts = prepare.parts(applied, evaluator.dataset, split, device, resident_share)
-        generator = Stage(
-            seed, dataset, "unlearn", f"request {number}", applied.name
-        ).torch_generator()
+        parts = prepare.make_parts(applied, evaluator.dataset, split, device, resident_share)
+        stage = Stage(seed, dataset, "unlearn", f"request {number}", applied.name)
         request = Request(
-            split.forget, generator, device, print, applied.needs, parts, recipe, tuning
+            forget_ids=split.forget,
+            generator=stage.torch_generator(),
+            device=device,
+            report=print,
+            needs=applied.needs,
+            data=parts,
+            recipe=recipe,
+            finetuning=tuning,
         )
         with Stopwatch(device) as watch:
-            unlearned = systems.require_finite(
-                applied.forgotten(system, request, settings["method"])
-            )
+            unlearned = systems.require_finite(applied.unlearn(system, request, settings["method"]))
         print(f"request {number} of {len(order.requests)}: {watch.seconds:.2g} s")
         return unlearned, watch.seconds
 
-    return answer_stream(
-        order,
-        prepare.original(applied, recipe, evaluator.dataset, original, device),
-        forget,
-        evaluator,
-    )
+    system = prepare.load_original(applied, recipe, evaluator.dataset, original, device)
+    return answer_stream(order, system, forget, evaluator)
 
 
 def _retrain_stream(
     order: Stream, evaluator: StreamEvaluator, oracle: str, dataset: str, seed: int
 ) -> Iterator[StreamAnswers]:
-    """Yield the oracle, retrained on the remaining samples, after the first, the middle and the last request."""
-    family = next(each for each in FAMILIES.values() if each.oracle == oracle)
+    """Retrain an oracle after the first, the middle and the last request. Yields its answers."""
+    family = next(family for family in FAMILIES.values() if family.oracle == oracle)
     last = len(order.requests)
     for done in sorted({1, (last + 1) // 2, last}):
         ids = np.union1d(order.members(done), order.additions(done))
+        stage = family.make_stage(seed, dataset, f"stream{done}")
         with Stopwatch(evaluator.device) as watch:
-            trained = _train(
-                family, ids, evaluator, family.make_stage(seed, dataset, f"stream{done}")
-            )
-        yield StreamAnswers(done, watch.seconds, evaluator.predict_logits(trained, ids[:0]))
+            trained = _train(family, ids, evaluator, stage)
+        logits = evaluator.predict_logits(trained, ids[:0])  # additions are trained on already
+        yield StreamAnswers(done, watch.seconds, logits)
 
 
 def _train(family: Family, ids: np.ndarray, evaluator: StreamEvaluator, stage: Stage) -> System:
+    """Train or fit a system of a family on these samples."""
     samples = image_set(evaluator.dataset, ids)
     if isinstance(family, FittedFamily):
         head = family.fit(
@@ -281,8 +308,10 @@ def _train(family: Family, ids: np.ndarray, evaluator: StreamEvaluator, stage: S
     return family.train(training).system
 
 
-def _numbers(data: prepared.Dataset, order: Stream, moment: StreamAnswers) -> dict[str, float]:
-    """RA is the accuracy on the training samples that remain at this moment."""
+def _measure_moment(
+    data: prepared.Dataset, order: Stream, moment: StreamAnswers
+) -> dict[str, float]:
+    """Measure RA, the accuracy on the training samples that remain at this moment, and TA."""
     is_retained = np.isin(data.ids, order.members(moment.done))
     is_test = data.splits == "test"
     return {

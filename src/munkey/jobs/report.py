@@ -18,7 +18,7 @@ from munkey.report.page import page as pages
 from munkey.report.tables import frontier as frontiers
 from munkey.report.tables import paper
 from munkey.report.tables.ablations import read
-from munkey.report.tables.audits import residue_of
+from munkey.report.tables.audits import collect_residue
 from munkey.report.tables.comparisons import DIFFERENCES
 from munkey.report.tables.frontier import Design
 from munkey.report.tables.markup import TitledTable, render
@@ -28,9 +28,18 @@ from munkey.settings import ExploreSettings
 
 
 def chart(svg: Path, chart: str, threshold: float, inputs: Mapping[str, Any]) -> None:
-    """Draw one chart. chart: KIND or KIND-DATASET; inputs: files by name, as `traces` one for each seed."""
+    """Draw one chart.
+
+    Parameters
+    ----------
+    chart
+        The name of the chart, KIND or KIND-DATASET.
+    inputs
+        The files by their names in CHARTS; `traces` are one for each seed.
+    """
     kind, _, dataset = chart.partition("-")
-    theme.save(CHARTS[kind].draw(ChartSource(inputs, dataset, threshold)), svg.with_suffix(""))
+    figure = CHARTS[kind].draw(ChartSource(inputs, dataset, threshold))
+    theme.save(figure, svg.with_suffix(""))
 
 
 def frontier(
@@ -56,9 +65,16 @@ def frontier(
 class PageFiles:
     """The files that the report shows.
 
-    ablations, comparison, ranks: their table, if it was made; scenarios, selections, audits: a
-    table for each data set that has any, in a folder of its name; metrics: of the main run, of
-    which attacks need MIA; explored: pages that show single samples, by data set.
+    Attributes
+    ----------
+    metrics
+        The metrics of the main run. Attacks are shown beside its MIA.
+    ablations, comparison, ranks
+        The table of each, if it was made.
+    scenarios, selections, audits
+        A table for each data set that has any, in a folder of its name.
+    explored
+        The pages that show single samples, one for a data set.
     """
 
     main_table: Path
@@ -79,8 +95,16 @@ class PageFiles:
 class ReportFacts:
     """The experiment as the report describes it, and the rows of its tables.
 
-    grid: seeds, rates and methods in words; requests: of scenarios, by data set; settings: those
-    that are compared with the paper's, by data set; config: all parameters.
+    Attributes
+    ----------
+    grid
+        Seeds, rates and methods in words.
+    requests
+        The requests of scenarios, by data set.
+    settings
+        The settings that are compared with the paper's, by data set.
+    config
+        All parameters.
     """
 
     name: str
@@ -111,18 +135,18 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
         case_rows=shown.ablation_rows,
         grids=list(map(read, files.selections)),
         statements=paper.statements(shown.settings, shown.seeds),
-        residue=residue_of(audits),
+        residue=collect_residue(audits),
         ranks=list(map(read, files.ranks)),
         compared=list(map(paper.read, files.comparison)),
         scenarios=scenarios,
     )
-    audit_of = {folder.name: audit for folder, audit in audits.items()}
+    audit_by_dataset = {folder.name: audit for folder, audit in audits.items()}
     points = {}
     advice = []
     sentences = []
     for name, part in main.groupby("dataset", sort=False):
         dataset = str(name)
-        points[dataset] = frontiers.points(part, audit_of.get(dataset), shown.designs)
+        points[dataset] = frontiers.points(part, audit_by_dataset.get(dataset), shown.designs)
         advice.append(f"{dataset}: {frontiers.advice(points[dataset])}")
         sentences.append(f"{dataset}: {frontiers.sentence(points[dataset])}")
     frontier_figures = []

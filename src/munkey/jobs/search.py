@@ -41,29 +41,36 @@ def search(
     drop: float | None,
     device: str,
 ) -> None:
-    """Choose among the candidates of a method. The best becomes the method's result, `system` and `record`.
+    """Choose among the candidates of a method.
 
-    drop: points of validation accuracy that a candidate may lose. A candidate that diverged is not
-    chosen; if all did, the first becomes the result, and has diverged.
+    The best becomes the method's result, `system` and `record`. A candidate that diverged is not
+    chosen. If all did, the first becomes the result.
+
+    Parameters
+    ----------
+    drop
+        The points of validation accuracy that a candidate may lose.
     """
     candidate_records = list(map(read_json, candidates.records))
-    finite = []
+    finite_numbers = []  # of the candidates that did not diverge
     for number, candidate_record in enumerate(candidate_records):
         if DIVERGED not in candidate_record:
-            finite.append(number)
+            finite_numbers.append(number)
     score = make_scorer(prepared.load(images.parent), forget, data, device)
     finite_scores = []
     with Stopwatch(device) as watch:
-        for number in progress(finite, "candidate", "candidates"):
+        for number in progress(finite_numbers, "candidate", "candidates"):
             finite_scores.append(score(candidates.systems[number]))
-    before = None
+    val_accuracy_before = None
     best = 0
-    if finite:
-        before = score(original).val_accuracy
-        best = finite[choose_candidate(finite_scores, before, drop)]
-    score_of = dict(zip(finite, finite_scores, strict=True))
-    scores = list(map(score_of.get, range(len(candidate_records))))
-    outcome = make_search_result(scores, candidate_records, best, before, watch.seconds)
+    if finite_numbers:
+        val_accuracy_before = score(original).val_accuracy
+        best = finite_numbers[choose_candidate(finite_scores, val_accuracy_before, drop)]
+    score_by_number = dict(zip(finite_numbers, finite_scores, strict=True))
+    scores = [score_by_number.get(number) for number in range(len(candidate_records))]
+    outcome = make_search_result(
+        scores, candidate_records, best, val_accuracy_before, watch.seconds
+    )
     write_json(found, outcome)
     with atomic_with_checksum(system) as temporary:
         temporary.write_bytes(read_bytes(candidates.systems[best]))
@@ -82,15 +89,21 @@ def select(
 ) -> None:
     """Choose p_image and p_token for a data set, and say why each pair was chosen or not.
 
-    pairs: the grid by case; required: whether a training waits for the choice, so that there must
-    be one.
+    Parameters
+    ----------
+    pairs
+        The grid of p_image and p_token, by case.
+    required
+        Whether a training waits for the choice, so that there must be one.
     """
     tidy = read_table(metrics)
-    verdicts = selection.decide_pairs(
-        selection.collect_pairs(tidy, pairs, systems), settings, required
-    )
+    measured_pairs = selection.collect_pairs(tidy, pairs, systems)
+    verdicts = selection.decide_pairs(measured_pairs, settings, required)
     best = selection.get_chosen_pair(verdicts)
     print(f"chosen: {best or 'none, no pair passes'}")
     lines = selection.make_table(dataset, verdicts, tidy, pairs, systems)
     write_csv(table, lines)
-    write_json(chosen, {"chosen": best and {"p_image": best.p_image, "p_token": best.p_token}})
+    knobs = None
+    if best is not None:
+        knobs = {"p_image": best.p_image, "p_token": best.p_token}
+    write_json(chosen, {"chosen": knobs})

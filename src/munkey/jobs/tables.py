@@ -16,8 +16,8 @@ from munkey.report.figures.relearning import relearning_plot
 from munkey.report.tables import ablations as of_ablations
 from munkey.report.tables import main, paper, scenarios, streams
 from munkey.report.tables import relearning as of_relearning
-from munkey.report.tables.audits import residue_of
-from munkey.report.tables.markup import markup_of, render, render_or_say
+from munkey.report.tables.audits import collect_residue
+from munkey.report.tables.markup import get_markup, render, render_or_say
 from munkey.report.tables.markup import seeds as seeds_in_words
 from munkey.report.tables.ranks import rank_table, ranks_by_title
 from munkey.report.tables.streams import StreamedSystem
@@ -32,31 +32,50 @@ def tables(
 ) -> None:
     """Make the CSVs of every metric and difference, and the tables that show them.
 
-    dataset_differences: between systems, a file for each data set. outputs: as `main.all_texts`
-    names them.
+    Parameters
+    ----------
+    dataset_differences
+        The differences between systems, a file for each data set.
+    outputs
+        The files of the tables, by their names in `main.all_texts`.
     """
     differences = pd.concat(map(read_table, dataset_differences), ignore_index=True)
-    for output, text in main.all_texts(read_metrics(metrics), differences, rows).items():
+    texts = main.all_texts(read_metrics(metrics), differences, rows)
+    for output, text in texts.items():
         write_text(outputs[output], text)
 
 
 def main_audited(
     main_table: Path, audit_tables: list[Path], rows: list[Row], outputs: Mapping[str, Path]
 ) -> None:
-    """Make the main table once more, with the audits' residual shares. audit_tables: in the audits' folders."""
-    residue = residue_of({path.parent: read_table(path) for path in audit_tables})
+    """Make the main table once more, with the audits' residual shares.
+
+    Parameters
+    ----------
+    audit_tables
+        The tables of audits, each in the folder of its audit.
+    """
+    audits = {path.parent: read_table(path) for path in audit_tables}
+    residue = collect_residue(audits)
     for path in outputs.values():
-        write_text(path, main.main_table(read_main(main_table), rows, markup_of(path), residue))
+        text = main.main_table(read_main(main_table), rows, get_markup(path), residue)
+        write_text(path, text)
 
 
 def ablation_tables(
     metrics: list[Path], summary: Path, tables: list[Path], rows: list[Row]
 ) -> None:
-    """Make the tables of the ablations, and one CSV of their numbers. tables: named as in `ablations.TABLES`."""
+    """Make the tables of the ablations, and one CSV of their numbers.
+
+    Parameters
+    ----------
+    tables
+        The files of the tables, named as in `ablations.TABLES`.
+    """
     cases = of_ablations.summarize_cases(read_metrics(metrics), rows)
     write_text(summary, cases.to_csv(index=False))
     for path in tables:
-        markup = markup_of(path)
+        markup = get_markup(path)
         titled = list(of_ablations.TABLES[path.stem](cases, rows, markup))
         write_text(path, render_or_say(titled, markup))
 
@@ -69,7 +88,13 @@ def scenario_tables(
     markdown: Path,
     svg: Path,
 ) -> None:
-    """Make tables, a figure and a CSV of the scenarios of a data set. requests: in words, by case."""
+    """Make tables, a figure and a CSV of the scenarios of a data set.
+
+    Parameters
+    ----------
+    requests
+        The request of each case, in words.
+    """
     numbers = scenarios.summarize_scenarios(read_metrics([metrics]), rows)
     write_text(csv, numbers.to_csv(index=False))
     titled = list(scenarios.scenario_tables(numbers, rows, requests, "markdown"))
@@ -95,7 +120,13 @@ def stream_tables(
 
 
 def selection_tables(table: Path, dataset: str, markdown: Path) -> None:
-    """Make the table of why each (p_image, p_token) was chosen or not. table: as `decide_pairs` wrote it."""
+    """Make the table of why each (p_image, p_token) was chosen or not.
+
+    Parameters
+    ----------
+    table
+        The table of decisions that `select` wrote.
+    """
     grid = read_table(table)
     title = f"{dataset}: means over {seeds_in_words(int(grid['n'].iloc[0]))}"
     write_text(markdown, render([main.selection_table(grid, title)], "markdown"))
@@ -118,8 +149,14 @@ def relearning_table(
     markdown: Path,
     svg: Path,
 ) -> None:
-    """Compare every system's relearning with its oracle's: curves, table and figure. seeds: of each system's curves."""
-    all_curves = of_relearning.curves_of(systems, seeds)
+    """Compare every system's relearning with its oracle's: curves, table and figure.
+
+    Parameters
+    ----------
+    seeds
+        The seeds of each system's curves.
+    """
+    all_curves = of_relearning.read_curves(systems, seeds)
     findings = of_relearning.findings(all_curves)
     write_text(curves, all_curves.to_csv(index=False))
     write_text(table, findings.to_csv(index=False))
@@ -135,7 +172,14 @@ def compare(
     seeds: int,
     outputs: Mapping[str, Path],
 ) -> None:
-    """Put the numbers printed in the paper beside ours, and say whether they may be compared. settings: by data set."""
-    both = paper.compare(read_table(main_table), of_ablations.read(ablations))
-    for output, text in paper.all_texts(both, paper.statements(settings, seeds)).items():
+    """Put the numbers printed in the paper beside ours, and say whether they may be compared.
+
+    Parameters
+    ----------
+    settings
+        The settings that are compared with the paper's, by data set.
+    """
+    numbers = paper.compare(read_table(main_table), of_ablations.read(ablations))
+    texts = paper.all_texts(numbers, paper.statements(settings, seeds))
+    for output, text in texts.items():
         write_text(outputs[output], text)

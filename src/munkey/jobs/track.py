@@ -7,7 +7,7 @@ from munkey.core.files import write_json
 from munkey.core.paths import Layout
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.tracking import mlflow_log
-from munkey.experiment.tracking.runs import Results, runs_of
+from munkey.experiment.tracking.runs import Results, make_runs
 from munkey.settings import Sections
 
 
@@ -22,8 +22,12 @@ def track(
 ) -> None:
     """Log the results of the configuration `name` at `uri`.
 
-    inference: by data set and system, the sections that its answers depend on. attempt: how often
-    this was tried, so that a tracking server that was away is asked again.
+    Parameters
+    ----------
+    attempt
+        The number of the attempt. It changes after a failed one, so that this job runs again.
+    inference
+        The sections that answers depend on, by data set and system.
     """
     results = Results(Layout(name), runs, titles, inference)
-    write_json(logged, mlflow_log.record(uri, name, runs_of(results), attempt))
+    write_json(logged, mlflow_log.record(uri, name, make_runs(results), attempt))

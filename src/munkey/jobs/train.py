@@ -33,12 +33,18 @@ def train(
     around: Surroundings,
     code: str = "",
 ) -> None:
-    """Train a family: the same code from the same fresh start for an original (subset `full`) and an oracle (`rateR`).
+    """Train an original (subset `full`) or an oracle (`rateR`) of a family, by the same code.
 
-    system, record: the output; settings: the sections of the parameters that the family reads;
-    code: a checkpoint of other code is not resumed.
+    A training that diverges does not fail. Its row of the tables says so, and names its log.
 
-    A training that diverges does not fail: its row of the tables says so, and names its log.
+    Parameters
+    ----------
+    system, record
+        The outputs.
+    settings
+        The sections of the parameters that the family reads.
+    code
+        A digest of the code. A checkpoint of other code is not resumed.
     """
     device = around.device
     start_time = now()
@@ -49,9 +55,9 @@ def train(
         assert files.keyfile
         retain_keys = keys.read(files.keyfile, retain)
         family_settings = model_family.read_section(settings)
+        stage = model_family.make_stage(seed, dataset, subset)
         with Stopwatch(device) as watch:
             labels = data.labels[data.rows(retain)]
-            stage = model_family.make_stage(seed, dataset, subset)
             fitted = model_family.fit(
                 retain_keys, labels, len(data.classes), family_settings, stage
             )
@@ -59,14 +65,13 @@ def train(
         write_record(record, settings, device, start_time, [], {"train_epoch_s": watch.seconds})
         return
     selected = training_inputs.read_selected_knobs(files.selected)
-    recipe = model_family.make_recipe(
-        settings, model_family.make_stage(seed, dataset, subset), selected
-    )
+    stage = model_family.make_stage(seed, dataset, subset)
+    recipe = model_family.make_recipe(settings, stage, selected)
     samples = move_to_gpu_if_it_fits(image_set(data, retain), device, around.resident_share)
     members = training_inputs.read_member_keys(
         model_family, recipe, samples.ids, files.keyfile, files.neighbors
     )
-    checkpoint = CheckpointFile.of(
+    checkpoint = CheckpointFile.for_training(
         [code, settings, recipe.stage, device, system], files.list_files(), around.checkpoint_s
     )
     training = Training(

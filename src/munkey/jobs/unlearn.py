@@ -29,26 +29,42 @@ def unlearn(
     around: Surroundings,
     system: Path | None = None,
 ) -> System | None:
-    """Apply a method. record, system: the output; original: the trained system, or the keys that one is made of.
+    """Apply a method to an original. Returns the unlearned system.
 
-    settings: how the original was trained, how to fine-tune, and the method's own, as `method`.
-    Returns None if the method or its original diverged: then its row of the tables says so, and
+    Returns None if the method or its original diverged. Its row of the tables then says so, and
     names the log of the job that diverged first.
+
+    Parameters
+    ----------
+    original
+        The file of the trained system.
+    record, system
+        The outputs.
+    settings
+        The sections of the original's training and of fine-tuning, and the method's as `method`.
     """
     device = around.device
     start_time = now()
     applied = prepare.find_method(method, settings)
     data = prepared.load(files.images.parent)
     split = forget_sets.split(data, files.forget, files.absent)
-    recipe = prepare.recipe(applied, settings, seed, dataset)
-    parts = prepare.parts(applied, data, split, device, around.resident_share)
-    generator = Stage(seed, dataset, "unlearn", rate, applied.name).torch_generator()
-    tuning = prepare.tuning(recipe, settings)
-    request = Request(split.forget, generator, device, print, applied.needs, parts, recipe, tuning)
+    recipe = prepare.make_recipe(applied, settings, seed, dataset)
+    parts = prepare.make_parts(applied, data, split, device, around.resident_share)
+    stage = Stage(seed, dataset, "unlearn", rate, applied.name)
+    request = Request(
+        forget_ids=split.forget,
+        generator=stage.torch_generator(),
+        device=device,
+        report=print,
+        needs=applied.needs,
+        data=parts,
+        recipe=recipe,
+        finetuning=prepare.make_tuning(recipe, settings),
+    )
     try:
-        before = prepare.original(applied, recipe, data, original, device)
+        before = prepare.load_original(applied, recipe, data, original, device)
         with Stopwatch(device) as watch:
-            unlearned = applied.forgotten(before, request, settings["method"])
+            unlearned = applied.unlearn(before, request, settings["method"])
         systems.require_finite(unlearned)
     except DivergedError as error:
         why = error.reason(around.log)

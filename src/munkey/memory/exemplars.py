@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from munkey.core.device import to_device
-from munkey.core.ids import NOBODY, rows_of
+from munkey.core.ids import NOBODY, find_rows
 from munkey.settings import Fusion, InferenceSettings
 
 
@@ -62,7 +62,7 @@ class ExemplarMemory:
         Raises KeyError for an id that is not in the memory.
         """
         is_remaining = np.ones(len(self), dtype=bool)
-        is_remaining[rows_of(self.ids.numpy(), ids)] = False
+        is_remaining[find_rows(self.ids.numpy(), ids)] = False
         rows = torch.from_numpy(np.flatnonzero(is_remaining))
         labels = None
         if self.labels is not None:
@@ -106,7 +106,7 @@ class ExemplarMemory:
         """
         is_present = ids != NOBODY
         rows = np.full(ids.shape, NOBODY, dtype=np.int64)
-        rows[is_present] = rows_of(self.ids.numpy(), ids[is_present])
+        rows[is_present] = find_rows(self.ids.numpy(), ids[is_present])
         return to_device(torch.from_numpy(rows), self.tokens.device.type)
 
     def find_tokens(self, ids: np.ndarray) -> Tensor:

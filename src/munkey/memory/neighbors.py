@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from munkey.core.files import DamagedFileError, read_npz, write_npz
-from munkey.core.ids import NOBODY, rows_of
+from munkey.core.ids import NOBODY, find_rows
 from munkey.encoders.keys import Keys
 
 QUERY_BLOCK = 256  # queries at once: bounds the memory of candidates
@@ -275,7 +275,7 @@ def read(path: str | Path, ids: np.ndarray) -> Neighbors:
     if not len(arrays["ids"]) == len(arrays["neighbor_ids"]) == len(arrays["cosines"]):
         raise DamagedFileError(path, "its arrays differ in length")
     neighbors = Neighbors(arrays["neighbor_ids"], arrays["cosines"])
-    return neighbors.select(rows_of(arrays["ids"], ids))
+    return neighbors.select(find_rows(arrays["ids"], ids))
 
 
 def read_other_neighbors(path: str | Path, ids: np.ndarray, count: int) -> Neighbors:

@@ -43,18 +43,30 @@ class Architecture:
     classes: int
 
     def list_differences(self, other: Architecture) -> list[str]:
-        """The fields in which `other` differs. A field that is None here matches any value."""
-        expected = {field.name: getattr(self, field.name) for field in fields(self)}
-        return [
-            f"{name} is {getattr(other, name, None)}, expected {value}"
-            for name, value in sorted(expected.items())
-            if value is not None and getattr(other, name, None) != value
-        ]
+        """Return the fields in which `other` differs.
+
+        A field that is None here matches any value.
+        """
+        differences = []
+        for name in sorted(field.name for field in fields(self)):
+            expected = getattr(self, name)
+            value = getattr(other, name, None)
+            if expected is not None and value != expected:
+                differences.append(f"{name} is {value}, expected {expected}")
+        return differences
 
 
 @dataclass(frozen=True)
 class FittedArchitecture(Architecture):
-    """key_dim: length of a key; settings: the family's section of params.yaml."""
+    """The shape of a fitted head.
+
+    Attributes
+    ----------
+    key_dim
+        The length of a key.
+    settings
+        The family's section of params.yaml.
+    """
 
     key_dim: int
     settings: Mapping[str, float | int | str]
@@ -70,36 +82,43 @@ class System:
     memory: ExemplarMemory | None = None
 
     def require_model(self) -> nn.Module:
-        """The model. Raises ValueError if there is none."""
+        """Return the model. Raises ValueError if there is none."""
         if self.model is None:
             raise ValueError(f"a system of the family {self.family} has no weights")
         return self.model
 
     def copy_model(self) -> nn.Module:
-        """A deep copy of the weights, for methods that change them: this system stays as it is."""
+        """Return a deep copy of the model, for methods that change its weights."""
         return copy.deepcopy(self.require_model())
 
     def require_memory(self) -> ExemplarMemory:
-        """The memory. Raises ValueError if there is none."""
+        """Return the memory. Raises ValueError if there is none."""
         if self.memory is None:
             raise ValueError(f"a system of the family {self.family} has no memory")
         return self.memory
 
     def to(self, device: str) -> System:
-        """This system on a device."""
+        """Return this system on a device."""
         memory = self.memory
         if memory is not None:
             memory = replace(
                 memory, keys=to_device(memory.keys, device), tokens=to_device(memory.tokens, device)
             )
-        return replace(self, memory=memory, model=self.model and self.model.to(device))
+        model = self.model
+        if model is not None:
+            model = model.to(device)
+        return replace(self, memory=memory, model=model)
 
 
 @dataclass(frozen=True)
 class Recipe(Generic[Settings]):
     """How a model is trained.
 
-    head: of a model whose logits are added, as `added_head` reads it, without a temperature; None for no such head.
+    Attributes
+    ----------
+    head
+        The constants of a head whose logits are added, without its temperature, as
+        `read_added_head` reads them; None for no such head.
     """
 
     data: DataSettings
@@ -123,12 +142,20 @@ Watch = Callable[[int, System], None]
 
 @dataclass(frozen=True)
 class Training(Generic[Settings]):
-    """A training to run. samples: sorted by id; members: for a family with a memory.
+    """A training to run.
 
-    watch: called before the first epoch, with 0, and after each epoch, with its number. It must
-    change nothing, and is not called again for epochs before a checkpoint.
-    checkpoint: file from which a killed training resumes; the caller removes it once the result is
-    safe.
+    Attributes
+    ----------
+    samples
+        The training samples, sorted by id.
+    members
+        Their keys and neighbors, for a family with a memory.
+    watch
+        A function that is called before the first epoch, with 0, and after each epoch, with its
+        number. It must change nothing, and is not called again for epochs before a checkpoint.
+    checkpoint
+        The file from which a killed training resumes. The caller removes it once the result is
+        safe.
     """
 
     samples: ImageSet
@@ -152,8 +179,13 @@ class TrainingResult(NamedTuple):
 class Learner:
     """A system in training, whose weights and tokens change in place.
 
-    answer(images, index): logits of a batch of crops (B, 3, S, S) of the samples at positions
-    `index` (B,); generators: its sources of random numbers.
+    Attributes
+    ----------
+    answer
+        A function (images, index) that returns the logits of a batch of crops (B, 3, S, S) of the
+        samples at positions `index` (B,).
+    generators
+        The sources of its random numbers.
     """
 
     system: System
@@ -161,17 +193,26 @@ class Learner:
     generators: Sequence[torch.Generator] = ()
 
     def parameters(self) -> list[nn.Parameter]:
-        """The weights, then the tokens."""
-        tokens = [cast("nn.Parameter", self.system.memory.tokens)] if self.system.memory else []
-        return [*self.system.require_model().parameters(), *tokens]
+        """Return the weights, then the tokens."""
+        parameters = list(self.system.require_model().parameters())
+        if self.system.memory is not None:
+            # A memory holds any tensor, but in training its tokens are a parameter.
+            parameters.append(cast("nn.Parameter", self.system.memory.tokens))
+        return parameters
 
 
 @dataclass(frozen=True)
 class Retrieval:
     """The input of a memory for S queries.
 
-    neighbors: of each query, (S, >= K). settings: the section `inference`, for a family that reads
-    it. keys: of the queries, (S, d), for a family or a head that reads them.
+    Attributes
+    ----------
+    neighbors
+        The neighbors of each query, (S, K) or more.
+    settings
+        The section `inference`, for a family that reads it.
+    keys
+        The keys of the queries, (S, d), for a family or a head that reads them.
     """
 
     neighbors: Neighbors | None
@@ -330,15 +371,15 @@ class Family(ABC, Generic[Settings]):
         return sections
 
     def read_section(self, sections: Mapping[str, object]) -> Settings:
-        """The family's section of params.yaml; None for a family without one."""
+        """Return the family's section of params.yaml; None for a family without one."""
         if self.settings is None:
             return cast("Settings", None)
         return self.validate_section(sections[self.name])
 
     def validate_section(self, section: object) -> Settings:
-        """The section as an instance of `settings`."""
+        """Return the section as an instance of `settings`."""
         assert self.settings is not None
-        return self.settings.typed(section)
+        return self.settings.parse(section)
 
     def make_recipe(
         self,
@@ -346,50 +387,68 @@ class Family(ABC, Generic[Settings]):
         stage: Stage,
         selected: Mapping[str, float] | None = None,
     ) -> Recipe[Settings]:
-        """A recipe from sections of params.yaml, by name.
+        """Return a recipe from sections of params.yaml, by name.
 
-        selected: settings that the selection chose; they replace those of the family's section.
+        Parameters
+        ----------
+        selected
+            Settings that the selection chose. They replace those of the family's section.
         """
         family_section = self.read_section(sections)
         if selected:
             family_section = self.validate_section({**dict(family_section), **selected})
+        model_section = None
+        if "model" in self.sections:
+            model_section = ModelSettings.parse(sections["model"])
+        train_section = TrainSettings.parse(sections["train"])
         return Recipe(
-            DataSettings.typed(sections["data"]),
-            ModelSettings.typed(sections["model"]) if "model" in self.sections else None,
-            self.adapt_train_settings(TrainSettings.typed(sections["train"]), family_section),
-            family_section,
-            stage,
+            data=DataSettings.parse(sections["data"]),
+            model=model_section,
+            train=self.adapt_train_settings(train_section, family_section),
+            family=family_section,
+            stage=stage,
         )
 
     def adapt_train_settings(self, train: TrainSettings, section: Settings) -> TrainSettings:
-        """The section `train` as this family uses it. section: the family's."""
+        """Return the section `train` as this family uses it, by its own section."""
         return train
 
     def identify_weights(self, section: Settings) -> str | None:
-        """An identifier of the pretrained weights that training starts from; None if there are none."""
+        """Return an identifier of the pretrained weights that training starts from, or None."""
         return None
 
     def make_stage(self, seed: object, dataset: str, subset: str) -> Stage:
-        """The root of a training's random numbers. subset: `full`, or the rate left out: `rate0.1`."""
+        """Return the root of a training's random numbers.
+
+        Parameters
+        ----------
+        subset
+            `full`, or the rate that is left out, as `rate0.1`.
+        """
         return Stage(seed, dataset, subset, self.name)
 
     def count_neighbors(self, settings: Settings) -> dict[str, int]:
-        """Number of neighbors that training reads for each sample, by the setting that sets it."""
+        """Return how many neighbors of each sample training reads, by the setting that says so."""
         return {}
 
     def list_borrowed_sections(self, settings: Settings) -> Sequence[str]:
-        """Sections of other families that its training depends on. If any, its answers need keys."""
+        """Return the sections of other families that its training depends on.
+
+        If there are any, its answers need keys.
+        """
         return ()
 
     def make_retrieval(
         self, neighbors: Neighbors, inference: object, keys: np.ndarray | None = None
     ) -> Retrieval:
-        """The input of its memory. inference: the section, which only some families read."""
-        settings = InferenceSettings.typed(inference) if self.reads_inference else None
+        """Return the input of its memory. Only some families read the section `inference`."""
+        settings = None
+        if self.reads_inference:
+            settings = InferenceSettings.parse(inference)
         return Retrieval(neighbors, settings, keys)
 
     def estimate_epoch_seconds(self, history: History, recipe: Recipe[Settings]) -> float:
-        """The wall time of a typical epoch."""
+        """Return the wall time of a typical epoch."""
         return median(epoch["seconds"] for epoch in history)
 
     @abstractmethod
@@ -459,7 +518,10 @@ class Family(ABC, Generic[Settings]):
         """
 
     def resume(self, system: System, training: Training[Settings]) -> Learner:
-        """A copy of a system, to train it further. Its memory has only the rows of `training.samples`."""
+        """Return a copy of a system, to train it further.
+
+        Its memory has only the rows of `training.samples`.
+        """
         model = system.copy_model()
         return Learner(replace(system, model=model), lambda images, _: model(images))
 
@@ -470,10 +532,18 @@ class Family(ABC, Generic[Settings]):
         labels: np.ndarray,
         inference: InferenceSettings | None,
     ) -> System:
-        """The system with new samples in its memory, without training.
+        """Return the system with new samples in its memory, without training.
 
-        A family without a memory returns the system as it is. new_keys: of the samples; labels:
-        (n,); inference: the section.
+        A family without a memory returns the system as it is.
+
+        Parameters
+        ----------
+        new_keys
+            The keys of the n samples.
+        labels
+            Their labels (n,).
+        inference
+            The section `inference`.
         """
         return system
 
@@ -510,7 +580,10 @@ class Family(ABC, Generic[Settings]):
     def predict_cut_logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> dict[str, np.ndarray]:
-        """For a family with pathways, logits (N, C) of the memory's samples from image, token or both."""
+        """Return logits (N, C) of the memory's samples, from the image, the token, and both.
+
+        Families without pathways return nothing.
+        """
         return {}
 
     def predict_path_logits(
@@ -521,20 +594,36 @@ class Family(ABC, Generic[Settings]):
         device: str,
         retrieval: Retrieval,
     ) -> dict[str, np.ndarray]:
-        """For a family with pathways, logits (S, C) on paths that are not deployed, by path."""
+        """Return logits (S, C) on the paths that are not deployed, by path.
+
+        Families without pathways return nothing.
+        """
         return {}
 
     def extract_features(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> np.ndarray:
-        """For a family with pathways, [CLS] before the head (N, width) of the memory's samples."""
+        """Return [CLS] before the head, (N, width), of the memory's samples.
+
+        Raises TypeError for a family without pathways.
+        """
         raise TypeError(
             f"a model of the family {self.name} has no memory whose members could be read"
         )
 
 
 class FittedRows(NamedTuple):
-    """Rows that a family is fitted to. ids: (N,) ascending; keys: (N, d) float32; labels: (N,)."""
+    """Rows that a family is fitted to.
+
+    Attributes
+    ----------
+    ids
+        (N,) ascending.
+    keys
+        (N, d) float32.
+    labels
+        (N,).
+    """
 
     ids: np.ndarray
     keys: np.ndarray
@@ -544,10 +633,19 @@ class FittedRows(NamedTuple):
 class FittedFamily(Family[Settings]):
     """A family whose model is a function of keys, labels and settings: it has no epochs.
 
-    If it is exact, it has no seed either. Its memory holds the keys, and the labels as tokens
-    (N, 1). tried: values of its settings that `munkey search-fitted` combines. most_rows: the most
-    rows that it can be fitted to; most_rows_instead: families to use for more. tuned: settings that
-    are chosen on data.
+    If it is exact, it has no seed either. Its memory holds the keys, and the labels as tokens (N,
+    1).
+
+    Attributes
+    ----------
+    tried
+        The values of its settings that `munkey search-fitted` combines.
+    most_rows
+        The most rows that it can be fitted to.
+    most_rows_instead
+        The families to use for more rows, in words.
+    tuned
+        The settings that are chosen on data.
     """
 
     learns = False
@@ -567,27 +665,32 @@ class FittedFamily(Family[Settings]):
         settings: Settings,
         stage: Stage | None = None,
     ) -> System:
-        """Fit a system to keys and labels (N,). stage: for a family that draws random numbers."""
+        """Fit a system to keys and labels (N,).
+
+        Parameters
+        ----------
+        stage
+            The source of random numbers, for a family that draws any.
+        """
         import torch
 
         from munkey.memory.exemplars import ExemplarMemory
 
         architecture = FittedArchitecture(classes, members.keys.shape[1], settings.model_dump())
+        keys = torch.from_numpy(self.prepare_keys(members.keys))
         tokens = torch.from_numpy(labels).float()[:, None]
-        memory = ExemplarMemory(
-            torch.from_numpy(members.ids), torch.from_numpy(self.prepare_keys(members.keys)), tokens
-        )
+        memory = ExemplarMemory(torch.from_numpy(members.ids), keys, tokens)
         return System(self.name, architecture, self.head(architecture, memory), memory)
 
     def forget(self, system: System, ids: np.ndarray) -> System:
-        """The system without these samples. Raises KeyError for an unknown id."""
+        """Return the system without these samples. Raises KeyError for an unknown id."""
         remaining = system.require_memory().forget(ids)
         return replace(system, memory=remaining, model=self.refit_head(system, ids, remaining))
 
     def refit_head(
         self, system: System, ids: np.ndarray, remaining: ExemplarMemory
     ) -> nn.Module | None:
-        """The weights of a fit to the remaining rows. ids: of the deleted rows."""
+        """Return the weights of a fit to the remaining rows, after the rows `ids` were deleted."""
         return self.head(self.get_architecture(system), remaining)
 
     def add_samples(
@@ -597,15 +700,14 @@ class FittedFamily(Family[Settings]):
         labels: np.ndarray,
         inference: InferenceSettings | None,
     ) -> System:
-        """The system of a fit to all rows, old and new."""
+        """Return the system of a fit to all rows, old and new."""
         import torch
 
         keys = torch.from_numpy(self.prepare_keys(new_keys.keys))
         tokens = torch.from_numpy(labels).float()[:, None]
         memory = system.require_memory().add(new_keys.ids, keys, tokens)
-        return replace(
-            system, memory=memory, model=self.head(self.get_architecture(system), memory)
-        )
+        head = self.head(self.get_architecture(system), memory)
+        return replace(system, memory=memory, model=head)
 
     def predict_logits(
         self,
@@ -615,43 +717,43 @@ class FittedFamily(Family[Settings]):
         device: str,
         retrieval: Retrieval | None,
     ) -> np.ndarray:
-        """Logits from keys; a family that reads neighbors overrides this."""
+        """Return logits (S, C) from keys. A family that reads neighbors overrides this."""
         import torch
 
         assert retrieval is not None and retrieval.keys is not None
-        return to_host(
-            system.require_model()(to_device(torch.from_numpy(retrieval.keys), device))
-        ).numpy()
+        keys = to_device(torch.from_numpy(retrieval.keys), device)
+        logits = system.require_model()(keys)
+        return to_host(logits).numpy()
 
     def prepare_keys(self, keys: np.ndarray) -> np.ndarray:
-        """Keys (N, d) float32 as its memory stores them."""
+        """Return keys (N, d) float32 as its memory stores them."""
         return keys
 
     def head(self, architecture: FittedArchitecture, memory: ExemplarMemory) -> nn.Module | None:
-        """The weights of a fit to a memory; None for a family without weights."""
+        """Return the weights of a fit to a memory; None for a family without weights."""
         return None
 
     def make_sums(self, architecture: FittedArchitecture) -> Sums | None:
-        """Empty sums, for a head that is fitted to sums; None for other families."""
+        """Return empty sums, for a head that is fitted to sums; None for other families."""
         return None
 
     def list_constants(self, settings: Settings) -> list[str]:
-        """The settings in `tuned` that are not "auto", which no deletion changes.
+        """Return the settings in `tuned` that are not "auto", which no deletion changes.
 
         Without any, deletion is exact; otherwise, it is exact given these constants.
         """
         return [name for name in self.tuned if getattr(settings, name) != "auto"]
 
     def reads_rows(self, settings: Settings) -> bool:
-        """Whether a fit reads the rows themselves, and not only their sums."""
+        """Return whether a fit reads the rows themselves, and not only their sums."""
         return False
 
     def solve(self, sums: Sums, settings: Settings, rows: FittedRows | None) -> nn.Module:
-        """The weights of a fit to sums and, if it `reads_rows`, to these rows."""
+        """Return the weights of a fit to sums and, if it `reads_rows`, to these rows."""
         raise TypeError(f"{self.title} has no weights")
 
     def require_fixed_shrinkage(self, settings: Settings) -> None:
-        """Raise ValueError for "auto", if a network is to be trained with this head's logits."""
+        """Raise ValueError if the shrinkage is "auto", which a head inside a network may not have."""
         shrinkage = self.tuned[0]  # alpha or lam
         if getattr(settings, shrinkage) == "auto":
             raise ValueError(
@@ -670,15 +772,15 @@ class FittedFamily(Family[Settings]):
     def weigh_votes(
         self, settings: Settings, present: torch.Tensor, cosines: torch.Tensor
     ) -> torch.Tensor:
-        """The weight of each neighbor (B, K); by default, all present ones count the same."""
+        """Return the weight of each neighbor (B, K); by default, all present ones count the same."""
         return present.float()
 
     def get_settings(self, system: System) -> Settings:
-        """The settings with which a system was fitted."""
+        """Return the settings with which a system was fitted."""
         return self.validate_section(self.get_architecture(system).settings)
 
     def get_architecture(self, system: System) -> FittedArchitecture:
-        """A system's architecture, with its type."""
+        """Return a system's architecture, with its type."""
         return cast(FittedArchitecture, system.architecture)
 
     def restore_architecture(self, stored: Mapping[str, object]) -> Architecture:
@@ -699,12 +801,15 @@ class FittedFamily(Family[Settings]):
 FAMILIES: Registry[Family] = Registry("family", "munkey.models.families")
 
 
-def added_head(
+def read_added_head(
     constants: Mapping[str, float | int | str],
 ) -> tuple[FittedFamily, dict[str, float | int | str]]:
-    """The family of a head that MUNKEY adds, and the settings of that family.
+    """Return the family of a head that MUNKEY adds, and the settings of that family.
 
-    constants: as MUNKEY's architecture holds them: `family`, which is LDA where it is missing, and the settings.
+    Parameters
+    ----------
+    constants
+        The constants in MUNKEY's architecture: the settings, and `family`, by default LDA.
     """
     settings = dict(constants)
     name = str(settings.pop("family", "lda"))
@@ -726,7 +831,10 @@ def family(kind: type[SomeFamily]) -> type[SomeFamily]:
 
 
 def forget_samples(system: System, ids: np.ndarray) -> System:
-    """A system of a fitted family without these samples. Raises KeyError for an unknown id."""
+    """Return a system of a fitted family without these samples.
+
+    Raises KeyError for an unknown id.
+    """
     kind = FAMILIES[system.family]
     assert isinstance(kind, FittedFamily)
     return kind.forget(system, ids)

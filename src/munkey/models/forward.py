@@ -50,16 +50,16 @@ def supervise(learner: Learner, training: Training) -> TrainingResult:
         logits = learner.answer(augment(batch.images, crops), batch.index)
         return classification_outcome(logits, batch.labels)
 
-    def after_epoch(epoch: int) -> dict[str, float]:
+    def watch(epoch: int) -> dict[str, float]:
         if training.watch:
             training.watch(epoch, learner.system)
-        return {}
+        return {}  # adds nothing to the epoch's record
 
     checkpoint = None
     if training.checkpoint:
         generators = [order, crops, *learner.generators]
         checkpoint = Checkpoint(training.checkpoint, generators, buffers=model.buffers())
-    after_epoch(0)  # before the first one
+    watch(0)  # before the first epoch
     fit = Fit(
         epochs=settings.epochs,
         batches=batches,
@@ -69,7 +69,7 @@ def supervise(learner: Learner, training: Training) -> TrainingResult:
         report=training.report,
         precision=Precision(settings.precision, training.device),
         checkpoint=checkpoint,
-        after_epoch=after_epoch,
+        after_epoch=watch,
     )
     with ExitStack() as contexts:
         if settings.compile:
@@ -84,13 +84,21 @@ def supervise(learner: Learner, training: Training) -> TrainingResult:
 
 
 def compile_forward(model: nn.Module, settings: TrainSettings) -> Callable[..., Tensor]:
-    """The model's forward pass, compiled if the settings say so."""
+    """Return the model's forward pass, compiled if the settings say so."""
     forward: Callable[..., Tensor] = torch.compile(model) if settings.compile else model
     return forward
 
 
 class ImageBlock(NamedTuple):
-    """A block of samples. where: their positions; images: (B, 3, S, S), normalized, on the device."""
+    """A block of samples.
+
+    Attributes
+    ----------
+    where
+        The positions of the samples.
+    images
+        Their images (B, 3, S, S), normalized, on the device.
+    """
 
     where: slice
     images: Tensor
@@ -99,7 +107,12 @@ class ImageBlock(NamedTuple):
 def iterate_blocks(
     samples: ImageSet, data: DataSettings, device: str, passes: int = 1
 ) -> Iterator[ImageBlock]:
-    """All samples in order, resized and normalized. passes: forward passes for each of them."""
+    """Yield all samples in order, resized and normalized.
+
+    Parameters
+    ----------
+        The number of forward passes for each sample.
+    """
     start = 0
     positions = torch.arange(len(samples)).split(max(1, PASSES // passes))
     for batch in Loader(samples, positions, device):
@@ -112,14 +125,15 @@ def iterate_blocks(
 def predict_blocks(
     blocks: Iterator[ImageBlock], answer: Callable[[ImageBlock], Tensor]
 ) -> np.ndarray:
-    """The answers to all blocks as one float32 array on the host."""
+    """Return the answers to all blocks as one float32 array on the host."""
     with torch.inference_mode():
-        return to_host(torch.cat([answer(block).float() for block in blocks])).numpy()
+        answers = [answer(block).float() for block in blocks]
+        return to_host(torch.cat(answers)).numpy()
 
 
 def predict_from_images(
     system: System, samples: ImageSet, data: DataSettings, device: str
 ) -> np.ndarray:
-    """Logits (S, C) float32 of a system whose only input is the image."""
+    """Return logits (S, C) float32 of a system whose only input is the image."""
     model = system.require_model()
     return predict_blocks(iterate_blocks(samples, data, device), lambda block: model(block.images))

@@ -23,7 +23,8 @@ def save(path: str | Path, system: System) -> None:
     """Write a system. The same system gives the same bytes."""
     tensors: dict[str, torch.Tensor] = {}
     if system.model is not None:
-        tensors |= {f"model.{name}": tensor for name, tensor in system.model.state_dict().items()}
+        for name, tensor in system.model.state_dict().items():
+            tensors[f"model.{name}"] = tensor
     memory = system.memory
     if memory is not None:
         tensors["memory.ids"] = memory.ids
@@ -40,13 +41,19 @@ def save(path: str | Path, system: System) -> None:
 
 
 def save_diverged(path: str | Path, why: str) -> None:
-    """Write a system without weights, for a job that diverged. why: the reason, and the log."""
+    """Write a system without weights, for a job that diverged.
+
+    Parameters
+    ----------
+    why
+        The reason, with the path of the log.
+    """
     with atomic_with_checksum(path) as temporary:
         temporary.write_bytes(serialized({}, {DIVERGED: why}))
 
 
 def require_finite(system: System) -> System:
-    """The system. Raises DivergedError if a weight or a token is NaN or infinite."""
+    """Return the system. Raises DivergedError if a weight or a token is NaN or infinite."""
     values: dict[str, torch.Tensor] = {}
     if system.model is not None:
         values |= system.model.named_parameters()
@@ -63,8 +70,12 @@ def require_finite(system: System) -> System:
 def save_for_timm(system: System, folder: Path, mean: float, std: float) -> None:
     """Write a ViT in timm's format. `pretrained.model` and `keys.encoder` may name the folder.
 
-    mean, std: those that normalized its training images, of pixels in [0, 1]. Raises ValueError for
-    another family.
+    Raises ValueError for another family.
+
+    Parameters
+    ----------
+    mean, std
+        The mean and standard deviation that normalized its training images, in [0, 1].
     """
     import timm
 

@@ -15,10 +15,18 @@ from munkey.models.family import Family, MemberKeys, Recipe
 class SampleFiles:
     """The files that a job reads about the samples of a data set.
 
-    images: the stored images; the data set's other files are in the same folder. forget: the forget
-    set. absent: samples that an audit's models never see. keyfile, neighbors: for a family with a
-    memory.
-    selected: the p_image and p_token that the selection chose.
+    Attributes
+    ----------
+    images
+        The stored images; the data set's other files are in the same folder.
+    forget
+        The forget set.
+    absent
+        The samples that an audit's models never see.
+    keyfile, neighbors
+        The keys and the neighbors of all samples, for a family with a memory.
+    selected
+        The p_image and p_token that the selection chose.
     """
 
     images: Path
@@ -29,24 +37,26 @@ class SampleFiles:
     selected: Path | None = None
 
     def list_files(self) -> list[Path]:
-        """The files that are given."""
+        """Return the files that are given."""
         return [file for file in astuple(self) if file]
 
 
 def read_member_keys(
     family: Family, recipe: Recipe, ids: np.ndarray, keyfile: Path | None, neighbors: Path | None
 ) -> MemberKeys | None:
-    """Keys and neighbors of the training samples `ids`; None for a family without a memory."""
+    """Read keys and neighbors of the training samples `ids`; None for a family without a memory."""
     if not family.has_memory or recipe.family is None:
         return None
     assert keyfile and neighbors, f"{family.name} has a memory: it needs keys and neighbors"
     count = max(family.count_neighbors(recipe.family).values())
-    near = read_other_neighbors(neighbors, ids, count)
-    return MemberKeys(keys.read(keyfile, ids).keys, near)
+    return MemberKeys(
+        keys=keys.read(keyfile, ids).keys,
+        neighbors=read_other_neighbors(neighbors, ids, count),
+    )
 
 
 def read_selected_knobs(file: str | Path | None) -> dict[str, float]:
-    """The p_image and p_token that the selection chose; empty without a selection."""
+    """Return the p_image and p_token that the selection chose; empty without a selection."""
     if not file:
         return {}
     return read_json(file)["chosen"]

@@ -24,22 +24,28 @@ History = list[dict[str, float]]
 
 @dataclass(frozen=True)
 class CheckpointFile:
-    """Where a training saves its checkpoints. every_s: at least so many seconds apart."""
+    """The file in which a training saves its checkpoints.
+
+    Attributes
+    ----------
+    every_s
+        The least number of seconds between two checkpoints.
+    """
 
     path: Path
     every_s: float
 
     @classmethod
-    def of(
+    def for_training(
         cls, identity: Iterable[object], inputs: Iterable[str | Path], every_s: float
     ) -> "CheckpointFile":
-        """The file of a training with this identity, on the current state of its input files."""
+        """Return the file of a training with this identity and the present state of its inputs."""
         stamps = [Path(path).stat().st_mtime_ns for path in inputs]
         name = hashlib.sha256(f"{list(identity)} {stamps}".encode()).hexdigest()[:16]
         return cls(FOLDER / f"{name}.pt", every_s)
 
-    def part(self, *numbers: int) -> "CheckpointFile":
-        """The file of one part of a training, beside that of the whole."""
+    def for_part(self, *numbers: int) -> "CheckpointFile":
+        """Return the file of one part of a training, beside that of the whole."""
         suffix = "".join(f".{number}" for number in numbers)
         return CheckpointFile(self.path.with_suffix(f"{suffix}.pt"), self.every_s)
 
@@ -52,9 +58,15 @@ class CheckpointFile:
 class Checkpoint:
     """The state of a training: weights, optimizer, loss scale, generators and history.
 
-    generators: all that the training draws from. always_after: number of epochs after which the
-    state is saved even if the last save was recent, for a part that others follow. buffers: other
-    tensors that training changes, such as statistics of batch norms.
+    Parameters
+    ----------
+    generators
+        All generators that the training draws from.
+    always_after
+        The number of epochs after which the state is saved even if the last save was recent, for a
+        part that others follow.
+    buffers
+        Other tensors that training changes, such as statistics of batch norms.
     """
 
     def __init__(
@@ -76,7 +88,8 @@ class Checkpoint:
         if stored is None:
             return []
         with torch.no_grad():
-            for tensor, value in zip(self._tensors(optimizer), stored["parameters"], strict=True):
+            tensors = self._list_tensors(optimizer)
+            for tensor, value in zip(tensors, stored["parameters"], strict=True):
                 tensor.copy_(value)
         optimizer.load_state_dict(stored["optimizer"])
         scaler.load_state_dict(stored["scaler"])
@@ -95,7 +108,7 @@ class Checkpoint:
         if is_recent and len(history) != self.always_after:
             return
         state = {
-            "parameters": [tensor.detach() for tensor in self._tensors(optimizer)],
+            "parameters": [tensor.detach() for tensor in self._list_tensors(optimizer)],
             "optimizer": optimizer.state_dict(),
             "scaler": scaler.state_dict(),
             "generators": [generator.get_state() for generator in self.generators],
@@ -108,7 +121,8 @@ class Checkpoint:
             temporary.write_bytes(digest + content.getbuffer())
         self.last_save = time.monotonic()
 
-    def _tensors(self, optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    def _list_tensors(self, optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+        """Return all tensors that training changes."""
         tensors: list[torch.Tensor] = []
         for group in optimizer.param_groups:
             tensors += group["params"]
@@ -116,7 +130,10 @@ class Checkpoint:
 
 
 def read(path: Path) -> dict[str, Any] | None:
-    """The state in a checkpoint file; None without a file, or with a damaged one, renamed here."""
+    """Read the state in a checkpoint file. Returns None if there is no file, or a damaged one.
+
+    A damaged file is renamed, so that it is kept.
+    """
     if not path.exists():
         return None
     stored = path.read_bytes()

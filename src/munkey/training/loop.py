@@ -84,6 +84,7 @@ class Fit:
         return history
 
     def _run_epoch(self, epoch: int) -> dict[str, float]:
+        """Train for an epoch. Returns its record."""
         start = time.perf_counter()
         losses = []
         correct_counts = []
@@ -123,7 +124,7 @@ class Fit:
 
 
 def shuffled_batches(count: int, batch_size: int, generator: torch.Generator) -> tuple[Tensor, ...]:
-    """Batches of positions in a new order. The last one may be smaller."""
+    """Draw batches of positions in a new order. The last one may be smaller."""
     return torch.randperm(count, generator=generator).split(batch_size)
 
 
@@ -132,7 +133,7 @@ def adamw(
     betas: list[float],
     weight_decay: float,
 ) -> torch.optim.AdamW:
-    """AdamW over the parameters that are not frozen. `Fit` sets its learning rate."""
+    """Make an AdamW over the parameters that are not frozen. `Fit` sets its learning rate."""
     return torch.optim.AdamW(
         [parameter for parameter in parameters if parameter.requires_grad],
         lr=0.0,
@@ -143,7 +144,7 @@ def adamw(
 
 
 def cosine_schedule(lr: float, epochs: int, warmup_epochs: float) -> Callable[[float], float]:
-    """The learning rate by epochs done: linear warm-up [ours], then a cosine to 0 (app. B.3)."""
+    """Return the learning rate by epochs done: a linear warm-up [ours], then a cosine to 0 (app. B.3)."""
 
     def rate(done: float) -> float:
         if done < warmup_epochs:
@@ -155,6 +156,6 @@ def cosine_schedule(lr: float, epochs: int, warmup_epochs: float) -> Callable[[f
 
 
 def classification_outcome(logits: Tensor, labels: Tensor) -> Outcome:
-    """Mean cross-entropy and number of correct predictions."""
+    """Return the mean cross-entropy and the number of correct predictions."""
     correct = (logits.detach().argmax(dim=1) == labels).sum()
     return Outcome(F.cross_entropy(logits, labels), correct)

@@ -25,11 +25,11 @@ class Precision:
         self.scaler = loss_scaler(device, enabled=self.name == "float16")
 
     def forward(self) -> AbstractContextManager[object]:
-        """The context for a forward pass."""
+        """Return the context for a forward pass."""
         return autocast(DTYPES[self.name], self.device)
 
     def descend(self, loss: Tensor, optimizer: torch.optim.Optimizer) -> None:
-        """Backward pass and optimizer step. Does not wait for the device."""
+        """Make a backward pass and an optimizer step. Does not wait for the device."""
         optimizer.zero_grad(set_to_none=True)
         self.scaler.scale(loss).backward()
         self.scaler.step(optimizer)

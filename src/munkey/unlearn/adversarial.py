@@ -11,8 +11,15 @@ from torch.nn import functional as F
 class AttackResult(NamedTuple):
     """The result of an attack.
 
-    images: (B, 3, H, W); predicted: (B,) classes; radius: (B,) float64, of the ball in which the
-    attack succeeded: 0 for an image that was misclassified from the start, inf if none was enough.
+    Attributes
+    ----------
+    images
+        (B, 3, H, W).
+    predicted
+        (B,) classes.
+    radius
+        (B,) float64, the radius of the ball in which the attack succeeded: 0 for an image that was
+        misclassified from the start, inf if no ball was large enough.
     """
 
     images: Tensor
@@ -20,8 +27,8 @@ class AttackResult(NamedTuple):
     radius: Tensor
 
 
-def doubling_radii(first: float, cap: float) -> list[float]:
-    """Radii first, 2 first, 4 first, ... up to and including cap."""
+def list_doubling_radii(first: float, cap: float) -> list[float]:
+    """Return the radii first, 2 first, 4 first, ... up to and including cap."""
     radii = [first]
     while 2 * radii[-1] <= cap:
         radii.append(2 * radii[-1])
@@ -38,56 +45,67 @@ def untargeted_l2(
 ) -> AttackResult:
     """Move each image until `answer` (pixels -> logits) misclassifies it.
 
-    clean: (B, 3, H, W) in [0, 1]; labels: (B,). In a ball of each radius in turn, an image makes
-    `steps` steps of length stride * radius along the L2-normalized gradient of the cross-entropy.
-    After each step it is projected into the ball around the clean image and clamped to [0, 1].
-    Attacks start from the clean image: one that is misclassified already stays clean. An image
-    leaves the batch at its first error; the others go on from where they are in the next ball. One
-    with a zero gradient never succeeds. Reads back, at every step, which images err.
+    In a ball of each radius in turn, an image makes `steps` steps of length stride * radius along
+    the L2-normalized gradient of the cross-entropy. After each step it is projected into the ball
+    around the clean image and clamped to [0, 1]. An image leaves the batch at its first error, so
+    one that is misclassified from the start stays clean. The others go on from where they are in
+    the next ball. An image with a zero gradient never succeeds. Reads back, at every step, which
+    images err.
+
+    Parameters
+    ----------
+    clean
+        (B, 3, H, W) in [0, 1].
+    labels
+        (B,).
     """
     images = clean.clone()
     predicted = labels.clone()
     radius = torch.full((len(clean),), torch.inf, dtype=torch.float64, device=clean.device)
     active = torch.arange(len(clean), device=clean.device)  # positions still classified correctly
-    balls = [0.0]  # the clean images are looked at first, in a ball of radius 0
+    # One forward pass at each of these radii. The first looks at the clean images, in a ball of
+    # radius 0; each following one at the result of a step.
+    balls = [0.0]
     for ball in radii:
         balls += [ball] * steps
-    next_balls = [*balls[1:], None]  # no step follows the last look
+    next_balls = [*balls[1:], None]  # no step follows the last pass
     for current_ball, next_ball in zip(balls, next_balls, strict=True):
-        classes, directions = _steepest_ascent(answer, images[active], labels[active])
+        classes, directions = _find_steepest_ascent(answer, images[active], labels[active])
         is_wrong = classes != labels[active]
         predicted[active[is_wrong]] = classes[is_wrong]
         radius[active[is_wrong]] = current_ball
         active = active[~is_wrong]
         if next_ball is None or not len(active):
             break
-        shift = images[active] + stride * next_ball * directions[~is_wrong] - clean[active]
-        images[active] = (clean[active] + _project(shift, next_ball)).clamp(0, 1)
+        moved_images = images[active] + stride * next_ball * directions[~is_wrong]
+        shift = _project(moved_images - clean[active], next_ball)
+        images[active] = (clean[active] + shift).clamp(0, 1)
     return AttackResult(images, predicted, radius)
 
 
-def _steepest_ascent(
+def _find_steepest_ascent(
     answer: Callable[[Tensor], Tensor],
     images: Tensor,
     labels: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Predicted classes (B,), and directions (B, 3, H, W) of steepest ascent of the cross-entropy.
+    """Return predicted classes (B,) and the directions (B, 3, H, W) in which the loss rises most.
 
-    A direction has an L2 norm of 1, or is 0 where the loss is flat.
+    The loss is the cross-entropy. A direction has an L2 norm of 1, or is 0 where the loss is flat.
     """
     images = images.detach().requires_grad_()
     logits = answer(images)
     # With m = log sum_{j != y} exp z_j - z_y, the cross-entropy is log(1 + exp m). Its gradient has
     # the direction of that of m, but vanishes in float32 where the model is confident. So use m.
     is_true_class = F.one_hot(labels, logits.shape[1]).bool()
-    others = logits.masked_fill(is_true_class, -torch.inf).logsumexp(dim=1)
-    margin = others - logits.gather(1, labels[:, None])[:, 0]
+    other_logits = logits.masked_fill(is_true_class, -torch.inf)
+    true_logits = logits.gather(1, labels[:, None])[:, 0]
+    margin = other_logits.logsumexp(dim=1) - true_logits
     (gradient,) = torch.autograd.grad(margin.sum(), images)
     directions = F.normalize(gradient.flatten(1), dim=1).view_as(gradient)
     return logits.detach().argmax(dim=1), directions
 
 
 def _project(shift: Tensor, ball: float) -> Tensor:
-    """Shifts (B, ...) shortened to an L2 norm of at most `ball`."""
+    """Shorten shifts (B, ...) to an L2 norm of at most `ball`."""
     norm = shift.flatten(1).norm(dim=1).view(-1, 1, 1, 1)
     return shift * (ball / norm.clamp(min=ball))

@@ -146,20 +146,20 @@ class Request:
     @property
     def retain(self) -> "ImageSet":
         """The retain set D_r, sorted by id."""
-        return self._declared("retain")
+        return self._get_declared("retain")
 
     @property
     def forget(self) -> "ImageSet":
         """The forget set D_f, sorted by id."""
-        return self._declared("forget")
+        return self._get_declared("forget")
 
     @property
     def val(self) -> "ImageSet":
         """The validation set, sorted by id."""
-        return self._declared("val")
+        return self._get_declared("val")
 
-    def _declared(self, part: str) -> "ImageSet":
-        """A part of the data, without the images or labels that the method did not declare."""
+    def _get_declared(self, part: str) -> "ImageSet":
+        """Return a part of the data, without images or labels that the method did not declare."""
         declared: frozenset[str] = self.needs
         withheld = {}
         for kind in ("images", "labels"):
@@ -223,12 +223,17 @@ class Method:
     networks: frozenset[str] | None = None
     whole_classes: bool = False
 
-    def on(self, network: str) -> "Method":
-        """The method for this `network` of params.yaml. By-design methods keep their family."""
-        return replace(self, family=network) if FAMILIES[self.family].is_network else self
+    def for_network(self, network: str) -> "Method":
+        """Return the method for this `network` of params.yaml.
 
-    def forgotten(self, system: System, request: Request, settings: Section) -> System:
-        """Run the method. Raises TypeError if it returns anything but a System."""
+        By-design methods keep their family.
+        """
+        if not FAMILIES[self.family].is_network:
+            return self
+        return replace(self, family=network)
+
+    def unlearn(self, system: System, request: Request, settings: Section) -> System:
+        """Run the method. Raises TypeError if its function returns anything but a System."""
         unlearned = self.run(system, request, settings)
         if not isinstance(unlearned, System):
             raise TypeError(
@@ -249,15 +254,19 @@ class Method:
         return FAMILIES[self.family]
 
     @property
-    def stored(self) -> str:
-        """What a deployment must store to answer and to forget, in words."""
+    def storage(self) -> str:
+        """The data that a deployment must store to answer and to forget, in words."""
         parts = {need.split()[0] for need in self.needs}
-        if parts >= {"retain", "forget"}:
-            parts = parts - {"retain", "forget"} | {"training"}
-        return ", ".join([self.original.holds, *(f"{part} set" for part in sorted(parts))])
+        if {"retain", "forget"} <= parts:  # together, these are the training set
+            parts -= {"retain", "forget"}
+            parts.add("training")
+        words = [self.original.holds]
+        for part in sorted(parts):
+            words.append(f"{part} set")
+        return ", ".join(words)
 
-    def passes(self, images: Images, settings: Section) -> float:
-        """Forward passes over single images; a backward pass counts as two."""
+    def count_passes(self, images: Images, settings: Section) -> float:
+        """Count forward passes over single images. A backward pass counts as two."""
         if self.counted_passes:
             return self.counted_passes(images, settings)
         images_per_epoch = 0
@@ -265,7 +274,7 @@ class Method:
             images_per_epoch += images.retain
         if "forget images" in self.needs:
             images_per_epoch += images.forget
-        return 3 * images.epochs * images_per_epoch
+        return 3 * images.epochs * images_per_epoch  # a forward and a backward pass
 
 
 METHODS: Registry[Method] = Registry("method", "munkey.unlearn.methods")

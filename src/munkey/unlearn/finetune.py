@@ -21,7 +21,7 @@ Objective = Callable[[nn.Module, Tensor, Tensor], Outcome]
 
 
 def plain_batch(samples: LabeledSet, index: Tensor, request: Request) -> LabeledImages:
-    """A batch (B, 3, S, S) with labels (B,), resized without cropping as at test time."""
+    """Return a batch (B, 3, S, S) with labels (B,), resized without cropping as at test time."""
     images, labels = samples.batch(index, request.device)
     return LabeledImages(request.tuning.augment.eval_transform(images), labels)
 
@@ -29,7 +29,7 @@ def plain_batch(samples: LabeledSet, index: Tensor, request: Request) -> Labeled
 def endless_batches(
     samples: LabeledSet, batch_size: int, request: Request
 ) -> Iterator[LabeledImages]:
-    """Augmented batches without end: each pass over the samples has new crops and a new order."""
+    """Yield augmented batches without end. Each pass has new crops and a new order."""
     while True:
         for index in shuffled_batches(len(samples), batch_size, request.generator):
             images, labels = samples.batch(index, request.device)
@@ -37,20 +37,20 @@ def endless_batches(
 
 
 def cross_entropy(model: nn.Module, images: Tensor, labels: Tensor) -> Outcome:
-    """Mean cross-entropy of a batch, and the number of correct predictions."""
+    """Return the mean cross-entropy of a batch, and the number of correct predictions."""
     return classification_outcome(model(images), labels)
 
 
 def uniformity_outcome(scores: Tensor) -> Outcome:
-    """KL(uniform || softmax) of each row of scores (B, n), up to a constant (FCS)."""
+    """Return KL(uniform || softmax) of scores (B, n), averaged over rows, up to a constant (FCS)."""
     none_correct = scores.new_zeros(())  # the scores are no predictions
     return Outcome(-scores.log_softmax(dim=1).mean(), none_correct)
 
 
-def distillation(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
-    """Distillation loss of logits (B, C), averaged over the batch (Hinton et al. 2015).
+def distillation_loss(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
+    """Return the distillation loss of logits (B, C), averaged over the batch (Hinton et al. 2015).
 
-    T^2 KL(softmax(teacher / T) || softmax(student / T)), with no gradient for the teacher.
+    It is T^2 KL(softmax(teacher / T) || softmax(student / T)), with no gradient for the teacher.
     """
     student = student / temperature
     teacher = teacher.detach() / temperature
@@ -63,13 +63,15 @@ def distillation(student: Tensor, teacher: Tensor, temperature: float) -> Tensor
 
 
 def mislabel(samples: ImageSet, classes: int, generator: torch.Generator) -> ImageSet:
-    """The images with wrong labels, drawn once and uniformly over the other classes."""
+    """Return the images with wrong labels, drawn once and uniformly over the other classes."""
+    # A shift of 1 to C - 1, modulo C, leads to every other class with the same probability.
     shift = torch.randint(1, classes, (len(samples),), generator=generator).numpy()
-    return replace(samples, labels=(np.asarray(samples.labels) + shift) % classes)
+    labels = (np.asarray(samples.labels) + shift) % classes
+    return replace(samples, labels=labels)
 
 
 def mark_samples(samples: ImageSet, index: Tensor, mark: bool) -> ImageSet:
-    """The samples at the positions `index`, with `mark` in place of their labels."""
+    """Return the samples at the positions `index`, with `mark` in place of their labels."""
     rows = index.numpy()
     return replace(
         samples,
@@ -79,8 +81,8 @@ def mark_samples(samples: ImageSet, index: Tensor, mark: bool) -> ImageSet:
     )
 
 
-def subset(samples: ImageSet, rows: np.ndarray) -> ImageSet:
-    """The samples at the positions `rows`."""
+def select(samples: ImageSet, rows: np.ndarray) -> ImageSet:
+    """Return the samples at the positions `rows`."""
     return replace(
         samples,
         rows=samples.rows[rows],
@@ -90,7 +92,10 @@ def subset(samples: ImageSet, rows: np.ndarray) -> ImageSet:
 
 
 def split_by_loss(system: System, request: Request, parts: int) -> list[ImageSet]:
-    """The forget set in equal parts, lowest loss of the system first. Each part is sorted by id."""
+    """Return the forget set in equal parts, lowest loss of the system first.
+
+    Each part is sorted by id.
+    """
     model = system.copy_model().eval()
     forget = request.forget
     losses = []
@@ -98,21 +103,25 @@ def split_by_loss(system: System, request: Request, parts: int) -> list[ImageSet
         for index in torch.arange(len(forget)).split(request.tuning.settings.batch_size):
             images, labels = plain_batch(forget, index, request)
             losses.append(F.cross_entropy(model(images), labels, reduction="none"))
-    ranked = to_host(torch.cat(losses)).argsort(stable=True).numpy()
-    return [subset(forget, np.sort(rows)) for rows in np.array_split(ranked, parts)]
+    rows_by_loss = to_host(torch.cat(losses)).argsort(stable=True).numpy()
+    return [select(forget, np.sort(rows)) for rows in np.array_split(rows_by_loss, parts)]
 
 
-def repelling_noise(
+def make_repelling_noise(
     model: nn.Module,
     label: int,
     side: tuple[int, ...],
     steps: int,
     request: Request,
 ) -> TensorSet:
-    """A batch of noise images that maximizes the model's error on a class (UNSIR).
+    """Return a batch of noise images that maximizes the model's error on a class (UNSIR).
 
-    side: height and width of the stored images. The result is in their pixels, but not clipped to
-    [0, 1]. The model's weights stay as they are.
+    The result is in their pixels, but not clipped to [0, 1]. The model's weights stay as they are.
+
+    Parameters
+    ----------
+    side
+        The height and width of the stored images.
     """
     augment = request.tuning.augment
     batch_size = request.tuning.settings.batch_size
@@ -130,37 +139,57 @@ def repelling_noise(
     return TensorSet(to_host(augment.mean + augment.std * noise.detach()), labels)
 
 
-def scaled_steps(factors: Mapping[str, Tensor]) -> Callable[[nn.Module], None]:
-    """A function that multiplies, by the factors, how far weights moved since its last call.
+def make_step_scaler(factors: Mapping[str, Tensor]) -> Callable[[nn.Module], None]:
+    """Return a function that multiplies, by the factors, how far weights moved since its last call.
 
-    factors: by parameter name, each of the parameter's shape. Factors of the gradients would do
-    nothing, since AdamW divides each gradient by its own size.
+    Factors of the gradients would do nothing, since AdamW divides each gradient by its own size.
+
+    Parameters
+    ----------
+    factors
+        The factors by parameter name, each of the parameter's shape.
     """
     previous: dict[str, Tensor] = {}
 
     def scale(model: nn.Module) -> None:
         for name, factor in factors.items():
             weight = model.get_parameter(name).data
-            previous[name] = torch.lerp(previous.get(name, weight), weight, factor)
+            start = previous.get(name, weight)
+            # lerp: start + factor * (weight - start)
+            previous[name] = torch.lerp(start, weight, factor)
             weight.copy_(previous[name])
 
     return scale
 
 
-def triangular_schedule(epochs: int) -> Callable[[float], float]:
-    """A factor by epochs done: up to 1 in the middle, then down; constant in an epoch (MSG)."""
+def make_triangular_schedule(epochs: int) -> Callable[[float], float]:
+    """Return a factor by epochs done that rises to 1 in the middle, then falls (MSG).
+
+    It is constant within an epoch.
+    """
     middle = (epochs + 1) // 2
-    return lambda done: min((int(done) + 1) / middle, (epochs - int(done)) / (epochs + 1 - middle))
+
+    def schedule(done: float) -> float:
+        epoch = int(done)
+        rise = (epoch + 1) / middle
+        fall = (epochs - epoch) / (epochs + 1 - middle)
+        return min(rise, fall)
+
+    return schedule
 
 
-def accuracy(model: nn.Module, samples: LabeledSet, request: Request) -> float:
-    """Top-1 accuracy in percent, not augmented. Only for methods that are defined by it (SCRUB)."""
-    hits = []
+def measure_accuracy(model: nn.Module, samples: LabeledSet, request: Request) -> float:
+    """Return the top-1 accuracy in percent, without augmentation.
+
+    Only for methods that are defined by it, such as SCRUB.
+    """
+    is_correct = []
     with torch.no_grad():
         for index in torch.arange(len(samples)).split(request.tuning.settings.batch_size):
             images, labels = plain_batch(samples, index, request)
-            hits.append(model(images).argmax(dim=1) == labels)
-    return 100 * to_host(torch.cat(hits).sum()).item() / len(samples)
+            is_correct.append(model(images).argmax(dim=1) == labels)
+    correct_count = to_host(torch.cat(is_correct).sum()).item()
+    return 100 * correct_count / len(samples)
 
 
 def finetune(  # noqa: PLR0913  # where methods differ; the last three by name
@@ -204,16 +233,16 @@ def finetune(  # noqa: PLR0913  # where methods differ; the last three by name
         parameter.requires_grad_(parameter.requires_grad and name.startswith(only))
 
     rate = lr_factor * request.tuning.base_lr
-    step = training_step(model, request, objective)
-    optimizer = optimizer_of(model, request)
+    step = make_training_step(model, request, objective)
+    optimizer = make_optimizer(model, request)
     request.history = fit(samples, step, optimizer, request, lambda done: rate * schedule(done))
     return finish(system, model)
 
 
-def training_step(
+def make_training_step(
     model: nn.Module, request: Request, objective: Objective = cross_entropy
 ) -> Callable[[Batch], Outcome]:
-    """A step of the training loop: the objective of a batch with new crops."""
+    """Return a step of the training loop: the objective of a batch with new crops."""
 
     def step(batch: Batch) -> Outcome:
         images = request.tuning.augment(batch.images, request.generator)
@@ -222,8 +251,8 @@ def training_step(
     return step
 
 
-def optimizer_of(model: nn.Module, request: Request) -> torch.optim.AdamW:
-    """AdamW with the betas and the weight decay of the section `finetune` (app. B.2)."""
+def make_optimizer(model: nn.Module, request: Request) -> torch.optim.AdamW:
+    """Make an AdamW with the betas and the weight decay of the section `finetune` (app. B.2)."""
     settings = request.tuning.settings
     return adamw(model.parameters(), settings.betas, settings.weight_decay)
 
@@ -238,7 +267,12 @@ def fit(
 ) -> History:
     """Minimize over shuffled batches; the last may be smaller. Returns the curve.
 
-    rate: the learning rate by epochs done; epochs: by default those of the section `finetune`.
+    Parameters
+    ----------
+    rate
+        The learning rate by epochs done.
+    epochs
+        The number of epochs, by default that of the section `finetune`.
     """
     tuning = request.tuning
     if epochs is None:
@@ -260,7 +294,7 @@ def fit(
 
 
 def finish(system: System, model: nn.Module) -> System:
-    """The unlearned system with this model, in eval mode and without gradients.
+    """Return the unlearned system with this model, in eval mode and without gradients.
 
     Parameters are trainable where the original's are.
     """

@@ -14,36 +14,37 @@ from munkey.unlearn.contract import METHODS, Method, Tuning
 
 
 def find_method(name: str, sections: Sections) -> Method:
-    """The method of that name, for the network that the sections name, if they name one."""
+    """Return the method of that name, for the network that the sections name, if they name one."""
     method = METHODS[name]
     if "network" not in sections:
         return method
-    return method.on(NetworkName.typed(sections["network"]).name)
+    network = NetworkName.parse(sections["network"]).name
+    return method.for_network(network)
 
 
-def recipe(method: Method, sections: Sections, seed: object, dataset: str) -> Recipe | None:
-    """How the original was trained; None for a family that is not trained."""
+def make_recipe(method: Method, sections: Sections, seed: object, dataset: str) -> Recipe | None:
+    """Return how the original was trained; None for a family that is not trained."""
     family = method.original
     if not family.learns:
         return None
     return family.make_recipe(sections, family.make_stage(seed, dataset, "full"))
 
 
-def original(
+def load_original(
     method: Method, recipe: Recipe | None, dataset: Dataset, file: str | Path, device: str
 ) -> System:
-    """The original in `file`. Raises ValueError if its architecture is not the recipe's."""
+    """Load the original from `file`. Raises ValueError if its architecture is not the recipe's."""
     expected = None
     if recipe:
         expected = method.original.make_architecture(recipe, len(dataset.classes))
     return system.load(file, expected, device)
 
 
-def parts(
+def make_parts(
     method: Method, dataset: Dataset, split: ForgetSplit, device: str, resident_share: float
 ) -> dict[str, ImageSet]:
-    """The retain, forget and validation set. Declared images go to the GPU at once."""
-    ids = {"retain": split.retain, "forget": split.forget, "val": dataset.ids_of("val")}
+    """Make the retain, forget and validation set. Declared images go to the GPU at once."""
+    ids = {"retain": split.retain, "forget": split.forget, "val": dataset.get_ids("val")}
     declared: frozenset[str] = method.needs
     sets = {}
     for part, part_ids in ids.items():
@@ -53,20 +54,18 @@ def parts(
     return sets
 
 
-def tuning(recipe: Recipe | None, sections: Sections) -> Tuning | None:
-    """How to fine-tune, from the section `finetune`; None for a method that does not.
-
-    Imports what fine-tuning needs, so that the time of a method counts none of it: the first
-    optimizer of a process imports torch._dynamo, which takes seconds.
-    """
+def make_tuning(recipe: Recipe | None, sections: Sections) -> Tuning | None:
+    """Return how to fine-tune, from the section `finetune`; None for a method that does not."""
     if recipe is None or "finetune" not in sections:
         return None
+    # Import now what fine-tuning needs, so that the measured time of a method does not include it:
+    # the first optimizer of a process imports torch._dynamo, which takes seconds.
     for name in ("torch._dynamo", "munkey.training.loop", "munkey.unlearn.finetune"):
         importlib.import_module(name)
-    settings = FinetuneSettings.typed(sections["finetune"])
+    settings = FinetuneSettings.parse(sections["finetune"])
     return Tuning(
-        settings,
-        recipe.train.lr,
-        Augmentation.from_settings(recipe.data, recipe.train),
-        recipe.train.precision,
+        settings=settings,
+        base_lr=recipe.train.lr,
+        augment=Augmentation.from_settings(recipe.data, recipe.train),
+        precision=recipe.train.precision,
     )

@@ -10,37 +10,46 @@ from munkey.core.device import to_device, to_host
 from munkey.data.image_set import LabeledSet
 from munkey.training.loop import shuffled_batches
 from munkey.unlearn.contract import Request
-from munkey.unlearn.finetune import plain_batch, subset
+from munkey.unlearn.finetune import plain_batch, select
 
 Importances = dict[str, Tensor]
 Criterion = Callable[[Tensor, Tensor], Tensor]
 
 
 def trainable_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters that are not frozen, by name."""
-    named = model.named_parameters()
-    return {name: parameter for name, parameter in named if parameter.requires_grad}
+    """Return the parameters that are not frozen, by name."""
+    parameters = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            parameters[name] = parameter
+    return parameters
 
 
-def batch_gradients(
+def compute_batch_gradients(
     model: nn.Module,
     samples: LabeledSet,
     request: Request,
     batches: Iterable[Tensor],
     criterion: Criterion = F.cross_entropy,
 ) -> Iterator[dict[str, Tensor]]:
-    """Gradients of the mean loss of each batch, by parameter name; images are not augmented.
+    """Yield the gradients of each batch's mean loss, by parameter name. Images are not augmented.
 
-    batches: positions of the samples; criterion: (logits (B, C), labels (B,)) -> scalar.
+    Parameters
+    ----------
+    batches
+        The positions of each batch in `samples`.
+    criterion
+        (logits (B, C), labels (B,)) -> scalar.
     """
     trained = trainable_parameters(model)
     for index in batches:
         images, labels = plain_batch(samples, index, request)
         loss = criterion(model(images), labels)
-        yield dict(zip(trained, torch.autograd.grad(loss, tuple(trained.values())), strict=True))
+        gradients = torch.autograd.grad(loss, tuple(trained.values()))
+        yield dict(zip(trained, gradients, strict=True))
 
 
-def importances(
+def compute_importances(
     model: nn.Module,
     samples: LabeledSet,
     request: Request,
@@ -48,30 +57,44 @@ def importances(
     criterion: Criterion = F.cross_entropy,
     size: Callable[[Tensor], Tensor] = torch.square,
 ) -> Importances:
-    """The diagonal of the Fisher information by parameter name, as SSD estimates it.
+    """Return the diagonal of the Fisher information by parameter name, as SSD estimates it.
 
-    It is the mean over batches of the squared gradient of the batch's mean cross-entropy;
-    per_sample: over single samples instead. criterion, size: LFSSD's loss, and its absolute value
-    for the square.
+    It is the mean over batches of the squared gradient of the batch's mean cross-entropy.
+
+    Parameters
+    ----------
+    per_sample
+        Whether to square the gradients of single samples instead of batches.
+    criterion
+        The loss (logits (B, C), labels (B,)) -> scalar; LFSSD has another one.
+    size
+        What is averaged of a gradient: its square, or for LFSSD its absolute value.
     """
     batch_size = 1 if per_sample else request.tuning.settings.batch_size
     # As in SSD's code, batches follow the order of the samples: shuffled ones would dilute the
     # forget set, which lies at the end of D. Also as there, a set smaller than a batch has larger
     # gradients.
     batches = torch.arange(len(samples)).split(batch_size)
-    total = {
-        name: torch.zeros_like(parameter) for name, parameter in trainable_parameters(model).items()
-    }
-    for gradients in batch_gradients(model, samples, request, batches, criterion):
+    total = _make_zeros(model)
+    for gradients in compute_batch_gradients(model, samples, request, batches, criterion):
         for name, gradient in gradients.items():
             total[name] += size(gradient)
     for name, importance in total.items():
         importance.div_(len(batches))
         if name.endswith("qkv.bias"):
             # A bias of the keys adds the same number to all scores of a query, which softmax
-            # ignores. Its gradient is 0 in exact arithmetic, and rounding noise here.
+            # ignores. Its gradient is 0 in exact arithmetic, and rounding noise here. The rows are
+            # the biases of queries, keys and values.
             importance.view(3, -1)[1] = 0
     return total
+
+
+def _make_zeros(model: nn.Module) -> dict[str, Tensor]:
+    """Return zeros of the shape of each trainable parameter, by name."""
+    zeros = {}
+    for name, parameter in trainable_parameters(model).items():
+        zeros[name] = torch.zeros_like(parameter)
+    return zeros
 
 
 def dampen(
@@ -84,11 +107,16 @@ def dampen(
 ) -> nn.Module:
     """Dampen, in place, the weights that matter more to D_f than to D (SSD). Returns the model.
 
-    forgotten, everything: importances of the weights to D_f and to D; alpha, lam: see `dampening_factors`.
+    Parameters
+    ----------
+    forgotten, everything
+        The importances of the weights to D_f and to D.
+    alpha, lam
+        The threshold and the strength, as in `compute_dampening_factors`.
     """
     is_dampened = []
     for name, parameter in trainable_parameters(model).items():
-        factor = dampening_factors(forgotten[name], everything[name], alpha, lam)
+        factor = compute_dampening_factors(forgotten[name], everything[name], alpha, lam)
         parameter.data.mul_(factor)
         is_dampened.append((factor != 1).flatten())
     flags = torch.cat(is_dampened)
@@ -105,26 +133,29 @@ def dampen(
     return model
 
 
-def dampening_factors(forgotten: Tensor, everything: Tensor, alpha: float, lam: float) -> Tensor:
-    """The factor of each weight: min(lam I_D / I_f, 1) where I_f > alpha I_D, else 1 (SSD)."""
+def compute_dampening_factors(
+    forgotten: Tensor, everything: Tensor, alpha: float, lam: float
+) -> Tensor:
+    """Return the factor of each weight: min(lam I_D / I_f, 1) where I_f > alpha I_D, else 1 (SSD)."""
     factor = (lam * everything / forgotten).clamp(max=1)
     return factor.where(forgotten > alpha * everything, 1)
 
 
-def summed_gradients(model: nn.Module, samples: LabeledSet, request: Request) -> dict[str, Tensor]:
-    """The sum over shuffled batches of the gradient of the mean cross-entropy, by name (SalUn)."""
-    total = {
-        name: torch.zeros_like(parameter) for name, parameter in trainable_parameters(model).items()
-    }
+def sum_gradients(model: nn.Module, samples: LabeledSet, request: Request) -> dict[str, Tensor]:
+    """Return the gradients of the mean cross-entropy, summed over shuffled batches, by name (SalUn)."""
+    total = _make_zeros(model)
     batches = shuffled_batches(len(samples), request.tuning.settings.batch_size, request.generator)
-    for gradients in batch_gradients(model, samples, request, batches):
+    for gradients in compute_batch_gradients(model, samples, request, batches):
         for name, gradient in gradients.items():
             total[name] += gradient
     return total
 
 
-def top_share(scores: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
-    """Masks of the int(share * number) highest scores over all tensors; the earlier of ties."""
+def mask_top_share(scores: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
+    """Return masks of the int(share * number) highest scores over all tensors.
+
+    Of equal scores, the earlier ones are taken.
+    """
     flat_scores = torch.cat([score.flatten() for score in scores.values()])
     count = int(share * len(flat_scores))
     highest = flat_scores.argsort(descending=True, stable=True)[:count]
@@ -147,21 +178,22 @@ def renew_smallest(
     by name.
     """
     order = torch.randperm(len(request.retain), generator=request.generator)
-    retain_sample = subset(request.retain, order[: len(request.forget)].numpy())
-    retain_gradients = summed_gradients(model, retain_sample, request)
-    forget_gradients = summed_gradients(model, request.forget, request)
+    retain_sample = select(request.retain, order[: len(request.forget)].numpy())
+    retain_gradients = sum_gradients(model, retain_sample, request)
+    forget_gradients = sum_gradients(model, request.forget, request)
     weights = trainable_parameters(model)
     masks: dict[str, Tensor] = {}
     for name in names:
         if name not in weights:
             continue
-        smallness = -(retain_gradients[name] - forget_gradients[name]).abs()
-        masks |= top_share({name: smallness}, share)
+        gradient = retain_gradients[name] - forget_gradients[name]
+        masks |= mask_top_share({name: -gradient.abs()}, share)
         weight = weights[name]
         # Normal with variance 2 / fan-out (He et al. 2015), drawn on the CPU as all random numbers.
-        fresh = torch.empty(weight.shape)
+        new_weight = torch.empty(weight.shape)
         nn.init.kaiming_normal_(
-            fresh, mode="fan_out", nonlinearity="relu", generator=request.generator
+            new_weight, mode="fan_out", nonlinearity="relu", generator=request.generator
         )
-        weight.data.copy_(to_device(fresh, request.device).where(masks[name], weight.data))
+        new_weight = to_device(new_weight, request.device)
+        weight.data.copy_(new_weight.where(masks[name], weight.data))
     return masks

@@ -5,7 +5,7 @@ import pytest
 
 from munkey.audits.attacks.population import attack_population, logistic, loss, margin
 from munkey.audits.evidence import Answers
-from munkey.audits.margins import margins
+from munkey.audits.margins import compute_margins
 from munkey.audits.registry import Estimate, NoFinding
 from munkey.evaluation.metrics import auroc, compute_attack_features, membership_inference
 
@@ -51,7 +51,7 @@ def test_members_are_found_and_strangers_are_at_50(attack):
 
 def test_forget_is_held_against_all_test_samples_and_no_others():
     made = answers(forget_shift=1.0)
-    phi = margins(made.logits, made.labels)
+    phi = compute_margins(made.logits, made.labels)
     expected = auroc(phi[200:300], phi[300:540])
     assert loss(made, np.random.default_rng(0)).auroc.value == pytest.approx(
         100 * expected, abs=1e-6

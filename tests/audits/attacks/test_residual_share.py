@@ -8,9 +8,9 @@ from scipy.stats import binom, norm, ttest_1samp
 from scipy.stats import t as student
 
 from munkey.audits.attacks.residual_share import (
-    chance_sd,
+    compute_contrasts,
     compute_differences,
-    contrasts,
+    estimate_chance_sd,
     estimate_ratio,
     make_statistics,
     residual_share,
@@ -38,12 +38,16 @@ def by_hand(gain):
 
 
 def own(pairs):
-    return contrasts(compute_differences(pairs.scores, pairs.halves.first), pairs.halves.first)
+    return compute_contrasts(
+        compute_differences(pairs.scores, pairs.halves.first), pairs.halves.first
+    )
 
 
 def test_a_contrast_is_deleted_less_never_seen_and_neither_difficulty_nor_level_is_in_it():
     np.testing.assert_allclose(
-        contrasts(compute_differences(by_hand([2.0, 3.0]), FIRST), FIRST), [2, 3], rtol=1e-12
+        compute_contrasts(compute_differences(by_hand([2.0, 3.0]), FIRST), FIRST),
+        [2, 3],
+        rtol=1e-12,
     )
 
 
@@ -69,7 +73,9 @@ def test_doing_nothing_is_all_of_itself_also_where_many_answers_tie():
 
 def test_halves_of_unequal_size_count_alike():
     first = np.array([[True, False, False]])
-    assert contrasts(np.array([[6.0, 2, 4]]), first) == pytest.approx([(6 + (2 + 4) / 2) / 2])
+    assert compute_contrasts(np.array([[6.0, 2, 4]]), first) == pytest.approx(
+        [(6 + (2 + 4) / 2) / 2]
+    )
 
 
 def test_no_bound_holds_where_doing_nothing_cannot_be_told_from_zero():
@@ -161,9 +167,11 @@ def test_p_of_pairs_and_chance_by_hand():
         (each[half], each[~half]) for each, half in zip(pairs.differences, first, strict=True)
     ]
     variances = sum(part.var(ddof=1) / len(part) for both in halves for part in both)
-    assert chance_sd(pairs) == pytest.approx(np.sqrt(variances) / 6)
+    assert estimate_chance_sd(pairs) == pytest.approx(np.sqrt(variances) / 6)
     assert share.p_pairs == pytest.approx(ttest_1samp(own(pairs), 0).pvalue)
-    assert share.chance == pytest.approx(100 * chance_sd(pairs) / own(pairs.nothing).mean())
+    assert share.chance == pytest.approx(
+        100 * estimate_chance_sd(pairs) / own(pairs.nothing).mean()
+    )
 
 
 def test_swapping_the_labels_within_pairs_changes_the_sign():
@@ -182,9 +190,9 @@ def test_the_sd_by_chance_is_that_of_contrasts_with_other_halves_of_the_same_poo
     for _ in range(2000):
         halves = draw_halves(pairs.halves.pool, pairs.halves.test, 3, random)
         drawn.append(
-            contrasts(compute_differences(pairs.scores, halves.first), halves.first).mean()
+            compute_contrasts(compute_differences(pairs.scores, halves.first), halves.first).mean()
         )
-    assert np.std(drawn) == pytest.approx(chance_sd(pairs), rel=0.06)
+    assert np.std(drawn) == pytest.approx(estimate_chance_sd(pairs), rel=0.06)
     assert np.mean(drawn) == pytest.approx(0, abs=4 * np.std(drawn) / np.sqrt(2000))
 
 
@@ -193,7 +201,7 @@ def test_what_is_left_does_not_count_as_luck():
     nothing, all_left = (
         population(3, left, np.random.default_rng(0), effect=5.0, spread=0.0) for left in (0.0, 1.0)
     )
-    assert chance_sd(all_left) < 1.3 * chance_sd(nothing)
+    assert estimate_chance_sd(all_left) < 1.3 * estimate_chance_sd(nothing)
     assert all_left.differences.std() > 2 * nothing.differences.std()
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from munkey.audits.attacks.rmia import make_scores, ratios, rmia
+from munkey.audits.attacks.rmia import compute_ratios, make_scores, rmia
 from munkey.audits.evidence import Halves, Pairs
 from munkey.audits.registry import NoFinding
 from tests.audits.inputs import population
@@ -52,10 +52,11 @@ def small(pairs=3):
 def test_a_ratio_by_hand():
     """Confidence 0.8 and 0.4 of two partners, 0.5 elsewhere: p(x) = (1.3 * 0.5 + 0.7) / 2."""
     np.testing.assert_allclose(
-        ratios(np.array([[0.8], [0.4]]), np.array([[0.5]]), 0.3), [[0.8 / 0.675], [0.4 / 0.675]]
+        compute_ratios(np.array([[0.8], [0.4]]), np.array([[0.5]]), 0.3),
+        [[0.8 / 0.675], [0.4 / 0.675]],
     )
     np.testing.assert_allclose(
-        ratios(np.array([[0.8], [0.4]]), np.array([[0.5]]), 1.0), [[1.6], [0.8]]
+        compute_ratios(np.array([[0.8], [0.4]]), np.array([[0.5]]), 1.0), [[1.6], [0.8]]
     )
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from munkey.audits.attacks.strata import Strata, ranks, strata
-from munkey.audits.evidence import Pairs, other_fold_means
+from munkey.audits.attacks.strata import Strata, compute_ranks, strata
+from munkey.audits.evidence import Pairs, average_other_fold
 from munkey.audits.registry import NoFinding
 from tests.audits.inputs import halves, population
 
@@ -19,8 +19,8 @@ def _worlds(seeds: int, left: float = 0.0, effect: float = 1.0) -> list[Strata]:
 
 def test_samples_are_sorted_by_what_the_other_fold_says():
     differences = np.array([[9.0, 0, 1], [1, 2, 3], [3, 4, 8]])
-    assert other_fold_means(differences).tolist() == [[3, 4, 8], [3, 4, 8], [5, 1, 2]]
-    assert ranks(np.array([[2.0, 3, 1.5]])) == pytest.approx(np.array([[1, 2, 0]]) / 3)
+    assert average_other_fold(differences).tolist() == [[3, 4, 8], [3, 4, 8], [5, 1, 2]]
+    assert compute_ranks(np.array([[2.0, 3, 1.5]])) == pytest.approx(np.array([[1, 2, 0]]) / 3)
 
 
 def test_where_all_samples_are_alike_noise_makes_no_trend():

@@ -8,12 +8,12 @@ import pytest
 
 from munkey.audits.attacks import residual_share
 from munkey.audits.attacks.tail import (
-    distances,
+    compute_distances,
+    compute_log_scatter,
+    compute_signs,
     find_largest_tenth,
     make_memory_statistic,
     make_statistics,
-    scatter,
-    signs,
     tail,
 )
 from munkey.audits.evidence import Halves, Pairs, draw_sham_pairs
@@ -56,7 +56,7 @@ def test_a_tenth_is_chosen_by_the_other_fold():
 def test_statistics_by_hand():
     pairs = population(2, 0.0, np.random.default_rng(0))
     first = pairs.halves.first
-    means = (signs(first) * pairs.differences).mean(axis=0)
+    means = (compute_signs(first) * pairs.differences).mean(axis=0)
     found = make_statistics(pairs)(first)
     assert found["square"] == pytest.approx(np.mean(means**2)) and found["few"] == pytest.approx(
         np.mean(means**3)
@@ -168,9 +168,9 @@ def test_memory_needs_the_halves_of_doing_nothing():
 def test_scatter_is_about_what_other_pairs_that_never_saw_the_sample_say():
     """Never seen: 1 and 3. Deleted: 5 and 0; squared distances to the other's: 4 and 4, (5 - 3)² and (0 - 1)²."""
     scores = np.array([[5.0], [1.0], [3.0], [0.0]])
-    assert scatter(distances(scores, np.array([[True], [False]]))) == pytest.approx(
-        np.log(2.5 / 4), abs=1e-4
-    )
+    assert compute_log_scatter(
+        compute_distances(scores, np.array([[True], [False]]))
+    ) == pytest.approx(np.log(2.5 / 4), abs=1e-4)
     assert (
         make_statistics(population(4, 0.0, np.random.default_rng(0)))(
             population(4, 0.0, np.random.default_rng(0)).halves.first

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.stats import norm
 
-from munkey.audits.attacks.u_lira import log_ratios, u_lira
+from munkey.audits.attacks.u_lira import compute_log_ratios, u_lira
 from munkey.audits.evidence import Pairs
 from munkey.audits.registry import NoFinding
 from tests.audits.inputs import halves, population
@@ -39,7 +39,7 @@ def test_one_ratio_by_hand():
         np.array([[2.0], [0.5], [1.0], [-1.0], [1.0], [3.0]]),
         np.array([[True], [True], [False]]),
     )
-    ratios = log_ratios(phi, first)
+    ratios = compute_log_ratios(phi, first)
     np.testing.assert_allclose(
         [ratios.deleted[0, 0], ratios.absent[0, 0]], [(4 - 0) / 4, (0.25 - 2.25) / 4]
     )
@@ -48,7 +48,7 @@ def test_one_ratio_by_hand():
 def test_ratios_are_those_of_gaussians_fitted_without_the_target_and_its_partner():
     random = np.random.default_rng(0)
     phi, first = random.normal(size=(8, 6)), random.random((4, 6)) < 0.5
-    ratios, expected = log_ratios(phi, first), by_loops(phi, first)
+    ratios, expected = compute_log_ratios(phi, first), by_loops(phi, first)
     np.testing.assert_allclose(
         ratios.deleted, np.where(first, expected[::2], expected[1::2]), rtol=1e-6
     )
@@ -79,7 +79,7 @@ def test_models_that_are_all_alike_tie():
     found = u_lira(pairs, np.random.default_rng(0))
     assert found.auroc.value == 50
     # their variance is 0
-    np.testing.assert_array_equal(log_ratios(np.ones((8, 3)), np.ones((4, 3), bool)), 0)
+    np.testing.assert_array_equal(compute_log_ratios(np.ones((8, 3)), np.ones((4, 3), bool)), 0)
 
 
 def test_two_pairs_are_refused():

@@ -67,7 +67,7 @@ def small(monkeypatch, tmp_path):
                 self.data = np.full((6 if train else test, 4, 4, 3), 0 if train else 255, np.uint8)
                 self.targets, self.classes = [1] * 6 if train else [0] * test, ["cat", "dog"]
 
-        monkeypatch.setattr(cifar, "_reader", lambda asked: {name: Small}[asked])
+        monkeypatch.setattr(cifar, "_get_reader", lambda asked: {name: Small}[asked])
         monkeypatch.setitem(SIZES, name, Size(6, 4, 6, 4, 2))
         return DATASETS[name].load(settings())
 

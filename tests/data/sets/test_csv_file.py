@@ -262,10 +262,10 @@ def test_an_unknown_split_is_named(pets):
 
 def test_its_state_is_that_of_the_pictures_too(pets, tmp_path):
     """What was swapped on disk has been swapped in the data set: two files of one size and time of change."""
-    from munkey.core.file_stamp import state_of
+    from munkey.core.file_stamp import compute_stamp
 
     def state():
-        return state_of(*DATASETS["csv"].files(settings(pets)))
+        return compute_stamp(*DATASETS["csv"].files(settings(pets)))
 
     states = [state()]
     cat, dog = tmp_path / "pets/cat/0.png", tmp_path / "pets/dog/0.png"

@@ -16,7 +16,7 @@ from munkey.deploy.predictor import Predictor
 from munkey.encoders import keys
 from munkey.memory.neighbors import find_nearest
 from munkey.models import system
-from munkey.models.family import FAMILIES, added_head
+from munkey.models.family import FAMILIES, read_added_head
 from tests.deploy.inputs import IDS, result_in, sections
 from tests.models.inputs import DATA
 
@@ -138,6 +138,6 @@ def test_a_head_that_is_not_what_its_rows_give_is_found(run, pictures, tmp_path)
 def test_an_answer_names_the_head_that_added_to_it(run, pictures, tmp_path):
     model = export(run / "models/toy/seed0/full/original-m", tmp_path / "model")
     with Predictor.load(model, device="cpu") as used:
-        title = added_head(used.manifest.head)[0].title
+        title = read_added_head(used.manifest.head)[0].title
         sentence = f" {title}'s logits, computed from all {len(IDS)} samples"
         assert sentence in used.predict(pictures).basis

@@ -57,7 +57,7 @@ def retriever(model: Predictor) -> Retriever:
 
 
 def test_its_logits_are_the_pipelines_bit_by_bit(predictor, result, images):
-    test = images.ids_of("test")
+    test = images.get_ids("test")
     assert np.array_equal(
         predictor.predict(images.images[test]).logits, pipeline(result, images)[test]
     )
@@ -93,7 +93,7 @@ def test_threads_that_add_at_once_get_ids_of_their_own(predictor, images):
 
 
 def test_after_forgetting_its_logits_are_those_of_the_method(predictor, result, images):
-    forgotten, test = images.ids_of("train")[::4], images.ids_of("test")
+    forgotten, test = images.get_ids("train")[::4], images.get_ids("test")
     before = predictor.predict(images.images[test]).logits
     receipt = predictor.forget(forgotten)
     after = predictor.predict(images.images[test])
@@ -119,7 +119,7 @@ def test_with_nothing_left_it_refuses_to_answer(predictor, images):
 
 
 def test_a_prediction_says_what_it_rests_on(predictor, images):
-    one = images.ids_of("train")[7]
+    one = images.get_ids("train")[7]
     answer = predictor.predict(images.images[[one]])
     near = answer.neighbors
     assert near.ids[0, 0] == one and near.cosines[0, 0] == pytest.approx(1, abs=1e-5)
@@ -200,7 +200,7 @@ def test_what_is_added_is_found_and_never_gets_an_old_id(predictor, images, resu
 
 
 def test_a_token_is_lent_by_trained_neighbors_for_each_answer(predictor, images):
-    pictures = images.images[images.ids_of("test")[:4]]
+    pictures = images.images[images.get_ids("test")[:4]]
     before = predictor.predict(pictures)
     added = predictor.add(pictures, [0, 0, 1, 2]).ids
     view, first = predictor._store.view, predictor.predict(pictures[:1]).neighbors
@@ -213,19 +213,19 @@ def test_a_token_is_lent_by_trained_neighbors_for_each_answer(predictor, images)
 
 def test_what_was_forgotten_is_in_no_token_that_was_lent_before(directory, tmp_path, images):
     """Added and then forgotten, or the other way round: the same answers."""
-    pictures = images.images[images.ids_of("test")]
+    pictures = images.images[images.get_ids("test")]
     other = shutil.copytree(directory, tmp_path / "other")
     with Predictor.load(directory, writer=True) as one, Predictor.load(other, writer=True) as two:
         forgotten = np.unique(one.predict(pictures).neighbors.ids[:, 0])
-        one.add(pictures[::2], images.labels[images.ids_of("test")][::2])
+        one.add(pictures[::2], images.labels[images.get_ids("test")][::2])
         asked = one.predict(pictures).logits
         one.forget(forgotten)
         two.forget(forgotten)
-        two.add(pictures[::2], images.labels[images.ids_of("test")][::2])
+        two.add(pictures[::2], images.labels[images.get_ids("test")][::2])
         assert np.array_equal(one.predict(pictures).logits, two.predict(pictures).logits)
         assert not np.array_equal(one.predict(pictures).logits, asked)
         for model in (one, two):
-            model.forget(images.ids_of("train"), ignore_missing=True)
+            model.forget(images.get_ids("train"), ignore_missing=True)
         left = one.predict(pictures)
         assert len(one.ids) and (left.neighbors.ids == -1).all() and np.isfinite(left.logits).all()
 
@@ -234,7 +234,7 @@ def test_what_was_forgotten_is_in_no_token_that_was_lent_before(directory, tmp_p
 def test_what_is_deleted_while_an_answer_is_read_is_not_in_it(
     reading, predictor, images, monkeypatch
 ):
-    picture = images.images[images.ids_of("test")[:1]]
+    picture = images.images[images.get_ids("test")[:1]]
     predictor.add(picture, [0])  # the nearest row now: its token is lent by the trained neighbors
     keys, near, read, copy = (
         predictor._model.encoder.compute_keys(picture),
@@ -262,7 +262,7 @@ def test_what_is_deleted_while_an_answer_is_read_is_not_in_it(
 def test_a_compaction_while_an_answer_is_read_exchanges_no_file_names(
     predictor, images, monkeypatch
 ):
-    one, read_sources = images.ids_of("train")[-1], Store.read_sources
+    one, read_sources = images.get_ids("train")[-1], Store.read_sources
     compacting = threading.Thread(target=predictor.compact)  # after it, each row has another number
 
     def naming(store: Store, rows: np.ndarray) -> list[Source]:

@@ -18,8 +18,8 @@ from munkey.encoders.embedded import PIXEL_OPERATIONS
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.cost import estimate
 from munkey.experiment.cost.flops import NetworkCost, count
-from munkey.experiment.cost.machines import RESULTS, Machine, machine
-from munkey.experiment.cost.workload import Work, Workload, estimate_size, size_of
+from munkey.experiment.cost.machines import RESULTS, Machine, find_machine
+from munkey.experiment.cost.workload import Work, Workload, estimate_size, look_up_size
 from munkey.experiment.params.load import ParamsError, load, read_params
 from munkey.experiment.plan.plan import Plan
 from munkey.models.family import FAMILIES
@@ -27,13 +27,13 @@ from munkey.unlearn.contract import METHODS, Images
 
 ROOT = Path(__file__).parents[3]
 IMAGES = Images(retain=90, forget=10, val=20, epochs=10, batch=10)
-CARD = machine(tflops=60)
+CARD = find_machine(tflops=60)
 
 
 @cache
 def epyc() -> Machine:
     """The machine of the benchmarks that the repository holds."""
-    return machine("amd-epyc-cpu", folder=ROOT / RESULTS)
+    return find_machine("amd-epyc-cpu", folder=ROOT / RESULTS)
 
 
 def plan_of(*overlays: str, **changes: object) -> Plan:
@@ -149,7 +149,7 @@ def test_keys_are_counted_by_part_and_a_mirror_image_as_another_picture():
 def test_a_picture_takes_about_as_long_as_measured_on_one_core(name, side, milliseconds):
     """CPU time on an AMD EPYC, one thread, 2026-11-26 (`python -m benchmarks.encoders`)."""
     [work] = keys_work(encoder=name, image_size=side).values()
-    seconds = estimate.seconds_of(work, epyc()) / 1797
+    seconds = estimate.estimate_seconds(work, epyc()) / 1797
     assert 1000 * seconds == pytest.approx(milliseconds, rel=0.25)
 
 
@@ -176,7 +176,7 @@ def test_an_encoder_of_unknown_speed_is_named_and_nothing_is_refused():
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_that_needs_data_costs_something(method):
     settings = plan_of().params.unlearn[method]
-    passes = METHODS[method].passes(IMAGES, settings)
+    passes = METHODS[method].count_passes(IMAGES, settings)
     assert (passes > 0) == bool(METHODS[method].needs)
 
 
@@ -207,13 +207,13 @@ COUNTED = {
     "method", [name for name in METHODS if METHODS[name].counted_passes or name in COUNTED]
 )
 def test_every_methods_passes_are_as_counted_by_hand(method):
-    assert METHODS[method].passes(IMAGES, plan_of().params.unlearn[method]) == COUNTED[method]
+    assert METHODS[method].count_passes(IMAGES, plan_of().params.unlearn[method]) == COUNTED[method]
 
 
 def test_fine_tuning_takes_three_passes_of_each_image_and_epoch():
     settings = plan_of().params.unlearn["cf"]
     # a backward pass counts two
-    assert METHODS["cf"].passes(IMAGES, settings) == 3 * IMAGES.epochs * IMAGES.retain
+    assert METHODS["cf"].count_passes(IMAGES, settings) == 3 * IMAGES.epochs * IMAGES.retain
 
 
 def test_pictures_of_ones_own_are_counted_once_they_are_prepared(tmp_path, monkeypatch):
@@ -225,14 +225,14 @@ def test_pictures_of_ones_own_are_counted_once_they_are_prepared(tmp_path, monke
         ParamsError,
         match=r"the size of digits is not known yet; prepare it first: `snakemake .* --configfile my\.yaml -- results/",
     ):
-        size_of(plan, "digits")
+        look_up_size(plan, "digits")
     labels, splits = (
         np.arange(18) % 3,
         np.repeat(["train", "train", "val", "test", "test", "test"], 3),
     )
     source = Source(np.zeros((18, 5, 5, 3), np.uint8), labels, splits, ["a", "b", "c"])
     prepare(source, Path(plan.prepared("digits")["samples"]).parent)
-    assert size_of(plan, "digits") == Size(6, 3, 9, 5, 3)
+    assert look_up_size(plan, "digits") == Size(6, 3, 9, 5, 3)
 
 
 def test_what_would_have_to_be_downloaded_is_not_read_to_be_counted(tmp_path, monkeypatch):
@@ -259,11 +259,11 @@ def test_a_network_that_is_no_vit_of_ours_is_counted_as_it_is_built():
 
 def test_a_limit_per_class_counts(config):
     config["source"]["limit_per_class"] = 10
-    assert size_of(Plan(load(config)), "digits")[:3] == (100, 100, 100)
+    assert look_up_size(Plan(load(config)), "digits")[:3] == (100, 100, 100)
     assert Workload(Plan(load(config)), [], {}).all() == []
     config["source"]["limit_per_class"] = {"train": 10}
     config["source"]["val_from"] = "train"
-    assert size_of(Plan(load(config)), "digits")[:3] == (80, 20, 719)
+    assert look_up_size(Plan(load(config)), "digits")[:3] == (80, 20, 719)
 
 
 def test_all_data_sets_are_counted_before_they_are_prepared_and_the_others_named_with_the_reason(
@@ -324,10 +324,10 @@ def test_sisa_trains_each_sample_once_and_asks_every_shard():
     work = {(each.step, each.what): each for each in estimate.estimate(plan, "run", epyc()).work}
     sisa, vit = work["train", "original-s"], work["train", "original-t"]
     assert sisa.operations == pytest.approx(vit.operations, rel=1e-3)
-    shards = plan.params.of_family(FAMILIES["sisa"]).shards
+    shards = plan.params.get_family_section(FAMILIES["sisa"]).shards
     assert sisa.network.forward == shards * vit.network.forward
 
 
 def test_an_unknown_machine_lists_those_there_are():
     with pytest.raises(ValueError, match=r"no benchmarks of abacus: .*amd-epyc-cpu"):
-        machine("abacus", folder=ROOT / RESULTS)
+        find_machine("abacus", folder=ROOT / RESULTS)

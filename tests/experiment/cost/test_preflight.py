@@ -12,7 +12,7 @@ from munkey.data.download import MissingDataError, PublishedFile
 from munkey.encoders.registry import MissingEncoderError
 from munkey.experiment.cost import machines, preflight
 from munkey.experiment.cost.estimate import CostEstimate, estimate
-from munkey.experiment.cost.machines import machine
+from munkey.experiment.cost.machines import find_machine
 from munkey.experiment.plan.plan import Plan
 from tests.conftest import ROOT
 from tests.experiment.cost.test_estimate import epyc, plan_of
@@ -39,11 +39,11 @@ def plan_and_costs(*overlays: str) -> tuple[Plan, CostEstimate]:
 
 
 def faults(*overlays: str) -> list[str]:
-    return list(preflight.obstacles(*plan_and_costs(*overlays)))
+    return list(preflight.find_obstacles(*plan_and_costs(*overlays)))
 
 
 def faults_of(plan: Plan) -> list[str]:
-    return list(preflight.obstacles(plan, estimate(plan, "paper", epyc())))
+    return list(preflight.find_obstacles(plan, estimate(plan, "paper", epyc())))
 
 
 def test_a_machine_with_all_of_it_is_ready():
@@ -125,9 +125,9 @@ def test_a_machine_that_was_not_benchmarked_has_the_speeds_of_a_cpu_that_was_and
 ):
     monkeypatch.setattr(machines, "has_gpu", lambda: False)
     monkeypatch.setattr(machines, "provenance", lambda params, device: {"device": "an abacus, CPU"})
-    on = machine(folder=ROOT / machines.RESULTS)
+    on = find_machine(folder=ROOT / machines.RESULTS)
     assert on.speeds == epyc().speeds and not on.measured
     assert on.name == "this machine, not benchmarked, at the speed of AMD EPYC, CPU"
-    assert machine(folder=Path("empty")).speeds == []
+    assert find_machine(folder=Path("empty")).speeds == []
     monkeypatch.setattr(machines, "has_gpu", lambda: True)
-    assert machine(folder=ROOT / machines.RESULTS).speeds == []
+    assert find_machine(folder=ROOT / machines.RESULTS).speeds == []

@@ -142,7 +142,7 @@ def enumerated(params: Params) -> int:
     shown = Exhibits(plan)
     counted = len(plan.main) + len(shown.rows) + len(shown.figures) + len(shown.compared)
     for dataset in params.datasets:
-        counted += len(plan.ablations_of(dataset)) + len(plan.selection_of(dataset))
+        counted += len(plan.list_ablation_runs(dataset)) + len(plan.list_selection_runs(dataset))
     return counted
 
 

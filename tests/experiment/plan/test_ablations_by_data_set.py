@@ -56,8 +56,8 @@ def test_a_case_belongs_to_a_data_set_whose_ablations_contain_it():
         name: [name, *(f"{name}/{place}" for place in cases[name] + PAIRS)] for name in cases
     }
     for name, places in cases.items():
-        assert list(dict.fromkeys(run.case for run in plan.ablations_of(name))) == places
-        assert list(dict.fromkeys(run.case for run in plan.selection_of(name))) == PAIRS
+        assert list(dict.fromkeys(run.case for run in plan.list_ablation_runs(name))) == places
+        assert list(dict.fromkeys(run.case for run in plan.list_selection_runs(name))) == PAIRS
     assert plan.params.for_case("cifar10/munkey.p_retrieve/0.5").munkey.p_retrieve == 0.5
     with pytest.raises(KeyError, match=r"munkey\.p_retrieve/0\.5"):
         plan.params.for_case("digits/munkey.p_retrieve/0.5")
@@ -66,7 +66,7 @@ def test_a_case_belongs_to_a_data_set_whose_ablations_contain_it():
 def test_an_empty_list_switches_an_ablation_off_for_one_data_set_or_for_all():
     plan = plan_of(ABLATIONS | {"munkey.token_dim": []}, {"keys": []})
     knobs = {
-        name: {run.case.split("/")[0] for run in plan.ablations_of(name)}
+        name: {run.case.split("/")[0] for run in plan.list_ablation_runs(name)}
         for name in plan.params.datasets
     }
     assert knobs == {"digits": {"inference.k", "keys"}, "cifar10": {"inference.k"}}
@@ -74,7 +74,7 @@ def test_an_empty_list_switches_an_ablation_off_for_one_data_set_or_for_all():
 
 def test_a_data_set_without_any_ablation_is_not_measured():
     plan = plan_of({"inference.k": [8]}, {"inference.k": []})
-    assert plan.ablations_of("cifar10") == [] and plan.ablated_datasets == ["digits"]
+    assert plan.list_ablation_runs("cifar10") == [] and plan.ablated_datasets == ["digits"]
     assert plan_of({"inference.k": []}, {"inference.k": [8]}).ablated_datasets == ["cifar10"]
 
 
@@ -101,9 +101,11 @@ def test_the_papers_preset_does_the_papers_ablations_and_no_others():
 def trained(plan):
     """Trainings of MUNKEY by what they are for."""
     runs = [
-        run for name in plan.params.datasets for run in plan.main_of(name) + plan.ablations_of(name)
+        run
+        for name in plan.params.datasets
+        for run in plan.list_main_runs(name) + plan.list_ablation_runs(name)
     ]
-    runs += [run for name in plan.params.datasets for run in plan.selection_of(name)]
+    runs += [run for name in plan.params.datasets for run in plan.list_selection_runs(name)]
     models = {run.record for run in runs if run.method in ("original-m", "retrain-m")}
     return Counter(
         path.split("/")[4] if "seed" not in path.split("/")[4] else "main" for path in models

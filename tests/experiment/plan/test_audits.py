@@ -57,7 +57,7 @@ def test_the_control_differs_in_its_knobs_alone(plan: Plan):
 
 
 def test_every_method_is_audited_with_its_family_before_and_its_oracle(plan: Plan):
-    systems = AuditPlan(plan).systems_of("digits")
+    systems = AuditPlan(plan).list_systems("digits")
     assert [
         (system["name"], system["role"], system["family"], len(system["logits"]))
         for system in systems
@@ -89,7 +89,7 @@ def test_every_method_is_audited_with_its_family_before_and_its_oracle(plan: Pla
 def test_every_model_of_an_audit_is_evaluated_with_its_own_record_and_that_of_its_training(
     plan: Plan,
 ):
-    runs, systems = AuditPlan(plan).runs_of("digits"), AuditPlan(plan).systems_of("digits")
+    runs, systems = AuditPlan(plan).list_runs("digits"), AuditPlan(plan).list_systems("digits")
     assert [run.logits for run in runs] == [path for each in systems for path in each["logits"]]
     first = {(run.method, run.case): run for run in runs if run.seed == 1}
     models = "results/default/models/digits/audit"
@@ -105,7 +105,7 @@ def test_every_model_of_an_audit_is_evaluated_with_its_own_record_and_that_of_it
 
 
 def test_without_a_method_of_munkeys_there_is_nothing_to_control():
-    systems = AuditPlan(small_plan(AUDIT | {"methods": ["cf"]})).systems_of("digits")
+    systems = AuditPlan(small_plan(AUDIT | {"methods": ["cf"]})).list_systems("digits")
     assert [(system["name"], system["role"]) for system in systems] == [
         ("original-t", "nothing"),
         ("cf", "method"),
@@ -114,31 +114,31 @@ def test_without_a_method_of_munkeys_there_is_nothing_to_control():
 
 
 def test_no_pairs_of_the_control_leave_it_out_and_all_else_as_it_is(plan: Plan):
-    systems = AuditPlan(small_plan(AUDIT | {"audit.control_pairs": 0})).systems_of("digits")
+    systems = AuditPlan(small_plan(AUDIT | {"audit.control_pairs": 0})).list_systems("digits")
     assert systems == [
-        each for each in AuditPlan(plan).systems_of("digits") if "control" not in each["role"]
+        each for each in AuditPlan(plan).list_systems("digits") if "control" not in each["role"]
     ]
 
 
 def test_a_family_that_is_fitted_is_audited_too_and_is_trained_no_further():
     plan = small_plan(AUDIT | {"methods": ["lda", "knn"]})
     assert [
-        (system["name"], system["role"]) for system in AuditPlan(plan).systems_of("digits")
+        (system["name"], system["role"]) for system in AuditPlan(plan).list_systems("digits")
     ] == [
         *(("original-l", "nothing"), ("lda", "method"), ("retrain-l", "oracle")),
         *(("original-k", "nothing"), ("knn", "method"), ("retrain-k", "oracle")),
     ]
     with pytest.raises(ValueError, match="nothing to relearn"):
-        RelearnPlan(plan).systems_of("digits")
+        RelearnPlan(plan).list_systems("digits")
 
 
 def test_what_deletes_without_data_is_asked_before_and_after():
     assert AuditPlan(
         small_plan({"methods": ["knn", "cf", "sisa", "munkey", "example-tied-dropout"]})
-    ).deleting() == [
+    ).list_deleting_methods() == [
         *("knn", "munkey", "example-tied-dropout"),
     ]
-    assert AuditPlan(small_plan({"methods": ["cf"]})).deleting() == []
+    assert AuditPlan(small_plan({"methods": ["cf"]})).list_deleting_methods() == []
 
 
 def test_the_code_of_every_attack_counts_for_the_job_that_runs_it():
@@ -148,10 +148,12 @@ def test_the_code_of_every_attack_counts_for_the_job_that_runs_it():
 
 
 def test_the_halves_cover_the_largest_number_of_pairs():
-    assert AuditPlan(small_plan(AUDIT)).halves_of("digits") == [half(seed) for seed in range(6)]
-    assert len(AuditPlan(small_plan(AUDIT | {"audit.control_pairs": 5})).halves_of("digits")) == 10
+    assert AuditPlan(small_plan(AUDIT)).list_halves("digits") == [half(seed) for seed in range(6)]
+    assert (
+        len(AuditPlan(small_plan(AUDIT | {"audit.control_pairs": 5})).list_halves("digits")) == 10
+    )
     grid = AuditPlan(small_plan(AUDIT | {"audit.grid_pairs": 4}))
-    assert grid.grid_halves_of("digits") == [half(seed) for seed in range(8)]
+    assert grid.list_grid_halves("digits") == [half(seed) for seed in range(8)]
 
 
 def test_the_grid_tries_all_combinations_of_each_block_and_takes_the_default_from_the_pool():
@@ -159,7 +161,7 @@ def test_the_grid_tries_all_combinations_of_each_block_and_takes_the_default_fro
     plan = small_plan(
         AUDIT | {"audit.grid": [block, {"munkey.p_image": [0.1], "munkey.p_token": [0.1]}]}
     )
-    points = {point["name"]: point for point in AuditPlan(plan).grid_of("digits")}
+    points = {point["name"]: point for point in AuditPlan(plan).list_grid_settings("digits")}
     assert list(points) == [
         f"p_image-{image}_p_token-{token}" for image in (0.1, 0.3) for token in (0.0, 0.1)
     ]
@@ -173,14 +175,18 @@ def test_the_grid_tries_all_combinations_of_each_block_and_takes_the_default_fro
 
 def test_beside_a_head_stands_the_family_that_it_is_of_where_that_is_in_the_plan():
     grid = AUDIT | {"audit.grid": [{"munkey.head": ["none", "lda"]}]}
-    without, headed = AuditPlan(small_plan(grid | {"methods": ["munkey", "lda"]})).grid_of("digits")
+    without, headed = AuditPlan(
+        small_plan(grid | {"methods": ["munkey", "lda"]})
+    ).list_grid_settings("digits")
     assert without["alone"] == [] and len(headed["alone"]) == len(headed["after"])
     assert (
         headed["alone"][1] == "results/default/logits/digits/audit/head-lda/seed1/rate0.1/lda.npz"
     )
     assert [
         each["alone"]
-        for each in AuditPlan(small_plan(grid | {"methods": ["munkey"]})).grid_of("digits")
+        for each in AuditPlan(small_plan(grid | {"methods": ["munkey"]})).list_grid_settings(
+            "digits"
+        )
     ] == [
         [],
         [],
@@ -193,7 +199,7 @@ def test_a_knob_that_only_some_points_of_the_grid_change_stands_beside_all_of_th
     plan = small_plan(
         AUDIT | {"audit.grid": [{"munkey.p_image": [0.1]}, {"train.crop_scale": [[0.9, 1.0]]}]}
     )
-    first, second = AuditPlan(plan).grid_of("digits")
+    first, second = AuditPlan(plan).list_grid_settings("digits")
     assert first["knobs"] == {
         "munkey.p_image": 0.1,
         "train.crop_scale": plan.params.train.crop_scale,
@@ -220,7 +226,7 @@ def test_knobs_of_a_grid_that_end_alike_are_told_apart():
 def test_the_hardest_samples_have_halves_of_their_own():
     plan = small_plan(AUDIT | {"audit.pool_of": "hardest"})
     halves = [f"results/default/audit/digits/hardest/seed{seed}.csv" for seed in range(6)]
-    assert AuditPlan(plan).halves_of("digits") == halves
+    assert AuditPlan(plan).list_halves("digits") == halves
     assert plan.forget_set(POOL, "4", "rate0.1") == {"forget": halves[4], "absent": halves[5]}
     assert (
         plan.forget_set("digits", "0", "rate0.1")["forget"]
@@ -269,10 +275,10 @@ def test_another_pool_can_be_drawn_where_it_lies_apart_from_the_first(changes: d
 
 def test_storage_is_searched_in_every_unlearned_system_that_holds_a_memory():
     plan = small_plan(AUDIT | {"methods": ["knn", "cf", "munkey"], "forget.rates": [0.1, 0.02]})
-    held = AuditPlan(plan).memories_of("digits")
+    held = AuditPlan(plan).list_memories("digits")
     assert {each["key"]["method"] for each in held} == {"knn", "munkey"}
     assert {each["key"]["rate"] for each in held} == {"0.1", "0.02"}
-    files = AuditPlan(plan).files_of_memories("digits")
+    files = AuditPlan(plan).list_memory_files("digits")
     assert files == sorted({path for each in held for path in (*each["files"], each["forget"])})
 
 
@@ -292,8 +298,8 @@ def test_where_every_method_forgets_whole_classes_alone_a_pool_of_samples_is_not
     assert audits.in_paper == []  # `make paper` ends without one
     refusal = r"each method .unsir. forgets whole classes alone, and audit\.pool_of is random; make it class"
     with pytest.raises(ValueError, match=refusal):
-        audits.systems_of("digits")
+        audits.list_systems("digits")
     of_classes = AuditPlan(small_plan(AUDIT | WHOLE_CLASSES | {"audit.pool_of": "class"}))
     assert of_classes.in_paper == ["digits"] and "unsir" in {
-        each["name"] for each in of_classes.systems_of("digits")
+        each["name"] for each in of_classes.list_systems("digits")
     }

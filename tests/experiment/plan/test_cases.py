@@ -2,7 +2,7 @@
 
 import pytest
 
-from munkey.experiment.plan.cases import dataset_of
+from munkey.experiment.plan.cases import get_dataset
 from munkey.models.families.sisa import SisaSettings
 from munkey.settings import EncoderSettings, NetworkName, Section
 from munkey.unlearn import prepare
@@ -26,7 +26,7 @@ def test_cases_are_a_data_set_its_ablations_and_its_selection_in_the_order_of_th
     assert cases == {
         name: [name, *(f"{name}/{change}" for change in changes)] for name in ("digits", "cifar10")
     }
-    assert {dataset_of(case) for case in cases["cifar10"]} == {"cifar10"}
+    assert {get_dataset(case) for case in cases["cifar10"]} == {"cifar10"}
 
 
 def test_rates_are_those_of_each_data_set():
@@ -105,15 +105,15 @@ def test_every_system_has_a_family():
         "knn": ["original-k", "retrain-k", "knn"],
     }
     for family, systems in families.items():
-        assert {plan.family_of(system).name for system in systems} == {family}
-    assert [plan.family_of_letter(letter).name for letter in "tmsk"] == [
+        assert {plan.find_family(system).name for system in systems} == {family}
+    assert [plan.find_family_by_letter(letter).name for letter in "tmsk"] == [
         "vit",
         "munkey",
         "sisa",
         "knn",
     ]
     with pytest.raises(KeyError, match="unknown method 'original-x'"):
-        plan.family_of("original-x")
+        plan.find_family("original-x")
 
 
 def test_a_training_gets_the_sections_that_it_depends_on_as_they_hold_for_its_case():
@@ -201,11 +201,13 @@ def test_what_is_searched():
 
 def test_the_folder_of_keys_is_named_for_encoder_and_image_size_and_leads_back_to_them():
     plan = small_plan()
-    folders = [plan.encoder_of(case) for case in ("digits", "digits/keys/efficientnet-lite0_64")]
+    folders = [
+        plan.get_encoder_name(case) for case in ("digits", "digits/keys/efficientnet-lite0_64")
+    ]
     assert len(set(folders)) == 2
     assert (
-        plan.encoder_of("digits/inference.k/8")
-        == plan.encoder_of("digits/keys/efficientnet-lite0_96")
+        plan.get_encoder_name("digits/inference.k/8")
+        == plan.get_encoder_name("digits/keys/efficientnet-lite0_96")
         == folders[0]
     )
     encoders = [plan.encoder_settings("digits", folder) for folder in folders]
@@ -220,8 +222,8 @@ def test_post_hoc_methods_start_from_the_network_that_the_parameters_name():
     original = plan.original("digits", "0", "cf")["original"]
     assert original.endswith("seed0/full/original-r/system.safetensors")
     assert (
-        plan.family_of("cf").oracle == "retrain-r"
-        and plan.family_of("munkey").oracle == "retrain-m"
+        plan.find_family("cf").oracle == "retrain-r"
+        and plan.find_family("munkey").oracle == "retrain-m"
     )
     settings = plan.unlearn_settings("digits", "cf")
     assert (

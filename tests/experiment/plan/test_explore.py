@@ -17,7 +17,7 @@ def test_a_page_reads_every_evaluation_and_every_memory_that_was_searched(
     plan = Plan(load(config))
     explored = ExplorePlan(plan)
     runs = explored.runs("digits", scenarios=False)
-    assert runs == plan.main_of("digits")
+    assert runs == plan.list_main_runs("digits")
     near = explored.near("digits", scenarios=False)
     assert set(near) == {"full"} | {f"{run.seed}/rate{run.rate}" for run in runs}
     with_scenarios = explored.near("digits", scenarios=True)
@@ -27,7 +27,7 @@ def test_a_page_reads_every_evaluation_and_every_memory_that_was_searched(
 
 def test_systems_that_look_up_neighbors_say_how_many(config: dict[str, Any]) -> None:
     params = load(config)
-    counts = ExplorePlan(Plan(params)).rests_on("digits")
+    counts = ExplorePlan(Plan(params)).count_answering_neighbors("digits")
     assert counts["munkey"] == params.inference.k
     assert counts["knn"] == params.knn.k
     assert "lda" not in counts

@@ -52,7 +52,7 @@ def test_a_plug_ins_section_is_needed_only_where_its_family_is_used(frequency, m
     ):
         load(small_config({}))
     monkeypatch.setattr(type(frequency), "in_every_run", False)
-    assert load(small_config({})).of_family(frequency) is None
+    assert load(small_config({})).get_family_section(frequency) is None
     with pytest.raises(ParamsError, match=r"frequency\.smoothing"):
         load(small_config({"frequency": {"smoothing": -1}}))
 
@@ -66,7 +66,7 @@ def test_its_section_is_checked(frequency: Family):
         ParamsError, match=r"frequency\.smoothness = 1\.0: unknown key; did you mean 'smoothing'"
     ):
         planned(frequency={"smoothing": 1.0, "smoothness": 1.0})
-    assert planned().params.for_case("digits").of_family(frequency).smoothing == 2.0
+    assert planned().params.for_case("digits").get_family_section(frequency).smoothing == 2.0
 
 
 def test_its_section_can_be_overridden_for_a_data_set(frequency: Family):

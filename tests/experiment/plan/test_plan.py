@@ -9,7 +9,7 @@ import pytest
 
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.params.load import load
-from munkey.experiment.plan.plan import Plan, files_of, wildcard_pattern
+from munkey.experiment.plan.plan import Plan, list_files, wildcard_pattern
 from munkey.models.family import FAMILIES
 from munkey.settings import InferenceSettings, Section
 from munkey.unlearn.contract import METHODS
@@ -23,7 +23,7 @@ def plan() -> Plan:
 
 def memory(plan: Plan, scope: str, case: str = "digits") -> dict[str, str]:
     """The files of keys and neighbors."""
-    encoder = plan.encoder_of(case)
+    encoder = plan.get_encoder_name(case)
     return {
         "keyfile": f"results/default/keys/digits/{encoder}/keys.npz",
         "neighbors": f"results/default/neighbors/digits/{encoder}/{scope}.npz",
@@ -50,7 +50,7 @@ def test_the_main_evaluations_are_all_systems_by_rate_and_seed(plan: Plan):
         (rate, seed, system) for rate in ("0.02", "0.1") for seed in (0, 1) for system in systems
     ]
     assert [(run.rate, run.seed, run.method) for run in plan.main] == expected
-    assert plan.main_of("digits") == plan.main
+    assert plan.list_main_runs("digits") == plan.main
     assert {(run.dataset, run.case) for run in plan.main} == {("digits", "")}
 
 
@@ -91,7 +91,7 @@ def test_an_evaluation_names_its_logits_its_record_and_that_of_its_training(
 
 
 def test_ablations_show_munkey_before_and_after_and_its_oracle_at_the_largest_rate(plan: Plan):
-    runs = plan.ablations_of("digits")
+    runs = plan.list_ablation_runs("digits")
     cases = [
         case.removeprefix("digits/") for case in plan.cases["digits"][1:] if "/p_drop/" not in case
     ]
@@ -103,7 +103,7 @@ def test_ablations_show_munkey_before_and_after_and_its_oracle_at_the_largest_ra
 
 
 def test_the_selection_compares_all_pairs_without_the_oracle(plan: Plan):
-    runs = plan.selection_of("digits")
+    runs = plan.list_selection_runs("digits")
     cases = ["p_drop/0.0_0.0", "p_drop/0.1_0.1", "p_drop/0.3_0.1"]
     expected = [
         (case, "0.1", seed, name)
@@ -118,14 +118,15 @@ def test_every_data_set_has_evaluations_of_its_own():
     plan = small_plan(
         {"datasets": ["digits", "cifar10"], "overrides": {"cifar10": {"forget": {"rates": [0.05]}}}}
     )
-    assert plan.main == plan.main_of("digits") + plan.main_of("cifar10")
+    assert plan.main == plan.list_main_runs("digits") + plan.list_main_runs("cifar10")
     assert {(run.dataset, run.rate) for run in plan.main} == {
         *(("digits", "0.02"), ("digits", "0.1"), ("cifar10", "0.05"))
     }
     assert all(
-        "/cifar10/" in path and "digits" not in path for path in files_of(plan.main_of("cifar10"))
+        "/cifar10/" in path and "digits" not in path
+        for path in list_files(plan.list_main_runs("cifar10"))
     )
-    assert {run.rate for run in plan.ablations_of("cifar10")} == {"0.05"}
+    assert {run.rate for run in plan.list_ablation_runs("cifar10")} == {"0.05"}
 
 
 def test_files_of_evaluations_are_listed_once_in_order():
@@ -133,13 +134,13 @@ def test_files_of_evaluations_are_listed_once_in_order():
         "digits", "", "0.1", 0, "cf", logits="d", record="b", training="c", forget="a"
     )
     second = replace(first, method="ssd", logits="e", record="f")
-    assert files_of([second, first]) == ["a", "b", "c", "d", "e", "f"]
+    assert list_files([second, first]) == ["a", "b", "c", "d", "e", "f"]
 
 
 def test_searches_are_those_of_the_searched_methods_alone():
-    assert small_plan().searches_of(small_plan().main) == []
+    assert small_plan().list_searches(small_plan().main) == []
     plan = small_plan({"search": True})
-    searches = plan.searches_of(plan.main)
+    searches = plan.list_searches(plan.main)
     assert Counter(path.split("/")[-2] for path in searches) == {"cf": 4, "ssd": 4}
     assert "results/default/search/digits/seed1/rate0.1/cf/search.json" in searches
 
@@ -178,8 +179,8 @@ def test_what_lies_outside_are_the_files_of_all_data_sets_and_the_weights_of_all
     assert list(before) == ["digits", "pets"]
     assert before["digits"]["files"] is None and before["pets"]["files"]
     lite, ones_own = (
-        plan.encoder_of("digits"),
-        plan.encoder_of(next(c for c in plan.cases["digits"] if "/keys/" in c)),
+        plan.get_encoder_name("digits"),
+        plan.get_encoder_name(next(c for c in plan.cases["digits"] if "/keys/" in c)),
     )
     assert set(before["digits"]["weights"]) == {lite, ones_own}
     (folder / "model.safetensors").write_bytes(b"weights")
@@ -206,7 +207,7 @@ def test_the_code_of_unlearning_is_that_of_the_method_and_of_its_family(name: st
 
 
 def test_the_builder_of_an_encoder_is_found_by_the_folder_of_its_keys(plan: Plan):
-    (builder,) = plan.encoder_builders("digits", plan.encoder_of("digits"))
+    (builder,) = plan.encoder_builders("digits", plan.get_encoder_name("digits"))
     assert builder.__module__ == "munkey.encoders.embedded"
 
 

@@ -14,7 +14,7 @@ def relearn() -> RelearnPlan:
 
 
 def test_every_trained_system_is_trained_further_once_for_each_seed(relearn: RelearnPlan):
-    systems = relearn.systems_of("digits")
+    systems = relearn.list_systems("digits")
     assert [(system["name"], system["role"], system["family"]) for system in systems] == [
         ("original-t", "nothing", "vit"),
         ("retrain-t", "oracle", "vit"),
@@ -72,4 +72,4 @@ def test_where_no_method_trains_weights_there_is_nothing_to_relearn():
     with pytest.raises(
         ValueError, match="nothing to relearn: no weights are trained for knn, lda; add"
     ):
-        RelearnPlan(small_plan({"methods": ["knn", "lda"]})).systems_of("digits")
+        RelearnPlan(small_plan({"methods": ["knn", "lda"]})).list_systems("digits")

@@ -22,8 +22,8 @@ def plan() -> Plan:
 def test_scenarios_share_originals_and_their_answers_and_have_forget_sets_oracles_and_methods_of_their_own(
     plan: Plan,
 ):
-    runs = plan.scenarios_of("digits")
-    main = {run.logits for run in plan.main_of("digits")}
+    runs = plan.list_scenario_runs("digits")
+    main = {run.logits for run in plan.list_main_runs("digits")}
     sampling = {f"scenario/{name}": each["sampling"] for name, each in SCENARIOS.items()}
     assert {run.case: run.sampling for run in runs} == sampling
     for run in runs:

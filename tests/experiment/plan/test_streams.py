@@ -19,7 +19,7 @@ def streams() -> StreamPlan:
 
 
 def test_every_method_is_streamed_beside_the_oracles_of_what_learns(streams: StreamPlan):
-    systems = streams.systems_of("digits")
+    systems = streams.list_systems("digits")
     assert [(each["name"], each["title"]) for each in systems[:2]] == [
         ("retrain-t", "Retrain (T)"),
         ("retrain-m", "Retrain (M)"),
@@ -55,4 +55,4 @@ def test_a_stream_depends_on_how_its_system_is_trained_unlearned_and_asked(strea
 def test_methods_that_forget_whole_classes_alone_have_no_stream():
     forget = {"rates": [0.1], "sampling": "class", "names": None}
     with pytest.raises(ValueError, match=r"no stream: each method .unsir. forgets whole"):
-        StreamPlan(small_plan({"methods": ["unsir"], "forget": forget})).systems_of("digits")
+        StreamPlan(small_plan({"methods": ["unsir"], "forget": forget})).list_systems("digits")

@@ -87,7 +87,7 @@ def test_code_counts_but_comments_docstrings_and_formatting_do_not(old, new, cou
 
 def test_what_a_job_imports_inside_a_function_counts_with_its_packages_but_not_what_types_need():
     code = Code({})
-    closure = code.closure([MUNKEY])
+    closure = code.find_closure([MUNKEY])
     assert {
         "munkey.models.family",
         "munkey.models.networks.munkey",
@@ -97,13 +97,13 @@ def test_what_a_job_imports_inside_a_function_counts_with_its_packages_but_not_w
     assert "munkey.training.loop" in closure  # inside `train`
     for_types = "if TYPE_CHECKING:\n    from munkey.models.networks.vit import ViTArchitecture"
     assert for_types in code.files["munkey.models.system"].read_text()
-    assert "munkey.models.networks.vit" not in code.closure(["munkey.models.system"])
+    assert "munkey.models.networks.vit" not in code.find_closure(["munkey.models.system"])
 
 
 def test_a_file_of_this_package_that_does_not_parse_changes_no_digest_of_others(monkeypatch):
     """It may be a method that somebody is writing, while jobs of others start."""
     code = Code({})
-    before = {module: code.closure([module]) for module in code.files}
+    before = {module: code.find_closure([module]) for module in code.files}
 
     def refuse(*_, **__):
         raise grimp.exceptions.SourceSyntaxError("my_method.py", 1, "def")
@@ -111,19 +111,19 @@ def test_a_file_of_this_package_that_does_not_parse_changes_no_digest_of_others(
     monkeypatch.setattr(grimp, "build_graph", refuse)
     code = Code({})
     for module in before.keys() - NO_INFLUENCE:
-        assert set(code.closure([module])) == set(before[module]), module
+        assert set(code.find_closure([module])) == set(before[module]), module
 
 
 def test_modules_of_no_influence_are_not_followed_and_exist():
     code = Code({})
     assert code.files.keys() >= NO_INFLUENCE
-    assert not NO_INFLUENCE.intersection(code.closure([*JOBS, MUNKEY]))
+    assert not NO_INFLUENCE.intersection(code.find_closure([*JOBS, MUNKEY]))
 
 
 def test_the_draws_of_a_run_do_not_hang_on_audits_and_its_selection_not_on_tables():
     code = Code({})
-    assert not [name for name in code.closure(["munkey.jobs.forget"]) if ".audits." in name]
-    assert not [name for name in code.closure(["munkey.jobs.search"]) if ".report." in name]
+    assert not [name for name in code.find_closure(["munkey.jobs.forget"]) if ".audits." in name]
+    assert not [name for name in code.find_closure(["munkey.jobs.search"]) if ".report." in name]
 
 
 def test_settings_check_values_and_compute_none():
@@ -136,10 +136,8 @@ def test_settings_check_values_and_compute_none():
     methods = [node for each in classes for node in each.body if isinstance(node, ast.FunctionDef)]
     for method in methods:
         returned = [ast.unparse(node) for node in ast.walk(method) if isinstance(node, ast.Return)]
-        if method.name == "typed":
-            assert returned == [
-                "return section if isinstance(section, cls) else cls.model_validate(section)"
-            ]
+        if method.name == "parse":
+            assert returned == ["return cls.model_validate(section)", "return section"]
         else:
             assert any(
                 "validator" in ast.unparse(decorator) for decorator in method.decorator_list
@@ -252,9 +250,11 @@ def test_a_plug_in_is_followed_within_its_package_into_others_and_into_this_one(
         "shop.plain.deep",
         "munkey.unlearn.saliency",
     }
-    assert mine <= set(code.closure(["shop.mine"]))
-    assert {"alone", "shop", "shop.last", "munkey.unlearn.saliency"} <= set(code.closure(["alone"]))
-    assert not {"shop.unused", "shop.broken"} & set(code.closure(["shop.mine", "alone"]))
+    assert mine <= set(code.find_closure(["shop.mine"]))
+    assert {"alone", "shop", "shop.last", "munkey.unlearn.saliency"} <= set(
+        code.find_closure(["alone"])
+    )
+    assert not {"shop.unused", "shop.broken"} & set(code.find_closure(["shop.mine", "alone"]))
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from munkey.experiment.run.job import (
     job,
     last_words,
     now,
-    seconds_of,
+    read_seconds,
 )
 from munkey.experiment.run.record import write_record
 from munkey.settings import NetworkName, Section
@@ -90,7 +90,7 @@ def test_a_debugger_that_nobody_sees_fails_the_job_at_once(tmp_path, stop):
             in log
         )
     assert "\nThis job failed: " in log
-    assert (sys.breakpointhook, sys.stdin) == before and seconds_of(tmp_path / "job.log") is None
+    assert (sys.breakpointhook, sys.stdin) == before and read_seconds(tmp_path / "job.log") is None
 
 
 def test_the_job_that_munkey_job_asks_for_prints_to_the_terminal(tmp_path, monkeypatch, capsys):
@@ -103,7 +103,7 @@ def test_the_job_that_munkey_job_asks_for_prints_to_the_terminal(tmp_path, monke
     )
     with job(str(tmp_path / "job.log"), 1, ["results/z.csv"]):
         print("hello")
-    assert seconds_of(tmp_path / "job.log") == pytest.approx(0, abs=1)
+    assert read_seconds(tmp_path / "job.log") == pytest.approx(0, abs=1)
 
 
 @pytest.mark.parametrize("asked", [True, False])
@@ -209,11 +209,11 @@ def test_what_a_job_used_is_its_own_and_not_that_of_whoever_started_it():
     ballast = b"1" * 400_000_000  # noqa: F841  # what this process has is not the child's
     script = """
 import time
-from munkey.experiment.run.job import usage
-before = usage()
+from munkey.experiment.run.job import measure_usage
+before = measure_usage()
 held = b"1" * 200 * 2**20
 while time.process_time() < 1.0: pass
-after = usage()
+after = measure_usage()
 print(before["max_rss_mb"], after["max_rss_mb"] - before["max_rss_mb"], after["cpu_s"])
 """
     printed = subprocess.run(
@@ -231,7 +231,7 @@ def test_where_no_file_tells_the_memory_the_system_does_in_its_own_unit(
     monkeypatch.setattr(resource, "getrusage", lambda _: peak)
     monkeypatch.setattr(module, "Path", lambda _: tmp_path / "none")
     monkeypatch.setattr(sys, "platform", platform)
-    assert module.usage()["max_rss_mb"] == 300
+    assert module.measure_usage()["max_rss_mb"] == 300
 
 
 def test_the_c_library_is_asked_by_its_own_numbers_and_may_refuse_or_be_another(monkeypatch):

@@ -14,10 +14,10 @@ from mlflow.tracking import MlflowClient
 from munkey.core.files import write_json, write_text
 from munkey.experiment.tracking.mlflow_log import (
     comparisons,
+    get_owner,
     log,
     next_attempt,
     outcome,
-    owner_of,
     record,
     replaced_message,
 )
@@ -207,10 +207,11 @@ def test_on_a_server_the_machine_and_the_folder_say_whose_a_run_is_or_the_user_d
 ):
     monkeypatch.chdir(tmp_path)
     assert (
-        owner_of("small", "http://host:5000/") == f"{socket.gethostname()}:{tmp_path}/results/small"
+        get_owner("small", "http://host:5000/")
+        == f"{socket.gethostname()}:{tmp_path}/results/small"
     )
     monkeypatch.setenv("MUNKEY_OWNER", "team")
-    assert owner_of("small", "http://host:5000/") == "team/small"
+    assert get_owner("small", "http://host:5000/") == "team/small"
 
 
 @pytest.mark.parametrize("moved", [True, False], ids=["moved", "copied"])

@@ -8,7 +8,7 @@ import pytest
 from munkey.core.files import write_json, write_npy, write_text
 from munkey.core.paths import Layout
 from munkey.evaluation.records import Evaluation
-from munkey.experiment.tracking.runs import NOTE, NOTES, Results, Run, flatten, runs_of
+from munkey.experiment.tracking.runs import NOTE, NOTES, Results, Run, flatten, make_runs
 from munkey.settings import InferenceSettings, KeySettings
 
 LAYOUT = Layout("default")
@@ -87,7 +87,7 @@ def results(tmp_path, monkeypatch):
 
 
 def test_each_run_stands_after_the_one_that_it_is_nested_under(results):
-    runs = runs_of(results)
+    runs = make_runs(results)
     assert {run.experiment for run in runs} == {"digits"}
     assert [(run.name, run.parent) for run in runs] == [
         ("Original (M) @0.1", ""),
@@ -103,7 +103,7 @@ def test_each_run_stands_after_the_one_that_it_is_nested_under(results):
 
 
 def test_of_a_single_seed_the_run_over_seeds_does_not_say_which(results):
-    runs = runs_of(replace(results, evaluations=results.evaluations[:2]))
+    runs = make_runs(replace(results, evaluations=results.evaluations[:2]))
     assert [run.name for run in runs] == [
         *(
             "Original (M) @0.1",
@@ -117,7 +117,7 @@ def test_of_a_single_seed_the_run_over_seeds_does_not_say_which(results):
 
 
 def test_a_seed_is_shown_with_its_metrics_settings_provenance_inputs_curves_and_files(results):
-    original, _, _, scrub = runs_of(results)[1:5]
+    original, _, _, scrub = make_runs(results)[1:5]
     names = {"dataset": "digits", "rate": "0.1", "seed": "0", "method": "scrub"}
     train = {"train/loss": [0.3333, 0.1667], "train/accuracy": [0.1, 0.2], "train/lr": [0.1, 0.2]}
     digests = {name: scrub.params[name] for name in ("data_digest", "forget_digest")}
@@ -140,14 +140,14 @@ def test_a_seed_is_shown_with_its_metrics_settings_provenance_inputs_curves_and_
 
 def test_how_a_memory_is_asked_is_among_the_parameters_of_what_has_one(results):
     original, scrub = (
-        run for run in runs_of(results) if run.name in ("Original (M) @0.1", "SCRUB @0.1")
+        run for run in make_runs(results) if run.name in ("Original (M) @0.1", "SCRUB @0.1")
     )
     assert original.params["inference.k"] == 4 and original.params["keys.encoder"] == "small"
     assert not [name for name in scrub.params if name.startswith(("inference.", "keys."))]
 
 
 def test_a_method_has_the_means_of_the_table_and_what_its_seeds_share(results):
-    original, scrub = (run for run in runs_of(results) if run.tags["kind"] == "method")
+    original, scrub = (run for run in make_runs(results) if run.tags["kind"] == "method")
     assert scrub.metrics == {"TA": 90.88, "TA_sd": 0.8839, "gap": 1.25}
     assert original.metrics == {"TA": 97.76, "TA_sd": 0.3449}
     names = {"dataset": "digits", "rate": "0.1", "method": "scrub"}
@@ -164,7 +164,7 @@ def test_other_samples_have_another_digest(results):
     def digests():
         return [
             (run.params["data_digest"], run.params["forget_digest"])
-            for run in runs_of(results)[1:3]
+            for run in make_runs(results)[1:3]
         ]
 
     (data, zero), (same_data, one) = digests()
@@ -174,7 +174,7 @@ def test_other_samples_have_another_digest(results):
 
 
 def test_tables_are_files_whose_numbers_the_methods_have(results):
-    tables = runs_of(results)[-1]
+    tables = make_runs(results)[-1]
     assert tables.metrics == {} and tables.params == {"n_seeds": 2}
     files = ("tables/main.csv", "metrics.csv", "tables/main.md", "tables/runtime.md")
     assert tables.table == "results/default/tables/main.csv"
@@ -182,10 +182,10 @@ def test_tables_are_files_whose_numbers_the_methods_have(results):
 
 
 def test_a_runs_digest_depends_on_what_it_shows_and_on_its_files(results):
-    before = [run.digest() for run in runs_of(results)]
-    assert [run.digest() for run in runs_of(results)] == before
+    before = [run.digest() for run in make_runs(results)]
+    assert [run.digest() for run in make_runs(results)] == before
     write_text("forget0.csv", "id\n2\n")
-    after = runs_of(results)
+    after = make_runs(results)
     changed = [
         run.name for run, digest in zip(after, before, strict=True) if run.digest() != digest
     ]

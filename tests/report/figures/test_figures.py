@@ -33,7 +33,7 @@ from munkey.report.figures.selection import selection_plot
 from munkey.report.figures.shares import forest_plot, limits, strata_plot
 from munkey.report.tables.comparisons import wilson
 from munkey.report.tables.frontier import Design, points
-from munkey.report.tables.ranks import ranks_of
+from munkey.report.tables.ranks import compute_ranks
 from munkey.report.tables.summary import Row
 from tests.report.figures.test_relearning import relearned
 from tests.report.tables.test_audit_grid import audited
@@ -212,7 +212,7 @@ ALL = {
     "shares": lambda: forest_plot(shares()),
     "strata": lambda: strata_plot(strata()),
     "strata, none": lambda: strata_plot(shares()),
-    "ranks": lambda: rank_diagram(ranks_of(gaps(10)), "b"),
+    "ranks": lambda: rank_diagram(compute_ranks(gaps(10)), "b"),
     "relearning": lambda: relearning_plot(relearned()),
     "audit grid": lambda: grid_plot(audited()),
     "scenarios": lambda: scenarios_plot(after_requests(), [Row("b", "B", "o"), Row("d", "D", "o")]),

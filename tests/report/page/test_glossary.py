@@ -25,7 +25,7 @@ def test_every_column_of_numbers_is_explained():
     designs = [Design(row.name, row.title, "weights", "") for row in ROWS]
     shown.append(frontier.frontier_table(frontier.points(summary, None, designs), "html"))
     for column in {column for table in shown for column in table.frame} - PLAIN:
-        assert glossary.of_column(column), column
+        assert glossary.find_meaning(column), column
 
 
 def test_a_comma_within_a_meaning_is_quoted():
@@ -35,19 +35,18 @@ def test_a_comma_within_a_meaning_is_quoted():
 
 def test_a_name_is_found_before_a_rate_or_a_data_set_but_not_within_a_word():
     assert (
-        glossary.of_column("TA @10 %")
-        == glossary.of_column("TA")
-        == glossary.of_column("Test accuracy")
+        glossary.find_meaning("TA @10 %")
+        == glossary.find_meaning("TA")
+        == glossary.find_meaning("Test accuracy")
     )
-    assert glossary.of_column("P_s, digits").startswith("pathway sensitivity")
-    assert glossary.of_column("TAX") == glossary.of_column("Table") == ""
+    assert glossary.find_meaning("P_s, digits").startswith("pathway sensitivity")
+    assert glossary.find_meaning("TAX") == glossary.find_meaning("Table") == ""
 
 
 def test_a_table_brings_the_terms_that_it_uses():
     frame = pd.DataFrame({"Method": ["CF", "Retrain (T)"], "FA": ["1.0 ± 0.5", "–"]})
-    names = [term.names[0] for term in glossary.terms_of_tables([TitledTable("", frame)])]
+    names = [term.names[0] for term in glossary.select_terms([TitledTable("", frame)])]
     assert names == ["FA", "±", "Retrain (T)", "–"]
     assert [
-        term.names[0]
-        for term in glossary.terms_of_tables([TitledTable("", frame[:1].assign(FA="1"))])
+        term.names[0] for term in glossary.select_terms([TitledTable("", frame[:1].assign(FA="1"))])
     ] == ["FA"]

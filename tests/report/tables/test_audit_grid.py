@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from munkey.report.figures.audit_grid import grid_plot
-from munkey.report.tables.audits import grid_table, knobs_of
+from munkey.report.tables.audits import grid_table, list_knobs
 
 NUMBERS = {
     "chance": 2.0,
@@ -45,9 +45,9 @@ def grid() -> pd.DataFrame:
 
 
 def test_only_knobs_that_differ_are_named(grid):
-    assert knobs_of(grid) == ["munkey.p_token"]
+    assert list_knobs(grid) == ["munkey.p_token"]
     grid.loc[0:1, "train.crop_scale"] = "[1.0, 1.0]"
-    assert knobs_of(grid) == ["munkey.p_token", "train.crop_scale"]
+    assert list_knobs(grid) == ["munkey.p_token", "train.crop_scale"]
 
 
 def test_a_line_for_each_setting_with_its_paths_side_by_side(grid):

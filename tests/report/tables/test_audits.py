@@ -13,10 +13,10 @@ from munkey.report.figures.shares import forest_plot
 from munkey.report.tables.audits import (
     attacks_tables,
     audit_table,
+    collect_residue,
     decimal,
     differencing_tables,
     first_rows,
-    residue_of,
     storage_tables,
     strata_table,
 )
@@ -140,7 +140,9 @@ def test_numbers_stand_with_their_intervals_and_what_is_not_known_is_a_dash(audi
 
 
 def test_the_file_of_an_audit_has_its_columns_and_no_other(audit, tmp_path, monkeypatch):
-    made = SimpleNamespace(family="munkey", controls=[], lines=lambda: audit.to_dict("records"))
+    made = SimpleNamespace(
+        family="munkey", controls=[], make_lines=lambda: audit.to_dict("records")
+    )
     monkeypatch.setattr(job, "read_audits", lambda *_: [made])
     monkeypatch.setattr(job.theme, "save", lambda *_: None)
     table, *others = (
@@ -253,7 +255,7 @@ def test_other_paths_than_the_deployed_one_are_shown_of_methods_alone(audit):
 
 def test_what_is_left_is_that_of_the_deployed_path_and_of_no_control(audit):
     names = ["original-m", "munkey", "munkey", "retrain-m", "munkey"]
-    (column,) = residue_of({Path("digits"): audit.assign(name=names)}).values()
+    (column,) = collect_residue({Path("digits"): audit.assign(name=names)}).values()
     assert column == {
         "original-m": "100.0 [100.0, 100.0]",
         "munkey": "4.2 [-2.0, 10.5]",
@@ -263,7 +265,7 @@ def test_what_is_left_is_that_of_the_deployed_path_and_of_no_control(audit):
 
 def test_where_an_audit_has_no_power_no_share_is_given(audit):
     powerless = audit.assign(name="munkey", verdict="no power").iloc[[1]]
-    assert residue_of({Path("digits"): powerless}) == {"digits": {"munkey": "no power"}}
+    assert collect_residue({Path("digits"): powerless}) == {"digits": {"munkey": "no power"}}
 
 
 def stored(
@@ -341,12 +343,12 @@ def test_who_is_named_by_two_versions_has_a_line_for_each_number_deleted_at_once
 
 def test_a_row_that_an_attack_alone_flags_is_marked(audit):
     alone = audit.assign(name="munkey", verdict="residue", flagged="u-lira_auroc few").iloc[[1]]
-    (column,) = residue_of({Path("digits"): alone}).values()
+    (column,) = collect_residue({Path("digits"): alone}).values()
     assert column == {"munkey": "4.2 [-2.0, 10.5] †"}
     assert audit_table(alone, "digits").frame["residual share [%]"].tolist() == [
         "4.2 [-2.0, 10.5] †"
     ]
-    (column,) = residue_of({Path("digits"): alone.assign(flagged="share few")}).values()
+    (column,) = collect_residue({Path("digits"): alone.assign(flagged="share few")}).values()
     assert column == {"munkey": "4.2 [-2.0, 10.5]"}
 
 

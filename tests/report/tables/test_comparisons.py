@@ -7,10 +7,10 @@ import pytest
 
 from munkey.report.tables.comparisons import (
     accuracy_interval,
+    are_told_apart,
     compare_accuracies,
     difference,
     differences_by_system,
-    told_apart,
     wilson,
 )
 from munkey.report.tables.summary import with_differences
@@ -65,12 +65,16 @@ def test_a_difference_is_known_from_both_sides():
 def test_no_sentence_says_more_than_its_interval(found, words):
     lda, munkey = two_systems(*found)
     assert compare_accuracies(lda, munkey) == words
-    assert told_apart(lda, munkey) == told_apart(munkey, lda) == ("not told apart" not in words)
+    assert (
+        are_told_apart(lda, munkey)
+        == are_told_apart(munkey, lda)
+        == ("not told apart" not in words)
+    )
 
 
 def test_what_was_not_compared_is_not_told_apart():
     one, other = line("LDA", 75.4), line("MUNKEY", 14.23)
-    assert not told_apart(one, other)
+    assert not are_told_apart(one, other)
     assert compare_accuracies(one, other) == (
         "LDA and MUNKEY are not compared: their answers to the same test samples are not known"
     )

@@ -257,7 +257,7 @@ def test_the_table_is_that_of_the_largest_rate_with_the_front_in_bold():
 
 def test_what_must_be_stored_follows_from_family_and_needs():
     assert {
-        name: METHODS[name].stored
+        name: METHODS[name].storage
         for name in ("lda", "knn", "munkey", "cf", "sfron", "scrub", "sisa")
     } == {
         "lda": "keys, labels, weights",

@@ -10,11 +10,11 @@ from munkey.report.tables.markup import (
     TitledTable,
     cell,
     emphasized,
+    get_markup,
     latex_table,
     latex_text,
     lowest,
     marked,
-    markup_of,
     over_seeds,
     render,
     two_digits,
@@ -93,7 +93,7 @@ def test_two_digits_count():
     ("path", "markup"), [("a/b.md", "markdown"), ("b.tex", "latex"), ("b.html", "html")]
 )
 def test_a_files_ending_tells_its_markup(path, markup):
-    assert markup_of(path) == markup
+    assert get_markup(path) == markup
 
 
 def test_text_is_escaped_for_latex_and_formulas_are_kept():

@@ -12,12 +12,12 @@ from munkey.report.tables.ranks import (
     FEWEST_BLOCKS,
     LINE,
     by_seed,
+    compute_ranks,
     critical_difference,
     has_enough_blocks,
     rank_table,
     ranking,
     ranks_by_title,
-    ranks_of,
 )
 from munkey.report.tables.summary import with_seed_gaps
 from tests.report.inputs import ROWS, tidy
@@ -57,7 +57,7 @@ def gaps(seeds=6, **columns):
 
 
 def test_demsars_example_comes_out_as_published():
-    found = ranking(ranks_of(-DEMSAR))
+    found = ranking(compute_ranks(-DEMSAR))
     assert found.mean.round(3).to_dict() == {
         "C4.5+m+cf": 1.964,
         "C4.5+m": 2.000,
@@ -89,12 +89,12 @@ def test_critical_differences_are_those_of_published_tables():
 
 
 def test_ranks_within_a_line_are_shared_by_equal_gaps_also_where_rounding_differs():
-    ranks = ranks_of(pd.DataFrame({"a": [1.0, 5.0], "b": [0.1 + 0.2, 2.0], "c": [0.3, 2.0]}))
+    ranks = compute_ranks(pd.DataFrame({"a": [1.0, 5.0], "b": [0.1 + 0.2, 2.0], "c": [0.3, 2.0]}))
     assert ranks.to_numpy().tolist() == [[3, 1.5, 1.5], [3, 1.5, 1.5]]
 
 
 def test_a_method_without_a_gap_somewhere_is_left_out():
-    ranks = ranks_of(pd.DataFrame({"a": [1.0, 5.0], "b": [0.5, math.nan], "c": [2.0, 2.0]}))
+    ranks = compute_ranks(pd.DataFrame({"a": [1.0, 5.0], "b": [0.5, math.nan], "c": [2.0, 2.0]}))
     assert ranks.columns.tolist() == ["a", "c"] and ranks.to_numpy().tolist() == [[1, 2], [2, 1]]
 
 
@@ -112,7 +112,7 @@ def test_repeating_a_run_at_another_rate_makes_nothing_more_certain():
         np.random.default_rng(0).random((6, 3)), columns=NAMES, index=lines(6, (0.1,))
     )
     both = pd.concat([one, one.rename({0.1: 0.02})])
-    once, twice = (ranking(by_seed(ranks_of(each))) for each in (one, both))
+    once, twice = (ranking(by_seed(compute_ranks(each))) for each in (one, both))
     assert (once.p, once.difference, once.blocks) == (twice.p, twice.difference, twice.blocks)
     pd.testing.assert_frame_equal(once.pairs, twice.pairs)
 
@@ -126,11 +126,11 @@ def test_too_little_to_rank_is_refused_with_what_to_add(seeds, columns):
         ValueError,
         match=rf"{FEWEST_BLOCKS} seeds and 3 methods.*here are {seeds} and {len(columns)}",
     ):
-        ranking(by_seed(ranks_of(gaps(seeds))[columns]))
+        ranking(by_seed(compute_ranks(gaps(seeds))[columns]))
 
 
 def test_methods_that_never_differ_are_not_told_apart():
-    found = ranking(by_seed(ranks_of(gaps(20, b=1.0, c=1.0))))
+    found = ranking(by_seed(compute_ranks(gaps(20, b=1.0, c=1.0))))
     assert found.mean.tolist() == [2, 2, 2] and (found.pairs == 1).all(axis=None) and found.p == 1
 
 
@@ -154,7 +154,7 @@ def test_ranks_are_of_methods_alone_in_a_line_for_each_seed_and_rate():
 def test_the_table_has_the_best_first_and_what_each_is_told_apart_from():
     index = lines(10)
     swapped = {"b": np.where(index.get_level_values("rate") == 0.02, 0.5, 2.0)}
-    title, frame, _ = rank_table(ranks_of(gaps(10, **swapped)))
+    title, frame, _ = rank_table(compute_ranks(gaps(10, **swapped)))
     # a: 1 at 10 %, 2 at 2 %; b: 2 and 1; so both 1.5 by seed. Three methods, 10 seeds: q 2.343 * sqrt(12 / 60) = 1.05
     assert frame.to_dict("records") == [
         {
@@ -189,7 +189,7 @@ def test_the_table_has_the_best_first_and_what_each_is_told_apart_from():
 
 
 def test_the_blocks_of_several_data_sets_are_pairs():
-    ranks = ranks_of(
+    ranks = compute_ranks(
         pd.concat([gaps(5), gaps(5).rename(index={"digits": "cells"}, level="dataset")])
     )
     assert (
@@ -205,7 +205,7 @@ def texts(axes):
 
 
 def test_the_figure_names_every_method_at_its_rank_and_joins_what_is_not_told_apart():
-    drawn = rank_diagram(ranks_of(gaps(10)), "b")
+    drawn = rank_diagram(compute_ranks(gaps(10)), "b")
     (axes,) = drawn.axes
     assert [text.split() for text in texts(axes)[:3]] == [
         ["a", "1.00"],
@@ -221,11 +221,13 @@ def test_the_figure_names_every_method_at_its_rank_and_joins_what_is_not_told_ap
     noise = pd.DataFrame(
         np.random.default_rng(0).random((10, 3)), columns=NAMES, index=lines(10)[:10]
     )
-    assert texts(rank_diagram(ranks_of(noise), "b").axes[0])[3].endswith(": none are told apart")
+    assert texts(rank_diagram(compute_ranks(noise), "b").axes[0])[3].endswith(
+        ": none are told apart"
+    )
 
 
 def test_the_axis_of_the_figure_has_all_ranks_also_those_that_no_method_reaches():
-    ranks = ranks_of(
+    ranks = compute_ranks(
         pd.DataFrame(np.random.default_rng(0).random((10, 9)), index=lines(10, (0.1,))).add_prefix(
             "m"
         )

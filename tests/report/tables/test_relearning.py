@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from munkey.core.files import write_csv
-from munkey.report.tables.relearning import curves_of, findings, table
+from munkey.report.tables.relearning import findings, read_curves, table
 
 FA = {  # of (name, title, role), by seed: at steps 0, 1 and 4
     ("original-t", "Original (T)", "nothing"): [[98, 98, 98], [97, 97, 97]],
@@ -27,7 +27,7 @@ def curves(tmp_path) -> pd.DataFrame:
         systems.append(
             {"name": name, "title": title, "role": role, "family": "vit", "curves": files}
         )
-    return curves_of(systems, [5, 7])
+    return read_curves(systems, [5, 7])
 
 
 def test_curves_carry_their_system_and_seed(curves):

@@ -14,9 +14,16 @@ ROUNDING = 1e-12  # nats: oracles that differ by less draw no random numbers
 
 @dataclass(frozen=True)
 class Distance(Finding):
-    """Jensen-Shannon divergence in nats, 0 to log 2. ratio: value / floor.
+    """Jensen-Shannon divergences in nats, 0 to log 2, with bootstrap intervals over samples.
 
-    Intervals: bootstrap over samples.
+    Attributes
+    ----------
+    value
+        The divergence of models from oracles.
+    floor
+        The divergence between oracles.
+    ratio
+        value / floor.
     """
 
     value: Estimate
@@ -34,7 +41,7 @@ class Distance(Finding):
     source="Lin 1991; floor: ours",
 )
 def distance(comparison: OracleComparison, generator: np.random.Generator) -> Distance | NoFinding:
-    """Means over forget samples, and over all pairs of a model and an oracle, or of two oracles."""
+    """Average over forget samples, and over all pairs of a model and an oracle, or of two oracles."""
     if len(comparison.oracles) < 2:
         return NoFinding(f"the floor needs 2 oracles or more; there are {len(comparison.oracles)}")
     models = [_log_softmax(logits) for logits in comparison.unlearned]
@@ -56,7 +63,7 @@ def distance(comparison: OracleComparison, generator: np.random.Generator) -> Di
 
 
 def jensen_shannon(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Jensen-Shannon divergences (n,) in nats, of log-probabilities (n, C)."""
+    """Return Jensen-Shannon divergences (n,) in nats of log-probabilities (n, C)."""
     # JS(p, q) = (KL(p | m) + KL(q | m)) / 2 with m = (p + q) / 2 (Lin 1991)
     log_mean = np.logaddexp(one, other) - np.log(2)
     kl_one = (np.exp(one) * (one - log_mean)).sum(axis=1)

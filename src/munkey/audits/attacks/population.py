@@ -9,7 +9,7 @@ from dataclasses import astuple
 import numpy as np
 
 from munkey.audits.evidence import Answers
-from munkey.audits.margins import margins
+from munkey.audits.margins import compute_margins
 from munkey.audits.registry import audit
 from munkey.audits.roc import Attack, Ranking, Rates, bootstrap_intervals, redraw
 
@@ -22,8 +22,8 @@ from munkey.audits.roc import Attack, Ranking, Rates, bootstrap_intervals, redra
     source="Yeom et al. 2018",
 )
 def loss(answers: Answers, generator: np.random.Generator) -> Attack:
-    """Ranks by phi, which has the order of the loss and resolves losses near 0."""
-    phi = margins(answers.logits, answers.labels)
+    """Attack by phi, which has the order of the loss and resolves losses near 0."""
+    phi = compute_margins(answers.logits, answers.labels)
     return attack_population([phi], [np.flatnonzero(answers.test)], answers, generator)
 
 
@@ -55,17 +55,17 @@ def margin(answers: Answers, generator: np.random.Generator) -> Attack:
     source="the paper (sec. 4); interval: ours",
 )
 def logistic(answers: Answers, generator: np.random.Generator) -> Attack:
-    """As the metric MIA: the attack that is fitted to one half of test scores the other half."""
+    """Attack as the metric MIA does: fitted to one half of test, it scores the other half."""
     from munkey.evaluation.metrics import compute_attack_features, cross_fit_attacks
 
     features = compute_attack_features(answers.logits, answers.labels)
     test = np.flatnonzero(answers.test)
+    fits = cross_fit_attacks(
+        features[answers.retain], features[test], answers.labels[test], generator
+    )
     scores = []
     negatives = []
-    retain_features = features[answers.retain]
-    for score, rows in cross_fit_attacks(
-        retain_features, features[test], answers.labels[test], generator
-    ):
+    for score, rows in fits:
         scores.append(score(features))
         negatives.append(test[rows])
     return attack_population(scores, negatives, answers, generator)
@@ -77,10 +77,16 @@ def attack_population(
     answers: Answers,
     generator: np.random.Generator,
 ) -> Attack:
-    """Rates of forget samples against test samples, averaged over the parts of a cross-fit.
+    """Attack forget samples against test samples. Rates are averaged over the parts of a cross-fit.
 
-    scores: (N,), of each part; negatives: positions of the test samples of each part. Intervals:
-    bootstrap over forget samples, and over the negatives of each part.
+    Intervals are from a bootstrap over forget samples, and over the negatives of each part.
+
+    Parameters
+    ----------
+    scores
+        The scores (N,) of all samples, for each part.
+    negatives
+        The positions of the test samples of each part.
     """
     rankings = []
     for score, rows in zip(scores, negatives, strict=True):
@@ -88,14 +94,17 @@ def attack_population(
 
     def redraw_rates() -> Rates:
         forget_weights = redraw(int(answers.forget.sum()), generator)
+        # The weights of all parts are drawn before any rate is computed, in this order.
         part_weights = [redraw(len(rows), generator) for rows in negatives]
-        parts = zip(rankings, part_weights, strict=True)
-        return average_rates([ranking.rates(forget_weights, weights) for ranking, weights in parts])
+        part_rates = []
+        for ranking, weights in zip(rankings, part_weights, strict=True):
+            part_rates.append(ranking.compute_rates(forget_weights, weights))
+        return average_rates(part_rates)
 
-    rates = average_rates([ranking.rates() for ranking in rankings])
+    rates = average_rates([ranking.compute_rates() for ranking in rankings])
     return bootstrap_intervals(rates, redraw_rates, min(len(rows) for rows in negatives))
 
 
 def average_rates(rates: list[Rates]) -> Rates:
-    """The mean rates over the parts of a cross-fit."""
+    """Return the mean rates over the parts of a cross-fit."""
     return Rates(*np.mean([astuple(part) for part in rates], axis=0).tolist())

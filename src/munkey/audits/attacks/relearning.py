@@ -17,7 +17,13 @@ Role = Literal["nothing", "oracle", "method"]
 
 
 class RelearnedSystem(TypedDict):
-    """A system in the plan (munkey.experiment.plan.relearning). curves: a file for each seed."""
+    """A system in the plan (munkey.experiment.plan.relearning).
+
+    Attributes
+    ----------
+    curves
+        The files of curves, one of each seed.
+    """
 
     name: str
     title: str
@@ -28,7 +34,13 @@ class RelearnedSystem(TypedDict):
 
 @dataclass(frozen=True)
 class Spread(Finding):
-    """Mean and standard deviation over n seeds. sd: with ddof 1; NaN for one seed."""
+    """Mean and standard deviation over n seeds.
+
+    Attributes
+    ----------
+    sd
+        The standard deviation with ddof 1; NaN for one seed.
+    """
 
     mean: float
     sd: float
@@ -39,7 +51,14 @@ class Spread(Finding):
 class RelearningFinding(Finding):
     """Difference to the oracle's curve, in the unit of the curves; positive: above it.
 
-    before: at the first step; highest: the largest of all steps; area: the average over all steps.
+    Attributes
+    ----------
+    before
+        The difference at the first step.
+    highest
+        The largest difference of all steps.
+    area
+        The average difference over all steps.
     """
 
     before: Spread
@@ -58,16 +77,16 @@ class RelearningFinding(Finding):
     source="arXiv 2505.22310; comparison with the oracle: ours",
 )
 def relearning(curves: Curves, generator: np.random.Generator | None = None) -> RelearningFinding:
-    """Compares each seed with its own oracle; then mean and sd over seeds. Draws nothing."""
-    above = curves.system - curves.oracle
-    area = np.trapezoid(above, curves.steps, axis=1) / (curves.steps[-1] - curves.steps[0])
+    """Compare each seed with its own oracle, and average over seeds. Draws nothing."""
+    differences = curves.system - curves.oracle
+    area = np.trapezoid(differences, curves.steps, axis=1)
     return RelearningFinding(
-        before=_spread(above[:, 0]),
-        highest=_spread(above.max(axis=1)),
-        area=_spread(area),
+        before=_summarize(differences[:, 0]),
+        highest=_summarize(differences.max(axis=1)),
+        area=_summarize(area / (curves.steps[-1] - curves.steps[0])),
     )
 
 
-def _spread(values: np.ndarray) -> Spread:
+def _summarize(values: np.ndarray) -> Spread:
     sd = values.std(ddof=1) if len(values) > 1 else np.nan
     return Spread(float(values.mean()), float(sd), len(values))

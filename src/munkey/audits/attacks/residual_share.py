@@ -14,13 +14,25 @@ from munkey.audits.registry import Estimate, Finding, NoFinding, audit
 class Share(Finding):
     """The residual share of a method.
 
-    contrasts: of each pair, in normal scores; contrast: their mean. It is positive if deleted
-    samples are answered better than samples never seen. share: the mean in percent of doing
-    nothing, with its interval for this pool, unbounded if the contrast of doing nothing may be 0.
-    training: the same with the interval for the training set that the pool was drawn from. chance:
-    the sd that the share would have without any residue, percent. p_pairs: of a two-sided t test
-    over pairs. unit: sd of the margins of test samples over that of doing nothing: how much the
-    method changed the scale.
+    Attributes
+    ----------
+    contrasts
+        The contrast of each pair, in normal scores.
+    contrast
+        Their mean. It is positive if deleted samples are answered better than samples never
+        seen.
+    share
+        The mean in percent of doing nothing, with its interval for this pool, unbounded if the
+        contrast of doing nothing may be 0.
+    training
+        The same with the interval for the training set that the pool was drawn from.
+    chance
+        The sd that the share would have without any residue, percent.
+    p_pairs
+        The p value of a two-sided t test over pairs.
+    unit
+        The sd of the margins of test samples over that of doing nothing: how much the method
+        changed the scale.
     """
 
     contrast: float
@@ -40,7 +52,7 @@ class Share(Finding):
     source="ours; swapped halves: Hayes et al. 2024, arXiv 2404.11577",
 )
 def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share | NoFinding:
-    """The mean contrast after deletion over that of doing nothing, with Fieller's interval."""
+    """Return the mean contrast after deletion over that of doing nothing, with Fieller's interval."""
     from scipy.stats import ttest_1samp
 
     if pairs.count < 2:
@@ -57,8 +69,8 @@ def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share 
     reference_scores = normal_scores(reference_counts, int(test.sum()))
     after_differences = compute_differences(pairs.scores, first)
     nothing_differences = compute_differences(reference_scores, reference_first)
-    after = contrasts(after_differences, first)
-    nothing = contrasts(nothing_differences, reference_first)
+    after = compute_contrasts(after_differences, first)
+    nothing = compute_contrasts(nothing_differences, reference_first)
     if not nothing.mean():
         return NoFinding(
             "doing nothing leaves nothing: deleted samples are answered as those that were"
@@ -66,7 +78,7 @@ def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share 
         )
     over_samples = None
     if is_paired:
-        over_samples = _covariance_over_samples(after_differences, nothing_differences)
+        over_samples = _estimate_covariance_over_samples(after_differences, nothing_differences)
     p_pairs = 1.0  # if partners answer alike, to the bit, there is nothing to test
     if after.any():
         p_pairs = float(ttest_1samp(after, 0).pvalue)
@@ -77,50 +89,60 @@ def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share 
         contrasts=tuple(after.tolist()),
         share=estimate_ratio(after, nothing, is_paired),
         training=estimate_ratio(after, nothing, is_paired, over_samples),
-        chance=100 * chance_sd(pairs) / abs(float(nothing.mean())),
+        chance=100 * estimate_chance_sd(pairs) / abs(float(nothing.mean())),
         p_pairs=p_pairs,
         unit=float(after_sd / nothing_sd),
     )
 
 
-def _covariance_over_samples(own: np.ndarray, nothing: np.ndarray) -> np.ndarray:
-    """Covariance (2, 2) of the two means over the pool, if its samples are a random draw.
+def _estimate_covariance_over_samples(after: np.ndarray, nothing: np.ndarray) -> np.ndarray:
+    """Estimate the covariance (2, 2) of the two means over the pool, if it is a random draw.
 
-    own, nothing: differences (P, n). The covariance over samples of their means over pairs includes
-    the luck of P trainings, which is estimated from the scatter over pairs and subtracted.
+    The covariance over samples of their means over pairs includes the luck of P trainings, which is
+    estimated from the scatter over pairs and subtracted.
+
+    Parameters
+    ----------
+    after, nothing
+        The differences (P, n) after deletion, and of doing nothing.
     """
-    both = np.stack([own, nothing])  # (2, P, n)
+    both = np.stack([after, nothing])  # (2, P, n)
     pairs, size = both.shape[1:]
     residuals = both - both.mean(axis=1, keepdims=True)
     luck = np.einsum("apn,bpn->ab", residuals, residuals) / ((pairs - 1) * pairs * size)
     covariance = np.cov(both.mean(axis=1)) - luck
     # The difference may have a negative eigenvalue, which no covariance has.
     values, vectors = np.linalg.eigh(covariance)
-    return np.asarray((vectors * values.clip(0)) @ vectors.T / size)
+    positive_part = (vectors * values.clip(0)) @ vectors.T
+    return np.asarray(positive_part / size)
 
 
 def make_statistics(pairs: Pairs) -> Statistics:
-    """The test statistic: the absolute value of the mean contrast."""
+    """Make the test statistic: the absolute value of the mean contrast."""
 
-    def absolute_contrast(first: np.ndarray) -> dict[str, float]:
+    def compute_statistics(first: np.ndarray) -> dict[str, float]:
         differences = compute_differences(pairs.scores, first)
-        return {"share": abs(float(contrasts(differences, first).mean()))}
+        contrast = compute_contrasts(differences, first).mean()
+        return {"share": abs(float(contrast))}
 
-    return absolute_contrast
+    return compute_statistics
 
 
 def compute_differences(scores: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """(P, n): score where deleted minus score where never seen. A sample's difficulty cancels."""
-    score = split_by_role(scores, first)
-    return np.asarray(score.deleted - score.absent)
+    """Return scores where deleted minus scores where never seen, (P, n).
+
+    A sample's difficulty cancels in the difference.
+    """
+    by_role = split_by_role(scores, first)
+    return np.asarray(by_role.deleted - by_role.absent)
 
 
-def contrasts(
+def compute_contrasts(
     differences: np.ndarray,
     first: np.ndarray,
     selected: np.ndarray | None = None,
 ) -> np.ndarray:
-    """(P,): mean of differences (P, n) over the pool, or over `selected` samples (P, n) bool.
+    """Return the mean (P,) of differences (P, n) over the pool, or over `selected` samples (P, n) bool.
 
     Both halves have the same weight, so that a difference in level between partners cancels.
     """
@@ -134,8 +156,8 @@ def contrasts(
     return np.asarray((mean_first + mean_second) / 2)
 
 
-def chance_sd(pairs: Pairs) -> float:
-    """The sd of the mean contrast over random halves, without any residue.
+def estimate_chance_sd(pairs: Pairs) -> float:
+    """Estimate the sd of the mean contrast over random halves, without any residue.
 
     Partners' scores of a sample then differ by luck alone, with a variance v, and the halves are
     random samples of a and b of these differences. The variance of the difference of their means is
@@ -143,9 +165,9 @@ def chance_sd(pairs: Pairs) -> float:
     sum of variances. v is estimated within halves, so that a residue does not count as luck.
     """
     variance = 0.0
-    for apart, first in zip(pairs.differences, pairs.halves.first, strict=True):
-        one, other = apart[first], apart[~first]
-        variance += float(one.var(ddof=1) / len(one) + other.var(ddof=1) / len(other))
+    for differences, is_first in zip(pairs.differences, pairs.halves.first, strict=True):
+        for half in (differences[is_first], differences[~is_first]):
+            variance += float(half.var(ddof=1) / len(half))
     return float(np.sqrt(variance) / (2 * pairs.count))
 
 
@@ -155,12 +177,18 @@ def estimate_ratio(
     paired: bool,
     over_samples: np.ndarray | None = None,
 ) -> Estimate:
-    """mean(own) / mean(nothing) in percent, with Fieller's 95 % interval over pairs (Fieller 1954).
+    """Return mean(own) / mean(nothing) in percent, with a 95 % interval over pairs (Fieller 1954).
 
     The interval has all r for which a t test does not reject that own - r * nothing is 0 on
     average. So it includes the uncertainty of the denominator, exactly if contrasts are normal. It
-    is unbounded if the mean of `nothing` may be 0. paired: both are of the same pairs, in order;
-    otherwise they are independent. over_samples: (2, 2), further covariance of the two means.
+    is unbounded if the mean of `nothing` may be 0.
+
+    Parameters
+    ----------
+    paired
+        Whether both are of the same pairs, in order; otherwise they are independent.
+    over_samples
+        A further covariance (2, 2) of the two means.
     """
     from scipy.stats import norm, t
 

@@ -5,7 +5,7 @@ import numpy as np
 from munkey.audits.evidence import Pairs, Roles, split_by_role
 from munkey.audits.margins import count_below
 from munkey.audits.registry import NoFinding, audit
-from munkey.audits.roc import TOLERANCE, Attack, Scores, attack_rates
+from munkey.audits.roc import TOLERANCE, Attack, Scores, attack_pairs
 
 GAMMA = 1.0  # by what factor a sample must exceed a test sample; the paper uses 1 and 2
 SLOPE = 0.3  # the paper's a: training on a sample makes a confidence p to a * p + 1 - a
@@ -22,17 +22,20 @@ SLOPE = 0.3  # the paper's a: training on a sample makes a confidence p to a * p
     source="Zarifzadeh et al. 2024",
 )
 def rmia(pairs: Pairs, generator: np.random.Generator) -> Attack | NoFinding:
-    """Needs two pairs: the references of a target are models of other pairs that never saw x."""
+    """Attack with the models of other pairs that never saw a sample as references.
+
+    Needs two pairs.
+    """
     score = make_scores(pairs)
     if isinstance(score, NoFinding):
         return score
-    return attack_rates(score, pairs, generator)
+    return attack_pairs(score, pairs, generator)
 
 
 def make_scores(pairs: Pairs, gamma: float = GAMMA, slope: float = SLOPE) -> Scores | NoFinding:
-    """Shares of test samples that a sample exceeds, as a function of the halves.
+    """Make the function from halves to the share of test samples that each sample exceeds.
 
-    As confidence counts the rank among the model's own test samples, not a probability: scaling all
+    The rank among the model's own test samples stands in for a probability, so that scaling all
     answers changes nothing.
     """
     if pairs.count < 2:
@@ -45,36 +48,39 @@ def make_scores(pairs: Pairs, gamma: float = GAMMA, slope: float = SLOPE) -> Sco
     pool_confidence = (pairs.pool_counts + 0.5) / (size + 1)
     test_confidence = (test_counts + 0.5) / (size + 1)
     # No model saw a test sample, so both models of each other pair are references.
-    test_references = _mean_of_others(test_confidence[::2] + test_confidence[1::2]) / 2
-    test_ratios = gamma * ratios(test_confidence, test_references, slope)
+    test_references = _average_others(test_confidence[::2] + test_confidence[1::2]) / 2
+    test_ratios = gamma * compute_ratios(test_confidence, test_references, slope)
     sorted_test_ratios = np.sort(_round(test_ratios), axis=1)
 
-    def exceeded_shares(first: np.ndarray) -> Roles:
+    def compute_exceeded_shares(first: np.ndarray) -> Roles:
         # Pr_z [p(x | target) / p(x) >= gamma p(z | target) / p(z)] over test samples z
-        references = _mean_of_others(split_by_role(pool_confidence, first).absent)
-        pool_ratios = _round(ratios(pool_confidence, references, slope))
+        references = _average_others(split_by_role(pool_confidence, first).absent)
+        pool_ratios = _round(compute_ratios(pool_confidence, references, slope))
         shares = np.empty(pool_ratios.shape)
-        for row, model_ratios, thresholds in zip(
-            shares, pool_ratios, sorted_test_ratios, strict=True
-        ):
-            row[:] = np.searchsorted(thresholds, model_ratios, side="right") / size
+        for model, thresholds in enumerate(sorted_test_ratios):
+            exceeded = np.searchsorted(thresholds, pool_ratios[model], side="right")
+            shares[model] = exceeded / size
         return split_by_role(shares, first)
 
-    return exceeded_shares
+    return compute_exceeded_shares
 
 
-def ratios(confidence: np.ndarray, out: np.ndarray, slope: float) -> np.ndarray:
-    """p(x | target) / p(x): confidence (S, n) of each model over the average one.
+def compute_ratios(confidence: np.ndarray, out: np.ndarray, slope: float) -> np.ndarray:
+    """Return p(x | target) / p(x): the confidence (S, n) of each model over the average one.
 
-    out: (P, n), the confidence of references that never saw x, for the targets of each pair. p(x)
-    is the mean of `out` and of a * out + 1 - a, the confidence of models that saw x.
+    p(x) is the mean of `out` and of a * out + 1 - a, the confidence of models that saw x.
+
+    Parameters
+    ----------
+    out
+        The confidence (P, n) of references that never saw x, for the targets of each pair.
     """
     average = ((1 + slope) * out + 1 - slope) / 2
     return np.asarray(confidence / np.repeat(average, 2, axis=0))
 
 
-def _mean_of_others(values: np.ndarray) -> np.ndarray:
-    """For each pair, the mean of values (P, n) over all other pairs."""
+def _average_others(values: np.ndarray) -> np.ndarray:
+    """Return, for each pair, the mean of values (P, n) over all other pairs."""
     return np.asarray((values.sum(axis=0) - values) / (len(values) - 1))
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -12,9 +13,8 @@ from munkey.audits.packed_files import UNREADABLE, unpack
 from munkey.audits.registry import Finding, NoFinding, audit
 
 NUMBERS = 8  # consecutive numbers of a row that serve as its trace
-TELLING = (
-    5  # different numbers, not 0, that a trace should have so that it occurs nowhere by chance
-)
+# Different numbers, not 0, that a trace should have, so that it occurs nowhere by chance.
+TELLING = 5
 CHUNK = 1 << 22  # bytes read at a time
 # Multiplicative hashing (Knuth): 2^64 / golden ratio; the upper 64 - 44 = 20 bits are the hash.
 MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -23,9 +23,16 @@ SHIFT = np.uint64(44)
 
 @dataclass(frozen=True)
 class StorageFinding(Finding):
-    """rows: number of deleted rows that were found, of `of`. places: the files that they are in.
+    """The deleted rows and ids that files still contain.
 
-    ids: deleted ids that the memory still lists.
+    Attributes
+    ----------
+    rows
+        The number of deleted rows that were found, of `of`.
+    places
+        The files that they are in.
+    ids
+        The deleted ids that the memory still lists.
     """
 
     rows: int
@@ -47,11 +54,11 @@ class StorageFinding(Finding):
 def storage(
     shipped: ShippedFiles, _: np.random.Generator | None = None
 ) -> StorageFinding | NoFinding:
-    """A row is found if 8 of its numbers are, in one of four precisions, by row or by column.
+    """Search files for deleted rows, and for remaining rows as the control: they must be found.
 
-    Remaining rows are the control: they must be found. A deleted row that equals a remaining one,
-    as for a picture that is there twice, is not counted. Raises FileNotFoundError for a missing
-    file.
+    A row is found if 8 of its numbers are, in one of four precisions, by row or by column. A
+    deleted row that equals a remaining one, as for a picture that is there twice, is not counted.
+    Raises FileNotFoundError for a missing file.
     """
     deleted_ids = set(shipped.deleted_ids.tolist())
     listed_ids = set(shipped.listed_ids.tolist())
@@ -60,32 +67,32 @@ def storage(
     try:
         deleted_traces = [extract_traces(row) for row in shipped.deleted]
         remaining_traces = [extract_traces(row) for row in shipped.remaining]
-        of_remaining = set().union(*remaining_traces)
-        sought = of_remaining.union(*deleted_traces)
-        in_files = {}
+        all_remaining_traces = set().union(*remaining_traces)
+        all_traces = all_remaining_traces.union(*deleted_traces)
+        traces_by_file = {}
         for path in list_files(shipped.files):
-            in_files[path] = search_file(path, sought, row_counts)
+            traces_by_file[path] = search_file(path, all_traces, row_counts)
     except ValueError as error:
         return NoFinding(str(error))
-    in_any_file = set().union(*in_files.values())
-    missing = sum(in_any_file.isdisjoint(row) for row in remaining_traces)
-    if missing or not remaining_traces:
+    traces_in_files = set().union(*traces_by_file.values())
+    missing_count = sum(traces_in_files.isdisjoint(row) for row in remaining_traces)
+    if missing_count or not remaining_traces:
         return NoFinding(
-            f"{missing} of {len(remaining_traces)} rows that were kept are not found in these"
+            f"{missing_count} of {len(remaining_traces)} rows that were kept are not found in these"
             " files either, so this search proves nothing: are they stored in a form that is not"
             " looked for?"
         )
     unique_traces = []
     for row in deleted_traces:
-        if row[0] not in of_remaining:  # otherwise it equals a remaining row
-            unique_traces.append(set(row) - of_remaining)
-    of_deleted = set().union(*unique_traces)
+        if row[0] not in all_remaining_traces:  # otherwise it equals a remaining row
+            unique_traces.append(set(row) - all_remaining_traces)
+    all_unique_traces = set().union(*unique_traces)
     places = []
-    for path, present in in_files.items():
-        if present & of_deleted:
+    for path, traces in traces_by_file.items():
+        if traces & all_unique_traces:
             places.append(str(path))
     return StorageFinding(
-        rows=sum(not row.isdisjoint(in_any_file) for row in unique_traces),
+        rows=sum(not row.isdisjoint(traces_in_files) for row in unique_traces),
         of=len(unique_traces),
         ids=tuple(sorted(deleted_ids & listed_ids)),
         places=tuple(places),
@@ -93,7 +100,7 @@ def storage(
 
 
 def extract_traces(row: np.ndarray) -> list[bytes]:
-    """The bytes of 8 consecutive numbers of a row: as float32, float64, then half precisions.
+    """Return the bytes of 8 consecutive numbers of a row as float32, as float64, then in half precisions.
 
     The first of the 8 is not 0, and at least 5 different ones are not 0. A row without such a run,
     a very sparse one, gets the run with most different numbers, and no trace in half precision.
@@ -101,7 +108,7 @@ def extract_traces(row: np.ndarray) -> list[bytes]:
     """
     exact = np.asarray(row, "<f4")
     starts = exact[: 1 - NUMBERS]
-    if not starts.any() or _different_numbers(exact) < 2:
+    if not starts.any() or _count_different_numbers(exact) < 2:
         raise ValueError(
             f"a row of {len(row)} numbers has no {NUMBERS} in a row by which it could be recognized"
         )
@@ -111,80 +118,104 @@ def extract_traces(row: np.ndarray) -> list[bytes]:
     rounded_bfloat16 = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2")
     with np.errstate(over="ignore"):
         float16 = exact.astype("<f2").view("<u2")
-    single = _best_run(bits)
+    single = _find_best_run(bits)
     double = single.view("<f4").astype("<f8")
     parts = [single.tobytes(), double.tobytes()]
     for half in (float16, truncated_bfloat16, rounded_bfloat16):
-        run = _best_run(half)
-        if _different_numbers(run) >= TELLING:
+        run = _find_best_run(half)
+        if _count_different_numbers(run) >= TELLING:
             parts.append(run.tobytes())
     return parts
 
 
-def _best_run(words: np.ndarray) -> np.ndarray:
-    """The first run of 8 with enough different numbers, or else the one with most."""
+def _find_best_run(words: np.ndarray) -> np.ndarray:
+    """Return the first run of 8 with enough different numbers, or else the one with most."""
     runs = sliding_window_view(words, NUMBERS)
-    different = np.count_nonzero(np.diff(np.sort(runs), prepend=0), axis=1)  # without 0
+    # Sorted and with 0 in front, each step up is a different number that is not 0.
+    different = np.count_nonzero(np.diff(np.sort(runs), prepend=0), axis=1)
     different = different * (runs[:, 0] != 0)
+    # More than TELLING are no better, and argmax takes the first of equal ones.
     return runs[np.argmax(np.minimum(different, TELLING))]
 
 
-def _different_numbers(part: np.ndarray) -> int:
-    """Number of different values besides 0."""
+def _count_different_numbers(part: np.ndarray) -> int:
+    """Count the different values besides 0."""
     return len(set(part.tolist()) - {0})
 
 
 def list_files(paths: tuple[Path, ...]) -> list[Path]:
-    """All files among and below these paths, each once. Raises FileNotFoundError."""
+    """Return all files among and below these paths, each once. Raises FileNotFoundError."""
     files: set[Path] = set()
     for path in paths:
         if not path.exists():
             raise FileNotFoundError(
                 f"{path}: not found; the storage audit needs the files that are shipped"
             )
-        entries = path.rglob("*") if path.is_dir() else [path]
-        files.update(entry for entry in entries if entry.is_file())
+        if path.is_dir():
+            files.update(entry for entry in path.rglob("*") if entry.is_file())
+        elif path.is_file():
+            files.add(path)
     return sorted(files)
 
 
 def search_file(path: Path, traces: set[bytes], columns: Iterable[int] = ()) -> set[bytes]:
-    """The traces that are in a file, or packed in it, at any offset. Raises ValueError.
+    """Return the traces that are in a file, or packed in it, at any offset. Raises ValueError.
 
-    columns: numbers of rows of matrices in which traces with enough different numbers are also
-    searched for by column.
+    Parameters
+    ----------
+    columns
+        The numbers of rows of matrices in which traces with enough different numbers are also
+        searched for by column.
     """
     kinds: list[tuple[int, int, set[bytes]]] = []  # bytes of a number, distance in numbers, traces
     for size in (2, 4, 8):
-        of_size = set()
-        telling = set()
+        traces_of_size = set()
+        telling_traces = set()
         for trace in traces:
             if len(trace) != size * NUMBERS:
                 continue
-            of_size.add(trace)
-            if _different_numbers(np.frombuffer(trace, f"<u{size}")) >= TELLING:
-                telling.add(trace)
-        kinds.append((size, 1, of_size))
+            traces_of_size.add(trace)
+            if _count_different_numbers(np.frombuffer(trace, f"<u{size}")) >= TELLING:
+                telling_traces.add(trace)
+        kinds.append((size, 1, traces_of_size))
         for distance in set(columns) - {0, 1}:
-            kinds.append((size, distance, telling))
+            kinds.append((size, distance, telling_traces))
     overlap = max(size * distance * NUMBERS for size, distance, _ in kinds)
     matches: set[bytes] = set()
     tail = b""  # of the blocks before, since a trace may cross their border
     try:
         with path.open("rb") as file:
             for part in unpack(file):
-                while chunk := part.read(CHUNK):
+                for chunk in _read_chunks(part):
                     block = tail + chunk
-                    for size, distance, of_kind in kinds:
-                        if of_kind:
-                            matches.update(_find_traces(block, size, distance, of_kind))
+                    for size, distance, kind_traces in kinds:
+                        if kind_traces:
+                            matches.update(_find_traces(block, size, distance, kind_traces))
                     tail = block[-overlap:]
     except UNREADABLE as error:
         raise ValueError(f"{path}: cannot be read, so its content is not known: {error}") from error
     return matches
 
 
+def _read_chunks(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the content of a file, CHUNK bytes at a time."""
+    while True:
+        chunk = file.read(CHUNK)
+        if not chunk:
+            return
+        yield chunk
+
+
 def _find_traces(block: bytes, size: int, distance: int, traces: set[bytes]) -> Iterator[bytes]:
-    """The traces in a block. size: bytes of a number; distance: to the next one, in numbers."""
+    """Yield the traces in a block.
+
+    Parameters
+    ----------
+    size
+        The bytes of a number.
+    distance
+        The distance to the next number of a trace, in numbers.
+    """
     # The first 8 bytes of a trace, its head, are looked for everywhere. A sieve by a hash of 20
     # bits rules out nearly all places before heads, and then whole traces, are compared.
     heads = np.unique(np.frombuffer(b"".join(trace[:8] for trace in traces), "<u8"))
@@ -199,4 +230,5 @@ def _find_traces(block: bytes, size: int, distance: int, traces: set[bytes]) -> 
             starts_with |= word << np.uint64(8 * size * number)
         starts = np.flatnonzero(may_be_head[starts_with * MIX >> SHIFT])
         starts = starts[np.isin(starts_with[starts], heads)]
-        yield from {words[start::distance][:NUMBERS].tobytes() for start in starts} & traces
+        candidates = {words[start::distance][:NUMBERS].tobytes() for start in starts}
+        yield from candidates & traces

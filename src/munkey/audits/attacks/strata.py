@@ -6,8 +6,12 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from munkey.audits.attacks.residual_share import compute_differences, contrasts, estimate_ratio
-from munkey.audits.evidence import Pairs, other_fold_means
+from munkey.audits.attacks.residual_share import (
+    compute_contrasts,
+    compute_differences,
+    estimate_ratio,
+)
+from munkey.audits.evidence import Pairs, average_other_fold
 from munkey.audits.registry import Estimate, Finding, NoFinding, audit
 
 Stratum: TypeAlias = Literal["low", "mid", "high", "top"]
@@ -37,7 +41,9 @@ class Strata(Finding):
     source="memorization: Feldman 2020; strata: Zhao et al. 2024 (RUM); swapped halves: ours",
 )
 def strata(pairs: Pairs, _: np.random.Generator | None = None) -> Strata | NoFinding:
-    """Other pairs sort the samples of a pair, so that chance makes no trend. Needs two pairs.
+    """Measure the residual share by how much samples were memorized. Needs two pairs.
+
+    Other pairs sort the samples of a pair, so that chance makes no trend.
 
     Memorization is the score with a sample minus that without it, of doing nothing (Feldman 2020,
     who uses accuracy in place of the score).
@@ -51,18 +57,19 @@ def strata(pairs: Pairs, _: np.random.Generator | None = None) -> Strata | NoFin
         return NoFinding("strata need doing nothing with the same halves")
     first = pairs.halves.first
     all_memorization = compute_differences(reference.scores, reference.halves.first)
-    rank = ranks(other_fold_means(all_memorization))[: pairs.count]
+    ranks = compute_ranks(average_other_fold(all_memorization))[: pairs.count]
     memorization = all_memorization[: pairs.count]
     residue = compute_differences(pairs.scores, first)
     shares: dict[Stratum, Estimate] = {}
     put: dict[Stratum, float] = {}
     for name, (low, high) in STRATA.items():
-        is_in_stratum = (rank >= low) & (rank < high)
-        has_both_halves = (first & is_in_stratum).any(axis=1) & (~first & is_in_stratum).any(axis=1)
-        if not has_both_halves.all():
+        is_in_stratum = (ranks >= low) & (ranks < high)
+        has_first = (first & is_in_stratum).any(axis=1)
+        has_second = (~first & is_in_stratum).any(axis=1)
+        if not (has_first & has_second).all():
             return NoFinding("the pool is too small for strata")
-        after = contrasts(residue, first, is_in_stratum)
-        nothing = contrasts(memorization, first, is_in_stratum)
+        after = compute_contrasts(residue, first, is_in_stratum)
+        nothing = compute_contrasts(memorization, first, is_in_stratum)
         put[name] = float(nothing.mean())
         shares[name] = Estimate(np.nan, -np.inf, np.inf)
         if nothing.any():
@@ -70,7 +77,7 @@ def strata(pairs: Pairs, _: np.random.Generator | None = None) -> Strata | NoFin
     return Strata(shares, put)
 
 
-def ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks (P, n) of values in their row, from 0 to just below 1; ties keep their order."""
+def compute_ranks(values: np.ndarray) -> np.ndarray:
+    """Return ranks (P, n) of values in their row, from 0 to just below 1; ties keep their order."""
     order = values.argsort(axis=1, kind="stable")
     return np.asarray(order.argsort(axis=1, kind="stable") / values.shape[1])

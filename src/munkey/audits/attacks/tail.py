@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from munkey.audits.attacks.residual_share import estimate_ratio
-from munkey.audits.evidence import Pairs, Roles, other_fold_means, split_by_role
+from munkey.audits.evidence import Pairs, Roles, average_other_fold, split_by_role
 from munkey.audits.redraws import Statistics
 from munkey.audits.registry import Estimate, Finding, NoFinding, audit
 from munkey.audits.roc import TOLERANCE
@@ -14,11 +14,19 @@ from munkey.audits.roc import TOLERANCE
 
 @dataclass(frozen=True)
 class Tail(Finding):
-    """square: mean over samples of the squared mean difference, over its value by chance.
+    """How residue is distributed over samples. Without residue, square and scatter are 1.
 
-    tenth: contrast of the tenth of samples with the most residue; tenth_share: in percent of doing
-    nothing on the same samples. scatter: mean squared distance from a sample's usual score where
-    deleted, over that where never seen. Without residue, square and scatter are 1.
+    Attributes
+    ----------
+    square
+        The mean over samples of the squared mean difference, over its value by chance.
+    tenth
+        The contrast of the tenth of samples with the most residue.
+    tenth_share
+        That contrast in percent of doing nothing on the same samples.
+    scatter
+        The mean squared distance from a sample's usual score where deleted, over that where never
+        seen.
     """
 
     square: float
@@ -37,7 +45,10 @@ class Tail(Finding):
     source="ours",
 )
 def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | NoFinding:
-    """Other pairs select the tenth of a pair, so that chance does not raise it. Needs two pairs."""
+    """Measure the tail of the residue. Needs two pairs.
+
+    Other pairs select the tenth of a pair, so that chance does not raise it.
+    """
     if pairs.count < 2:
         return NoFinding(
             "a tail needs 2 pairs of models: one chooses the samples that are looked at in the"
@@ -45,11 +56,11 @@ def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | NoFinding
         )
     first = pairs.halves.first
     nothing = pairs.nothing or pairs
-    residue = signs(first) * pairs.differences  # (P, n)
-    memorization = signs(first) * nothing.differences[: len(first)]
+    residue = compute_signs(first) * pairs.differences  # (P, n)
+    memorization = compute_signs(first) * nothing.differences[: len(first)]
     tenth = find_largest_tenth(residue)
     tenth_contrasts = np.take_along_axis(residue, tenth, 1).mean(axis=1)
-    of_nothing = np.take_along_axis(memorization, tenth, 1).mean(axis=1)
+    nothing_contrasts = np.take_along_axis(memorization, tenth, 1).mean(axis=1)
     square = 1.0
     by_chance = (pairs.differences**2).mean() / len(first)
     if by_chance:
@@ -57,34 +68,37 @@ def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | NoFinding
     return Tail(
         square=square,
         tenth=float(tenth_contrasts.mean()),
-        tenth_share=estimate_ratio(tenth_contrasts, of_nothing, paired=True),
-        scatter=float(np.exp(scatter(distances(pairs.scores, first)))),
+        tenth_share=estimate_ratio(tenth_contrasts, nothing_contrasts, paired=True),
+        scatter=float(np.exp(compute_log_scatter(compute_distances(pairs.scores, first)))),
     )
 
 
 def make_statistics(pairs: Pairs) -> Statistics:
-    """The test statistics, as a function of the halves.
+    """Make the function from halves to the test statistics.
 
-    square, few: mean squared and mean cubed mean differences. Cubes give weight to a few samples
-    with much residue, and find them earlier than the contrast of a tenth. scatter, level: mean
-    square of the distances to a sample's usual score, and their mean in each model. shape:
-    distribution of the distances between two pairs' scores of a sample (Kolmogorov and Smirnov).
-    memory: whether the residue depends on memorization.
+    `square` and `few` are the mean squared and the mean cubed mean differences. Cubes give weight
+    to a few samples with much residue, and find them earlier than the contrast of a tenth.
+    `scatter` and `level` are the mean square of the distances to a sample's usual score, and their
+    mean in each model. `shape` compares the distributions of the distances between two pairs'
+    scores of a sample (Kolmogorov and Smirnov). `memory` says whether the residue depends on
+    memorization.
     """
     memory = make_memory_statistic(pairs)
 
     def compute_statistics(first: np.ndarray) -> dict[str, float]:
-        means = (signs(first) * pairs.differences).mean(axis=0)
-        away = distances(pairs.scores, first)
+        means = (compute_signs(first) * pairs.differences).mean(axis=0)
+        distances = compute_distances(pairs.scores, first)
+        deleted = distances.deleted
+        absent = distances.absent
         # Model 2p deleted the samples in `first` and never saw the others; its partner the reverse.
-        first_level = _mean(away.deleted, first) - _mean(away.absent, ~first)
-        second_level = _mean(away.deleted, ~first) - _mean(away.absent, first)
+        first_level = _average_half(deleted, first) - _average_half(absent, ~first)
+        second_level = _average_half(deleted, ~first) - _average_half(absent, first)
         values = {
             "square": float((means**2).mean()),
             "few": float((means**3).mean()),
-            "scatter": abs(scatter(away)),
+            "scatter": abs(compute_log_scatter(distances)),
             "level": float((first_level**2 + second_level**2).sum()),
-            "shape": shape(split_by_role(pairs.scores, first)),
+            "shape": compute_shape(split_by_role(pairs.scores, first)),
         }
         if memory is not None:
             values["memory"] = memory(first)
@@ -94,7 +108,7 @@ def make_statistics(pairs: Pairs) -> Statistics:
 
 
 def make_memory_statistic(pairs: Pairs) -> Callable[[np.ndarray], float] | None:
-    """The absolute covariance over samples of residue and memorization.
+    """Make the function from halves to the absolute covariance of residue and memorization.
 
     A sample's memorization is its contrast of doing nothing in all other pairs, centered over
     samples. So it finds a residue that follows memorization even if its mean was pushed to 0. None
@@ -110,61 +124,64 @@ def make_memory_statistic(pairs: Pairs) -> Callable[[np.ndarray], float] | None:
     actual = pairs.halves.first
     if not np.array_equal(actual, nothing.halves.first[: pairs.count]):
         return None
-    added_by_training = signs(actual) * (nothing.differences[: pairs.count] - pairs.differences)
+    added_by_training = compute_signs(actual) * (
+        nothing.differences[: pairs.count] - pairs.differences
+    )
 
-    def covariance(first: np.ndarray) -> float:
-        residue = signs(first) * pairs.differences
+    def compute_covariance(first: np.ndarray) -> float:
+        residue = compute_signs(first) * pairs.differences
         memorization = added_by_training + residue
-        of_others = memorization.sum(axis=0) - memorization
-        centered = of_others - of_others.mean(axis=1, keepdims=True)
+        sum_of_others = memorization.sum(axis=0) - memorization
+        centered = sum_of_others - sum_of_others.mean(axis=1, keepdims=True)
         return abs(float((centered * residue).mean()))
 
-    return covariance
+    return compute_covariance
 
 
-def shape(scores: Roles) -> float:
-    """Kolmogorov-Smirnov distance of spacings of scores, where deleted and where never seen.
+def compute_shape(scores: Roles) -> float:
+    """Return the Kolmogorov-Smirnov distance of spacings of scores, where deleted and never seen.
 
     A spacing is the distance between the scores that two pairs, each and the next, give a sample.
     It needs no estimate of the sample's usual score, so few pairs suffice.
     """
-    deleted = _sorted_spacings(scores.deleted)
-    absent = _sorted_spacings(scores.absent)
+    deleted = _sort_spacings(scores.deleted)
+    absent = _sort_spacings(scores.absent)
     spacings = np.concatenate([deleted, absent])
     deleted_below = np.searchsorted(deleted, spacings, "right")
     absent_below = np.searchsorted(absent, spacings, "right")
     return float(np.abs(deleted_below - absent_below).max() / deleted.size)
 
 
-def _sorted_spacings(scores: np.ndarray) -> np.ndarray:
+def _sort_spacings(scores: np.ndarray) -> np.ndarray:
     return np.sort(np.abs(scores - np.roll(scores, 1, axis=0)), axis=None)
 
 
-def signs(first: np.ndarray) -> np.ndarray:
-    """1 where model 2p deleted the sample, -1 where its partner did."""
+def compute_signs(first: np.ndarray) -> np.ndarray:
+    """Return 1 where model 2p deleted the sample, -1 where its partner did."""
     return np.where(first, 1.0, -1.0)
 
 
 def find_largest_tenth(signed: np.ndarray) -> np.ndarray:
-    """(P, n / 10): for each pair, the samples with the largest means over the other fold."""
+    """Find, for each pair, the samples with the largest means over the other fold: (P, n / 10)."""
     size = max(signed.shape[1] // 10, 1)
-    return np.argpartition(-other_fold_means(signed), size - 1, axis=1)[:, :size]
+    means = average_other_fold(signed)
+    return np.argpartition(-means, size - 1, axis=1)[:, :size]
 
 
-def scatter(away: Roles) -> float:
-    """Log ratio, deleted to absent, of mean squared distances."""
-    deleted = np.log((away.deleted**2).mean() + TOLERANCE)
-    absent = np.log((away.absent**2).mean() + TOLERANCE)
+def compute_log_scatter(distances: Roles) -> float:
+    """Return the log ratio, deleted to absent, of mean squared distances."""
+    deleted = np.log((distances.deleted**2).mean() + TOLERANCE)
+    absent = np.log((distances.absent**2).mean() + TOLERANCE)
     return float(deleted - absent)
 
 
-def distances(scores: np.ndarray, first: np.ndarray) -> Roles:
-    """Distances of scores from a sample's usual one, its mean over other pairs where never seen."""
+def compute_distances(scores: np.ndarray, first: np.ndarray) -> Roles:
+    """Return distances of scores from a sample's usual one: its mean over other pairs where absent."""
     deleted, absent = split_by_role(scores, first)
     usual = (absent.sum(axis=0) - absent) / (len(first) - 1)
     return Roles(deleted - usual, absent - usual)
 
 
-def _mean(values: np.ndarray, half: np.ndarray) -> np.ndarray:
-    """Means (P,) over the samples of a half, (P, n) bool."""
+def _average_half(values: np.ndarray, half: np.ndarray) -> np.ndarray:
+    """Average values (P, n) over the samples of a half, (P, n) bool: (P,)."""
     return np.asarray((values * half).sum(axis=1) / half.sum(axis=1))

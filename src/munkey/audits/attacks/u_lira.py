@@ -4,7 +4,7 @@ import numpy as np
 
 from munkey.audits.evidence import Pairs, Roles, split_by_role
 from munkey.audits.registry import NoFinding, audit
-from munkey.audits.roc import TOLERANCE, Attack, Scores, attack_rates
+from munkey.audits.roc import TOLERANCE, Attack, Scores, attack_pairs
 
 
 @audit(
@@ -18,25 +18,25 @@ from munkey.audits.roc import TOLERANCE, Attack, Scores, attack_rates
     source="Hayes et al. 2024, arXiv 2403.01218",
 )
 def u_lira(pairs: Pairs, generator: np.random.Generator) -> Attack | NoFinding:
-    """Needs three pairs: the Gaussians of a sample are fitted to all pairs but the target's."""
+    """Attack with Gaussians that are fitted to all pairs but the target's. Needs three pairs."""
     score = make_scores(pairs)
     if isinstance(score, NoFinding):
         return score
-    return attack_rates(score, pairs, generator)
+    return attack_pairs(score, pairs, generator)
 
 
 def make_scores(pairs: Pairs) -> Scores | NoFinding:
-    """Log-likelihood ratios, as a function of the halves."""
+    """Make the function from halves to log-likelihood ratios."""
     if pairs.count < 3:
         return NoFinding(
             "U-LiRA needs 3 pairs of models to fit its Gaussians and attack another; there are"
             f" {pairs.count}"
         )
-    return lambda first: log_ratios(pairs.scores, first)
+    return lambda first: compute_log_ratios(pairs.scores, first)
 
 
-def log_ratios(phi: np.ndarray, first: np.ndarray) -> Roles:
-    """log N(phi; deleted) - log N(phi; never seen), of normal scores (S, n).
+def compute_log_ratios(phi: np.ndarray, first: np.ndarray) -> Roles:
+    """Return log N(phi; deleted) - log N(phi; never seen) of normal scores (S, n).
 
     The means are a sample's own, over all other pairs. The variance about them is pooled over both
     roles, all samples and all other pairs, since few pairs say little of a single sample's.
@@ -46,9 +46,8 @@ def log_ratios(phi: np.ndarray, first: np.ndarray) -> Roles:
     samples = first.shape[1]
     mean_deleted = (scores.deleted.sum(axis=0) - scores.deleted) / others
     mean_absent = (scores.absent.sum(axis=0) - scores.absent) / others
-    squares = _squares_about(scores.deleted, mean_deleted) + _squares_about(
-        scores.absent, mean_absent
-    )
+    squares = _sum_squares_of_others(scores.deleted, mean_deleted)
+    squares = squares + _sum_squares_of_others(scores.absent, mean_absent)
     degrees_of_freedom = 2 * samples * (others - 1)
     variance = squares.sum(axis=1, keepdims=True) / degrees_of_freedom + TOLERANCE**2
 
@@ -59,6 +58,6 @@ def log_ratios(phi: np.ndarray, first: np.ndarray) -> Roles:
     return Roles(log_ratio(scores.deleted), log_ratio(scores.absent))
 
 
-def _squares_about(x: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """For each pair, the sum over all other pairs of squared deviations from their mean (P, n)."""
+def _sum_squares_of_others(x: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """Sum, for each pair, the squared deviations of all other pairs from their mean: (P, n)."""
     return np.asarray((x**2).sum(axis=0) - x**2 - (len(x) - 1) * means**2)

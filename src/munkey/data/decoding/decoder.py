@@ -59,29 +59,30 @@ class Decoder:
         """
         with self._turn:
             try:
-                return self._ask(pictures, limits, size)
+                return self._request_pictures(pictures, limits, size)
             except (EOFError, ConnectionError) as error:
-                raise RefusedPictureError(self._why_it_ended(limits.seconds)) from error
+                raise RefusedPictureError(self._explain_end(limits.seconds)) from error
             except RefusedPictureError:
                 raise
-            # E.g. an interrupt. The answer that is still to come would be taken for the next one.
+            # After an interrupt, say, the pending answer would be taken for that of the next call.
             except BaseException:
                 self.stop()
                 raise
 
-    def _ask(
+    def _request_pictures(
         self, pictures: Sequence[IO[bytes] | bytes], limits: PictureLimits, size: Size | None
     ) -> list[DecodedPicture]:
-        inputs = [_content_or_descriptor(picture) for picture in pictures]
+        """Send pictures to the process and receive their pixels."""
+        contents = [_get_content_or_descriptor(picture) for picture in pictures]
         connection = self._connect()
-        are_files = [isinstance(one, int) for one in inputs]
+        are_files = [isinstance(content, int) for content in contents]
         request = {"are_files": are_files, "limits": asdict(limits), "size": size}
         connection.send_bytes(json.dumps(request).encode())
-        for one in inputs:
-            if isinstance(one, int):
-                reduction.send_handle(connection, one, 0)
+        for content in contents:
+            if isinstance(content, int):
+                reduction.send_handle(connection, content, 0)
             else:
-                connection.send_bytes(one)
+                connection.send_bytes(content)
         answer = json.loads(connection.recv_bytes())
         if "refused" in answer:
             raise REFUSALS[answer["refused"]](answer["why"], answer["number"])
@@ -114,13 +115,12 @@ class Decoder:
         self._connection = Connection(ours.detach())
         return self._connection
 
-    def _why_it_ended(self, seconds: float) -> str:
-        """Why the process ended while it was decoding, for the message."""
-        process = self._process
-        assert process
+    def _explain_end(self, seconds: float) -> str:
+        """Reap the process, which ended while it was decoding. Returns why it did."""
+        assert self._process
+        code = self._process.wait()
         self._connection = None
         self._process = None
-        code = process.wait()
         if code == -signal.SIGPROF:
             return (
                 f"is not decoded after {seconds:g} s of computing; save it again in another format"
@@ -141,11 +141,13 @@ class Decoder:
         """Abandon the parent's process in a forked child, which starts its own."""
         if self._connection:
             self._connection.close()
-        self.__init__()  # type: ignore[misc]
+        self._turn = threading.Lock()  # a thread of the parent may have held the old one
+        self._process = None
+        self._connection = None
 
 
-def _content_or_descriptor(picture: IO[bytes] | bytes) -> bytes | int:
-    """The descriptor of a plain file, or the content of any other, such as an archive's member."""
+def _get_content_or_descriptor(picture: IO[bytes] | bytes) -> bytes | int:
+    """Return the descriptor of a plain file, or the content of any other, as an archive's member."""
     if isinstance(picture, bytes):
         return picture
     try:
@@ -177,6 +179,9 @@ def _serve(connection: Connection) -> None:
     while True:
         request = json.loads(connection.recv_bytes())
         limits = PictureLimits(**request["limits"])
+        size = None
+        if request["size"] is not None:
+            size = tuple(request["size"])
         files: list[IO[bytes]] = []
         for is_file in request["are_files"]:
             if is_file:
@@ -186,14 +191,13 @@ def _serve(connection: Connection) -> None:
         # SIGPROF ends the process by default, whatever code is running.
         signal.setitimer(signal.ITIMER_PROF, limits.seconds)
         try:
-            pictures = read(files, limits, request["size"] and tuple(request["size"]))
+            pictures = read(files, limits, size)
         except RefusedPictureError as error:
             answer = {"refused": type(error).__name__, "why": str(error), "number": error.number}
             pictures = []
         else:
-            answer = {
-                "pictures": [(picture.pixels.shape, picture.brightest) for picture in pictures]
-            }
+            headers = [(picture.pixels.shape, picture.brightest) for picture in pictures]
+            answer = {"pictures": headers}
         signal.setitimer(signal.ITIMER_PROF, 0)
         connection.send_bytes(json.dumps(answer).encode())
         for picture in pictures:
@@ -203,16 +207,20 @@ def _serve(connection: Connection) -> None:
 
 
 def main() -> None:
+    """Serve the parent process, over the socket whose descriptor is the first argument."""
     import resource
 
+    # Imported now, so that it does not count as time of the first picture.
     from PIL import Image, ImageOps  # noqa: F401
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asked
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent process
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    limit = MOST_MEMORY if hard == resource.RLIM_INFINITY else min(MOST_MEMORY, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-    Image.init()  # before the first deadline
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_AS)
+    limit = MOST_MEMORY
+    if hard_limit != resource.RLIM_INFINITY:
+        limit = min(MOST_MEMORY, hard_limit)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard_limit))
+    Image.init()  # loads the readers of all formats
     with suppress(EOFError, ConnectionError):
         _serve(Connection(int(sys.argv[1])))
 

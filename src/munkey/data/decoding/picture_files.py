@@ -28,6 +28,8 @@ MOST_ASPECT = 100
 MOST_JPEG2000 = 10_000_000
 # Pixels of a tile in a TIFF picture that is smaller: a tile is decoded whole.
 MOST_TILE = 2**20
+TILE_WIDTH = 322  # numbers of tags in the TIFF 6.0 specification
+TILE_HEIGHT = 323
 # A progressive JPEG decodes the whole picture in each scan, and a scan takes 12 bytes. libjpeg
 # writes 10; 64 would be one for each frequency.
 MOST_SCANS = 64
@@ -47,7 +49,13 @@ Size = tuple[int, int]
 
 
 class RefusedPictureError(ValueError):
-    """A picture that cannot be used. number: its place among those that were to be read."""
+    """A picture that cannot be used.
+
+    Parameters
+    ----------
+    number
+        The position of the picture in the request.
+    """
 
     def __init__(self, why: str, number: int = 0) -> None:
         super().__init__(why)
@@ -62,11 +70,16 @@ class TooManyPixelsError(RefusedPictureError):
 class PictureLimits:
     """Limits of one request.
 
-    pixels: of one picture; together: of all pictures of the request; seconds: of computing, for
-    all of them.
-
-    white: the brightest value that gray of 16 bits has, 4095 where 12 bits are used; it becomes
-    white.
+    Attributes
+    ----------
+    pixels
+        The most pixels of one picture.
+    together
+        The most pixels of all pictures together.
+    seconds
+        The most seconds of CPU time for all pictures together.
+    white
+        The value of 16-bit gray that becomes white, e.g. 4095 if only 12 bits are used.
     """
 
     pixels: int
@@ -78,8 +91,12 @@ class PictureLimits:
 class DecodedPicture(NamedTuple):
     """A picture as RGB.
 
-    pixels: (H, W, 3) uint8, upright; brightest: the highest value of 16-bit gray, None for other
-    pictures.
+    Attributes
+    ----------
+    pixels
+        (H, W, 3) uint8, upright.
+    brightest
+        The highest value of 16-bit gray, None for other pictures.
     """
 
     pixels: np.ndarray
@@ -94,7 +111,7 @@ def read(files: list[IO[bytes]], limits: PictureLimits, size: Size | None) -> li
     pictures: list[Image] = []
     pixels = 0
     for number, file in enumerate(files):
-        with _number_in_errors(number):
+        with _add_number_to_errors(number):
             picture = open_picture(file, limits.pixels)
         pixels += picture.width * picture.height
         if limits.together is not None and pixels > limits.together:
@@ -102,8 +119,8 @@ def read(files: list[IO[bytes]], limits: PictureLimits, size: Size | None) -> li
         pictures.append(picture)
     decoded_pictures: list[DecodedPicture] = []
     for number in range(len(pictures)):
-        # Out of the list: a picture keeps its decoded pixels.
-        with _number_in_errors(number), pictures.pop(0) as picture:
+        # Taken out of the list, so that its decoded pixels are freed at the end of the step.
+        with _add_number_to_errors(number), pictures.pop(0) as picture:
             image = to_upright_rgb(picture, limits.white)
             brightest = None
             if _is_deep(picture):
@@ -115,7 +132,7 @@ def read(files: list[IO[bytes]], limits: PictureLimits, size: Size | None) -> li
 
 
 @contextmanager
-def _number_in_errors(number: int) -> Iterator[None]:
+def _add_number_to_errors(number: int) -> Iterator[None]:
     """Give errors the picture's number. Whatever else Pillow raises becomes RefusedPictureError."""
     try:
         yield
@@ -150,18 +167,23 @@ def open_picture(file: IO[bytes], max_pixels: int) -> "Image":
 def require_plausible_size(picture: "Image", max_pixels: int) -> None:
     """Raise RefusedPictureError for a picture that is too large or has an impossible shape."""
     short, long = sorted(picture.size)
+    pixels = short * long
     if picture.format == "JPEG2000":
         max_pixels = min(max_pixels, MOST_JPEG2000)
-    if not 0 < short * long <= max_pixels or long > min(MOST_SIDE, MOST_ASPECT * short):
+    max_side = min(MOST_SIDE, MOST_ASPECT * short)
+    if pixels < 1 or pixels > max_pixels or long > max_side:
         raise RefusedPictureError(
             f"{picture.width} x {picture.height} pixels; a picture may have 1 to {max_pixels:,}, sides of"
             f" {MOST_SIDE:,} at most, one at most {MOST_ASPECT} times the other"
         )
-    tile = [getattr(picture, "tag_v2", {}).get(tag, 0) for tag in (322, 323)]
-    are_integers = all(isinstance(side, int) for side in tile)
-    if not are_integers or tile[0] * tile[1] > max(short * long, MOST_TILE):
+    tags = getattr(picture, "tag_v2", {})  # of TIFF pictures only
+    tile_width = tags.get(TILE_WIDTH, 0)
+    tile_height = tags.get(TILE_HEIGHT, 0)
+    are_integers = isinstance(tile_width, int) and isinstance(tile_height, int)
+    if not are_integers or tile_width * tile_height > max(pixels, MOST_TILE):
         raise RefusedPictureError(
-            f"has tiles of {tile[0]} x {tile[1]} pixels; a tile may have as many as the picture, or {MOST_TILE:,}"
+            f"has tiles of {tile_width} x {tile_height} pixels; a tile may have as many as the"
+            f" picture, or {MOST_TILE:,}"
         )
 
 
@@ -196,22 +218,31 @@ def _count_jpeg_scans(content: bytes) -> tuple[int, int]:
     """
     scans = 0
     position = 0
-    while marker := JPEG_MARKER.search(content, position):
+    while True:
+        marker = JPEG_MARKER.search(content, position)
+        if marker is None:
+            return len(content), scans
         position = marker.end()
         if marker[1] == END:
             return position, scans
         if marker[1] in (START, TEMPORARY):  # these have no content
             continue
-        scans += marker[1] == SCAN
-        # The length counts itself. A thumbnail in it has scans of its own, which are skipped.
+        if marker[1] == SCAN:
+            scans += 1
+        # The next two bytes are the length of the segment, themselves included. Skipping the
+        # segment skips the scans of a thumbnail in it.
         position += int.from_bytes(content[position : position + 2], "big")
-    return len(content), scans
 
 
 def to_upright_rgb(picture: "Image", white: int | None = None) -> np.ndarray:
     """Turn a picture upright, as its EXIF data says, and convert it to RGB: (H, W, 3) uint8.
 
-    white: as in `PictureLimits`. Raises whatever Pillow raises for a picture that it cannot read.
+    Raises whatever Pillow raises for a picture that it cannot read.
+
+    Parameters
+    ----------
+    white
+        As in `PictureLimits`.
     """
     from PIL import ImageOps
 
@@ -219,21 +250,29 @@ def to_upright_rgb(picture: "Image", white: int | None = None) -> np.ndarray:
 
 
 def _is_deep(picture: "Image") -> bool:
-    """Whether a picture is gray of more than 8 bits."""
+    """Return whether a picture is gray of more than 8 bits."""
     return picture.mode.startswith("I")
 
 
 def dim_warning(brightest: Iterable[int | None], setting: str) -> str:
-    """The warning about 16-bit gray pictures that become nearly black; '' if there are none.
+    """Return the warning about 16-bit gray pictures that become nearly black; '' if there are none.
 
-    brightest: as in `DecodedPicture`; setting: the name of the setting that defines white.
+    Parameters
+    ----------
+    brightest
+        As in `DecodedPicture`.
+    setting
+        The name of the setting that defines white.
     """
-    highest = [value for value in brightest if value is not None]
-    if not highest or max(highest) >= 2**15:
+    maxima = [value for value in brightest if value is not None]
+    if not maxima:
         return ""
-    bits = max(max(highest).bit_length(), 8)
+    highest = max(maxima)
+    if highest >= 2**15:
+        return ""
+    bits = max(highest.bit_length(), 8)
     return (
-        f"{len(highest):,} pictures are gray of 16 bits, but their brightest value is {max(highest):,} of {DEEPEST:,}:"
+        f"{len(maxima):,} pictures are gray of 16 bits, but their brightest value is {highest:,} of {DEEPEST:,}:"
         f" they become nearly black. If they use {bits} bits, as X-rays may, set {setting} to {2**bits - 1}"
     )
 
@@ -269,8 +308,11 @@ def _to_rgb(picture: "Image", white: int | None) -> "Image":
             if white:
                 valid_range = f"0 to {white}, which was said to be white"
             raise ValueError(f"gray values must be {valid_range}, not {gray.min()} to {gray.max()}")
-        gray_of_8_bits = np.rint(gray * (255 / white)) if white else gray >> 8
-        return Image.fromarray(gray_of_8_bits.astype(np.uint8)).convert("RGB")
+        if white:
+            gray = np.rint(gray * (255 / white))
+        else:
+            gray = gray >> 8  # the high byte
+        return Image.fromarray(gray.astype(np.uint8)).convert("RGB")
     if picture.mode in ("P", "PA", "LA", "RGBA", "RGBa", "La") or "transparency" in picture.info:
         background = Image.new("RGBA", picture.size, "white")
         return Image.alpha_composite(background, picture.convert("RGBA")).convert("RGB")

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 def conflicting_copies_warning(
     contents: Sequence[Hashable], groups: Sequence[Hashable | None], kind: str, names: Sequence[str]
 ) -> str:
-    """A warning about equal samples in different groups; empty if there are none.
+    """Return a warning about equal samples in different groups; empty if there are none.
 
     Parameters
     ----------

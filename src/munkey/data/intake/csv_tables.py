@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +26,16 @@ class TableError(ValueError):
 
 @dataclass(frozen=True)
 class Table:
-    """A CSV file. header: names as written; lines: number in the file, and a cell for each name.
+    """A CSV file.
 
     There are no blanks around names and cells.
+
+    Attributes
+    ----------
+    header
+        The names of the columns, as written.
+    lines
+        The number of each line in the file, and its cells, one for each name.
     """
 
     header: tuple[str, ...]
@@ -40,7 +48,10 @@ class Table:
 
 
 def read_table(path: str | Path, *, strip: bool = True) -> Table:
-    """Read a CSV file with a header; `-` is standard input. Raises as `parse_table`, `read_user_text`."""
+    """Read a CSV file with a header; `-` is standard input.
+
+    Raises as `parse_table`, `read_user_text`.
+    """
     return parse_table(path, read_user_text(path), strip=strip)
 
 
@@ -51,29 +62,37 @@ def parse_table(path: str | Path, text: str, *, strip: bool = True) -> Table:
     skipped: a line `sep=;`, as Excel writes it, lines of empty cells, and a first column without a
     name, the index that pandas writes. An empty file has no header.
 
-    strip: whether to strip blanks around cells; those around names always are. Raises TableError
-    that lists all lines that do not fit the header.
+    Raises TableError that lists all lines that do not fit the header.
+
+    Parameters
+    ----------
+    strip
+        Whether to strip blanks around cells; those around names always are.
     """
     lines = split_cells(path, text)
     if not lines:
         return Table((), ())
-    (_, first_cells), *data_lines = lines
+    _, first_cells = lines[0]
     header = [name.strip() for name in first_cells]
-    start = 1 if len(header) > 1 and header[0].lower() in INDEX else 0
-    names = [name.lower() for name in header[start:]]
-    faults = [
-        f"line 1: two columns {name!r}" for name in dict.fromkeys(names) if names.count(name) > 1
-    ]
+    first_column = 0
+    if len(header) > 1 and header[0].lower() in INDEX:
+        first_column = 1
+    faults: list[str] = []
+    name_counts = Counter(name.lower() for name in header[first_column:])
+    for name, count in name_counts.items():
+        if count > 1:
+            faults.append(f"line 1: two columns {name!r}")
     checked_lines: list[tuple[int, tuple[str, ...]]] = []
-    for number, cells in data_lines:
+    for number, cells in lines[1:]:
         if len(cells) != len(header):
             faults.append(f"line {number}: {len(cells)} cells, but the header has {len(header)}")
-        checked_lines.append(
-            (number, tuple(cell.strip() if strip else cell for cell in cells[start:]))
-        )
+        kept_cells = cells[first_column:]
+        if strip:
+            kept_cells = [cell.strip() for cell in kept_cells]
+        checked_lines.append((number, tuple(kept_cells)))
     if faults:
         raise TableError(path, faults)
-    return Table(tuple(header[start:]), tuple(checked_lines))
+    return Table(tuple(header[first_column:]), tuple(checked_lines))
 
 
 def split_cells(path: str | Path, text: str) -> list[tuple[int, list[str]]]:
@@ -82,13 +101,13 @@ def split_cells(path: str | Path, text: str) -> list[tuple[int, list[str]]]:
     Raises TableError.
     """
     skipped_lines = 0
-    separator = ""
     first_line, _, remaining_text = text.partition("\n")
     if first_line.strip().lower() in [f"sep={mark}" for mark in SEPARATORS]:
         separator = first_line.strip()[-1]
         text = remaining_text
         skipped_lines = 1
-    separator = separator or _find_separator(text)
+    else:
+        separator = _find_separator(text)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     lines: list[tuple[int, list[str]]] = []
     try:
@@ -101,47 +120,38 @@ def split_cells(path: str | Path, text: str) -> list[tuple[int, list[str]]]:
 
 
 def _find_separator(text: str) -> str:
-    """The first of tab, semicolon and comma that splits the first line that is not empty."""
+    """Return the first of tab, semicolon and comma that splits the first line that is not empty."""
     first_line = next((line for line in text.splitlines() if line.strip()), "")
     for separator in SEPARATORS:
-        if len(next(csv.reader([first_line], delimiter=separator), [])) > 1:
-            return separator
+        for cells in csv.reader([first_line], delimiter=separator):  # one line, or none
+            if len(cells) > 1:
+                return separator
     return ","
 
 
 def read_vectors(path: str | Path, width: int, names: Sequence[str] | None = None) -> np.ndarray:
     """Read vectors (N, width) from a CSV file, as pandas writes them or without a header.
 
-    names: of the columns to take, in this order, if the file has a header (`_is_header`); other
-    columns are ignored, and so is an index. A comma in a number is a decimal point, which only a
-    file with another separator can have.
+    A comma in a number is a decimal point, which only a file with another separator can have.
 
     Raises ValueError that names the lines and columns that do not fit.
+
+    Parameters
+    ----------
+    names
+        The columns to take, in this order, if the file has a header (`_is_header`); other
+        columns are ignored, and so is an index.
     """
     lines = split_cells(path, read_user_text(path))
     columns = list(range(width))
+    cell_count = width
     if len(lines) > 1 and _is_header(lines[0][1], names):
         header = [name.strip() for name in lines[0][1]]
-        has_index = header[0].lower() in INDEX
-        if names is None:
-            columns = list(range(int(has_index), len(header)))
-        else:
-            missing_names = [name for name in names if name not in header]
-            if missing_names:
-                raise TableError(
-                    path,
-                    [
-                        f"line 1: no column {', '.join(map(repr, missing_names[:5]))} among those of its"
-                        " header"
-                    ],
-                )
-            columns = [header.index(name) for name in names]
         lines = lines[1:]
+        columns = _find_columns(path, header, names)
         if len(columns) != width:
             raise TableError(path, [f"line 1: {len(columns)} columns, but {width} are needed"])
         cell_count = len(header)
-    else:
-        cell_count = width
     faults: list[str] = []
     rows: list[list[float]] = []
     for number, cells in lines:
@@ -157,8 +167,23 @@ def read_vectors(path: str | Path, width: int, names: Sequence[str] | None = Non
     return np.array(rows, dtype=np.float64).reshape(len(rows), width)
 
 
+def _find_columns(path: str | Path, header: list[str], names: Sequence[str] | None) -> list[int]:
+    """Return the positions of the named columns, by default of all but an index.
+
+    Raises TableError for a name that is not in the header.
+    """
+    if names is None:
+        first_column = 1 if header[0].lower() in INDEX else 0
+        return list(range(first_column, len(header)))
+    missing_names = [name for name in names if name not in header]
+    if missing_names:
+        examples = ", ".join(map(repr, missing_names[:5]))
+        raise TableError(path, [f"line 1: no column {examples} among those of its header"])
+    return [header.index(name) for name in names]
+
+
 def _is_header(cells: Sequence[str], names: Sequence[str] | None) -> bool:
-    """Whether the first line of a file names its columns, and is not a vector itself.
+    """Return whether the first line of a file names its columns, and is not a vector itself.
 
     It names them if all of `names` are in it, if it counts them from 0, as pandas does, or if none
     of its cells is a number. A line with both numbers and words is a vector with a typing error,

@@ -38,7 +38,7 @@ LONGEST_COMPARED = 200  # letters of a name for which similar ones are looked up
 
 
 def unit_name(unit: Any) -> str | None:
-    """The name of a unit, however it was given; None where there is none.
+    """Return the name of a unit, however it was given; None where there is none.
 
     Parameters
     ----------
@@ -64,12 +64,12 @@ def unit_name(unit: Any) -> str | None:
 
 
 def unit_names(units: Iterable[Any]) -> list[str | None]:
-    """The names of many units."""
+    """Return the names of many units."""
     return [unit_name(unit) for unit in units]
 
 
 def match_units(names: Iterable[str], stored_names: Collection[str]) -> dict[str, list[str]]:
-    """The stored names that each name means: itself if it is stored, else all of the same unit."""
+    """Return the stored names that each name means: itself if it is stored, else all of the same unit."""
     spellings: dict[str | None, list[str]] = defaultdict(list)
     for stored_name in stored_names:
         spellings[unit_name(stored_name)].append(stored_name)
@@ -84,7 +84,7 @@ def match_units(names: Iterable[str], stored_names: Collection[str]) -> dict[str
 
 
 def similar_names(names: Iterable[str], stored_names: Iterable[str]) -> dict[str, list[str]]:
-    """For each name, up to three stored names that a person may have meant.
+    """Return, for each name, up to three stored names that a person may have meant.
 
     These are names that differ in case, blanks or Unicode form only. If there are none, names with
     one letter added, dropped or replaced, or with two neighboring letters swapped.
@@ -97,31 +97,45 @@ def similar_names(names: Iterable[str], stored_names: Iterable[str]) -> dict[str
     for name in names:
         folds = [_fold(name)]
         if folds[0] not in names_by_fold:
-            # Far fewer spellings are one letter off than names may be stored.
-            folds = sorted(_spellings_one_letter_off(folds[0], letters) & names_by_fold.keys())
-        similar[name] = [stored_name for fold in folds for stored_name in names_by_fold[fold]][:3]
+            # Faster than a comparison with every stored name: there may be far more of those
+            # than there are spellings one letter off.
+            spellings = _make_spellings_one_letter_off(folds[0], letters)
+            folds = sorted(spellings & names_by_fold.keys())
+        similar_names_of_name: list[str] = []
+        for fold in folds:
+            similar_names_of_name += names_by_fold[fold]
+        similar[name] = similar_names_of_name[:3]
     return similar
 
 
 def _fold(name: str) -> str:
-    """A name without differences of case, blanks and Unicode form."""
+    """Return a name without differences of case, blanks and Unicode form."""
     return "".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
-def _spellings_one_letter_off(name: str, letters: Collection[str]) -> set[str]:
-    """All spellings one letter off: a letter added, dropped or replaced, or two swapped."""
+def _make_spellings_one_letter_off(name: str, letters: Collection[str]) -> set[str]:
+    """Return all spellings one letter off: a letter added, dropped or replaced, or two swapped.
+
+    They are empty for a name that is too long. As in Norvig's spelling corrector
+    (norvig.com/spell-correct.html).
+    """
+    spellings: set[str] = set()
     if len(name) > LONGEST_COMPARED:
-        return set()
-    splits = [(name[:place], name[place:]) for place in range(len(name) + 1)]
-    dropped = {start + end[1:] for start, end in splits}
-    added = {start + letter + end for start, end in splits for letter in letters}
-    replaced = {start + letter + end[1:] for start, end in splits for letter in letters}
-    swapped = {start + end[1::-1] + end[2:] for start, end in splits if len(end) > 1}
-    return added | dropped | replaced | swapped
+        return spellings
+    for position in range(len(name) + 1):
+        start = name[:position]
+        end = name[position:]
+        spellings.add(start + end[1:])  # dropped
+        if len(end) > 1:
+            spellings.add(start + end[1] + end[0] + end[2:])  # swapped
+        for letter in letters:
+            spellings.add(start + letter + end)  # added
+            spellings.add(start + letter + end[1:])  # replaced
+    return spellings
 
 
 def large_units_warning(units: Sequence[str | None]) -> str:
-    """A warning about units that may stand for no unit, as "unknown" does; empty without any.
+    """Return a warning about units that may stand for no unit, as "unknown" does; empty without any.
 
     Such a unit holds more than a tenth of all samples, and at least twice the median of the other
     units: a few persons with about as many samples each are no mistake.
@@ -131,18 +145,19 @@ def large_units_warning(units: Sequence[str | None]) -> str:
     for unit, count in counts.most_common():
         if count <= MANY * len(units):
             break
-        other_counts = [other_count for other, other_count in counts.items() if other != unit]
-        if not other_counts or count >= 2 * median(other_counts):
+        other_counts = dict(counts)
+        del other_counts[unit]
+        if not other_counts or count >= 2 * median(other_counts.values()):
             large_units.append((unit, count))
     if not large_units:
         return ""
     examples = " and ".join(f"{unit!r} ({count:,})" for unit, count in large_units[:2])
-    subject = (
-        f"the unit {examples} holds"
-        if len(large_units) == 1
-        else f"{len(large_units)} units, e.g. {examples}, hold"
-    )
-    each = "" if len(large_units) == 1 else " each"
+    if len(large_units) == 1:
+        subject = f"the unit {examples} holds"
+        each = ""
+    else:
+        subject = f"{len(large_units)} units, e.g. {examples}, hold"
+        each = " each"
     return (
         f"{subject} more than a tenth of all {len(units):,} samples{each}. All samples of a unit"
         " are forgotten together:"

@@ -27,14 +27,14 @@ BYTES = {"cifar10": "170,498,071 bytes", "cifar100": "169,001,437 bytes"}  # of 
 
 
 def _archive(name: str) -> PublishedFile:
-    reader = _reader(name)
+    reader = _get_reader(name)
     return PublishedFile(
         reader.url, reader.filename, reader.tgz_md5, BYTES[name], reader.base_folder
     )
 
 
-def _reader(name: str) -> "type[CIFAR10]":
-    """Torchvision's class for a data set. CIFAR100 is a subclass of CIFAR10."""
+def _get_reader(name: str) -> "type[CIFAR10]":
+    """Return torchvision's class for a data set. CIFAR100 is a subclass of CIFAR10."""
     from torchvision import datasets
 
     return getattr(datasets, name.upper())
@@ -68,21 +68,20 @@ def cifar100(settings: SourceSettings) -> Source:
 def cifar20(settings: SourceSettings) -> Source:
     fine = cifar100(settings)
     assert fine.units is not None
-    classes = sorted({str(unit) for unit in fine.units})
-    labels = np.array([classes.index(str(unit)) for unit in fine.units], dtype=np.int64)
-    return replace(
-        fine, labels=labels, classes=classes, units=[fine.classes[label] for label in fine.labels]
-    )
+    superclasses = [str(unit) for unit in fine.units]
+    classes, labels = np.unique(superclasses, return_inverse=True)
+    units = [fine.classes[label] for label in fine.labels]
+    return replace(fine, labels=labels.astype(np.int64), classes=classes.tolist(), units=units)
 
 
 def add_superclasses(source: Source, folder: Path) -> Source:
     """Make the superclass of each CIFAR-100 sample its unit; reads them from the published files."""
-    train, test, meta = (
-        pickle.loads((folder / name).read_bytes(), encoding="latin1")
-        for name in ("train", "test", "meta")
-    )
-    labels = [*train["coarse_labels"], *test["coarse_labels"]]
-    return replace(source, units=[meta["coarse_label_names"][label] for label in labels])
+    contents = {}
+    for name in ("train", "test", "meta"):
+        contents[name] = pickle.loads((folder / name).read_bytes(), encoding="latin1")
+    labels = [*contents["train"]["coarse_labels"], *contents["test"]["coarse_labels"]]
+    names = contents["meta"]["coarse_label_names"]
+    return replace(source, units=[names[label] for label in labels])
 
 
 def _unpack_own_copy(name: str, settings: SourceSettings) -> None:
@@ -94,7 +93,7 @@ def _unpack_own_copy(name: str, settings: SourceSettings) -> None:
     if settings.md5 is None:
         return
     path = _archive(name).obtain(own_md5=settings.md5)
-    reader = _reader(name)
+    reader = _get_reader(name)
     published_md5 = dict([*reader.train_list, *reader.test_list])
     published_md5[reader.meta["filename"]] = reader.meta["md5"]
     contents = {}
@@ -127,8 +126,8 @@ def _read(name: str) -> Source:
     if path.exists() and not _is_unpacked(name):
         archive.obtain(FOLDER)
     try:
-        train = _reader(name)(str(FOLDER), train=True, download=True)
-        test = _reader(name)(str(FOLDER), train=False, download=True)
+        train = _get_reader(name)(str(FOLDER), train=True, download=True)
+        test = _get_reader(name)(str(FOLDER), train=False, download=True)
     except (OSError, RuntimeError) as error:
         unpacked_folder = FOLDER / str(archive.unpacked)
         if unpacked_folder.exists():
@@ -143,22 +142,22 @@ def _read(name: str) -> Source:
 
 
 def _is_unpacked(name: str) -> bool:
-    """Whether all unpacked files are here and have their md5, as torchvision checks them."""
+    """Return whether all unpacked files are here and have their md5, as torchvision checks them."""
     from torchvision.datasets.utils import check_integrity
 
-    reader = _reader(name)
+    reader = _get_reader(name)
     folder = FOLDER / reader.base_folder
-    parts = [*reader.train_list, *reader.test_list]
-    return all(check_integrity(str(folder / file), md5) for file, md5 in parts)
+    files = [*reader.train_list, *reader.test_list]  # pairs of name and md5
+    return all(check_integrity(str(folder / file), md5) for file, md5 in files)
 
 
 def combine(name: str, train: "CIFAR10", test: "CIFAR10") -> Source:
     """Combine torchvision's two parts; test is split 40 / 60 into val and test (app. B.1)."""
+    train_splits = np.full(len(train.data), "train")
+    test_splits = split_held_out(name, len(test.data))
     return Source(
         images=[train.data, test.data],
         labels=np.array([*train.targets, *test.targets], dtype=np.int64),
-        splits=np.concatenate(
-            [np.full(len(train.data), "train"), split_held_out(name, len(test.data))]
-        ),
+        splits=np.concatenate([train_splits, test_splits]),
         classes=list(train.classes),
     )

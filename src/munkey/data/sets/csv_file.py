@@ -23,13 +23,15 @@ Line = tuple[int, Mapping[str, str]]  # its number in the file, and its cells by
 
 
 def listed_pictures(path: Path) -> list[Path]:
-    """The pictures that a CSV file lists. Empty if it cannot be read: its reader reports that."""
+    """Return the pictures that a CSV file lists.
+
+    Empty if it cannot be read: its reader reports that.
+    """
     try:
-        return [
-            _find_picture(path.parent / cells["file"]) for _, cells in read_lines(path, ["file"])
-        ]
+        lines = read_lines(path, ["file"])
     except SourceError:
         return []
+    return [_find_picture(path.parent / cells["file"]) for _, cells in lines]
 
 
 @dataset(
@@ -39,10 +41,10 @@ def listed_pictures(path: Path) -> list[Path]:
     more=listed_pictures,
 )
 def csv_file(settings: SourceSettings) -> Source:
-    """Pictures in the order of the lines of source.path.
+    """Read pictures in the order of the lines of source.path.
 
-    Columns: file, a path relative to the CSV file; label; and optionally unit (the person, lesion,
-    … in the picture) and split. Classes are the sorted labels; if all are numbers, sorted by value.
+    The columns are file, a path relative to the CSV file; label; and optionally unit (the person,
+    lesion, … in the picture) and split. Classes are the sorted labels; numbers are sorted by value.
     Without splits, source.split divides each class, with all pictures of a unit in one split.
     Without `val`, 40 % of test becomes val.
 
@@ -50,22 +52,14 @@ def csv_file(settings: SourceSettings) -> Source:
     """
     path = Path(str(settings.path))
     lines = read_lines(path, ["file", "label"])
-    places = [_find_picture(path.parent / cells["file"]) for _, cells in lines]
-    faults = list(_faults(lines, places))
+    pictures = [_find_picture(path.parent / cells["file"]) for _, cells in lines]
+    faults = list(_find_faults(lines, pictures))
     if faults:
         raise SourceError(f"source.path = {path}", faults)
     if settings.on_bad == "skip":
-        place_of_name = {
-            f"{path}, line {line}, {place}": place
-            for (line, _), place in zip(lines, places, strict=True)
-        }
-        is_readable = are_readable(
-            list(place_of_name),
-            lambda name: open_regular_file(place_of_name[name]),
-            settings.white,
-        )
+        is_readable = _are_readable(path, lines, pictures, settings.white)
         lines = list(compress(lines, is_readable))
-        places = list(compress(places, is_readable))
+        pictures = list(compress(pictures, is_readable))
         if not lines:
             raise SourceError(f"source.path = {path}", ["lists no picture that can be used"])
     ignored_columns = [name for name in lines[0][1] if name not in COLUMNS]
@@ -73,43 +67,39 @@ def csv_file(settings: SourceSettings) -> Source:
         warn(
             f"{path}: left out the columns {', '.join(ignored_columns)}; those that count are {', '.join(COLUMNS)}"
         )
-    folder = _absolute(path.parent)
+    folder = _make_absolute(path.parent)
     has_units = "unit" in lines[0][1]
-    labels: list[str] = []
+    label_names: list[str] = []
     units: list[str | None] = []
     split_names: list[str] = []
     names: list[str] = []
-    place_of: dict[str, Path] = {}  # by the name of a picture in messages
-    for (line, cells), place in zip(lines, places, strict=True):
-        labels.append(unicodedata.normalize("NFC", cells["label"]))
+    picture_by_title: dict[str, Path] = {}  # titles are for messages
+    for (line, cells), picture in zip(lines, pictures, strict=True):
+        label_names.append(unicodedata.normalize("NFC", cells["label"]))
         if has_units:
             units.append(unit_name(cells["unit"]))
         split_names.append(cells.get("split", ""))
-        if place.is_relative_to(folder):
-            names.append(str(place.relative_to(folder)))
+        if picture.is_relative_to(folder):
+            names.append(str(picture.relative_to(folder)))
         else:
-            names.append(str(place))
-        place_of[f"{path}, line {line}, column 'file', {place}"] = place
-    classes = sorted(set(labels))
-    if all(map(str.isdecimal, labels)):
-        classes = sorted(classes, key=int)  # the sort is stable: 07 stays before 7
-    number_of = {name: number for number, name in enumerate(classes)}
-    class_numbers = np.array([number_of[label] for label in labels])
-    splits = complete_splits("csv", split_names, class_numbers, settings.split, units or None)
+            names.append(str(picture))
+        picture_by_title[f"{path}, line {line}, column 'file', {picture}"] = picture
+    classes, labels = _number_labels(label_names)
+    splits = complete_splits("csv", split_names, labels, settings.split, units or None)
     if has_units:
-        divided_units = _divided_units(units, splits)
+        divided_units = _find_divided_units(units, splits)
         if divided_units:
             warn(
                 f"{path}: {pluralize(len(divided_units), 'unit')} in more than one split, e.g. {divided_units[0]}"
             )
     return Source(
         images=decode(
-            list(place_of),
-            lambda name: open_regular_file(place_of[name]),
+            list(picture_by_title),
+            lambda title: open_regular_file(picture_by_title[title]),
             settings.storage_size,
             settings.white,
         ),
-        labels=class_numbers,
+        labels=labels,
         splits=splits,
         classes=classes,
         names=names,
@@ -117,8 +107,31 @@ def csv_file(settings: SourceSettings) -> Source:
     )
 
 
-def _divided_units(units: Sequence[str | None], splits: np.ndarray) -> list[str]:
-    """The units whose pictures are in more than one split, sorted."""
+def _are_readable(
+    path: Path, lines: Sequence[Line], pictures: Sequence[Path], white: int | None
+) -> list[bool]:
+    """Return whether each listed picture can be read. Warns of those that cannot."""
+    picture_by_title = {}
+    for (line, _), picture in zip(lines, pictures, strict=True):
+        picture_by_title[f"{path}, line {line}, {picture}"] = picture
+    return are_readable(
+        list(picture_by_title),
+        lambda title: open_regular_file(picture_by_title[title]),
+        white,
+    )
+
+
+def _number_labels(label_names: Sequence[str]) -> tuple[list[str], np.ndarray]:
+    """Return the names of the classes, and the number of the class (N,) of each sample."""
+    classes = sorted(set(label_names))
+    if all(map(str.isdecimal, label_names)):
+        classes = sorted(classes, key=int)  # the sort is stable: 07 stays before 7
+    number_by_class = {name: number for number, name in enumerate(classes)}
+    return classes, np.array([number_by_class[name] for name in label_names])
+
+
+def _find_divided_units(units: Sequence[str | None], splits: np.ndarray) -> list[str]:
+    """Return the units whose pictures are in more than one split, sorted."""
     first_split: dict[str, str] = {}
     divided_units = set()
     for unit, split in zip(units, splits.tolist(), strict=True):
@@ -127,20 +140,20 @@ def _divided_units(units: Sequence[str | None], splits: np.ndarray) -> list[str]
     return sorted(divided_units)
 
 
-def _absolute(path: Path) -> Path:
+def _make_absolute(path: Path) -> Path:
     return Path(os.path.abspath(path))  # noqa: PTH100 (Path.resolve would follow links)
 
 
 def _find_picture(path: Path) -> Path:
     """Find a picture by its path, also in the Unicode form of another system (Macs write NFD)."""
-    place = _absolute(path)
-    if os.path.isfile(place):  # noqa: PTH113 (Path.is_file raises PermissionError)
-        return place
+    picture = _make_absolute(path)
+    if os.path.isfile(picture):  # noqa: PTH113 (Path.is_file raises PermissionError)
+        return picture
     for form in ("NFC", "NFD"):
-        candidate = Path(unicodedata.normalize(form, str(place)))
+        candidate = Path(unicodedata.normalize(form, str(picture)))
         if os.path.isfile(candidate):  # noqa: PTH113
             return candidate
-    return place
+    return picture
 
 
 def read_lines(path: Path, required_columns: Sequence[str]) -> list[Line]:
@@ -164,18 +177,18 @@ def read_lines(path: Path, required_columns: Sequence[str]) -> list[Line]:
     return [(number, dict(zip(table.names, cells, strict=True))) for number, cells in table.lines]
 
 
-def _faults(lines: Sequence[Line], places: Sequence[Path]) -> Iterator[str]:
-    """Faults in the cells of a list of pictures. places: their paths on disk."""
+def _find_faults(lines: Sequence[Line], pictures: Sequence[Path]) -> Iterator[str]:
+    """Yield the faults in the lines of a list of pictures."""
     first_line: dict[Path, int] = {}
-    for (line, cells), place in zip(lines, places, strict=True):
+    for (line, cells), picture in zip(lines, pictures, strict=True):
         for name in ("file", "label", "split"):
             if cells.get(name) == "":
                 yield f"line {line}, column {name!r}: is empty"
         if len(cells["label"]) > LONGEST:
             yield f"line {line}, column 'label': has {len(cells['label']):,} characters, more than {LONGEST}"
-        if cells["file"] and not os.path.isfile(place):  # noqa: PTH113 (Path.is_file raises PermissionError)
-            yield f"line {line}, column 'file': there is no file {place}"
-        elif cells["file"] and first_line.setdefault(place, line) != line:
-            yield f"line {line}, column 'file': {cells['file']} is on line {first_line[place]} already"
+        if cells["file"] and not os.path.isfile(picture):  # noqa: PTH113 (as in _find_picture)
+            yield f"line {line}, column 'file': there is no file {picture}"
+        elif cells["file"] and first_line.setdefault(picture, line) != line:
+            yield f"line {line}, column 'file': {cells['file']} is on line {first_line[picture]} already"
         if cells.get("split") not in (None, "", *SPLITS):
             yield f"line {line}, column 'split': {cells['split']!r} is none of {', '.join(SPLITS)}"

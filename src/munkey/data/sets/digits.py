@@ -20,13 +20,13 @@ def digits(settings: SourceSettings) -> Source:
     return Source(
         images=np.repeat(gray[..., None], 3, axis=-1),
         labels=bunch.target.astype(np.int64),
-        splits=_splits(len(gray)),
+        splits=_draw_splits(len(gray)),
         classes=[str(name) for name in bunch.target_names],
     )
 
 
-def _splits(count: int) -> np.ndarray:
-    """60 % train, 15 % val, 25 % test at random, always the same: (count,) names."""
+def _draw_splits(count: int) -> np.ndarray:
+    """Split at random, always the same, into 60 % train, 15 % val, 25 % test: (count,) names."""
     order = Stage("digits", "split").numpy_generator().permutation(count)
     splits = np.empty(count, dtype="<U5")
     ends = np.rint([0.6 * count, 0.75 * count]).astype(int)

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from munkey.data.arrays import ArrayHeader, Part, part_faults, read_labels
+from munkey.data.arrays import ArrayHeader, Part, find_part_faults, read_labels
 from munkey.data.pictures import to_rgb
 from munkey.data.registry import dataset
-from munkey.data.source import Source, SourceError, numbered_classes, reraise_as_source_error
+from munkey.data.source import Source, SourceError, number_classes, reraise_as_source_error
 from munkey.data.splits import split_held_out
 from munkey.settings import SourceSettings
 
 
 def _find_file(file: Path) -> Path:
-    """The file, or its gzipped form if only that one exists."""
+    """Return the file, or its gzipped form if only that one exists."""
     gzipped = file.with_name(f"{file.name}.gz")
     if gzipped.is_file() and not file.is_file():
         return gzipped
@@ -30,7 +30,7 @@ def _find_file(file: Path) -> Path:
     needs_path="folder",
 )
 def idx(settings: SourceSettings) -> Source:
-    """Images and labels under source.path; the test part is split 40 / 60 into val and test."""
+    """Read images and labels under source.path; the test part is split 40 / 60 into val and test."""
     root = Path(str(settings.path))
     train_images = _find_file(root / "train-images-idx3-ubyte")
     train_labels = _find_file(root / "train-labels-idx1-ubyte")
@@ -46,7 +46,7 @@ def idx(settings: SourceSettings) -> Source:
         Part(_read_header(train_images, 3), _read_header(train_labels, 1)),
         Part(_read_header(test_images, 3), _read_header(test_labels, 1)),
     ]
-    faults = part_faults(parts, settings.storage_size)
+    faults = find_part_faults(parts, settings.storage_size)
     if faults:
         raise SourceError(f"source.path = {root}", faults)
     train = _read_labels(train_labels)
@@ -56,7 +56,7 @@ def idx(settings: SourceSettings) -> Source:
         images=_read_images([train_images, test_images]),
         labels=labels,
         splits=np.concatenate([np.full(len(train), "train"), split_held_out("idx", len(test))]),
-        classes=numbered_classes(labels),
+        classes=number_classes(labels),
     )
 
 
@@ -74,7 +74,7 @@ def _read_images(paths: list[Path]) -> Iterator[np.ndarray]:
     """Yield blocks of (n, H, W, 3) uint8 of all files."""
     for path in paths:
         with _open(path) as file:
-            for block in _parse_header(file, path, 3).blocks(file):
+            for block in _parse_header(file, path, 3).read_blocks(file):
                 yield to_rgb(block, str(path))
 
 

@@ -21,7 +21,7 @@ from munkey.data.pictures import (
     skipped_files_warning,
 )
 from munkey.data.registry import dataset
-from munkey.data.sizes import class_limit
+from munkey.data.sizes import get_class_limit
 from munkey.data.source import (
     SPLITS,
     Source,
@@ -35,7 +35,13 @@ from munkey.settings import SourceSettings
 
 @dataclass(frozen=True)
 class ClassFolder:
-    """The pictures of one class in one split. files: their paths, in path order."""
+    """The pictures of one class in one split.
+
+    Attributes
+    ----------
+    files
+        Their paths, in path order.
+    """
 
     path: Path
     split: str
@@ -49,7 +55,7 @@ class ClassFolder:
     needs_path="folder",
 )
 def imagefolder(settings: SourceSettings) -> Source:
-    """Pictures under source.path, in path order.
+    """Read pictures under source.path, in path order.
 
     Folders `train` and `test` (and `val`, else test is split 40 / 60, or train with
     source.val_from) are the splits. Without them,
@@ -61,21 +67,21 @@ def imagefolder(settings: SourceSettings) -> Source:
     """
     root = Path(str(settings.path))
     with reraise_as_source_error(f"source.path = {root}"):
-        split_folders = _split_folders(root)
+        split_folders = _find_split_folders(root)
         class_folders, skipped_paths = _list_class_folders(split_folders.values())
         if not class_folders:
             raise SourceError(f"source.path = {root}", ["holds no class folders"])
-        names_of_classes = [_class_name(folder) for folder in class_folders]
-        duplicates = sorted(name for name, count in Counter(names_of_classes).items() if count > 1)
-        if duplicates:
-            fault = f"two folders are named {duplicates[0]!r}, in two forms of Unicode: move the pictures into one"
-            raise SourceError(f"source.path = {root}", [fault])
+        classes = [_make_class_name(folder) for folder in class_folders]
+        for name, count in sorted(Counter(classes).items()):
+            if count > 1:
+                fault = f"two folders are named {name!r}, in two forms of Unicode: move the pictures into one"
+                raise SourceError(f"source.path = {root}", [fault])
         folders = []
         for split, folder in split_folders.items():
             for label, name in enumerate(class_folders):
                 pictures, other_files = _list_pictures(folder / name)
                 skipped_paths += other_files
-                pictures = pictures[: class_limit(settings, split)]
+                pictures = pictures[: get_class_limit(settings, split)]
                 folders.append(ClassFolder(folder / name, split, label, pictures))
     if skipped_paths:
         warn(f"{root}: {skipped_files_warning(skipped_paths)}")
@@ -83,12 +89,13 @@ def imagefolder(settings: SourceSettings) -> Source:
         folders = _drop_unreadable(folders, settings.white)
     files: list[str] = []
     splits: list[str] = []
-    label_list: list[int] = []
+    label_blocks: list[np.ndarray] = []
     for class_folder in folders:
+        count = len(class_folder.files)
         files += class_folder.files
-        splits += [class_folder.split] * len(class_folder.files)
-        label_list += [class_folder.label] * len(class_folder.files)
-    labels = np.array(label_list, dtype=np.int64)
+        splits += [class_folder.split] * count
+        label_blocks.append(np.full(count, class_folder.label, dtype=np.int64))
+    labels = np.concatenate(label_blocks)
     names = [escape_undecodable(Path(file).relative_to(root).as_posix()) for file in files]
     units = None
     if settings.units:
@@ -97,7 +104,7 @@ def imagefolder(settings: SourceSettings) -> Source:
         images=decode(files, open_regular_file, settings.storage_size, settings.white),
         labels=labels,
         splits=complete_splits("imagefolder", splits, labels, settings.split, units),
-        classes=names_of_classes,
+        classes=classes,
         names=names,
         units=units,
     )
@@ -121,21 +128,24 @@ def _list_class_folders(folders: Iterable[Path]) -> tuple[list[str], list[Path]]
     return sorted(names), skipped_folders
 
 
-def _class_name(folder: str) -> str:
-    """The name of a class as people type it. Macs store names in Unicode form NFD."""
+def _make_class_name(folder: str) -> str:
+    """Return the name of a class as people type it. Macs store names in Unicode form NFD."""
     return unicodedata.normalize("NFC", escape_undecodable(folder))
 
 
 def _find_unit(pattern: str, name: str) -> str | None:
-    """The unit in a path: the pattern's group; None without a match. Any form of Unicode matches."""
+    """Return the unit in a path: the pattern's group; None without a match.
+
+    Any form of Unicode matches.
+    """
     match = re.search(unicodedata.normalize("NFC", pattern), unicodedata.normalize("NFC", name))
     if match is None:
         return None
     return unit_name(match[1])
 
 
-def _split_folders(root: Path) -> dict[str, Path]:
-    """The folder of each split, or {UNSPLIT: root} if there is none.
+def _find_split_folders(root: Path) -> dict[str, Path]:
+    """Return the folder of each split, or {UNSPLIT: root} if there is none.
 
     Raises SourceError if the folder does not exist or holds only some folders of splits.
     """
@@ -161,14 +171,17 @@ def _split_folders(root: Path) -> dict[str, Path]:
 
 def _drop_unreadable(folders: list[ClassFolder], white: int | None) -> list[ClassFolder]:
     """Drop the pictures that cannot be read."""
-    files = [file for folder in folders for file in folder.files]
+    files: list[str] = []
+    for folder in folders:
+        files += folder.files
     is_readable = are_readable(files, open_regular_file, white)
     readable_folders = []
     start = 0
     for folder in folders:
-        flags = is_readable[start : start + len(folder.files)]
-        readable_folders.append(replace(folder, files=list(compress(folder.files, flags))))
-        start += len(folder.files)
+        end = start + len(folder.files)
+        readable_files = list(compress(folder.files, is_readable[start:end]))
+        readable_folders.append(replace(folder, files=readable_files))
+        start = end
     return readable_folders
 
 
@@ -204,7 +217,8 @@ def _list_visible(folder: Path) -> list[Path]:
     """
     paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     for link in filter(Path.is_symlink, paths):
-        if link.resolve() in [parent.resolve() for parent in link.absolute().parents]:
+        parents = [parent.resolve() for parent in link.absolute().parents]
+        if link.resolve() in parents:
             raise SourceError(
                 str(folder),
                 [f"{link}: is a link back to {link.resolve()}, a folder that it lies in"],

@@ -15,10 +15,9 @@ def _archive(name: str) -> PublishedFile:
     from medmnist import INFO
 
     info = INFO[name]
-    unpacked = sum(info["n_samples"].values()) * SIZES[name].picture_bytes / 2**30
-    return PublishedFile(
-        info["url_224"], f"{name}_224.npz", info["MD5_224"], f"{unpacked:.1f} GiB unpacked"
-    )
+    unpacked_bytes = sum(info["n_samples"].values()) * SIZES[name].picture_bytes
+    size = f"{unpacked_bytes / 2**30:.1f} GiB unpacked"
+    return PublishedFile(info["url_224"], f"{name}_224.npz", info["MD5_224"], size)
 
 
 @dataset(
@@ -45,12 +44,18 @@ def dermamnist(settings: SourceSettings) -> Source:
     archive=partial(_archive, "pathmnist"),
 )
 def pathmnist(settings: SourceSettings) -> Source:
-    """Its own test split comes from other clinics and stays unused (app. B.1)."""
+    """Read train and val. The test split comes from other clinics and stays unused (app. B.1)."""
     return _read("pathmnist", settings, {"train": "train", "test": "val"})
 
 
 def _read(name: str, settings: SourceSettings, arrays: dict[str, str] | None = None) -> Source:
-    """Read a data set, downloading it first if need be. arrays: as for `read_archive`."""
+    """Read a data set, downloading it first if need be.
+
+    Parameters
+    ----------
+    arrays
+        As for `read_archive`.
+    """
     from medmnist import INFO
 
     labels = INFO[name]["label"]

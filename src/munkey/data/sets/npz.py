@@ -9,7 +9,7 @@ from typing import IO
 
 import numpy as np
 
-from munkey.data.arrays import ArrayHeader, Part, part_faults, read_labels
+from munkey.data.arrays import ArrayHeader, Part, find_part_faults, read_labels
 from munkey.data.intake.unit_names import unit_names
 from munkey.data.pictures import to_rgb
 from munkey.data.registry import dataset
@@ -17,7 +17,7 @@ from munkey.data.source import (
     SPLITS,
     Source,
     SourceError,
-    numbered_classes,
+    number_classes,
     reraise_as_source_error,
 )
 from munkey.data.splits import split_held_out
@@ -38,38 +38,43 @@ def read_archive(
 ) -> Source:
     """Make a source of an archive.
 
-    arrays: by split, the prefix of its arrays; by default, the name of the split. classes: their
-    names; by default, numbers. val: how many samples of test become val, if no array serves as val;
-    by default, 40 %. storage_size: side to which the images will be resized; None: all must have
-    one size.
-
     Raises SourceError that lists all faults.
+
+    Parameters
+    ----------
+    arrays
+        By split, the prefix of its arrays; by default, the name of the split.
+    classes
+        Their names; by default, numbers.
+    val
+        How many samples of test become val, if no array serves as val; by default, 40 %.
+    storage_size
+        Side to which the images will be resized; None: all must have one size.
     """
     with _open_archive(path) as archive:
         names = set(archive.namelist())
         arrays = arrays or {split: split for split in SPLITS if f"{split}_images.npy" in names}
         _require_arrays(path, names, arrays)
-        parts = [
-            Part(
-                _read_header(archive, f"{prefix}_images"), _read_header(archive, f"{prefix}_labels")
-            )
-            for prefix in arrays.values()
-        ]
-        faults = part_faults(parts, storage_size)
+        prefixes = list(arrays.values())
+        parts = []
+        for prefix in prefixes:
+            images_header = _read_header(archive, f"{prefix}_images")
+            labels_header = _read_header(archive, f"{prefix}_labels")
+            parts.append(Part(images_header, labels_header))
+        faults = find_part_faults(parts, storage_size)
         if faults:
             raise SourceError(f"{path} cannot be used", faults)
-        labels = {
-            split: _read_labels(archive, f"{prefix}_labels") for split, prefix in arrays.items()
-        }
-        units = _read_units(
-            path, archive, list(arrays.values()), [len(each) for each in labels.values()]
-        )
+        labels = {}
+        for split, prefix in arrays.items():
+            labels[split] = _read_labels(archive, f"{prefix}_labels")
+        counts = [len(split_labels) for split_labels in labels.values()]
+        units = _read_units(path, archive, prefixes, counts)
     all_labels = np.concatenate(list(labels.values()))
     return Source(
-        images=_read_images(path, [f"{prefix}_images" for prefix in arrays.values()]),
+        images=_read_images(path, [f"{prefix}_images" for prefix in prefixes]),
         labels=all_labels,
         splits=_make_splits(path.stem, labels, val),
-        classes=classes or numbered_classes(all_labels),
+        classes=classes or number_classes(all_labels),
         units=units,
     )
 
@@ -77,26 +82,32 @@ def read_archive(
 def _read_units(
     path: Path, archive: zipfile.ZipFile, prefixes: list[str], counts: list[int]
 ) -> list[str | None] | None:
-    """Read the unit of each sample from the arrays {prefix}_units; None without such arrays."""
+    """Read the unit of each sample from the arrays {prefix}_units; None without such arrays.
+
+    Raises SourceError if a split lacks its array, or if an array has another length than `counts`.
+    """
     names = []
     for prefix in prefixes:
         if f"{prefix}_units.npy" in archive.namelist():
             names.append(f"{prefix}_units")
+    if not names:
+        return None
+    message = "each split needs one unit for each of its images"
+    if len(names) < len(prefixes):
+        raise SourceError(f"{path} cannot be used", [f"{names[0]}: {message}"])
     units: list[str | None] = []
-    for name, count in zip(names, counts, strict=False):
-        if len(names) < len(prefixes) or math.prod(_read_header(archive, name).shape) != count:
-            raise SourceError(
-                f"{path} cannot be used",
-                [f"{name}: each split needs one unit for each of its images"],
-            )
+    for name, count in zip(names, counts, strict=True):
+        if math.prod(_read_header(archive, name).shape) != count:
+            raise SourceError(f"{path} cannot be used", [f"{name}: {message}"])
         with _open_array(archive, name) as file:
             array = np.lib.format.read_array(file, allow_pickle=False)
         units += unit_names(array.reshape(-1).tolist())
-    return units or None
+    return units
 
 
 def _require_arrays(path: Path, names: set[str], arrays: dict[str, str]) -> None:
     """Raise SourceError if an archive of the files `names` lacks arrays."""
+    # Without arrays of their own, train and test are missing.
     prefixes = {"train": "train", "test": "test", **arrays}.values()
     faults = []
     for prefix in prefixes:
@@ -118,9 +129,12 @@ def _read_labels(archive: zipfile.ZipFile, name: str) -> np.ndarray:
 
 
 def _make_splits(name: str, labels: dict[str, np.ndarray], val: int | None) -> np.ndarray:
-    """The split of each sample: (N,) names.
+    """Return the split of each sample: (N,) names.
 
-    labels: by split; without val, test is divided at random.
+    Parameters
+    ----------
+    labels
+        By split; without val, test is divided at random.
     """
     splits = []
     for split, values in labels.items():
@@ -132,34 +146,37 @@ def _make_splits(name: str, labels: dict[str, np.ndarray], val: int | None) -> n
 
 
 def _read_images(path: Path, names: list[str]) -> Iterator[np.ndarray]:
-    """Yield blocks of (n, H, W, 3) uint8 of all arrays.
+    """Yield the images of all arrays in blocks of (n, H, W, 3) uint8.
 
-    Skips blocks that cannot be used, e.g. for NaN. Raises SourceError at the end that lists all
-    faults.
+    Skips what cannot be used, and raises a SourceError at the end that lists all faults.
     """
     faults: list[str] = []
     with _open_archive(path) as archive:
         for name in names:
             try:
-                for start, block in _read_blocks(archive, name):
-                    try:
-                        rgb_block = to_rgb(block, name, start)
-                    except SourceError as error:
-                        faults += error.faults
-                    else:
-                        yield rgb_block
-            except SourceError as error:
+                yield from _read_rgb_blocks(archive, name, faults)
+            except SourceError as error:  # the array is cut off, say
                 faults += error.faults
     if faults:
         raise SourceError(f"{path} cannot be used", faults)
 
 
-def _read_blocks(archive: zipfile.ZipFile, name: str) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield the number of the first image of each block of an array, and the block."""
+def _read_rgb_blocks(
+    archive: zipfile.ZipFile, name: str, faults: list[str]
+) -> Iterator[np.ndarray]:
+    """Yield the images of an array in blocks of (n, H, W, 3) uint8.
+
+    Skips blocks with invalid pixels, e.g. NaN, and appends their faults to `faults`.
+    """
     start = 0
     with _open_array(archive, name) as file:
-        for block in _parse_header(archive, file, name).blocks(file):
-            yield start, block
+        for block in _parse_header(archive, file, name).read_blocks(file):
+            try:
+                rgb_block = to_rgb(block, name, start)
+            except SourceError as error:
+                faults += error.faults
+            else:
+                yield rgb_block
             start += len(block)
 
 
@@ -194,8 +211,7 @@ def _parse_header(archive: zipfile.ZipFile, file: IO[bytes], name: str) -> Array
         (2, 0): np.lib.format.read_array_header_2_0,
     }[version]
     shape, fortran_order, dtype = read_array_header(file)
-    header = ArrayHeader(
-        name, shape, dtype, archive.getinfo(f"{name}.npy").compress_size, fortran_order
-    )
+    packed_bytes = archive.getinfo(f"{name}.npy").compress_size
+    header = ArrayHeader(name, shape, dtype, packed_bytes, fortran_order)
     header.require_plausible_size()
     return header

@@ -31,7 +31,7 @@ ARCHIVE = PublishedFile(
     archive=lambda: ARCHIVE,
 )
 def tinyimagenet(settings: SourceSettings) -> Source:
-    """Its original test images have no labels and stay unused; val is split 40 / 60 (app. B.1)."""
+    """Read train and val. The test images have no labels; val is split 40 / 60 (app. B.1)."""
     folder = FOLDER / NAME
     if folder.is_dir():
         source = read_folder(folder)
@@ -44,24 +44,27 @@ def tinyimagenet(settings: SourceSettings) -> Source:
 
 def read_folder(root: Path) -> Source:
     files = [str(path.relative_to(root.parent)) for path in root.rglob("*") if path.is_file()]
-    return _source(str(root), files, lambda name: open_regular_file(root.parent / name))
+    return _make_source(str(root), files, lambda name: open_regular_file(root.parent / name))
 
 
 def read_zip(path: Path) -> Source:
     with reraise_as_source_error(str(path)):
         archive = zipfile.ZipFile(path)
-    return _source(str(path), archive.namelist(), archive.open)
+    return _make_source(str(path), archive.namelist(), archive.open)
 
 
-def _source(place: str, files: list[str], open_file: Callable[[str], IO[bytes]]) -> Source:
+def _make_source(place: str, files: list[str], open_file: Callable[[str], IO[bytes]]) -> Source:
     """Read train/CLASS/images/*.JPEG and val/images/*.JPEG; val_annotations.txt has val's classes.
 
     Raises SourceError if those two files cannot be read, or if a picture belongs to no class.
     """
     with reraise_as_source_error(place), open_file(f"{NAME}/wnids.txt") as file:
         classes = sorted(file.read().decode().split())
+    class_of_val = {}
     with reraise_as_source_error(place), open_file(f"{NAME}/val/val_annotations.txt") as file:
-        class_of_val = dict(line.split("\t")[:2] for line in file.read().decode().splitlines())
+        for line in file.read().decode().splitlines():
+            picture_name, class_name = line.split("\t")[:2]  # a bounding box follows
+            class_of_val[picture_name] = class_name
     train = []
     val = []
     train_classes = []
@@ -75,19 +78,21 @@ def _source(place: str, files: list[str], open_file: Callable[[str], IO[bytes]])
         elif name.startswith(f"{NAME}/val/"):
             val.append(name)
             val_classes.append(class_of_val.get(name.rsplit("/", 1)[1], ""))
+    names = [*train, *val]
     class_names = [*train_classes, *val_classes]
     faults = []
-    for name, class_name in zip([*train, *val], class_names, strict=True):
+    for name, class_name in zip(names, class_names, strict=True):
         if class_name not in classes:
             faults.append(f"{name}: is of no class of {NAME}")
     if faults:
         raise SourceError(place, faults)
+    labels = [classes.index(class_name) for class_name in class_names]
+    train_splits = np.full(len(train), "train")
+    val_splits = split_held_out("tinyimagenet", len(val))
     return Source(
-        images=decode([*train, *val], open_file, size=None),
-        labels=np.array([classes.index(class_name) for class_name in class_names], dtype=np.int64),
-        splits=np.concatenate(
-            [np.full(len(train), "train"), split_held_out("tinyimagenet", len(val))]
-        ),
+        images=decode(names, open_file, size=None),
+        labels=np.array(labels, dtype=np.int64),
+        splits=np.concatenate([train_splits, val_splits]),
         classes=classes,
-        names=[*train, *val],
+        names=names,
     )

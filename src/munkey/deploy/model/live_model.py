@@ -102,11 +102,11 @@ class LiveModel:
     def head(self) -> "FittedModel | None":
         """The head on all rows, if its logits are added to those of the network."""
         from munkey.deploy.model.fitted import FittedModel
-        from munkey.models.family import added_head
+        from munkey.models.family import read_added_head
 
         if self.manifest.head is None:
             return None
-        family, settings = added_head(self.manifest.head)
+        family, settings = read_added_head(self.manifest.head)
         changes = {"family": family.name, "settings": settings}
         return FittedModel(self.manifest.model_copy(update=changes), self.store)
 

@@ -134,9 +134,9 @@ def describe_basis(manifest: Manifest, samples: int) -> str:
             return f"KNN answers by a vote of the samples nearest by cosine. {listing} in the vote."
     head = ""
     if manifest.head is not None:
-        from munkey.models.family import added_head
+        from munkey.models.family import read_added_head
 
-        family, _ = added_head(manifest.head)
+        family, _ = read_added_head(manifest.head)
         head = f" {family.title}'s logits, computed from {all_samples}, are added to its own."
     return (
         "MUNKEY reads the picture together with the tokens of the samples nearest to it."

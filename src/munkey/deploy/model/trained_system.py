@@ -16,7 +16,7 @@ import numpy as np
 
 from munkey.core.diverged import DivergedError
 from munkey.core.files import command_to_make, overlays_hint, read_csv, read_json
-from munkey.core.ids import rows_of
+from munkey.core.ids import find_rows
 from munkey.data.prepared import Dataset, load
 from munkey.data.registry import DATASETS
 from munkey.deploy.errors import ExportError
@@ -204,7 +204,7 @@ class TrainedSystem:
                 " from"
             )
         extracted_keys = keys.read(file)
-        expected_keys = extracted_keys.keys[rows_of(extracted_keys.ids, memory.ids.numpy())]
+        expected_keys = extracted_keys.keys[find_rows(extracted_keys.ids, memory.ids.numpy())]
         family = FAMILIES[self.system.family]
         if isinstance(family, FittedFamily):
             expected_keys = family.prepare_keys(expected_keys)

@@ -27,9 +27,18 @@ Target = Literal["run", "audits", "scenarios", "paper"]
 class CostEstimate(NamedTuple):
     """The cost of a configuration on a machine.
 
-    seconds: of each kind of work; hours: by number of GPUs, or of machines. Both are empty if the
-    machine's speed is unknown. disk: bytes. uncounted: why data sets of unknown size are left out.
-    uncounted_keys: which encoders are left out.
+    Attributes
+    ----------
+    seconds
+        The seconds of each kind of work; empty if the machine's speed is unknown.
+    hours
+        The hours by number of GPUs, or of machines; empty likewise.
+    disk
+        The bytes of all files.
+    uncounted
+        Why data sets of unknown size are left out.
+    uncounted_keys
+        Which encoders are left out.
     """
 
     work: list[Work]
@@ -53,42 +62,42 @@ def estimate(
             uncounted.append(str(error))
     if not sizes:
         raise ParamsError("\n".join(uncounted))
-    runs = [run for run in runs_of(plan, target) if run.dataset in sizes]
+    runs = [run for run in list_runs(plan, target) if run.dataset in sizes]
     workload = Workload(plan, runs, sizes)
     work = workload.all()
     seconds: list[float] = []
     hours: dict[int, float] = {}
     if machine.speeds:
-        seconds = [seconds_of(kind, machine) for kind in work]
-        hours = {gpu_count: elapsed(work, seconds, gpu_count) / 3600 for gpu_count in gpus}
+        seconds = [estimate_seconds(kind, machine) for kind in work]
+        hours = {count: bound_seconds(work, seconds, count) / 3600 for count in gpus}
     return CostEstimate(work, seconds, workload.disk, hours, uncounted, workload.uncounted_keys)
 
 
-def runs_of(plan: Plan, target: Target) -> Iterator[Evaluation]:
-    """The evaluations behind a target: those of `make run`, and those that it adds."""
+def list_runs(plan: Plan, target: Target) -> Iterator[Evaluation]:
+    """Yield the evaluations behind a target: those of `make run`, and those that it adds."""
     yield from plan.main
     audits = AuditPlan(plan)
     for dataset in plan.params.datasets:
         if target == "audits":
-            yield from audits.runs_of(dataset)
+            yield from audits.list_runs(dataset)
         if target == "scenarios":
-            yield from plan.scenarios_of(dataset)
+            yield from plan.list_scenario_runs(dataset)
     if target != "paper":
         return
     for dataset in plan.params.datasets:
-        yield from plan.ablations_of(dataset)
-        yield from plan.selection_of(dataset)
-        for run in plan.main_of(dataset):
+        yield from plan.list_ablation_runs(dataset)
+        yield from plan.list_selection_runs(dataset)
+        for run in plan.list_main_runs(dataset):
             # Trained again for the figures, which show a training at several epochs.
             if run.method == memory_family().original:
                 trace = fill(plan.layout.trace, case=dataset, seed=run.seed)
                 yield replace(run, record=trace)
         if dataset in audits.in_paper:
-            yield from audits.runs_of(dataset)
+            yield from audits.list_runs(dataset)
 
 
-def seconds_of(work: Work, machine: Machine) -> float:
-    """Seconds of all jobs of a kind, one after the other on one machine or GPU."""
+def estimate_seconds(work: Work, machine: Machine) -> float:
+    """Return the seconds that all jobs of a kind take, one after the other on one machine or GPU."""
     if work.network is None:
         return 0.0
     if work.step == "keys" and not machine.gpu:
@@ -96,15 +105,16 @@ def seconds_of(work: Work, machine: Machine) -> float:
     return work.operations / machine.speed(work.network)
 
 
-def elapsed(work: Sequence[Work], seconds: Sequence[float], gpus: int) -> float:
-    """A lower bound in seconds: all of it shared out evenly, or the longest chain of single jobs."""
+def bound_seconds(work: Sequence[Work], seconds: Sequence[float], gpus: int) -> float:
+    """Return a lower bound of the seconds that the work takes on so many GPUs."""
+    # The steps follow one another, so the longest job of each step adds to the longest chain.
     longest_chain = 0.0
     for step in ("keys", "train", "unlearn", "evaluate"):
-        per_job = []
+        seconds_per_job = []
         for kind, total in zip(work, seconds, strict=True):
             if kind.step == step:
-                per_job.append(total / kind.jobs)
-        longest_chain += max(per_job, default=0.0)
+                seconds_per_job.append(total / kind.jobs)
+        longest_chain += max(seconds_per_job, default=0.0)
     return max(sum(seconds) / gpus, longest_chain)
 
 
@@ -113,7 +123,7 @@ def gigabytes(count: float) -> str:
 
 
 def lines(costs: CostEstimate, machine: Machine, name: str) -> Iterator[str]:
-    """The costs as a table and in words."""
+    """Yield the costs as a table and in words."""
     yield heading(machine, name)
     width = max(15, *(len(kind.what) + 1 for kind in costs.work))
     columns = f"{'step':9}{'what':{width}}{'data set':14}{'jobs':>6}{'steps':>12}{'PFLOP':>11}"
@@ -137,7 +147,7 @@ def heading(machine: Machine, name: str) -> str:
 
 
 def totals(costs: CostEstimate, machine: Machine) -> Iterator[str]:
-    """The costs of all jobs together."""
+    """Yield the costs of all jobs together."""
     trainings = sum(kind.jobs for kind in costs.work if kind.step == "train")
     jobs = sum(kind.jobs for kind in costs.work)
     steps = sum(kind.steps for kind in costs.work)

@@ -11,8 +11,17 @@ BATCH = 2  # images: a batch norm needs more than one
 
 @dataclass(frozen=True)
 class NetworkCost:
-    """weights: parameters. forward, step: floating-point operations of one image, two for each
-    multiply-add of a matrix product; forward pass alone, forward and backward pass.
+    """The cost of a network.
+
+    Attributes
+    ----------
+    weights
+        The number of parameters.
+    forward
+        The floating-point operations of a forward pass of one image, two for each multiply-add of a
+        matrix product.
+    step
+        Those of a forward and a backward pass.
     """
 
     weights: int
@@ -23,7 +32,10 @@ class NetworkCost:
 def count(network: "nn.Module", image_size: int, token_dim: int | None = None) -> NetworkCost:
     """Count the operations and weights of a network that is on the meta device.
 
-    token_dim: length of the exemplar token that it reads beside an image, if it reads one.
+    Parameters
+    ----------
+    token_dim
+        Length of the exemplar token that it reads beside an image, if it reads one.
     """
     import torch
     from torch.utils.flop_counter import FlopCounterMode

@@ -16,9 +16,17 @@ RESULTS = Path("benchmarks/results")
 
 @dataclass(frozen=True)
 class Machine:
-    """speeds: operations per second of whole training steps, as pairs with the forward operations of
-    the network that was timed; empty if unknown. gpu: whether jobs compute on GPUs. measured:
-    whether the speeds were measured on this very machine.
+    """A machine that runs the experiment.
+
+    Attributes
+    ----------
+    speeds
+        Operations per second of whole training steps, as pairs with the forward operations of
+        the network that was timed; empty if unknown.
+    gpu
+        Whether jobs compute on GPUs.
+    measured
+        Whether the speeds were measured on this very machine.
     """
 
     name: str
@@ -27,17 +35,17 @@ class Machine:
     measured: bool = True
 
     def speed(self, network: NetworkCost) -> float:
-        """Operations per second, as of the timed network whose size is nearest, by ratio."""
+        """Return operations per second, as of the timed network that is nearest in size, by ratio."""
 
-        def distance(timed: tuple[int, float]) -> float:
-            return abs(math.log(timed[0] / network.forward))
+        def compute_distance(timed_network: tuple[int, float]) -> float:
+            return abs(math.log(timed_network[0] / network.forward))
 
-        return min(self.speeds, key=distance)[1]
+        return min(self.speeds, key=compute_distance)[1]
 
 
 @cache
 def benchmarked_networks() -> dict[str, NetworkCost]:
-    """The networks that `make bench` times, by the titles in its files."""
+    """Return the networks that `make bench` times, by the titles in its files."""
     import torch
 
     from munkey.models.networks.vit import ViT, ViTArchitecture
@@ -56,16 +64,16 @@ def benchmarked_networks() -> dict[str, NetworkCost]:
     return costs
 
 
-def machine(
+def find_machine(
     name: str | None = None, tflops: float | None = None, folder: Path = RESULTS
 ) -> Machine:
-    """The machine that an estimate is for.
+    """Return the machine that an estimate is for.
 
     Parameters
     ----------
     name : str, optional
-        Of a benchmark file `speed-NAME.json`. Default: this machine. If it is not benchmarked, a CPU
-        gets the speeds of the first CPU that is; a GPU has no speeds.
+        The name of a benchmark file `speed-NAME.json`. Default: this machine. If it is not
+        benchmarked, a CPU gets the speeds of the first CPU that is; a GPU has no speeds.
     tflops : float, optional
         Sustained speed in 10^12 operations per second, in place of a benchmark.
 
@@ -77,7 +85,7 @@ def machine(
     if tflops:
         return Machine(f"{tflops:g} TFLOP/s", [(1, tflops * 1e12)], gpu=True, measured=False)
     if name is None:
-        return _this_machine(folder)
+        return _find_this_machine(folder)
     file = folder / f"speed-{name}.json"
     if not file.exists():
         names = [path.stem.removeprefix("speed-") for path in sorted(folder.glob("speed-*.json"))]
@@ -87,7 +95,8 @@ def machine(
     return _read(file)
 
 
-def _this_machine(folder: Path) -> Machine:
+def _find_this_machine(folder: Path) -> Machine:
+    """Return this machine, with the speeds of another one with a CPU if it is not benchmarked."""
     gpu = has_gpu()
     device = provenance({}, "cuda" if gpu else "cpu")["device"]
     file = folder / f"speed-{slug(device)}.json"
@@ -103,11 +112,12 @@ def _this_machine(folder: Path) -> Machine:
 
 
 def slug(device: str) -> str:
-    """A device as it stands in the names of benchmark files."""
+    """Return a device as it stands in the names of benchmark files."""
     return re.sub(r"\W+", "-", device).strip("-").lower()
 
 
 def _read(file: Path) -> Machine:
+    """Read a machine's speeds from its benchmark file."""
     content = json.loads(file.read_text())
     medians = {result["name"]: result["median"] for result in content["results"]}
     device = content["machine"]["device"]

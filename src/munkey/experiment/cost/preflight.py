@@ -21,10 +21,10 @@ NO_GPU = (
 )
 
 
-def obstacles(plan: Plan, costs: CostEstimate) -> Iterator[str]:
-    """The obstacles to the paper's experiment on this machine, a sentence each."""
-    if not rehearsal(plan):
-        yield from gpu_faults(plan)
+def find_obstacles(plan: Plan, costs: CostEstimate) -> Iterator[str]:
+    """Yield the obstacles to the paper's experiment on this machine, a sentence each."""
+    if not is_rehearsed(plan):
+        yield from find_gpu_faults(plan)
     downloads = 0
     for dataset in plan.params.datasets:
         archive = plan.params.reader(dataset).archive
@@ -34,21 +34,20 @@ def obstacles(plan: Plan, costs: CostEstimate) -> Iterator[str]:
             downloads += archive().bytes_to_download()
         except MissingDataError as error:
             yield f"{dataset}: {error}"
-    yield from encoder_faults(plan)
-    yield from disk_faults(plan.params.name, costs.disk + downloads)
+    yield from find_encoder_faults(plan)
+    yield from find_disk_faults(plan.params.name, costs.disk + downloads)
     yield from costs.uncounted
 
 
-def rehearsal(plan: Plan) -> bool:
-    """Whether it is a rehearsal, which any machine can do."""
-    return all(
-        is_rehearsal(settings, len(plan.params.seeds))
-        for settings in Exhibits(plan).compared.values()
-    )
+def is_rehearsed(plan: Plan) -> bool:
+    """Return whether the plan is a rehearsal, which any machine can do."""
+    seed_count = len(plan.params.seeds)
+    compared_settings = Exhibits(plan).compared.values()
+    return all(is_rehearsal(settings, seed_count) for settings in compared_settings)
 
 
-def gpu_faults(plan: Plan) -> Iterator[str]:
-    """The faults of the device that the jobs would compute on."""
+def find_gpu_faults(plan: Plan) -> Iterator[str]:
+    """Yield the faults of the device that the jobs would compute on."""
     if plan.params.device == "cpu":
         yield (
             "device = 'cpu', but the paper's experiment needs an NVIDIA GPU: set it to auto or cuda in params.yaml, or"
@@ -63,8 +62,8 @@ def gpu_faults(plan: Plan) -> Iterator[str]:
             yield NO_GPU.format(why="this machine's driver does not fit this torch")
 
 
-def encoder_faults(plan: Plan) -> Iterator[str]:
-    """The encoders that are neither here nor can be downloaded."""
+def find_encoder_faults(plan: Plan) -> Iterator[str]:
+    """Yield the encoders that are neither here nor can be downloaded."""
     encoders = set()
     for cases in plan.cases.values():
         for case in cases:
@@ -80,8 +79,14 @@ def encoder_faults(plan: Plan) -> Iterator[str]:
             yield str(error)
 
 
-def disk_faults(name: str, needed: float) -> Iterator[str]:
-    """Whether the disk has too little room. needed: bytes in all, those that earlier runs have written included."""
+def find_disk_faults(name: str, needed: float) -> Iterator[str]:
+    """Yield a sentence if the disk has too little room.
+
+    Parameters
+    ----------
+    needed
+        The bytes of all results, those that earlier runs have written included.
+    """
     written = sum(path.lstat().st_size for path in (RESULTS / name).rglob("*"))
     folder = Path()
     if RESULTS.exists():

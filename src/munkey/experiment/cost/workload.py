@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from munkey.core.files import command_to_make, map_npy, read_csv, read_json
 from munkey.core.randomness import Stage
-from munkey.data.sizes import SIZES, Size, class_limit
-from munkey.data.source import SPLITS
+from munkey.data.sizes import SIZES, Size, get_class_limit
 from munkey.data.source_settings import apply_source_settings
 from munkey.encoders.parts import name_cache_folder, split_parts
 from munkey.encoders.registry import find
@@ -32,7 +31,15 @@ NEIGHBOR = 12  # bytes of an id and a cosine
 
 @dataclass(frozen=True)
 class Work:
-    """Jobs of one kind. steps, operations: of all of them; network: None if they run none."""
+    """Jobs of one kind.
+
+    Attributes
+    ----------
+    steps, operations
+        The training steps and floating-point operations of all jobs together.
+    network
+        The network that they run, if any.
+    """
 
     step: str
     what: str
@@ -43,60 +50,73 @@ class Work:
     network: NetworkCost | None
 
     def merge(self, other: "Work") -> "Work":
-        """Both kinds as one, with the larger network."""
-        networks = [work.network for work in (self, other) if work.network]
+        """Add up both kinds. The larger network stands for both."""
+        network = self.network or other.network
+        if self.network and other.network and other.network.forward > self.network.forward:
+            network = other.network
         return replace(
             self,
             jobs=self.jobs + other.jobs,
             steps=self.steps + other.steps,
             operations=self.operations + other.operations,
-            network=max(networks, key=lambda network: network.forward, default=None),
+            network=network,
         )
 
 
-def size_of(plan: Plan, dataset: str) -> Size:
-    """The size of a data set, as published or as prepared. Raises ParamsError if neither is known."""
+def look_up_size(plan: Plan, dataset: str) -> Size:
+    """Return the size of a data set, as published or as prepared.
+
+    Raises ParamsError if neither is known.
+    """
     source = plan.params.for_case(dataset).source
-    files = plan.prepared(dataset)
     published = SIZES.get(source.reader or dataset)
     if published is None:
-        try:
-            samples = read_csv(files["samples"])
-        except FileNotFoundError:
-            command = command_to_make(files["samples"])
-            raise ParamsError(
-                f"the size of {dataset} is not known yet; prepare it first: `{command}`"
-            ) from None
-        counts = Counter(sample["split"] for sample in samples)
-        side = map_npy(files["images"]).shape[1]
-        classes = len(read_json(files["classes"]))
-        return Size(counts["train"], counts["val"], counts["test"], side, classes)
+        return _read_size(dataset, plan.prepared(dataset))
     classes = len(source.only or ()) or published.classes
-    sizes = {}
-    for split, published_count in zip(
-        SPLITS, (published.train, published.val, published.test), strict=True
-    ):
-        count = round(published_count * classes / published.classes)
-        limit = class_limit(source, split)
+    published_counts = {"train": published.train, "val": published.val, "test": published.test}
+    counts = {}
+    for split, published_count in published_counts.items():
+        counts[split] = round(published_count * classes / published.classes)
+        limit = get_class_limit(source, split)
         if limit is not None:
-            count = min(count, limit * classes)
-        sizes[split] = count
-    train, val, test = sizes.values()
+            counts[split] = min(counts[split], limit * classes)
     if source.val_from == "train":
-        test += val
-        val = round(train * source.split[1] / (source.split[0] + source.split[1]))
-        train -= val
-    return Size(train, val, test, source.storage_size or published.side, classes)
+        # The published val joins test, and a part of train becomes val.
+        train_share, val_share, _ = source.split
+        counts["test"] += counts["val"]
+        counts["val"] = round(counts["train"] * val_share / (train_share + val_share))
+        counts["train"] -= counts["val"]
+    side = source.storage_size or published.side
+    return Size(counts["train"], counts["val"], counts["test"], side, classes)
+
+
+def _read_size(dataset: str, files: Mapping[str, str]) -> Size:
+    """Read the size of a data set from its prepared files.
+
+    Raises ParamsError if it is not prepared yet.
+    """
+    try:
+        samples = read_csv(files["samples"])
+    except FileNotFoundError:
+        command = command_to_make(files["samples"])
+        raise ParamsError(
+            f"the size of {dataset} is not known yet; prepare it first: `{command}`"
+        ) from None
+    counts = Counter(sample["split"] for sample in samples)
+    side = map_npy(files["images"]).shape[1]
+    classes = len(read_json(files["classes"]))
+    return Size(counts["train"], counts["val"], counts["test"], side, classes)
 
 
 def estimate_size(plan: Plan, dataset: str) -> Size:
-    """How large a data set is, also before it is prepared: its reader counts, and decodes a first block of pictures.
+    """Return the size of a data set, also before it is prepared.
 
-    Raises ParamsError with the reason where that cannot be known yet.
+    Then its reader counts the samples, and decodes a first block of pictures. Raises ParamsError
+    with the reason if the size cannot be known yet.
     """
     try:
-        return size_of(plan, dataset)
-    except ParamsError as unknown:
+        return look_up_size(plan, dataset)
+    except ParamsError as size_error:
         reader = plan.params.reader(dataset)
         settings = plan.params.for_case(dataset).source
         try:
@@ -105,17 +125,17 @@ def estimate_size(plan: Plan, dataset: str) -> Size:
             with contextlib.redirect_stdout(None):  # warnings are seen on standard error too
                 source = apply_source_settings(reader.load(settings), settings)
                 side = next(len(block[0]) for block in source.blocks() if len(block))
-        except Exception as error:  # whatever a reader may raise
-            raise ParamsError(f"{unknown}. Its reader says: {error}") from None
-        train, val, test = (int((source.splits == split).sum()) for split in SPLITS)
-        return Size(train, val, test, side, len(source.classes))
+        except Exception as error:  # a reader may raise anything
+            raise ParamsError(f"{size_error}. Its reader says: {error}") from None
+        counts = Counter(source.splits.tolist())
+        return Size(counts["train"], counts["val"], counts["test"], side, len(source.classes))
 
 
 _NETWORK_COSTS: dict[tuple[Family, str, int], NetworkCost] = {}
 
 
 def network_cost(family: Family, architecture: Architecture, image_size: int) -> NetworkCost:
-    """The cost of one image for a network of a family; counted once in a process."""
+    """Return the cost of one image for a network of a family, counted once in a process."""
     import torch
 
     key = (family, str(architecture), image_size)
@@ -130,8 +150,12 @@ def network_cost(family: Family, architecture: Architecture, image_size: int) ->
 class RunSetting(NamedTuple):
     """The parameters, family and network of a system, and the size of its data set.
 
-    network: None for a family that learns no weights in epochs. models: networks that answer
-    together, each trained on its share of the samples (SISA's shards).
+    Attributes
+    ----------
+    network
+        The cost of the network; None for a family that learns no weights in epochs.
+    models
+        How many networks answer together, each trained on its share of the samples (SISA's shards).
     """
 
     params: DatasetParams
@@ -145,7 +169,10 @@ class RunSetting(NamedTuple):
 class Workload:
     """The work of the evaluations in `runs`: each system is trained, unlearned and evaluated once.
 
-    sizes: of their data sets.
+    Parameters
+    ----------
+    sizes
+        The sizes of their data sets.
     """
 
     def __init__(self, plan: Plan, runs: Iterable[Evaluation], sizes: Mapping[str, Size]) -> None:
@@ -161,10 +188,10 @@ class Workload:
         self.settings: dict[tuple[str, str, str], RunSetting] = {}
 
     def all(self) -> list[Work]:
-        """Every kind of job, in the order of the DAG; jobs of one kind are added up."""
+        """Return every kind of job, in the order of the DAG; jobs of one kind are added up."""
         works = [self._extraction_work(dataset, part) for dataset, part in self.counted_parts]
         for run in self.systems:
-            if run.method not in METHODS and self.plan.family_of(run.method).learns:
+            if run.method not in METHODS and self.plan.find_family(run.method).learns:
                 works.append(self._training_work(run))
         for run in self.systems:
             if run.method in METHODS and METHODS[run.method].needs:
@@ -185,7 +212,7 @@ class Workload:
         """The encoders that keys are extracted with, by data set: each part of several once."""
         parts: dict[tuple[str, str], EncoderSettings] = {}
         for run in self.systems:
-            encoder = self.plan.encoder_of(f"{run.dataset}/{run.case}".removesuffix("/"))
+            encoder = self.plan.get_encoder_name(f"{run.dataset}/{run.case}".removesuffix("/"))
             for part in split_parts(self.plan.encoder_settings(run.dataset, encoder)):
                 parts.setdefault((run.dataset, name_cache_folder(part)), part)
         return [(dataset, part) for (dataset, _), part in parts.items()]
@@ -205,26 +232,31 @@ class Workload:
         return lines
 
     def _extraction_work(self, dataset: str, part: EncoderSettings) -> Work:
-        """The extraction of the keys of all samples by one encoder; a mirror image counts as a picture."""
-        operations_of = find(part.encoder).operations
-        assert operations_of is not None
-        operations = operations_of(part)
-        pictures = self.sizes[dataset].images * (2 if part.mirror else 1)
-        steps = math.ceil(self.sizes[dataset].images / part.batch_size)
-        # At a speed that is known for training steps: one forward pass of three.
-        network = NetworkCost(0, int(operations), 3 * int(operations)) if operations else None
-        name = name_cache_folder(part)
-        return Work("keys", name, dataset, 1, steps, pictures * operations, network)
+        """Return the work of extracting the keys of all samples with one encoder."""
+        count_operations = find(part.encoder).operations
+        assert count_operations is not None
+        operations = count_operations(part)
+        images = self.sizes[dataset].images
+        steps = math.ceil(images / part.batch_size)
+        network = None
+        if operations:
+            # Machines are timed on training steps, which take three forward passes.
+            network = NetworkCost(0, forward=int(operations), step=3 * int(operations))
+        if part.mirror:  # of each image, the mirror image too
+            operations *= 2
+        return Work(
+            "keys", name_cache_folder(part), dataset, 1, steps, images * operations, network
+        )
 
     def setting(self, run: Evaluation) -> RunSetting:
-        """The setting of a system, determined once."""
-        family = self.plan.family_of(run.method)
+        """Return the setting of a system, made once."""
+        family = self.plan.find_family(run.method)
         key = (run.dataset, run.case, family.name)
         if key not in self.settings:
-            self.settings[key] = self._setting(run, family)
+            self.settings[key] = self._make_setting(run, family)
         return self.settings[key]
 
-    def _setting(self, run: Evaluation, family: Family) -> RunSetting:
+    def _make_setting(self, run: Evaluation, family: Family) -> RunSetting:
         case = f"{run.dataset}/{run.case}".removesuffix("/")
         params = self.plan.params.for_case(case)
         size = self.sizes[run.dataset]
@@ -238,7 +270,7 @@ class Workload:
         return RunSetting(params, family, size, cost, token_dim, models)
 
     def candidates(self, run: Evaluation) -> int:
-        """How many settings the search of a system tries; 0 if they are not searched."""
+        """Return how many settings the search of a system tries; 0 if they are not searched."""
         if run.method not in self.plan.searched:
             return 0
         return self.plan.params.candidate_count(run.dataset, run.method)
@@ -248,19 +280,20 @@ class Workload:
         assert network is not None
         removed_share = 0.0 if run.method in self.plan.originals else float(run.rate)
         images = round(size.train * (1 - removed_share))
-        train = family.adapt_train_settings(params.train, params.of_family(family))
+        train = family.adapt_train_settings(params.train, params.get_family_section(family))
         steps = train.epochs * math.ceil(images / train.batch_size)
         operations = train.epochs * images * network.step / models
         return Work("train", run.method, run.dataset, 1, steps, operations, network)
 
     def _unlearning_work(self, run: Evaluation) -> Work:
+        """Return the work of unlearning with all candidates of a search."""
         params, _, size, network, _, models = self.setting(run)
         method = METHODS[run.method]
         forget = round(size.train * float(run.rate))
         tuning = params.finetune if method.finetunes else params.train
         images = Images(size.train - forget, forget, size.val, tuning.epochs, tuning.batch_size)
         # A step counts as three passes: one forward and, as twice as much, one backward.
-        step_images = method.passes(images, params.unlearn[method.name]) / 3
+        step_images = method.count_passes(images, params.unlearn[method.name]) / 3
         jobs = self.candidates(run) or 1
         steps = jobs * math.ceil(step_images / images.batch)
         operations = 0.0
@@ -269,11 +302,13 @@ class Workload:
         return Work("unlearn", method.name, run.dataset, jobs, steps, operations, network)
 
     def _evaluation_work(self, run: Evaluation) -> Work:
+        """Return the work of answering all samples that the metrics and the audits ask for."""
         params, family, size, network, _, _ = self.setting(run)
         operations = 0.0
         if network:
-            ensemble = family.has_pathways and params.inference.fusion == "ensemble"
-            passes = params.inference.k if ensemble else 1
+            passes = 1
+            if family.has_pathways and params.inference.fusion == "ensemble":
+                passes = params.inference.k
             if family.has_pathways and _audits(run):
                 passes += 3  # the three paths that an audit asks
             images = self._query_count(run) * passes
@@ -283,11 +318,13 @@ class Workload:
         return Work("evaluate", "all systems", run.dataset, 1, 0, operations, network)
 
     def _query_count(self, run: Evaluation) -> int:
-        """How many samples are asked: all, but of an audit's training set only the pool."""
+        """Return how many samples are asked: all, but of an audit's training set only the pool."""
         size = self.sizes[run.dataset]
         if not _audits(run):
             return size.images
-        return size.images - round(size.train * (1 - 2 * float(run.rate)))
+        # The rate of an audit is that of a half of the pool.
+        samples_outside_pool = round(size.train * (1 - 2 * float(run.rate)))
+        return size.images - samples_outside_pool
 
     @property
     def disk(self) -> float:
@@ -304,24 +341,25 @@ class Workload:
         for run in self.evaluated:
             size = self.sizes[run.dataset]
             answers = self._query_count(run)
-            if self.plan.family_of(run.method).has_pathways:
+            if self.plan.find_family(run.method).has_pathways:
                 answers += 3 * size.train
             numbers += size.classes * answers
         shared = sum(self._shared_bytes(dataset, size) for dataset, size in self.sizes.items())
         return FLOAT * numbers + shared
 
     def _shared_bytes(self, dataset: str, size: Size) -> float:
-        """Pictures; keys and neighbors for every encoder."""
+        """Return the bytes of a data set's pictures, and of the keys and neighbors of every encoder."""
         plan = self.plan
-        encoders = set(map(plan.encoder_of, plan.cases[dataset]))
-        keys = 0  # of encoders, and of the parts of several
+        encoders = set(map(plan.get_encoder_name, plan.cases[dataset]))
+        key_files = 0
         for encoder in encoders:
-            parts = plan.key_parts(dataset, encoder)
-            keys += 1 + len(parts)
-        scopes = 1 + len(plan.params.seeds) * len(plan.rates[dataset])
-        neighbor_bytes = NEIGHBOR * plan.params.for_case(dataset).keys.depth * scopes
-        key_bytes = FLOAT * KEY * keys + neighbor_bytes * len(encoders)
-        return size.images * (size.picture_bytes + key_bytes)
+            # Several encoders have a file of each part, too, besides that of the joined keys.
+            key_files += 1 + len(plan.key_parts(dataset, encoder))
+        memories = 1 + len(plan.params.seeds) * len(plan.rates[dataset])
+        depth = plan.params.for_case(dataset).keys.depth
+        key_bytes = FLOAT * KEY * key_files
+        neighbor_bytes = NEIGHBOR * depth * memories * len(encoders)
+        return size.images * (size.picture_bytes + key_bytes + neighbor_bytes)
 
 
 def _audits(run: Evaluation) -> bool:

@@ -23,8 +23,8 @@ from munkey.settings import EncoderSettings, ForgetSettings, KeySettings, Source
 NO_NAMES = {"na", "null", "none", "nan", "inf", "infinity", "true", "false"}
 
 
-def reader_faults(dataset: str, source: SourceSettings, prefix: str) -> list[str]:
-    """The faults of a data set's name, or of its reader."""
+def find_reader_faults(dataset: str, source: SourceSettings, prefix: str) -> list[str]:
+    """Return the faults of a data set's name, or of its reader."""
     readers = [entry.name for entry in DATASETS.values() if entry.needs_path]
     listed = ", ".join(readers)
     if source.reader not in (None, *readers):
@@ -53,8 +53,14 @@ def reader_faults(dataset: str, source: SourceSettings, prefix: str) -> list[str
     return []
 
 
-def source_faults(dataset: str, source: SourceSettings, least: int, prefix: str) -> list[str]:
-    """The faults of the files or the size of a data set that has a reader. least: number of training samples needed."""
+def find_source_faults(dataset: str, source: SourceSettings, least: int, prefix: str) -> list[str]:
+    """Return the faults of the files or the size of a data set that has a reader.
+
+    Parameters
+    ----------
+    least
+        The number of training samples that the experiment needs.
+    """
     reader = find_reader(dataset, source)
     if reader.train is not None and reader.train < least:
         needs = f"keys.depth and forget.rates need at least {least:,}"
@@ -64,7 +70,7 @@ def source_faults(dataset: str, source: SourceSettings, least: int, prefix: str)
     where = f"{prefix}source.path = {source.path!r}"
     if source.path is None:
         return [f"{where}: the data set {dataset} reads your own files: name their folder or file"]
-    kind = _kind(source.path)
+    kind = _find_kind(source.path)
     if kind is None:
         return [f"{where}: there is no such folder or file"]
     if reader.needs_path in {"folder", "file"} - {kind}:
@@ -72,13 +78,14 @@ def source_faults(dataset: str, source: SourceSettings, least: int, prefix: str)
     return []
 
 
-def list_faults(forget: ForgetSettings, seeds: Sequence[int], prefix: str) -> list[str]:
-    """The faults of the files of a listed forget set, before it is known which samples there are."""
-    list_file = forget_draws.list_file(forget)
+def find_list_faults(forget: ForgetSettings, seeds: Sequence[int], prefix: str) -> list[str]:
+    """Return the faults of the files of a listed forget set. The samples are not known yet."""
+    list_file = forget_draws.get_list_file(forget)
     if list_file is None:
         return []
     faults = []
-    for path in dict.fromkeys(forget_draws.list_path(list_file, seed) for seed in seeds):
+    paths = [forget_draws.get_list_path(list_file, seed) for seed in seeds]
+    for path in dict.fromkeys(paths):  # seeds may share a list
         try:
             forget_draws.read_list(path)
         except ValueError as error:
@@ -86,8 +93,8 @@ def list_faults(forget: ForgetSettings, seeds: Sequence[int], prefix: str) -> li
     return faults
 
 
-def _kind(path: str) -> str | None:
-    """Folder or file; None if it is neither or cannot be looked at."""
+def _find_kind(path: str) -> str | None:
+    """Return "folder" or "file", or None for a path that is neither or cannot be looked at."""
     with suppress(OSError):  # a name that is too long, a folder that may not be entered
         if Path(path).is_dir():
             return "folder"
@@ -97,14 +104,14 @@ def _kind(path: str) -> str | None:
 
 
 def check_uri(uri: str) -> None:
-    """Raise ValueError for an address that MLflow has no store for, or one whose database driver is not installed."""
+    """Raise ValueError for an address without a store, or whose database driver is not installed."""
     scheme = uri.partition(":")[0]
     without_password = re.sub("//.*@", "//", uri)
     where = f"tracking.uri = {without_password!r}"
     if re.fullmatch(r"sqlite:///[^/].*|sqlite:////[^/].*", uri):
         return
     if scheme in ("http", "https"):
-        if not _host(uri):
+        if not _parse_host(uri):
             raise ValueError(f"{where}: no host; write {scheme}://HOST:PORT")
     elif scheme.partition("+")[0] in ("postgresql", "mysql", "mssql"):
         _check_driver(uri)
@@ -113,7 +120,8 @@ def check_uri(uri: str) -> None:
         raise ValueError(f"{where}: must be {stores}; MLflow no longer writes to folders")
 
 
-def _host(uri: str) -> str | None:
+def _parse_host(uri: str) -> str | None:
+    """Return the host of an address, or None for one without a valid host and port."""
     with suppress(ValueError):
         parts = urlsplit(uri)
         if parts.port != 0:
@@ -153,7 +161,7 @@ def check_encoder(keys: KeySettings) -> None:
 
 
 def _check_part(keys: EncoderSettings) -> None:
-    """The same for one encoder."""
+    """Raise ValueError as `check_encoder`, for one encoder."""
     if keys.encoder.startswith("timm:"):
         _check_timm(keys.encoder.removeprefix("timm:"))
     elif "/" in keys.encoder:
@@ -201,10 +209,16 @@ def check_pretrained(model: str) -> None:
 def _check_folder(
     folder: str, setting: str = "keys.encoder", types: Mapping[str, object] = MODEL_TYPES
 ) -> None:
-    """Raise ValueError for a folder without a saved model that can be loaded. types: of transformers."""
+    """Raise ValueError for a folder without a saved model that can be loaded.
+
+    Parameters
+    ----------
+    types
+        The types of transformers' models that are supported.
+    """
     path = Path(folder)
     where = f"{setting} = {folder!r}"
-    if _kind(folder) != "folder":
+    if _find_kind(folder) != "folder":
         raise ValueError(f"{where}: there is no such folder")
     try:
         config = json.loads((path / "config.json").read_bytes())
@@ -233,19 +247,25 @@ def _check_folder(
 
 
 def _check_timm(name: str, setting: str = "keys.encoder") -> None:
-    """Raise ValueError for a model that timm does not have; names with a colon lead elsewhere and are not checked."""
+    """Raise ValueError for a model that timm does not have.
+
+    Names with a colon, such as hf-hub:NAME, lead elsewhere and are not checked.
+    """
     model = name.partition(".")[0]
     if ":" not in name and timm_models() and model not in timm_models():
-        close = difflib.get_close_matches(model, timm_models(), n=3, cutoff=0.5)
+        similar_names = difflib.get_close_matches(model, timm_models(), n=3, cutoff=0.5)
         hint = ""
-        if close:
-            hint = f"; similar names: {', '.join(close)}"
+        if similar_names:
+            hint = f"; similar names: {', '.join(similar_names)}"
         raise ValueError(f"{setting} = 'timm:{name}': timm has no such model{hint}")
 
 
 @cache
 def timm_models() -> frozenset[str]:
-    """The names of timm's models, read from its files, as importing it takes torch; empty if timm is not installed."""
+    """Return the names of timm's models, or an empty set if timm is not installed.
+
+    They are read from its files, since importing timm would import torch.
+    """
     spec = find_spec("timm")
     names: set[str] = set()
     if spec is None or spec.origin is None:

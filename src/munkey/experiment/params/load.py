@@ -1,7 +1,7 @@
 """The check of `params.yaml` and overlays, before any job starts: every fault at once, in words."""
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -10,9 +10,13 @@ from munkey.audits.registry import AUDITS
 from munkey.core.paths import configuration_name as name_of_configuration
 from munkey.data.registry import DATASETS
 from munkey.encoders.registry import ENCODERS
-from munkey.experiment.params.external import list_faults, reader_faults, source_faults
+from munkey.experiment.params.external import (
+    find_list_faults,
+    find_reader_faults,
+    find_source_faults,
+)
 from munkey.experiment.params.messages import ParamsError, collect_faults, shorten
-from munkey.experiment.params.overlays import Values, knobs_of, merge, name_of
+from munkey.experiment.params.overlays import Values, make_name, merge, read_knobs
 from munkey.experiment.params.schema import Params, memory_family, models, rate_name
 from munkey.models.family import FAMILIES
 from munkey.unlearn.contract import METHODS
@@ -34,7 +38,10 @@ MOST = 2**63 - 1
 
 
 class StrictLoader(yaml.SafeLoader):  # the one in C crashes where lists are nested deeply
-    """A reader of YAML that refuses a key that stands twice in one mapping; others silently take the last."""
+    """A reader of YAML that refuses a key that stands twice in one mapping.
+
+    Other readers silently take the last value.
+    """
 
     def construct_mapping(
         self, node: yaml.MappingNode, deep: bool = False
@@ -52,7 +59,7 @@ class StrictLoader(yaml.SafeLoader):  # the one in C crashes where lists are nes
 
 
 def read_file(path: Path) -> dict[str, object]:
-    """A file of parameters. Raises ParamsError that names the fault and its place."""
+    """Read a file of parameters. Raises ParamsError that names the fault and its place."""
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), StrictLoader)
     except OSError as error:
@@ -74,18 +81,26 @@ def read_file(path: Path) -> dict[str, object]:
 
 
 def read_params(overlays: Sequence[Path], params: Path = PARAMS) -> Values:
-    """`params.yaml` with overlays, as Snakemake merges them. Raises ParamsError for a file that cannot be used."""
+    """Read `params.yaml` with overlays, and merge them as Snakemake does.
+
+    Raises ParamsError for a file that cannot be used.
+    """
     config: Values = {}
     for path in (params, *overlays):
         config = merge(config, read_file(path))
-    return {**config, "name": name_of_configuration(str(config.get("name", "")), overlays, params)}
+    name = name_of_configuration(str(config.get("name", "")), overlays, params)
+    return {**config, "name": name}
 
 
 def from_command_line(config: Values, arguments: Sequence[str]) -> Values:
-    """A configuration whose values from `--config` have their types, also in lists and mappings.
+    """Read the lists and mappings among the arguments of `--config` again, with numbers as numbers.
 
-    There Snakemake reads each number as text. arguments: as they were given, `KEY=VALUE`. Raises
-    ParamsError for text that is not YAML.
+    Snakemake reads each number in them as text. Raises ParamsError for text that is not YAML.
+
+    Parameters
+    ----------
+    arguments
+        The arguments `KEY=VALUE`, as they were typed.
     """
     for argument in arguments:
         key, _, text = argument.partition("=")
@@ -110,9 +125,9 @@ def load(config: Values) -> Params:
         params = models().whole.model_validate(config)
         others = [name for name in params.overrides if name not in DATASETS.refusals]
         for dataset in dict.fromkeys([*params.datasets, *others]):
-            faults += _dataset_faults(params, dataset)
+            faults += _find_dataset_faults(params, dataset)
         if not faults:
-            faults += _number_faults(config)
+            faults += _find_number_faults(config)
         if not faults:
             return params
     listed = "\n  - ".join(["the parameters are not valid:", *dict.fromkeys(faults)])
@@ -120,15 +135,15 @@ def load(config: Values) -> Params:
 
 
 def refusals() -> list[str]:
-    """The files and plug-ins that cannot be imported, and why."""
+    """Return the files and plug-ins that cannot be imported, and why."""
     reasons: list[str] = []
     for registry in (METHODS, FAMILIES, DATASETS, ENCODERS, AUDITS):
         reasons += registry.refusals.values()
     return reasons
 
 
-def _number_faults(config: Values) -> list[str]:
-    """Whole numbers beyond 64 bits, also in sections that are not checked."""
+def _find_number_faults(config: Values) -> list[str]:
+    """Find whole numbers beyond 64 bits, also in sections that are not checked."""
     faults: list[str] = []
     pending: list[tuple[str, object]] = [("", config)]
     visited: set[int] = set()  # an alias (*NAME) may repeat the section that it is part of
@@ -138,14 +153,16 @@ def _number_faults(config: Values) -> list[str]:
             faults.append(f"{where} = {shorten(value)}: must be between -{MOST} and {MOST}")
         elif isinstance(value, Mapping | list) and id(value) not in visited:
             visited.add(id(value))
-            keys = value.keys() if isinstance(value, Mapping) else range(len(value))
-            for key in keys:
-                pending.append((f"{where}.{key}".removeprefix("."), value[key]))
+            items: Iterable[tuple[object, object]] = enumerate(value)
+            if isinstance(value, Mapping):
+                items = value.items()
+            for key, below in items:
+                pending.append((f"{where}.{key}".removeprefix("."), below))
     return faults
 
 
-def _dataset_faults(params: Params, dataset: str) -> list[str]:
-    """The faults of the parameters as they hold for a data set, for its ablations, audit and search."""
+def _find_dataset_faults(params: Params, dataset: str) -> list[str]:
+    """Find the faults of the parameters for a data set, its ablations, audit and search."""
     if not re.fullmatch(r"[\w-]{1,100}", dataset):
         return [
             f"datasets: {dataset!r}: a name may hold letters, digits, - and _ only, as it stands in paths"
@@ -164,12 +181,12 @@ def _dataset_faults(params: Params, dataset: str) -> list[str]:
         # A data set that is not listed must name its reader itself: it may be a misspelled name.
         if not is_listed and not names_reader:
             reader = resolved.source.model_copy(update={"reader": None})
-        faults += reader_faults(dataset, reader, prefix)
+        faults += find_reader_faults(dataset, reader, prefix)
         if is_listed and not faults:
-            faults += source_faults(dataset, resolved.source, resolved.least_samples, prefix)
-            faults += list_faults(resolved.forget, params.seeds, prefix)
+            faults += find_source_faults(dataset, resolved.source, resolved.least_samples, prefix)
+            faults += find_list_faults(resolved.forget, params.seeds, prefix)
     if not faults:
-        faults += _case_faults(params, dataset)
+        faults += _find_case_faults(params, dataset)
     if faults:
         return faults
     for method in params.methods:
@@ -190,14 +207,17 @@ def _dataset_faults(params: Params, dataset: str) -> list[str]:
     return faults
 
 
-def _case_faults(params: Params, dataset: str) -> list[str]:
-    """The faults of a data set's ablations, audit and scenarios, each value checked as if it stood in its section."""
-    faults = [*_knob_faults(params, dataset), *_folder_faults(params, dataset)]
+def _find_case_faults(params: Params, dataset: str) -> list[str]:
+    """Find the faults of a data set's ablations, audit and scenarios.
+
+    Each value is checked as if it stood in its section.
+    """
+    faults = [*_find_knob_faults(params, dataset), *_find_folder_faults(params, dataset)]
     if not faults:
-        faults += _class_faults(params, dataset)
+        faults += _find_class_faults(params, dataset)
     if faults:
         return faults
-    for place in params.changes_of(dataset):
+    for place in params.list_changes(dataset):
         kind, _, name = place.partition("/")
         if place == "audit/control":
             where = "audit.control"
@@ -210,16 +230,16 @@ def _case_faults(params: Params, dataset: str) -> list[str]:
         with collect_faults(faults, models().dataset, f"{where}: "):
             forget = params.for_case(f"{dataset}/{place}").forget
             if kind == "scenario":
-                faults += list_faults(forget, params.seeds, f"{where}: ")
+                faults += find_list_faults(forget, params.seeds, f"{where}: ")
     return faults
 
 
-def _folder_faults(params: Params, dataset: str) -> list[str]:
-    """The ablations and scenarios of a data set whose names cannot be those of folders."""
+def _find_folder_faults(params: Params, dataset: str) -> list[str]:
+    """Find the ablations and scenarios of a data set whose names cannot be those of folders."""
     faults = []
     for knob, values in params.for_case(dataset).ablations.items():
         for value in values:
-            place = f"{knob}/{name_of(value)}"
+            place = f"{knob}/{make_name(value)}"
             if not re.fullmatch(r"(?!p_drop/|audit/|scenario/)[\w.]+/[\w.-]+", place):
                 faults.append(
                     f"ablations: {place}: this names a folder; use letters, digits, _ and . only, and not p_drop, audit"
@@ -233,20 +253,21 @@ def _folder_faults(params: Params, dataset: str) -> list[str]:
     return faults
 
 
-def _knob_faults(params: Params, dataset: str) -> list[str]:
-    """The knobs that an ablation or the audit of a data set may not change."""
+def _find_knob_faults(params: Params, dataset: str) -> list[str]:
+    """Find the knobs that an ablation or the audit of a data set may not change."""
     family = memory_family()
     sections = ("data", "model", "train", family.name, "inference")
-    knobs_at: dict[str, dict[str, object]] = {"audit.control": {}, "audit.grid": {}}
+    # By the place in params.yaml where each group of knobs stands.
+    knobs_by_place: dict[str, dict[str, object]] = {"audit.control": {}, "audit.grid": {}}
     for knob, values in params.for_case(dataset).ablations.items():
-        knobs_at[f"ablations.{knob}"] = {}
+        knobs_by_place[f"ablations.{knob}"] = {}
         for value in values:
-            knobs_at[f"ablations.{knob}"] |= knobs_of(knob, value)
-    knobs_at["audit.control"] = knobs_of("audit.control", params.audit.control)
+            knobs_by_place[f"ablations.{knob}"] |= read_knobs(knob, value)
+    knobs_by_place["audit.control"] = read_knobs("audit.control", params.audit.control)
     for point in params.audit_grid.values():
-        knobs_at["audit.grid"] |= knobs_of("audit.grid", point)
+        knobs_by_place["audit.grid"] |= read_knobs("audit.grid", point)
     faults = []
-    for where, knobs in knobs_at.items():
+    for where, knobs in knobs_by_place.items():
         allowed: tuple[str, ...] = sections
         if where.startswith("ablations."):  # an audit has one encoder
             allowed = ("keys", *sections)
@@ -260,8 +281,8 @@ def _knob_faults(params: Params, dataset: str) -> list[str]:
     return faults
 
 
-def _class_faults(params: Params, dataset: str) -> list[str]:
-    """The methods that forget whole classes alone, but are asked for something else."""
+def _find_class_faults(params: Params, dataset: str) -> list[str]:
+    """Find the methods that forget whole classes alone, but are asked for something else."""
     forget = params.for_case(dataset).forget.sampling
     samplings: dict[str, object] = {"forget": forget}
     for name, changes in params.for_case(dataset).scenarios.items():

@@ -27,13 +27,19 @@ class ParamsError(ValueError):
 
 
 def shorten(value: object) -> str:
-    """A value as it stands in a message, however large it is."""
+    """Return a value as it stands in a message, however large it is."""
     return BRIEF.repr(value)
 
 
 @contextmanager
 def collect_faults(faults: list[str], model: type[BaseModel], prefix: str = "") -> Iterator[None]:
-    """Add a model's refusals to `faults` instead of raising ValidationError. prefix: of its keys."""
+    """Add a model's refusals to `faults` instead of raising ValidationError.
+
+    Parameters
+    ----------
+    prefix
+        The place of the model in the parameters, which is put before its keys.
+    """
     try:
         yield
     except ValidationError as error:
@@ -41,20 +47,25 @@ def collect_faults(faults: list[str], model: type[BaseModel], prefix: str = "") 
             faults.append(_explain(model, dict(fault), prefix))
 
 
-def _explain(model: type[BaseModel], fault: Mapping[str, object], prefix: str) -> str:
-    """One pydantic error in words: the key, its value, and the allowed values."""
+def _explain(  # noqa: PLR0911  # one for each kind of error
+    model: type[BaseModel], fault: Mapping[str, object], prefix: str
+) -> str:
+    """Explain one error of pydantic: the key, its value, and the allowed values."""
     loc = fault["loc"]
     kind = fault["type"]
     value = fault["input"]
     assert isinstance(loc, tuple)
     where = prefix + ".".join(map(str, loc))
     if kind == "extra_forbidden":
-        return unknown_key_message(where, value, str(loc[-1]), _keys_at(model, loc[:-1]))
+        allowed_keys = _list_keys_at(model, loc[:-1])
+        return unknown_key_message(where, value, str(loc[-1]), allowed_keys)
     if kind == "missing":
         return f"{where}: missing; params.yaml of the project shows it with its unit and reason"
     message = str(fault["msg"]).removeprefix("Value error, ").replace("Input should", "must")
     if kind == "value_error":
-        return f"{where}: {message}" if loc else f"{prefix}{message}"
+        if not loc:  # of the whole model, whose message names the keys itself
+            return f"{prefix}{message}"
+        return f"{where}: {message}"
     if kind in ("model_type", "dict_type"):
         return f"{where} = {shorten(value)}: must be a section (write {{KEY: VALUE}})"
     if kind == "list_type" and isinstance(value, str):
@@ -67,27 +78,30 @@ def _explain(model: type[BaseModel], fault: Mapping[str, object], prefix: str) -
     return f"{where} = {shorten(value)}: {message}{hint}"
 
 
-def _keys(section: object) -> Mapping[str, object]:
-    """The keys of a section: of a model, or of a TypedDict."""
+def _list_keys(section: object) -> Mapping[str, object]:
+    """Return the keys of a section: of a model, or of a TypedDict."""
     return getattr(section, "model_fields", None) or getattr(section, "__annotations__", {})
 
 
-def _keys_at(model: object, loc: Sequence[object]) -> Mapping[str, object]:
-    """The keys of a section within a model."""
+def _list_keys_at(model: object, loc: Sequence[object]) -> Mapping[str, object]:
+    """Return the keys of the section at a place within a model."""
     for part in loc:
-        field = _keys(model).get(str(part))
+        field = _list_keys(model).get(str(part))
         model = getattr(field, "annotation", field)
-    return _keys(model)
+    return _list_keys(model)
 
 
 def unknown_key_message(where: str, value: object, name: str, allowed: Collection[str]) -> str:
-    """The message on an unknown key."""
+    """Return the message on an unknown key."""
     listed = ", ".join(allowed) or "nothing"
     return f"{where} = {shorten(value)}: unknown key{did_you_mean(name, allowed)} Allowed: {listed}"
 
 
 def require_registered(key: str, name: str, registry: Registry[Entry]) -> Entry:
-    """The entry of a name. Raises ValueError that lists the valid names, or says why the name's file was refused."""
+    """Return the entry of a name.
+
+    Raises ValueError that lists the valid names, or says why the name's file was refused.
+    """
     if name in registry.refusals:
         raise ValueError(
             f"{key}: the {registry.kind} {name!r} cannot be used: {registry.refusals[name]}"

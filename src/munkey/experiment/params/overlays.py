@@ -11,26 +11,27 @@ from collections.abc import Mapping
 Values = Mapping[str, object]
 
 
-def knobs_of(listed_under: str, value: object) -> dict[str, object]:
-    """The knobs that a value sets, by dotted keys."""
+def read_knobs(listed_under: str, value: object) -> dict[str, object]:
+    """Return the knobs that a value sets, by dotted keys."""
     if not isinstance(value, Mapping):
         return {listed_under: value}
     if _names_knobs(value):
         return dict(value)
-    return {f"{listed_under}.{key}": each for key, each in value.items()}
+    return {f"{listed_under}.{key}": key_value for key, key_value in value.items()}
 
 
-def sections_of(listed_under: str, value: object) -> dict[str, object]:
-    """The knobs that a value sets, as sections of the parameters."""
+def read_sections(listed_under: str, value: object) -> dict[str, object]:
+    """Return the knobs that a value sets, as sections of the parameters."""
     sections: dict[str, object] = {}
-    for key, each in knobs_of(listed_under, value).items():
-        sections = merge(sections, _nest(key, each))
+    for knob, knob_value in read_knobs(listed_under, value).items():
+        sections = merge(sections, _nest(knob, knob_value))
     return sections
 
 
-def name_of(value: object) -> str:
-    """A value as it stands in paths: 8, or 0.1_0.3 for {p_image: 0.1, p_token: 0.3}, without a mapping's nulls.
+def make_name(value: object) -> str:
+    """Return the name of a value in paths.
 
+    It is 8 for 8, and 0.1_0.3 for {p_image: 0.1, p_token: 0.3}. Nulls of a mapping are left out.
     Knobs that share a value share its name: rank for {munkey.aggregation: rank, inference.fusion:
     rank}.
     """
@@ -43,25 +44,37 @@ def name_of(value: object) -> str:
     return "_".join(names)
 
 
-def name_of_knobs(knobs: Values, names: Mapping[str, str]) -> str:
-    """Knobs and their values as they stand in paths: p_image-0.1 for munkey.p_image, 0.1. names: of the knobs."""
-    return "_".join(f"{names[knob]}-{name_of(value).strip('-')}" for knob, value in knobs.items())
+def make_name_of_knobs(knobs: Values, names: Mapping[str, str]) -> str:
+    """Return the name of knobs and their values in paths: p_image-0.1 for {munkey.p_image: 0.1}.
+
+    Parameters
+    ----------
+    names
+        The short names of the knobs.
+    """
+    parts = []
+    for knob, value in knobs.items():
+        parts.append(f"{names[knob]}-{make_name(value).strip('-')}")
+    return "_".join(parts)
 
 
 def values_to_try(
     settings: Values, grid: Mapping[str, list[object]], method: str
 ) -> dict[str, list[object]]:
-    """The values in a search grid of each setting of a method: those of METHOD.KEY, or else of KEY."""
-    values_of = {}
+    """Return the values that a search grid has for each setting of a method.
+
+    They stand under METHOD.KEY in the grid, or else under KEY.
+    """
+    values_by_key = {}
     for key in settings:
         values = grid.get(f"{method}.{key}") or grid.get(key)
         if values:
-            values_of[key] = values
-    return values_of
+            values_by_key[key] = values
+    return values_by_key
 
 
 def merge(base: Values, override: Values) -> dict[str, object]:
-    """`base` with the values of `override`; nested mappings are merged, everything else is replaced."""
+    """Merge the values of `override` into `base`. Nested mappings are merged, all else is replaced."""
     merged = dict(base)
     for key, value in override.items():
         below = merged.get(key)
@@ -73,12 +86,12 @@ def merge(base: Values, override: Values) -> dict[str, object]:
 
 
 def _names_knobs(value: object) -> bool:
-    """Whether this is a mapping of knobs, such as inference.k, and not of the keys of one section."""
+    """Return whether this is a mapping of knobs, such as inference.k, not of keys of one section."""
     return isinstance(value, Mapping) and all("." in str(key) for key in value)
 
 
 def _nest(knob: str, value: object) -> dict[str, object]:
-    """inference.k, 8 -> {"inference": {"k": 8}}."""
+    """Nest a value at a dotted name: {"inference": {"k": 8}} for inference.k and 8."""
     section, _, key = knob.partition(".")
     if not key:
         return {section: value}

@@ -24,14 +24,14 @@ from typing_extensions import TypedDict
 
 from munkey.core.registry import did_you_mean
 from munkey.data.registry import DatasetEntry, find_reader
-from munkey.data.sizes import class_limit
+from munkey.data.sizes import get_class_limit
 from munkey.experiment.params.external import check_encoder, check_pretrained, check_uri
 from munkey.experiment.params.messages import ParamsError, require_registered, require_unique
 from munkey.experiment.params.overlays import (
+    make_name,
+    make_name_of_knobs,
     merge,
-    name_of,
-    name_of_knobs,
-    sections_of,
+    read_sections,
     values_to_try,
 )
 from munkey.models.family import FAMILIES, Family, FittedFamily, Settings
@@ -59,7 +59,7 @@ from munkey.unlearn.contract import METHODS, Method
 
 
 def _without_null(scenarios: object) -> object:
-    """The scenarios that are not switched off."""
+    """Return the scenarios that are not switched off."""
     if not isinstance(scenarios, Mapping):
         return scenarios
     return {name: changes for name, changes in scenarios.items() if changes is not None}
@@ -84,26 +84,26 @@ class DatasetParams(Section):
         dict[str, dict[str, object]], Field(max_length=100), BeforeValidator(_without_null)
     ]
 
-    def of_family(self, family: Family[Settings]) -> Settings:
-        """The section of a family; None for one that has none."""
+    def get_family_section(self, family: Family[Settings]) -> Settings:
+        """Return the section of a family; None for a family without settings."""
         section = None
         if family.settings:
             section = getattr(self, family.name)
-        return cast("Settings", section)
+        return cast("Settings", section)  # its field was made from `family.settings`
 
     @property
     def least_samples(self) -> int:
         """The training samples needed for every rate to forget one, and for enough neighbors to remain."""
         rates = self.forget.rates
         for_neighbors = math.ceil(self.keys.depth / (1 - max(rates)))
-        for_smallest_rate = math.floor(0.5 / min(rates)) + 1
+        for_smallest_rate = math.floor(0.5 / min(rates)) + 1  # so that round(rate * N) is 1 or more
         return max(for_neighbors, for_smallest_rate)
 
     @property
     def most_samples(self) -> int | None:
         """The training samples that a head can be fitted to, at most; None for any number."""
         for family in FAMILIES.values():
-            section = self.of_family(family)
+            section = self.get_family_section(family)
             if not section:
                 continue
             for name in family.list_borrowed_sections(section):
@@ -113,7 +113,8 @@ class DatasetParams(Section):
         return None
 
     @model_validator(mode="after")
-    def _fit_together(self) -> Self:
+    def _check_that_sections_fit(self) -> Self:
+        """Raise ValueError for values that do not fit those of other sections."""
         check_encoder(self.keys)
         if self.data.image_size % self.model.patch_size:
             raise ValueError(
@@ -122,14 +123,14 @@ class DatasetParams(Section):
             )
         self._check_limit()
         for knob, values in self.ablations.items():
-            require_unique(f"ablations.{knob}", list(map(name_of, values)))
+            require_unique(f"ablations.{knob}", list(map(make_name, values)))
         depth = self.keys.depth
         if self.inference.k > depth:
             raise ValueError(
                 f"inference.k = {self.inference.k} must be at most keys.depth = {depth}"
             )
         for family in FAMILIES.values():
-            section = self.of_family(family)
+            section = self.get_family_section(family)
             if not section:
                 continue
             for key, value in family.count_neighbors(section).items():
@@ -138,17 +139,18 @@ class DatasetParams(Section):
             for name in family.list_borrowed_sections(section):
                 head = FAMILIES[name]
                 if isinstance(head, FittedFamily):
-                    head.require_fixed_shrinkage(self.of_family(head))
+                    head.require_fixed_shrinkage(self.get_family_section(head))
         return self
 
     def _check_limit(self) -> None:
         """Raise ValueError if so few images of a class are taken that forgetting leaves a class with none."""
-        limit = class_limit(self.source, "train")
+        limit = get_class_limit(self.source, "train")
         if limit is None:
             return
         rate = max(self.forget.rates)
-        most_forgotten = {"stratified": math.ceil(rate * limit), "uniform": 1}
-        if most_forgotten.get(self.forget.sampling, 0) >= limit:
+        # How many samples of a class must be forgotten, or may be in any draw.
+        forgotten = {"stratified": math.ceil(rate * limit), "uniform": 1}
+        if forgotten.get(self.forget.sampling, 0) >= limit:
             raise ValueError(
                 f"source.limit_per_class = {limit}: forgetting {rate} of the training samples would leave a class"
                 " empty; raise it"
@@ -182,7 +184,8 @@ class Params(DatasetParams):
     _changes: dict[str, dict[str, dict[str, object]]] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
-    def _names(self) -> Self:
+    def _check_names(self) -> Self:
+        """Raise ValueError for names that are not registered, not used here, or used twice."""
         check_uri(self.tracking.uri)
         if self.forget.names:
             raise ValueError(
@@ -196,24 +199,26 @@ class Params(DatasetParams):
         if self.network not in networks:
             raise ValueError(f"network = {self.network!r}: must be one of {', '.join(networks)}")
         if self.network == "pretrained":
-            check_pretrained(self.of_family(FAMILIES[self.network]).model)
+            check_pretrained(self.get_family_section(FAMILIES[self.network]).model)
         for key in ("datasets", "seeds", "methods"):
             require_unique(key, getattr(self, key))
         self._check_search_grid()
         for name in self.methods:
             method = require_registered("methods", name, METHODS)
             require_registered(f"the method {name}", method.family, FAMILIES)
-            if not method.on(self.network).is_defined:
+            if not method.for_network(self.network).is_defined:
                 defined = " | ".join(sorted(method.networks or ()))
                 raise ValueError(
                     f"methods: {name} is not defined for network = {self.network}, but for {defined}"
                 )
             if name not in self.unlearn:
                 raise ValueError(f"method {name!r} is listed but has no section unlearn.{name}")
-        used = {self.network, *(self.method(name).family for name in self.methods)}
+        used_families = {self.network}
+        for name in self.methods:
+            used_families.add(self.method(name).family)
         for family in FAMILIES.values():
-            is_used = family.in_every_run or family.name in used
-            if is_used and family.settings and not self.of_family(family):
+            is_used = family.in_every_run or family.name in used_families
+            if is_used and family.settings and not self.get_family_section(family):
                 raise ValueError(
                     f"the family {family.name!r} is used but has no section {family.name}"
                 )
@@ -233,60 +238,63 @@ class Params(DatasetParams):
             )
 
     def method(self, name: str) -> Method:
-        """A method of the registry; of a post-hoc one, as it starts from `network`."""
-        return METHODS[name].on(self.network)
+        """Return a method of the registry. A post-hoc method starts from `network`."""
+        return METHODS[name].for_network(self.network)
 
     def reader(self, dataset: str) -> DatasetEntry:
-        """The reader of a data set."""
+        """Return the reader of a data set."""
         return find_reader(dataset, self.for_case(dataset).source)
 
     def candidate_count(self, dataset: str, method: str) -> int:
-        """How many settings the search tries for a method, without making them."""
+        """Return how many settings the search tries for a method, without making them."""
         settings = dict(self.for_case(dataset).unlearn[method])
-        return math.prod(map(len, values_to_try(settings, self.search_grid, method).values()))
+        values_by_key = values_to_try(settings, self.search_grid, method)
+        return math.prod(len(values) for values in values_by_key.values())
 
     def candidate_values(self, dataset: str, method: str) -> list[dict[str, object]]:
-        """The values that the search tries for a method; keys without a grid keep the values of its section."""
+        """Return the values of each candidate of a method's search.
+
+        Keys without a grid keep the values of the method's section.
+        """
         settings = dict(self.for_case(dataset).unlearn[method])
-        values = values_to_try(settings, self.search_grid, method)
+        values_by_key = values_to_try(settings, self.search_grid, method)
         candidates = []
-        for combination in product(*values.values()):
-            candidates.append(settings | dict(zip(values, combination, strict=True)))
+        for combination in product(*values_by_key.values()):
+            candidates.append(settings | dict(zip(values_by_key, combination, strict=True)))
         return candidates
 
     def candidates(self, dataset: str, method: str) -> list[Section]:
-        """The settings that the search tries for a method."""
+        """Return the settings that the search tries for a method."""
         kind = METHODS[method].settings
         return [kind.model_validate(values) for values in self.candidate_values(dataset, method)]
 
     def for_case(self, case: str) -> DatasetParams:
-        """The parameters as they hold for a data set, its overrides applied, or for one of its cases.
+        """Return the parameters of a data set, with its overrides, or of one of its cases.
 
         Raises ValidationError for values that do not fit together, KeyError for an unknown case.
         """
         if case not in self._cases:
             dataset, _, change = case.partition("/")
-            below: DatasetParams = self
+            base: DatasetParams = self
             override = self.overrides.get(dataset, {})
             if change:
-                below = self.for_case(dataset)
-                override = self.changes_of(dataset)[change]
-            kind = models().dataset
-            sections = {name: getattr(below, name) for name in kind.model_fields}
-            # Only what is overridden is written out and checked again; all else is handed on as it
-            # is.
-            sections |= merge(below.model_dump(include=set(override)), override)
-            self._cases[case] = kind.model_validate(sections)
+                base = self.for_case(dataset)
+                override = self.list_changes(dataset)[change]
+            model = models().dataset
+            sections = {name: getattr(base, name) for name in model.model_fields}
+            # Only overridden sections are dumped and checked again. The others stay as they are.
+            sections |= merge(base.model_dump(include=set(override)), override)
+            self._cases[case] = model.model_validate(sections)
         return self._cases[case]
 
-    def changes_of(self, dataset: str) -> dict[str, dict[str, object]]:
-        """The changes of a data set's ablations, scenarios, selection and audit, by the place below it: KNOB/VALUE."""
+    def list_changes(self, dataset: str) -> dict[str, dict[str, object]]:
+        """Return the changes of a data set's ablations, scenarios, selection and audit, by KNOB/VALUE."""
         if dataset not in self._changes:
             params = self.for_case(dataset)
             changes: dict[str, dict[str, object]] = {}
             for knob, values in params.ablations.items():
                 for value in values:
-                    changes[f"{knob}/{name_of(value)}"] = sections_of(knob, value)
+                    changes[f"{knob}/{make_name(value)}"] = read_sections(knob, value)
             for name, forget in params.scenarios.items():
                 changes[f"scenario/{name}"] = {"forget": forget}
             self._changes[dataset] = changes | self.pairs | self.audited
@@ -298,7 +306,7 @@ class Params(DatasetParams):
         name = memory_family().name
         changes: dict[str, dict[str, object]] = {}
         for pair in self.grid:
-            changes[f"p_drop/{name_of(pair)}"] = {name: {"p_drop": "fixed"} | pair}
+            changes[f"p_drop/{make_name(pair)}"] = {name: {"p_drop": "fixed"} | pair}
         return changes
 
     @cached_property
@@ -307,7 +315,7 @@ class Params(DatasetParams):
         fixed = {memory_family().name: {"p_drop": "fixed"}}
         changes: dict[str, dict[str, object]] = {"audit/pool": {}}
         for name, knobs in {"control": self.audit.control, **self.audit_grid}.items():
-            changes[f"audit/{name}"] = merge(fixed, sections_of(f"audit.{name}", knobs))
+            changes[f"audit/{name}"] = merge(fixed, read_sections(f"audit.{name}", knobs))
         return changes
 
     @cached_property
@@ -321,7 +329,7 @@ class Params(DatasetParams):
         for block in self.audit.grid:
             for values in product(*block.values()):
                 point = dict(zip(block, values, strict=True))
-                points[name_of_knobs(point, names)] = point
+                points[make_name_of_knobs(point, names)] = point
         return points
 
     @property
@@ -335,7 +343,7 @@ class Params(DatasetParams):
 
 
 def memory_family() -> Family:
-    """The family that the ablations and the selection are about: the one whose pathways can be cut."""
+    """Return the family whose pathways can be cut, which the ablations and the selection change."""
     families = [family for family in FAMILIES.values() if family.has_pathways]
     if not families:
         raise ParamsError(
@@ -350,7 +358,7 @@ class Models(NamedTuple):
 
 
 def models() -> Models:
-    """The models that check parameters, with the sections of all families and methods.
+    """Return the models that check parameters, with the sections of all families and methods.
 
     A section of a plug-in is needed only where it is used; one of a file that was refused is not
     looked at.
@@ -360,23 +368,38 @@ def models() -> Models:
         if family.settings:
             families.append((family.name, family.settings, family.name in FAMILIES.origins))
     methods = [(method.name, method.settings) for method in METHODS.values()]
-    refused = (tuple(FAMILIES.refusals), tuple(METHODS.refusals))
-    return _models(tuple(families), tuple(methods), *refused)
+    refused_families = tuple(FAMILIES.refusals)
+    refused_methods = tuple(METHODS.refusals)
+    return _make_models(tuple(families), tuple(methods), refused_families, refused_methods)
 
 
 @cache
-def _models(
+def _make_models(
     families: Iterable[tuple[str, type[Section], bool]],
     methods: Iterable[tuple[str, type[Section]]],
-    *refused: list[str],
+    refused_families: Iterable[str],
+    refused_methods: Iterable[str],
 ) -> Models:
-    sections: dict[str, object] = dict.fromkeys(refused[0], (object, None))
-    for name, kind, is_plugin in families:
-        sections[name] = (kind, ...)
+    """Make the models that check parameters.
+
+    Parameters
+    ----------
+    families
+        The name and the settings of each family, and whether it is a plug-in's.
+    methods
+        The name and the settings of each method.
+    refused_families, refused_methods
+        The names of those whose files cannot be imported.
+    """
+    # Pydantic's fields: a type and a default, where ... stands for none.
+    sections: dict[str, object] = dict.fromkeys(refused_families, (object, None))
+    for name, settings, is_plugin in families:
+        sections[name] = (settings, ...)
         if is_plugin:
-            sections[name] = (kind | None, None)
-    kinds = dict.fromkeys(refused[1], object) | dict(methods)
-    unlearn = with_config(ConfigDict(extra="forbid"))(TypedDict("unlearn", kinds, total=False))  # type: ignore[operator]
+            sections[name] = (settings | None, None)
+    types = dict.fromkeys(refused_methods, object) | dict(methods)
+    forbid_others = with_config(ConfigDict(extra="forbid"))
+    unlearn = forbid_others(TypedDict("unlearn", types, total=False))  # type: ignore[operator]
     sections["unlearn"] = (unlearn, ...)
     return Models(
         create_model("DatasetParams", __base__=DatasetParams, **sections),  # type: ignore[call-overload]
@@ -385,5 +408,5 @@ def _models(
 
 
 def rate_name(rate: float) -> str:
-    """The rate as it stands in paths: 0.1 for 0.10. It names this rate and no other."""
+    """Return the rate as it stands in paths: 0.1 for 0.10. It names this rate and no other."""
     return repr(rate)

@@ -26,7 +26,7 @@ PATHS = (DEPLOYED, "softmax", "image", "token")  # of a family with pathways
 
 
 def attacks(need: Need) -> list[Callable[..., Finding]]:
-    """The attacks that an audit's script finds through the registry: their code counts for its result."""
+    """Return the attacks that an audit's job finds through the registry, whose code its result depends on."""
     return [audit.run for audit in AUDITS.values() if audit.needs == need]
 
 
@@ -58,8 +58,8 @@ class AuditPlan:
             return methods
         return [method for method in methods if not method.whole_classes]
 
-    def systems_of(self, dataset: str) -> list[PlannedSystem]:
-        """All systems of an audit, with the controls of the ablated family if it is audited.
+    def list_systems(self, dataset: str) -> list[PlannedSystem]:
+        """Return all systems of an audit, with the controls of the ablated family if it is audited.
 
         Raises ValueError if no method can be audited.
         """
@@ -69,48 +69,55 @@ class AuditPlan:
                 f"nothing to audit: each method ({', '.join(self.params.methods)}) forgets whole classes alone, and"
                 f" audit.pool_of is {self.settings.pool_of}; make it class, or add to `methods`"
             )
-        methods_of: dict[str, list[Method]] = {}
+        methods_by_family: dict[str, list[Method]] = {}
         for method in methods:
-            methods_of.setdefault(method.original.name, []).append(method)
+            methods_by_family.setdefault(method.original.name, []).append(method)
         systems = []
-        for name, of_family in methods_of.items():
+        for name, methods_of_family in methods_by_family.items():
             family = FAMILIES[name]
-            systems.append(self._system(dataset, "nothing", family, family.original))
-            for method in of_family:
-                systems.append(self._system(dataset, "method", family, method.name))
-            systems.append(self._system(dataset, "oracle", family, family.oracle))
+            systems.append(self._make_system(dataset, "nothing", family, family.original))
+            for method in methods_of_family:
+                systems.append(self._make_system(dataset, "method", family, method.name))
+            systems.append(self._make_system(dataset, "oracle", family, family.oracle))
         ablated = memory_family()
-        if ablated.name in methods_of and self.settings.control_pairs:
-            systems.append(self._system(dataset, "control nothing", ablated, ablated.original))
-            deleted = self.plan.ablated_method.name
-            systems.append(self._system(dataset, "control", ablated, deleted))
+        if ablated.name in methods_by_family and self.settings.control_pairs:
+            method_name = self.plan.ablated_method.name
+            systems.append(self._make_system(dataset, "control nothing", ablated, ablated.original))
+            systems.append(self._make_system(dataset, "control", ablated, method_name))
         return systems
 
-    def runs_of(self, dataset: str) -> list[Evaluation]:
-        """The evaluations behind an audit: each model of each pair, before and after it has forgotten its half."""
+    def list_runs(self, dataset: str) -> list[Evaluation]:
+        """Return the evaluations of an audit: each model of each pair, before and after forgetting."""
         layout = self.plan.layout
         rate = rate_name(self.settings.pool / 2)
         runs = []
-        for system in self.systems_of(dataset):
-            change = _case_of(system["role"])
+        for system in self.list_systems(dataset):
+            change = _get_case(system["role"])
             family = FAMILIES[system["family"]]
-            subset = self._subset_of(system["name"])
+            subset = self._get_subset(system["name"])
             for seed, logits in enumerate(system["logits"]):
                 place = {"case": f"{dataset}/{change}", "seed": seed}
                 record = fill(layout.record, **place, subset=subset, system=system["name"])
                 training = record
                 if system["name"] in METHODS:
                     training = fill(layout.record, **place, subset="full", system=family.original)
-                half = self.plan.half(dataset, seed)
                 runs.append(
                     Evaluation(
-                        dataset, change, rate, seed, system["name"], logits, record, training, half
+                        dataset=dataset,
+                        case=change,
+                        rate=rate,
+                        seed=seed,
+                        method=system["name"],
+                        logits=logits,
+                        record=record,
+                        training=training,
+                        forget=self.plan.half(dataset, seed),
                     )
                 )
         return runs
 
-    def grid_of(self, dataset: str) -> list[Setting]:
-        """The ablated family before and after deletion, for each point of the grid.
+    def list_grid_settings(self, dataset: str) -> list[Setting]:
+        """Return the ablated family before and after deletion, for each point of the grid.
 
         A point whose parameters are those of the pool has the pool's models.
         """
@@ -122,69 +129,74 @@ class AuditPlan:
             case = f"{dataset}/{AUDIT}{name}"
             if self.params.for_case(case) == self.params.for_case(pool):
                 case = pool
-            # the family may add the logits of another one, its head, which is then asked alone, too
-            heads = ablated.list_borrowed_sections(self.params.for_case(case).of_family(ablated))
+            # The family may add the logits of another one, its head. That is also asked alone.
+            section = self.params.for_case(case).get_family_section(ablated)
+            heads = ablated.list_borrowed_sections(section)
             alone: list[str] = []
             for method in self.params.methods:
                 if self.params.method(method).family in heads:
-                    alone += self._logits(case, method, pairs)
+                    alone += self._list_logits(case, method, pairs)
             settings.append(
                 Setting(
                     name=name,
-                    knobs=self._knobs(case),
-                    before=self._logits(case, ablated.original, pairs),
-                    after=self._logits(case, self.plan.ablated_method.name, pairs),
+                    knobs=self._get_knobs(case),
+                    before=self._list_logits(case, ablated.original, pairs),
+                    after=self._list_logits(case, self.plan.ablated_method.name, pairs),
                     alone=alone,
                 )
             )
         return settings
 
-    def _knobs(self, case: str) -> dict[str, object]:
-        """The values of all knobs that the grid changes anywhere, as they hold in a case."""
+    def _get_knobs(self, case: str) -> dict[str, object]:
+        """Return the values in a case of all knobs that the grid changes anywhere."""
         sections = self.params.for_case(case).model_dump()
         values: dict[str, object] = {}
         for point in self.params.audit_grid.values():
             for knob in point:
+                # sections["inference"]["k"] for inference.k
                 values[knob] = reduce(getitem, knob.split("."), sections)
         return values
 
-    def _logits(self, case: str, system: str, pairs: int) -> list[str]:
-        subset = self._subset_of(system)
+    def _list_logits(self, case: str, system: str, pairs: int) -> list[str]:
+        """Return the files of a system's logits, of both models of each pair."""
+        subset = self._get_subset(system)
         logits = fill(self.plan.layout.logits, case=case, subset=subset, system=system)
         return [fill(logits, seed=seed) for seed in range(2 * pairs)]
 
-    def _subset_of(self, system: str) -> str:
+    def _get_subset(self, system: str) -> str:
         if system in self.plan.originals:
             return "full"
         return self.subset
 
-    def _system(self, dataset: str, role: Role, family: Family, name: str) -> PlannedSystem:
-        case = f"{dataset}/{_case_of(role)}"
-        pairs = {"oracle": self.settings.oracles, "control": self.settings.control_pairs}
-        logits = self._logits(case, name, pairs.get(role.split()[0], self.settings.pairs))
-        title = title_of(family, name)
-        if role.startswith("control"):
+    def _make_system(self, dataset: str, role: Role, family: Family, name: str) -> PlannedSystem:
+        """Return a system of an audit: what it is, how it is asked, and the files with its answers."""
+        title = get_title(family, name)
+        pairs = self.settings.pairs
+        if role == "oracle":
+            pairs = self.settings.oracles
+        elif role.startswith("control"):
+            pairs = self.settings.control_pairs
             title = family.title
             names = short_names(self.settings.control)
             for knob, value in self.settings.control.items():
                 title += f", {names[knob]} {knob_text(value)}"
-        asked_paths = [DEPLOYED]
+        paths = [DEPLOYED]
         if family.has_pathways:
-            asked_paths = list(PATHS)
+            paths = list(PATHS)
         return {
             "name": name,
             "title": title,
             "role": role,
             "family": family.name,
-            "paths": asked_paths,
-            "logits": logits,
+            "paths": paths,
+            "logits": self._list_logits(f"{dataset}/{_get_case(role)}", name, pairs),
         }
 
-    def memories_of(self, dataset: str) -> list[MemoryFiles]:
-        """The main run's unlearned systems that hold a memory, with their originals, for every seed and rate."""
+    def list_memories(self, dataset: str) -> list[MemoryFiles]:
+        """Return the unlearned systems of the main run that hold a memory, with their originals."""
         system = self.plan.layout.system
         memories: list[MemoryFiles] = []
-        for run in self.plan.main_of(dataset):
+        for run in self.plan.list_main_runs(dataset):
             if run.method not in METHODS:
                 continue
             family = self.params.method(run.method).original
@@ -200,38 +212,38 @@ class AuditPlan:
             memories.append({"key": key, "files": [before, after], "forget": run.forget})
         return memories
 
-    def files_of_memories(self, dataset: str) -> list[str]:
-        """All files of these memories."""
+    def list_memory_files(self, dataset: str) -> list[str]:
+        """Return the files of all memories that `list_memories` returns."""
         paths: set[str] = set()
-        for memory in self.memories_of(dataset):
+        for memory in self.list_memories(dataset):
             paths.update(memory["files"])
             paths.add(memory["forget"])
         return sorted(paths)
 
-    def deleting(self) -> list[str]:
-        """The methods that delete without any data: they drop rows, or parts of a model."""
+    def list_deleting_methods(self) -> list[str]:
+        """Return the methods that need no data: they drop rows of a memory, or parts of a model."""
         return [name for name in self.params.methods if not METHODS[name].needs]
 
-    def halves_of(self, dataset: str) -> list[str]:
-        """The half of the pool that each seed is trained on and forgets."""
+    def list_halves(self, dataset: str) -> list[str]:
+        """Return the half of the pool that each seed is trained on and forgets."""
         pairs = max(self.settings.pairs, self.settings.oracles, self.settings.control_pairs)
-        return self._halves(dataset, pairs)
+        return self._list_halves(dataset, pairs)
 
-    def grid_halves_of(self, dataset: str) -> list[str]:
-        """The same for the seeds of the grid."""
-        return self._halves(dataset, self.settings.grid_pairs)
+    def list_grid_halves(self, dataset: str) -> list[str]:
+        """Return the half that each seed of the grid is trained on and forgets."""
+        return self._list_halves(dataset, self.settings.grid_pairs)
 
-    def _halves(self, dataset: str, pairs: int) -> list[str]:
+    def _list_halves(self, dataset: str, pairs: int) -> list[str]:
         return [self.plan.half(dataset, seed) for seed in range(2 * pairs)]
 
 
-def title_of(family: Family, system: str) -> str:
-    """The title of a system in tables and figures."""
+def get_title(family: Family, system: str) -> str:
+    """Return the title of a system in tables and figures."""
     titles = {family.original: family.original_title, family.oracle: family.oracle_title}
     return titles.get(system) or METHODS[system].title
 
 
-def _case_of(role: Role) -> str:
+def _get_case(role: Role) -> str:
     if role.startswith("control"):
         return f"{AUDIT}control"
     return f"{AUDIT}pool"

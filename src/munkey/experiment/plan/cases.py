@@ -32,24 +32,24 @@ SCENARIO = "scenario/"  # how the place of a case with another forget set begins
 
 
 def forget_rates(forget: ForgetSettings) -> list[float]:
-    """The rates of the forget sets that are drawn."""
+    """Return the rates of the forget sets that are drawn."""
     if forget.names and forget.sampling != "known":
         return [AS_NAMED]
     return forget.rates
 
 
 def is_scenario(case: str) -> bool:
-    """Whether a case is an experiment with other forget sets."""
+    """Return whether a case is an experiment with other forget sets."""
     return case.partition("/")[2].startswith(SCENARIO)
 
 
 def is_audit(case: str) -> bool:
-    """Whether a case belongs to an audit: its seeds come in pairs, which swap halves of a pool."""
+    """Return whether a case belongs to an audit: its seeds come in pairs, which swap halves of a pool."""
     return case.partition("/")[2].startswith(AUDIT)
 
 
-def dataset_of(case: str) -> str:
-    """The data set that a case belongs to."""
+def get_dataset(case: str) -> str:
+    """Return the data set that a case belongs to."""
     return case.partition("/")[0]
 
 
@@ -62,15 +62,15 @@ class Cases:
         self.rates: dict[str, list[str]] = {}
         self.cases: dict[str, list[str]] = {}
         for dataset in params.datasets:
-            self.rates[dataset] = list(
-                map(rate_name, forget_rates(params.for_case(dataset).forget))
-            )
+            rates = forget_rates(params.for_case(dataset).forget)
+            self.rates[dataset] = [rate_name(rate) for rate in rates]
             self.cases[dataset] = [dataset]
-            for change in params.changes_of(dataset):
+            for change in params.list_changes(dataset):
                 if not change.startswith((AUDIT, SCENARIO)):
                     self.cases[dataset].append(f"{dataset}/{change}")
-        self.sections = cache(self._sections)
-        self.first_alike = cache(self._first_alike)
+        # Snakemake asks for the same sections again and again.
+        self.sections = cache(self._select_sections)
+        self.first_alike = cache(self._find_first_alike)
 
     @cached_property
     def families(self) -> list[Family]:
@@ -78,9 +78,10 @@ class Cases:
         used = {self.params.network}
         for name in self.params.methods:
             used.add(self.params.method(name).family)
-        families = [
-            family for family in FAMILIES.values() if family.in_every_run or family.name in used
-        ]
+        families = []
+        for family in FAMILIES.values():
+            if family.in_every_run or family.name in used:
+                families.append(family)
         return sorted(families, key=lambda family: family.place)
 
     @cached_property
@@ -102,45 +103,54 @@ class Cases:
         dataset = params.datasets[0]
         return [name for name in params.methods if params.candidate_count(dataset, name) > 1]
 
-    def family_of(self, system: str) -> Family:
-        """The family of an original, an oracle or an unlearned system."""
-        return {**self.originals, **self.oracles}.get(system) or self.params.method(system).original
+    def find_family(self, system: str) -> Family:
+        """Return the family of an original, an oracle or an unlearned system."""
+        if system in self.originals:
+            return self.originals[system]
+        if system in self.oracles:
+            return self.oracles[system]
+        return self.params.method(system).original
 
-    def family_of_letter(self, letter: str) -> Family:
+    def find_family_by_letter(self, letter: str) -> Family:
         return next(family for family in self.families if family.letter == letter)
 
-    def _sections(self, case: str, *names: str) -> Sections:
-        """The named sections for a case; a rule passes them to its script and re-runs when they change."""
+    def _select_sections(self, case: str, *names: str) -> Sections:
+        """Return the named sections of a case. A rule passes them to its job, and reruns if they change."""
         params = self.params.for_case(case)
         section_names = set(names)
         for family in FAMILIES.values():
             if family.name in names:
-                section_names.update(family.list_borrowed_sections(params.of_family(family)))
+                section_names.update(
+                    family.list_borrowed_sections(params.get_family_section(family))
+                )
         sections = {}
         for name in type(params).model_fields:
             if name in section_names:
                 sections[name] = getattr(params, name)
         return sections
 
-    def _first_alike(self, case: str, *names: str) -> str:
-        """The first case of a data set that agrees in these sections: the one that does the work for all of them.
+    def _find_first_alike(self, case: str, *names: str) -> str:
+        """Return the first case of the data set that agrees in these sections, which does the work for all.
 
-        A case of an audit does its own.
+        A case of an audit does its own work.
         """
         if is_audit(case):
             return case
         sections = self.sections(case, *names)
-        cases = self.cases[dataset_of(case)]
+        cases = self.cases[get_dataset(case)]
         return next(other for other in cases if self.sections(other, *names) == sections)
 
     @cached_property
     def training_sections(self) -> list[str]:
-        """The sections that the training of an ablated model depends on. Cases that agree in them share one model."""
+        """The sections that the training of an ablated model depends on.
+
+        Cases that agree in them share one model.
+        """
         return ["source", "keys", *memory_family().sections]
 
     def train_settings(self, case: str, letter: str) -> Sections:
-        """The sections that a training depends on, and the state of the weights that it starts from."""
-        family = self.family_of_letter(letter)
+        """Return the sections that a training depends on, and a mark of the weights that it starts from."""
+        family = self.find_family_by_letter(letter)
         weights = self.backbone_weights(case, family)
         sections = dict(self.sections(case, *family.sections))
         if weights:
@@ -148,11 +158,15 @@ class Cases:
         return sections
 
     def backbone_weights(self, case: str, family: Family) -> str | None:
-        """A mark of the weights that a training starts from; None if it starts from fresh ones."""
-        return family.identify_weights(self.params.for_case(case).of_family(family))
+        """Return a mark of the weights that a training starts from; None if it starts from fresh ones."""
+        return family.identify_weights(self.params.for_case(case).get_family_section(family))
 
     def unlearn_settings(self, case: str, name: str, candidate: int | None = None) -> Sections:
-        """The method's section, or a candidate of its search; how the original was trained, and how to fine-tune."""
+        """Return the sections that unlearning depends on.
+
+        These are the method's section, or a candidate of its search, and those of the original's
+        training and of fine-tuning.
+        """
         method = self.params.method(name)
         names = list(method.original.sections)
         if method.finetunes:
@@ -167,31 +181,35 @@ class Cases:
         return sections
 
     def tried(self, dataset: str) -> dict[str, dict[str, list[object]]]:
-        """Every value that is tried of each setting of each method: several where its settings are searched."""
-        tried: dict[str, dict[str, list[object]]] = {}
+        """Return the values that are tried of each setting of each method; several if it is searched."""
+        values_by_method: dict[str, dict[str, list[object]]] = {}
         for name in self.params.methods:
             candidates = [self.params.for_case(dataset).unlearn[name]]
             if name in self.searched:
                 candidates = self.params.candidates(dataset, name)
-            tried[name] = {}
+            values_by_key: dict[str, list[object]] = {}
             for candidate in candidates:
                 for key, value in candidate:
-                    values = tried[name].setdefault(key, [])
+                    values = values_by_key.setdefault(key, [])
                     if value not in values:
                         values.append(value)
-        return tried
+            values_by_method[name] = values_by_key
+        return values_by_method
 
     def half(self, dataset: str, seed: int) -> str:
-        """The half of an audit's pool that the models of a seed are trained on and then forget."""
+        """Return the half of an audit's pool that the models of a seed are trained on and then forget."""
         path = self.layout.half
         if self.params.audit.pool_of == "hardest":
             path = self.layout.hardest_half
         return fill(path, dataset=dataset, seed=seed)
 
     def evaluate_settings(self, case: str, system: str) -> Sections:
-        """The sections that a system's answers depend on. `inference` is empty if the family does not read it."""
+        """Return the sections that a system's answers depend on.
+
+        `inference` is empty if the family does not read it.
+        """
         params = self.params.for_case(case)
-        family = self.family_of(system)
+        family = self.find_family(system)
         sections = {"data": params.data, "inference": Section()}
         if family.reads_inference:
             sections["inference"] = params.inference
@@ -201,25 +219,25 @@ class Cases:
         return sections
 
     def export_settings(self, case: str) -> Sections:
-        """The sections that an exported model depends on: how it was trained and is asked."""
+        """Return the sections that an exported model depends on: how it was trained and is asked."""
         return self.sections(case, *self.training_sections, "inference")
 
     def encoder_settings(self, dataset: str, encoder: str) -> EncoderSettings:
-        """The encoder, or the several, that a folder of keys is named for."""
+        """Return the settings of the encoder, or of several joined ones, of a folder of keys."""
         for case in self.cases[dataset]:
-            settings = self._encoder(case)
+            settings = self._get_encoder(case)
             for candidate in (settings, *split_parts(settings)):
                 if name_cache_folder(candidate) == encoder:
                     return candidate
         raise KeyError(f"no case of {dataset} has keys of {encoder}")
 
-    def _encoder(self, case: str) -> EncoderSettings:
-        """The encoder of a case: `keys` without the depth, which belongs to the neighbors."""
+    def _get_encoder(self, case: str) -> EncoderSettings:
+        """Return the encoder of a case: `keys` without the depth, which belongs to the neighbors."""
         keys = self.params.for_case(case).keys
         return EncoderSettings(**keys.model_dump(exclude={"depth"}))
 
     def key_parts(self, dataset: str, encoder: str) -> list[str]:
-        """The files of keys that those of several encoders are joined from; none for one encoder."""
+        """Return the files of keys that those of several encoders are joined from, if there are several."""
         parts = split_parts(self.encoder_settings(dataset, encoder))
         if len(parts) == 1:
             return []
@@ -229,18 +247,21 @@ class Cases:
         ]
 
     def encoder_builders(self, dataset: str, encoder: str) -> list[Builder]:
-        """The functions that build the encoders that a folder of keys is named for."""
+        """Return the functions that build the encoders that a folder of keys is named for."""
         return [entry.build for entry in find_part_entries(self.encoder_settings(dataset, encoder))]
 
     def encoder_weights(self, dataset: str, encoder: str) -> str | None:
-        """A mark of the weights of these encoders, which tells them from others of their names."""
+        """Return a mark of the weights of these encoders, which changes if the weights do."""
         return fingerprint_weights(self.encoder_settings(dataset, encoder))
 
     def method_code(self, name: str) -> list[object]:
-        """The code that unlearning finds through registries: method, settings, and the family of the original."""
+        """Return the code that unlearning finds through registries: of the method and its family."""
         method = self.params.method(name)
         return [method.run, method.settings, method.original]
 
-    def encoder_of(self, case: str) -> str:
-        """The folder of a case's keys and neighbors: one for each encoder, revision, side and mirror."""
+    def get_encoder_name(self, case: str) -> str:
+        """Return the name of the folder of a case's keys and neighbors.
+
+        It names the encoder, its revision, the side of the images, and whether keys are mirrored.
+        """
         return name_cache_folder(self.params.for_case(case).keys)

@@ -8,7 +8,7 @@ from munkey.core.paths import fill
 from munkey.data import forget_draws
 from munkey.encoders.published_name import find_published_name
 from munkey.experiment.params.load import memory_family
-from munkey.experiment.params.overlays import name_of
+from munkey.experiment.params.overlays import make_name
 from munkey.experiment.plan.cases import SCENARIO
 from munkey.experiment.plan.plan import Plan
 from munkey.models.family import Family
@@ -32,10 +32,11 @@ class Exhibits:
     @cached_property
     def rows(self) -> list[TableRow]:
         """Rows of the tables in order: originals as context, oracles, methods as listed in the parameters."""
-        originals = list(map(_original_row, self.plan.families))
-        oracles = list(map(_oracle_row, self.plan.families))
-        methods = list(map(_method_row, map(self.params.method, self.params.methods)))
-        return originals + oracles + methods
+        rows = list(map(_make_original_row, self.plan.families))
+        rows += map(_make_oracle_row, self.plan.families)
+        for name in self.params.methods:
+            rows.append(_make_method_row(self.params.method(name)))
+        return rows
 
     @cached_property
     def designs(self) -> list[TableRow]:
@@ -46,7 +47,7 @@ class Exhibits:
         designs = []
         for family in self.plan.families:
             if not family.exact:
-                designs.append(_design(_oracle_row(family), "anew", "training set"))
+                designs.append(_make_design(_make_oracle_row(family), "anew", "training set"))
         for method in map(self.params.method, self.params.methods):
             family = method.original
             if family.exact:
@@ -55,7 +56,7 @@ class Exhibits:
                 kind = "rows"
             else:
                 kind = "weights"
-            designs.append(_design(_method_row(method), kind, method.stored))
+            designs.append(_make_design(_make_method_row(method), kind, method.storage))
         return designs
 
     @property
@@ -67,24 +68,25 @@ class Exhibits:
     def ablation_rows(self) -> list[TableRow]:
         """Rows of the tables of ablations: original, oracle, and after deletion."""
         return [
-            _original_row(memory_family()),
-            _oracle_row(memory_family()),
-            _method_row(self.plan.ablated_method),
+            _make_original_row(memory_family()),
+            _make_oracle_row(memory_family()),
+            _make_method_row(self.plan.ablated_method),
         ]
 
     @property
     def pairs(self) -> dict[str, dict[str, float]]:
         """The grid of the selection by case: which p_image and p_token each has."""
-        return {f"p_drop/{name_of(pair)}": pair for pair in self.params.grid}
+        return {f"p_drop/{make_name(pair)}": pair for pair in self.params.grid}
 
     @cached_property
     def charts(self) -> list[str]:
         """Figures that are drawn from tables or a trace: KIND, or KIND-DATASET for each data set."""
         charts: list[str] = []
-        for kind, described in CHARTS.items():
+        for kind, chart in CHARTS.items():
             if kind == "neighbors" and not self._varies_neighbors:
                 continue
-            if "{dataset}" in "".join(described.inputs(self.plan.layout).values()):
+            paths = "".join(chart.inputs(self.plan.layout).values())
+            if "{dataset}" in paths:
                 charts += [f"{kind}-{dataset}" for dataset in self.params.datasets]
             else:
                 charts.append(kind)
@@ -93,14 +95,15 @@ class Exhibits:
     @property
     def _varies_neighbors(self) -> bool:
         """Whether any data set has an ablation of K."""
-        every = map(self.params.for_case, self.params.datasets)
-        return any(params.ablations.get("inference.k") for params in every)
+        ablations = [self.params.for_case(dataset).ablations for dataset in self.params.datasets]
+        return any(knobs.get("inference.k") for knobs in ablations)
 
     @property
     def ranked(self) -> bool:
         """Whether there are enough seeds and methods to rank."""
         methods = [row for row in self.rows if row["oracle"] and not row.get("context")]
-        return has_enough_blocks(len(self.params.datasets) * len(self.params.seeds), len(methods))
+        blocks = len(self.params.datasets) * len(self.params.seeds)
+        return has_enough_blocks(blocks, len(methods))
 
     @property
     def figures(self) -> list[str]:
@@ -110,7 +113,7 @@ class Exhibits:
         return figures
 
     def chart_input(self, name: str) -> Mapping[str, str | list[str]]:
-        """The files that a chart is drawn from, and the traces of all seeds."""
+        """Return the files that a chart is drawn from, and the traces of all seeds."""
         kind, _, dataset = name.partition("-")
         inputs: dict[str, str | list[str]] = {}
         for role, path in CHARTS[kind].inputs(self.plan.layout).items():
@@ -123,10 +126,10 @@ class Exhibits:
     @property
     def compared(self) -> dict[str, dict[str, object]]:
         """The parameters of each data set that are compared with the paper's (`munkey.report.tables.setting`)."""
-        return {dataset: self._compared(dataset) for dataset in self.params.datasets}
+        return {dataset: self._get_compared(dataset) for dataset in self.params.datasets}
 
-    def _compared(self, dataset: str) -> dict[str, object]:
-        """The parameters of a data set. `unlearn` holds every value that is tried.
+    def _get_compared(self, dataset: str) -> dict[str, object]:
+        """Return the parameters of a data set. `unlearn` holds every value that is tried.
 
         An encoder in a folder has the name of the published model that it is a copy of.
         """
@@ -150,19 +153,22 @@ class Exhibits:
         rows = list(self.rows)
         for method in map(self.params.method, self.params.methods):
             if method.original.learns and not method.needs:
-                row = _method_row(method)
-                switched = {"name": f"{row['name']}-off", "title": f"{row['title']}, output off"}
-                rows.append(row | switched)
+                row = _make_method_row(method)
+                row["name"] += "-off"
+                row["title"] += ", output off"
+                rows.append(row)
         return rows
 
     def requests(self, dataset: str) -> dict[str, str]:
-        """The request of each scenario of a data set, in words, by its case."""
-        words = {}
+        """Return the request of each scenario of a data set, in words, by its case."""
+        requests = {}
         for name in self.params.for_case(dataset).scenarios:
             forget = self.params.for_case(f"{dataset}/{SCENARIO}{name}").forget
-            listed = ", ".join(forget.names or []) or forget_draws.list_file(forget) or ""
-            words[f"{SCENARIO}{name}"] = f"{forget.sampling} {listed}".rstrip()
-        return words
+            detail = forget_draws.get_list_file(forget) or ""
+            if forget.names:
+                detail = ", ".join(forget.names)
+            requests[f"{SCENARIO}{name}"] = f"{forget.sampling} {detail}".rstrip()
+        return requests
 
     @property
     def grid_in_words(self) -> str:
@@ -176,11 +182,11 @@ class Exhibits:
         return f"Seeds: {seeds}. Forget rates: {rates}. Methods: {methods}."
 
 
-def _design(row: TableRow, kind: str, stored: str) -> TableRow:
+def _make_design(row: TableRow, kind: str, stored: str) -> TableRow:
     return {"name": row["name"], "title": row["title"], "kind": kind, "stored": stored}
 
 
-def _original_row(family: Family) -> TableRow:
+def _make_original_row(family: Family) -> TableRow:
     return {
         "name": family.original,
         "title": family.original_title,
@@ -189,10 +195,10 @@ def _original_row(family: Family) -> TableRow:
     }
 
 
-def _oracle_row(family: Family) -> TableRow:
+def _make_oracle_row(family: Family) -> TableRow:
     return {"name": family.oracle, "title": family.oracle_title, "oracle": None}
 
 
-def _method_row(method: Method) -> TableRow:
+def _make_method_row(method: Method) -> TableRow:
     oracle = method.original.oracle
     return {"name": method.name, "title": method.title, "oracle": oracle}

@@ -7,49 +7,52 @@ from munkey.explore.experiment import make_request_key
 
 
 class ExplorePlan:
-    """Pages of a plan. scenarios: whether the page shows the runs of scenarios, too."""
+    """The pages of a plan. `scenarios` says whether a page shows the runs of scenarios, too."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.params = plan.params
 
     def runs(self, dataset: str, scenarios: bool) -> list[Evaluation]:
-        """The evaluations that the page shows."""
-        runs = self.plan.main_of(dataset)
-        return runs + self.plan.scenarios_of(dataset) if scenarios else runs
+        """Return the evaluations that the page shows."""
+        runs = self.plan.list_main_runs(dataset)
+        if scenarios:
+            runs += self.plan.list_scenario_runs(dataset)
+        return runs
 
     def answers(self, dataset: str, scenarios: bool) -> list[str]:
-        """The files of these evaluations that the page reads: answers, and forget sets."""
+        """Return the files of the evaluations that the page reads: answers, and forget sets."""
         files = set()
         for run in self.runs(dataset, scenarios):
             files.update([run.logits, run.forget])
         return sorted(files)
 
     def near(self, dataset: str, scenarios: bool) -> dict[str, str]:
-        """Files of neighbors by the memory that was searched: `full`, or SEED/REQUEST."""
+        """Return the files of neighbors by the memory that was searched: `full`, or SEED/REQUEST."""
         count = self.params.for_case(dataset).inference.k
         files = {FULL: self.plan.neighbors(dataset, self.params.seeds[0], FULL, count)}
         for run in self.runs(dataset, scenarios):
-            case = "/".join(filter(None, [dataset, run.case]))
+            case = f"{dataset}/{run.case}".removesuffix("/")
             path = self.plan.neighbors(case, run.seed, f"rate{run.rate}", count)
             files[make_request_key(run)] = path
         return files
 
-    def rests_on(self, dataset: str) -> dict[str, int]:
-        """How many neighbors an answer rests on, of the systems that look up any."""
+    def count_answering_neighbors(self, dataset: str) -> dict[str, int]:
+        """Return how many neighbors an answer rests on, for each system that looks up any."""
         counts = {}
         params = self.params.for_case(dataset)
-        for system in {run.method for run in self.plan.main_of(dataset)}:
-            family = self.plan.family_of(system)
+        systems = {run.method for run in self.plan.list_main_runs(dataset)}
+        for system in sorted(systems):
+            family = self.plan.find_family(system)
             if not family.has_memory or family.asks_keys:
                 continue
             if family.reads_inference:
                 counts[system] = params.inference.k
             else:
-                read = family.count_neighbors(params.of_family(family))
-                counts[system] = max(read.values(), default=0)
-        return dict(sorted(counts.items()))
+                counts_by_setting = family.count_neighbors(params.get_family_section(family))
+                counts[system] = max(counts_by_setting.values(), default=0)
+        return counts
 
     def is_own(self, dataset: str) -> bool:
-        """Whether the pictures are the user's own, not a published data set."""
+        """Return whether the pictures are the user's own, not a published data set."""
         return self.params.reader(dataset).needs_path is not None

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import product
 
-from munkey.core.file_stamp import state_of
+from munkey.core.file_stamp import compute_stamp
 from munkey.core.paths import fill
 from munkey.data import forget_draws
 from munkey.evaluation.records import Evaluation
@@ -14,8 +14,8 @@ from munkey.experiment.plan.cases import (
     AUDIT,
     SCENARIO,
     Cases,
-    dataset_of,
     forget_rates,
+    get_dataset,
     is_audit,
     is_scenario,
 )
@@ -24,7 +24,9 @@ from munkey.settings import AuditInference, InferenceSettings, Sections
 from munkey.unlearn.contract import METHODS, Method
 
 Files = dict[str, str]
-NEAR = 33  # neighbors of each sample, itself among them, that are looked up for all who read no further
+NEAR = (
+    33  # neighbors, a sample itself among them, that are looked up for all jobs that need no more
+)
 BY_NEIGHBORS = ("hard", "medium", "easy", "relied-on")
 
 
@@ -32,8 +34,11 @@ class Plan(Cases):
     """Inputs of jobs and the evaluations that tables are made from."""
 
     def prepared(self, case: str) -> Files:
-        """A prepared data set, as named input. An audit with wrong labels has a copy of its own."""
-        dataset = dataset_of(case)
+        """Return a prepared data set, as named input.
+
+        An audit with wrong labels has a copy of its own.
+        """
+        dataset = get_dataset(case)
         if is_audit(case) and self.params.audit.pool_of == "mislabeled":
             folder = fill(self.layout.mislabeled, dataset=dataset)
             return {
@@ -48,49 +53,56 @@ class Plan(Cases):
         }
 
     def keys(self, case: str) -> str:
-        return fill(self.layout.keys, dataset=dataset_of(case), encoder=self.encoder_of(case))
+        return fill(
+            self.layout.keys, dataset=get_dataset(case), encoder=self.get_encoder_name(case)
+        )
 
     def forget_set(self, case: str, seed: str | int, subset: str) -> Files:
-        """The forget set that a model or a memory must not hold; none for `full`.
+        """Return the forget set that a model or a memory must not hold; none for `full`.
 
         In an audit: half of the pool, and as `absent` the other half, which this seed's models
         never see.
         """
         if is_audit(case):
-            dataset = dataset_of(case)
-            other_half = self.half(dataset, int(seed) ^ 1)  # the partner's
+            dataset = get_dataset(case)
+            other_half = self.half(
+                dataset, int(seed) ^ 1
+            )  # of the partner: seeds 0 and 1, 2 and 3, …
             if subset == "full":
                 return {"absent": other_half}
             return {"forget": self.half(dataset, int(seed)), "absent": other_half}
         if subset == "full":
             return {}
-        place = dataset_of(case)
+        place = get_dataset(case)
         if is_scenario(case):
             place = case
         rate = subset.removeprefix("rate")
         return {"forget": fill(self.layout.forget, case=place, seed=seed, rate=rate)}
 
     def forget_set_sources(self, case: str, seed: int) -> Files:
-        """The files that a forget set is drawn from, besides the data set."""
+        """Return the files that a forget set is drawn from, besides the data set."""
         forget = self.params.for_case(case).forget
         sampling = forget.sampling
-        list_file = forget_draws.list_file(forget)
+        list_file = forget_draws.get_list_file(forget)
         if list_file is not None:
-            return {"listed": str(forget_draws.list_path(list_file, seed))}
+            return {"listed": str(forget_draws.get_list_path(list_file, seed))}
         if sampling in BY_NEIGHBORS:
-            return {"neighbors": self.neighbors(dataset_of(case), 0, "full")}
+            return {"neighbors": self.neighbors(get_dataset(case), 0, "full")}
         if sampling == "cluster":
             return {"keyfile": self.keys(case)}
         return {}
 
     def owner(self, case: str, subset: str, *names: str) -> str:
-        """The case whose systems or answers of a subset a case shares: its own after a forget set of its own."""
+        """Return the case that a case shares its systems or answers of a subset with.
+
+        A scenario has a forget set of its own, so it shares only what precedes forgetting.
+        """
         if is_scenario(case) and subset != "full":
             return case
         return self.first_alike(case, *names)
 
-    def forget_of_scope(self, dataset: str, scope: str) -> Files:
-        """The forget set that a memory is searched without."""
+    def get_forget_set_of_scope(self, dataset: str, scope: str) -> Files:
+        """Return the forget set that is left out of a memory, by the place of its neighbors' file."""
         scope = re.sub(r"^depth\d+/", "", scope)
         if scope.startswith(AUDIT):
             _, seed, subset = scope.split("/")
@@ -103,10 +115,15 @@ class Plan(Cases):
         return self.forget_set(case, seed, subset or "full")
 
     def neighbors(self, case: str, seed: str | int, subset: str, count: int | None = None) -> str:
-        """Neighbors of every sample in the memory that a model of this subset holds.
+        """Return the file of every sample's neighbors in the memory that a model of this subset holds.
 
-        count: how many of them are read, by default keys.depth. A job that reads more than NEAR has
-        a file of its own, so that a larger keys.depth concerns no other job.
+        A job that reads more than NEAR has a file of its own, so that a larger keys.depth concerns
+        no other job.
+
+        Parameters
+        ----------
+        count
+            How many neighbors the job reads, by default keys.depth.
         """
         scope = f"seed{seed}/{subset}"
         if is_audit(case):
@@ -115,36 +132,39 @@ class Plan(Cases):
             scope = "full"
         elif is_scenario(case):
             scope = f"{case.partition('/')[2]}/{scope}"
-        depth = self._depth(dataset_of(case), count)
+        depth = self._choose_depth(get_dataset(case), count)
         if depth > NEAR:
             scope = f"depth{depth}/{scope}"
         return fill(
             self.layout.neighbors,
-            dataset=dataset_of(case),
-            encoder=self.encoder_of(case),
+            dataset=get_dataset(case),
+            encoder=self.get_encoder_name(case),
             scope=scope,
         )
 
-    def _depth(self, dataset: str, count: int | None) -> int:
-        """The search depth that covers `count` neighbors: 33, 65, 129, …, at most keys.depth."""
-        most = self.params.for_case(dataset).keys.depth
+    def _choose_depth(self, dataset: str, count: int | None) -> int:
+        """Return the search depth that covers `count` neighbors: 33, 65, 129, …, at most keys.depth."""
+        max_depth = self.params.for_case(dataset).keys.depth
         if count is None:
-            count = most
+            count = max_depth
         depth = NEAR
         while depth < count:
-            depth = 2 * depth - 1
-        return min(depth, most)
+            depth = 2 * (depth - 1) + 1  # the sample itself is one of them
+        return min(depth, max_depth)
 
-    def depth_of(self, dataset: str, scope: str) -> int:
-        """How deep the search in a memory is."""
-        deeper = re.match(r"depth(\d+)/", scope)
-        if deeper:
-            return int(deeper[1])
-        return self._depth(dataset, 0)
+    def get_depth(self, dataset: str, scope: str) -> int:
+        """Return how deep the search in a memory is, by the place of its file."""
+        match = re.match(r"depth(\d+)/", scope)
+        if match:
+            return int(match[1])
+        return self._choose_depth(dataset, 0)
 
-    def _neighbors_read(self, case: str, family: Family) -> int | None:
-        """How many neighbors a family reads by its section, the sample itself among them; None if it reads none."""
-        section = self.params.for_case(case).of_family(family)
+    def _count_neighbors(self, case: str, family: Family) -> int | None:
+        """Return how many neighbors a family's section asks for, the sample itself among them.
+
+        None for a family that reads none.
+        """
+        section = self.params.for_case(case).get_family_section(family)
         if not section:
             return None
         counts = family.count_neighbors(section).values()
@@ -153,89 +173,89 @@ class Plan(Cases):
         return max(counts) + 1
 
     def selection_input(self, case: str) -> Files:
-        """The choice of the selection, for a case that takes its p_image and p_token from there."""
-        section = self.params.for_case(case).of_family(memory_family())
+        """Return the file of the selected p_image and p_token, for a case that takes them from there."""
+        section = self.params.for_case(case).get_family_section(memory_family())
         if section.p_drop == "fixed":
             return {}
-        return {"selected": fill(self.layout.selection_chosen, dataset=dataset_of(case))}
+        return {"selected": fill(self.layout.selection_chosen, dataset=get_dataset(case))}
 
     def train_input(self, case: str, seed: str, subset: str, letter: str) -> Files:
-        """The files that a training reads besides the data set."""
-        family = self.family_of_letter(letter)
+        """Return the files that a training reads besides the data set."""
+        family = self.find_family_by_letter(letter)
         files = self.forget_set(case, seed, subset)
         if family.has_pathways:
             files |= self.selection_input(case)
         if family.has_memory:
             files["keyfile"] = self.keys(case)
         if family.has_memory and family.learns:
-            files["neighbors"] = self.neighbors(
-                case, seed, subset, self._neighbors_read(case, family)
-            )
+            count = self._count_neighbors(case, family)
+            files["neighbors"] = self.neighbors(case, seed, subset, count)
         return files
 
     def original(self, case: str, seed: str, method: str) -> Files:
-        """The trained original."""
-        family = self.params.method(method).original
+        """Return the trained original."""
+        system = self.params.method(method).original.original
         owner = self.owner(case, "full", *self.training_sections)
-        return {
-            "original": fill(
-                self.layout.system, case=owner, seed=seed, subset="full", system=family.original
-            )
-        }
+        path = fill(self.layout.system, case=owner, seed=seed, subset="full", system=system)
+        return {"original": path}
 
     def unlearn_input(self, case: str, seed: str, rate: str, method: str) -> Files:
-        """The inputs of a method: the data, its original and the forget set."""
+        """Return the inputs of a method: the data, its original and the forget set."""
         forget = self.forget_set(case, seed, f"rate{rate}")
         return self.prepared(case) | self.original(case, seed, method) | forget
 
     def candidates(self, case: str, seed: str, rate: str, method: str) -> dict[str, list[str]]:
-        """Systems and records of every candidate of a method's search, in the order of the grid."""
+        """Return systems and records of all candidates of a method's search, in the grid's order."""
+        place: dict[str, object] = {"case": case, "seed": seed, "rate": rate, "method": method}
         systems = []
         records = []
         for number in range(self.params.candidate_count(case, method)):
-            place: dict[str, object] = {"case": case, "seed": seed, "rate": rate, "method": method}
             systems.append(fill(self.layout.candidate_system, **place, candidate=number))
             records.append(fill(self.layout.candidate_record, **place, candidate=number))
         return {"systems": systems, "records": records}
 
     def evaluate_input(self, case: str, seed: str, subset: str, system: str) -> Files:
-        """The system to evaluate, shared by cases that differ only in inference, and its keys and neighbors."""
+        """Return the system to evaluate, and its keys and neighbors.
+
+        Cases that differ only in inference share a system.
+        """
         owner = self.owner(case, subset, *self.training_sections)
-        files = {
-            "system": fill(self.layout.system, case=owner, seed=seed, subset=subset, system=system)
-        }
-        return files | self.retrieval_files(case, seed, subset, system)
+        path = fill(self.layout.system, case=owner, seed=seed, subset=subset, system=system)
+        return {"system": path} | self.retrieval_files(case, seed, subset, system)
 
     def retrieval_files(self, case: str, seed: str, subset: str, system: str) -> Files:
-        """The keys and neighbors that a system with a memory is asked with."""
-        family = self.family_of(system)
-        section = self.params.for_case(case).of_family(family)
+        """Return the keys and neighbors that a system with a memory is asked with."""
+        family = self.find_family(system)
+        section = self.params.for_case(case).get_family_section(family)
         files = {}
         if family.asks_keys or family.list_borrowed_sections(section):
             files["keyfile"] = self.keys(case)
         if not family.has_memory or family.asks_keys:
             return files
-        counts = [self._neighbors_read(case, family) or 0]
-        for asked_with in self.evaluate_settings(case, system).values():
-            if isinstance(asked_with, InferenceSettings | AuditInference):
-                counts.append(asked_with.k)
+        counts = [self._count_neighbors(case, family) or 0]
+        for inference in self.evaluate_settings(case, system).values():
+            if isinstance(inference, InferenceSettings | AuditInference):
+                counts.append(inference.k)
         files["neighbors"] = self.neighbors(case, seed, subset, max(counts) or None)
         return files
 
     def pool(self, case: str, seed: str) -> dict[str, list[str]]:
-        """The halves of an audit's pool: the only training samples that its models are asked about."""
+        """Return the two halves of an audit's pool, whose samples its models are asked about."""
         if not is_audit(case):
             return {}
-        dataset = dataset_of(case)
+        dataset = get_dataset(case)
         partner = int(seed) ^ 1
         return {"pool": [self.half(dataset, int(seed)), self.half(dataset, partner)]}
 
     def disk_state(self, dataset: str) -> str | None:
-        """The state of the files of a data set that no checksum fixes, so that changing them prepares it anew."""
+        """Return the state of a data set's files without a published checksum.
+
+        If they change, the data set is prepared again.
+        """
         files = self.params.reader(dataset).files(self.params.for_case(dataset).source)
         if not files:
             return None
-        return state_of(*files)
+        return compute_stamp(*files)
 
     @property
     def external_state(self) -> dict[str, dict[str, object]]:
@@ -243,7 +263,7 @@ class Plan(Cases):
         states: dict[str, dict[str, object]] = {}
         for dataset, cases in self.cases.items():
             weights: dict[str, str | None] = {}
-            for encoder in sorted(set(map(self.encoder_of, cases))):
+            for encoder in sorted(set(map(self.get_encoder_name, cases))):
                 weights[encoder] = self.encoder_weights(dataset, encoder)
             for family in self.families:
                 state = self.backbone_weights(dataset, family)
@@ -255,15 +275,15 @@ class Plan(Cases):
     def evaluations(
         self, case: str, systems: Iterable[str], rates: Sequence[str]
     ) -> list[Evaluation]:
-        """Every (rate, seed, system) of a case, with its logits, its records and its forget set."""
-        dataset = dataset_of(case)
+        """Return an evaluation for each rate, seed and system of a case."""
+        dataset = get_dataset(case)
         change = case.partition("/")[2]
         originals = self.first_alike(case, *self.training_sections)
         sampling = self.params.for_case(case).forget.sampling
         evaluations = []
         for rate, seed, system in product(rates, self.params.seeds, list(systems)):
             subset = self._subset(system, rate)
-            family = self.family_of(system)
+            family = self.find_family(system)
             models = self.owner(case, subset, *self.training_sections)
             answers = self.owner(case, subset, *self.training_sections, "inference")
             record = fill(self.layout.record, case=models, seed=seed, subset=subset, system=system)
@@ -276,6 +296,7 @@ class Plan(Cases):
                     subset="full",
                     system=family.original,
                 )
+            logits = fill(self.layout.logits, case=answers, seed=seed, subset=subset, system=system)
             evaluations.append(
                 Evaluation(
                     dataset=dataset,
@@ -283,9 +304,7 @@ class Plan(Cases):
                     rate=rate,
                     seed=seed,
                     method=system,
-                    logits=fill(
-                        self.layout.logits, case=answers, seed=seed, subset=subset, system=system
-                    ),
+                    logits=logits,
                     record=record,
                     training=training,
                     forget=self.forget_set(case, seed, f"rate{rate}")["forget"],
@@ -295,7 +314,7 @@ class Plan(Cases):
         return evaluations
 
     def _subset(self, system: str, rate: str) -> str:
-        """The subset whose files a system has: originals are trained on everything."""
+        """Return the subset whose files a system has: originals are trained on everything."""
         if system in self.originals:
             return "full"
         return f"rate{rate}"
@@ -305,45 +324,44 @@ class Plan(Cases):
         """The evaluations of the main tables."""
         runs: list[Evaluation] = []
         for dataset in self.params.datasets:
-            runs += self.main_of(dataset)
+            runs += self.list_main_runs(dataset)
         return runs
 
     def query_settings(self, dataset: str) -> dict[str, Sections]:
-        """By system, how its memory is asked: for which keys, and with which knobs of `inference`."""
+        """Return by system the sections `keys` and `inference`, if it has a memory to ask."""
         sections: dict[str, Sections] = {}
-        for run in self.main_of(dataset):
+        for run in self.list_main_runs(dataset):
             sections[run.method] = {}
-            if self.family_of(run.method).has_memory:
-                inference = self.evaluate_settings(dataset, run.method)["inference"]
+            if self.find_family(run.method).has_memory:
+                settings = self.evaluate_settings(dataset, run.method)
                 sections[run.method] = {
                     "keys": self.params.for_case(dataset).keys,
-                    "inference": inference,
+                    "inference": settings["inference"],
                 }
         return sections
 
-    def main_of(self, dataset: str) -> list[Evaluation]:
-        return self.evaluations(
-            dataset, [*self.originals, *self.oracles, *self.params.methods], self.rates[dataset]
-        )
+    def list_main_runs(self, dataset: str) -> list[Evaluation]:
+        """Return the evaluations of a data set's main tables: all systems at all rates."""
+        systems = [*self.originals, *self.oracles, *self.params.methods]
+        return self.evaluations(dataset, systems, self.rates[dataset])
 
-    def scenarios_of(self, dataset: str) -> list[Evaluation]:
-        """The evaluations of a data set's scenarios: the systems of the main tables, after other requests."""
+    def list_scenario_runs(self, dataset: str) -> list[Evaluation]:
+        """Return the evaluations of a data set's scenarios: all systems, after other requests."""
         systems = [*self.originals, *self.oracles, *self.params.methods]
         runs: list[Evaluation] = []
         for name in self.params.for_case(dataset).scenarios:
             case = f"{dataset}/{SCENARIO}{name}"
-            rates = list(map(rate_name, forget_rates(self.params.for_case(case).forget)))
-            runs += self.evaluations(case, systems, rates)
+            rates = forget_rates(self.params.for_case(case).forget)
+            rate_names = [rate_name(rate) for rate in rates]
+            runs += self.evaluations(case, systems, rate_names)
         return runs
 
-    def ablations_of(self, dataset: str) -> list[Evaluation]:
-        """The ablated family before and after deletion, and its oracle, for every value of every ablation."""
-        knobs = tuple(f"{knob}/" for knob in self.params.for_case(dataset).ablations)
-        return self._changed(
-            dataset,
-            knobs,
-            [memory_family().original, memory_family().oracle, self.ablated_method.name],
-        )
+    def list_ablation_runs(self, dataset: str) -> list[Evaluation]:
+        """Return the ablated family and its oracle, for every value of every ablation."""
+        family = memory_family()
+        systems = [family.original, family.oracle, self.ablated_method.name]
+        places = tuple(f"{knob}/" for knob in self.params.for_case(dataset).ablations)
+        return self._list_changed_runs(dataset, places, systems)
 
     @property
     def ablated_datasets(self) -> list[str]:
@@ -359,18 +377,18 @@ class Plan(Cases):
         """The data sets that have scenarios."""
         return [name for name in self.params.datasets if self.params.for_case(name).scenarios]
 
-    def selection_of(self, dataset: str) -> list[Evaluation]:
-        """The family with pathways before and after deletion, for each (p_image, p_token), without oracles."""
-        return self._changed(
-            dataset, ("p_drop/",), [memory_family().original, self.ablated_method.name]
-        )
+    def list_selection_runs(self, dataset: str) -> list[Evaluation]:
+        """Return the ablated family for each (p_image, p_token), without oracles."""
+        systems = [memory_family().original, self.ablated_method.name]
+        return self._list_changed_runs(dataset, ("p_drop/",), systems)
 
-    def _changed(
+    def _list_changed_runs(
         self, dataset: str, places: tuple[str, ...], systems: list[str]
     ) -> list[Evaluation]:
+        """Return the evaluations of the cases whose places begin like this, at the largest rate."""
         rate = self.largest_rate(dataset)
         runs: list[Evaluation] = []
-        for change in self.params.changes_of(dataset):
+        for change in self.params.list_changes(dataset):
             if change.startswith(places):
                 runs += self.evaluations(f"{dataset}/{change}", systems, [rate])
         return runs
@@ -383,8 +401,8 @@ class Plan(Cases):
             return METHODS[name]
         return next(method for method in METHODS.values() if method.family == name)
 
-    def searches_of(self, runs: Iterable[Evaluation]) -> list[str]:
-        """The file of each search that chose the settings of one of these systems."""
+    def list_searches(self, runs: Iterable[Evaluation]) -> list[str]:
+        """Return the file of each search that chose the settings of one of these systems."""
         files = []
         for run in runs:
             if run.method in self.searched:
@@ -396,8 +414,8 @@ class Plan(Cases):
         return max(self.rates[dataset], key=float)
 
 
-def files_of(runs: Iterable[Evaluation]) -> list[str]:
-    """All files that evaluations are measured from."""
+def list_files(runs: Iterable[Evaluation]) -> list[str]:
+    """Return all files that evaluations are measured from."""
     files: set[str] = set()
     for run in runs:
         files.update((run.logits, run.record, run.training, run.forget))
@@ -405,5 +423,5 @@ def files_of(runs: Iterable[Evaluation]) -> list[str]:
 
 
 def wildcard_pattern(names: Iterable[str]) -> str:
-    """A pattern that matches these names only; nothing if there are none."""
+    """Return a pattern that matches these names only; nothing if there are none."""
     return "|".join(names) or r"(?!)"

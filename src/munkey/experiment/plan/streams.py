@@ -15,30 +15,33 @@ class StreamPlan:
         self.plan = plan
         self.params = plan.params
 
-    def systems_of(self, dataset: str) -> list[StreamedSystem]:
-        """Every method, and the oracle of each family that has one of them.
+    def list_systems(self, dataset: str) -> list[StreamedSystem]:
+        """Return every method, and the oracle of each family that has one of them.
 
         Raises ValueError if no method can forget single samples.
         """
-        every = map(self.params.method, self.params.methods)
-        methods = [method for method in every if not method.whole_classes]
+        methods = []
+        for name in self.params.methods:
+            method = self.params.method(name)
+            if not method.whole_classes:
+                methods.append(method)
         if not methods:
             named = ", ".join(self.params.methods)
             raise ValueError(
                 f"no stream: each method ({named}) forgets whole classes alone; add another to `methods`"
             )
-        oracle_of: dict[str, StreamedSystem] = {}
+        oracle_by_family: dict[str, StreamedSystem] = {}
         systems = []
         for method in methods:
             family = method.original
-            if not family.exact and family.name not in oracle_of:
+            if not family.exact and family.name not in oracle_by_family:
                 title = f"Retrain ({family.letter.upper()})"
-                oracle = self._system(dataset, family.oracle, title, "training set")
-                oracle_of[family.name] = oracle
-            systems.append(self._system(dataset, method.name, method.title, method.stored))
-        return [*oracle_of.values(), *systems]
+                oracle = self._make_system(dataset, family.oracle, title, "training set")
+                oracle_by_family[family.name] = oracle
+            systems.append(self._make_system(dataset, method.name, method.title, method.storage))
+        return [*oracle_by_family.values(), *systems]
 
-    def _system(self, dataset: str, name: str, title: str, stored: str) -> StreamedSystem:
+    def _make_system(self, dataset: str, name: str, title: str, stored: str) -> StreamedSystem:
         layout = self.plan.layout
         seeds = range(2 * self.params.stream.pairs)
         logits = fill(layout.stream_logits, dataset=dataset, system=name)
@@ -52,9 +55,12 @@ class StreamPlan:
         }
 
     def inputs(self, dataset: str, seed: str, system: str) -> Files:
-        """The halves; the original that a method starts from; keys of a family with a memory."""
+        """Return the files that a stream reads besides the data set.
+
+        These are the halves of the pool, the original of a method, and the keys of a memory.
+        """
         case = f"{dataset}/{AUDIT}pool"
-        family = self.plan.family_of(system)
+        family = self.plan.find_family(system)
         files = self.plan.forget_set(case, seed, "half")
         if system in METHODS:
             files |= self.plan.original(case, seed, system)
@@ -63,11 +69,10 @@ class StreamPlan:
         return files
 
     def settings(self, dataset: str, system: str) -> Sections:
-        """How a system is trained, unlearned and asked."""
+        """Return how a system is trained, unlearned and asked."""
         case = f"{dataset}/{AUDIT}pool"
-        letter = self.plan.family_of(system).letter
         if system in METHODS:
-            trained = self.plan.unlearn_settings(case, system)
+            sections = self.plan.unlearn_settings(case, system)
         else:
-            trained = self.plan.train_settings(case, letter)
-        return {**trained, **self.plan.evaluate_settings(case, system)}
+            sections = self.plan.train_settings(case, self.plan.find_family(system).letter)
+        return {**sections, **self.plan.evaluate_settings(case, system)}

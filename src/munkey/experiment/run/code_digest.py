@@ -47,18 +47,24 @@ Root = object  # a module's name, or what is defined in it: a function, class, m
 
 
 def digest(*roots: Root) -> str:
-    """16 hex digits for the code of modules and all that they import. LookupError if not in munkey or a plug-in."""
-    modules = sorted(set(map(module_of, roots)))
+    """Return a digest of 16 hex digits of the code of modules and all that they import.
+
+    Raises LookupError for a module that is neither munkey's nor a plug-in's.
+    """
+    modules = sorted(set(map(find_module, roots)))
     name = _digest(tuple(modules))
     _ROOTS[name] = modules
     return name
 
 
 def changed_files(name: str, moment: float) -> list[str]:
-    """The files behind a digest of this process that were changed after a moment, shown as below the package."""
+    """Return the files behind a digest of this process that were changed after a moment.
+
+    Files of this package are shown relative to it.
+    """
     code = _code()
     changed = []
-    for module in code.closure(_ROOTS.get(name, ())):
+    for module in code.find_closure(_ROOTS.get(name, ())):
         file = code.files[module]
         if file.stat().st_mtime <= moment:
             continue
@@ -68,12 +74,12 @@ def changed_files(name: str, moment: float) -> list[str]:
     return sorted(changed)
 
 
-def module_of(root: Root) -> str:
-    """The name of the module of a root; of an object and of its method, that of the object's class."""
+def find_module(root: Root) -> str:
+    """Return the name of the module that defines a root, or the class of an object."""
     if isinstance(root, str):
         return root
     owner = root
-    if isinstance(root, MethodType):
+    if isinstance(root, MethodType):  # of an object of the registry, say
         owner = root.__self__
     return str(getattr(owner, "__module__", type(owner).__module__))
 
@@ -85,36 +91,39 @@ class Code:
         self.plugins = plugins
         self.files: dict[str, Path] = {}
         for name, package in ({"munkey": Package(PACKAGE)} | dict(plugins)).items():
-            self.files |= _files(name, package.place)
+            self.files |= _list_files(name, package.place)
         try:
             self._graph = grimp.build_graph(
                 "munkey", exclude_type_checking_imports=True, cache_dir=None
             )
-        # in a file that is being written, which no job may need
+        # A file may be just being written, and no job may need it: all are read here instead.
         except grimp.exceptions.SourceSyntaxError:
             self._graph = grimp.ImportGraph()
-        self._add_unread()
+        self._add_unread_modules()
         for module in self.files:
             parent = module.rpartition(".")[0]
-            # importing a module runs its package, which grimp does not count
+            # Importing a module runs its package. grimp does not count that.
             if parent in self.files:
                 self._graph.add_import(importer=module, imported=parent)
         for module in NO_INFLUENCE:
             for importer in self._graph.find_modules_that_directly_import(module):
                 self._graph.remove_import(importer=importer, imported=module)
 
-    def _add_unread(self) -> None:
-        """Add what grimp does not read: plug-ins, which may be single files or folders without __init__.py."""
-        unread = [module for module in self.files if module not in self._graph.modules]
-        for module in unread:
+    def _add_unread_modules(self) -> None:
+        """Add plug-ins, which grimp cannot read if they are single files or lack an __init__.py."""
+        unread_modules = [module for module in self.files if module not in self._graph.modules]
+        for module in unread_modules:
             self._graph.add_module(module)
-        for module in unread:
-            for imported in _imports(module, self.files[module]):
+        for module in unread_modules:
+            for imported in _parse_imports(module, self.files[module]):
                 if imported in self.files:
                     self._graph.add_import(importer=module, imported=imported)
 
-    def closure(self, roots: Iterable[str]) -> list[str]:
-        """Modules in Python and all that they import, without those of no influence."""
+    def find_closure(self, roots: Iterable[str]) -> list[str]:
+        """Return modules and all that they import, without those of no influence.
+
+        Raises LookupError for an unknown module.
+        """
         modules: set[str] = set()
         for root in roots:
             if root in self._graph.modules:
@@ -124,7 +133,7 @@ class Code:
         return sorted(modules)
 
     def origins(self, modules: Iterable[str]) -> list[str]:
-        """The distributions of the plug-ins among these modules."""
+        """Return the distributions of the plug-ins among these modules."""
         origins = set()
         for module in modules:
             for name, package in self.plugins.items():
@@ -133,8 +142,9 @@ class Code:
         return sorted(origins)
 
     def digest(self, roots: Iterable[str]) -> str:
+        """Return the digest of `roots` and all that they import."""
         roots = list(roots)
-        modules = self.closure(roots)
+        modules = self.find_closure(roots)
         marks = [f"{module} {file_hash(self.files[module])}" for module in modules]
         return _sha256(*marks, *self.origins([*roots, *modules]))[:16]
 
@@ -149,8 +159,8 @@ def _digest(modules: tuple[str, ...]) -> str:
     return _code().digest(modules)
 
 
-def _files(name: str, place: Path) -> dict[str, Path]:
-    """The modules of a package, by name."""
+def _list_files(name: str, place: Path) -> dict[str, Path]:
+    """Return the files of a package's modules, by the modules' names."""
     if place.suffix == ".py":
         return {name: place}
     files = {}
@@ -161,14 +171,17 @@ def _files(name: str, place: Path) -> dict[str, Path]:
     return files
 
 
-def _imports(module: str, file: Path) -> Iterator[str]:
-    """Names of modules that a file imports, and of objects that it takes from them; none if it does not parse."""
+def _parse_imports(module: str, file: Path) -> Iterator[str]:
+    """Yield the names of what a file imports: of modules, and of objects in them, which may be modules.
+
+    Yields nothing for a file that does not parse.
+    """
     package = module
     if file.name != "__init__.py":
         package = module.rpartition(".")[0]
     with suppress(SyntaxError, ValueError, ImportError):
         nodes: list[ast.AST] = [ast.parse(file.read_bytes())]
-        for node in nodes:
+        for node in nodes:  # to which the loop appends the nodes below
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     yield alias.name
@@ -185,19 +198,17 @@ def _imports(module: str, file: Path) -> Iterator[str]:
 
 @cache
 def file_hash(file: Path) -> str:
-    """A hash of a file's code, read from KNOWN if the file is as it was then."""
+    """Return a hash of a file's code, read from KNOWN if the file is as it was then."""
     content = file.read_bytes()
     state = _sha256(sys.version, hashlib.sha256(content).hexdigest())
-    hashes = _known_hashes()
+    hashes = _read_known_hashes()
     if hashes.get(str(file), {}).get("state") != state:
-        hashes[str(file)] = {
-            "state": state,
-            "code": _sha256(ast.dump(_without_docstrings(content))),
-        }
+        code = ast.dump(_parse_without_docstrings(content))
+        hashes[str(file)] = {"state": state, "code": _sha256(code)}
     return hashes[str(file)]["code"]
 
 
-def _without_docstrings(content: bytes) -> ast.Module:
+def _parse_without_docstrings(content: bytes) -> ast.Module:
     tree = ast.parse(content)
     for node in ast.walk(tree):
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
@@ -206,8 +217,8 @@ def _without_docstrings(content: bytes) -> ast.Module:
 
 
 @cache
-def _known_hashes() -> dict[str, dict[str, str]]:
-    """The hashes of KNOWN, by file. New ones are written there when the process ends."""
+def _read_known_hashes() -> dict[str, dict[str, str]]:
+    """Read the hashes of KNOWN, by file. New ones are written there when the process ends."""
     try:
         hashes = {}
         for file, known_hash in read_json(KNOWN).items():

@@ -47,56 +47,60 @@ INTERRUPTED = 128 + signal.SIGINT  # exit status
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
-def socket_in(folder: Path) -> Path:
-    """The server's socket, for jobs that run in the same Python environment."""
-    return folder / hashlib.sha256(f"{sys.prefix}\n{sys.version}".encode()).hexdigest()[:16]
+def get_socket_path(folder: Path) -> Path:
+    """Return the server's socket, for jobs that run in the same Python environment."""
+    environment = f"{sys.prefix}\n{sys.version}"
+    return folder / hashlib.sha256(environment.encode()).hexdigest()[:16]
 
 
 # In Snakemake's process
 
 
 def open_run() -> None:
-    """Launch the server of a run and let its jobs notice when Snakemake ends. To be called before the first job."""
+    """Launch the server of a run and let its jobs notice when Snakemake ends.
+
+    To be called before the first job.
+    """
     with contextlib.suppress(OSError, ImportError):  # Windows has no fcntl
         import fcntl
 
         folder = Path(tempfile.mkdtemp(prefix="munkey-run-"))
-        # left open: this process has the lock until it ends
+        # The descriptor is never closed: this process has the lock until it ends.
         fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX)
-        # if Snakemake is killed, the server does it
+        # If Snakemake is killed, the server removes the folder.
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         os.environ[RUN] = str(folder)
         if sys.platform == "linux" and os.environ.get(SWITCH) != "0":
-            _launch(socket_in(folder))
+            _launch(get_socket_path(folder))
 
 
 def _launch(path: Path) -> None:
     """Launch the server in a session of its own. Jobs can connect at once."""
-    # the other end is left open: the server ends when it is closed, as this process ends
-    reading, _ = os.pipe()
+    # The writing end is never closed here: the server ends when it closes, as this process ends.
+    reading_end, _ = os.pipe()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen(256)  # jobs can queue while the libraries are being imported
         subprocess.Popen(
             [sys.executable, "-P", __file__, str(path), str(listener.fileno())],
-            stdin=reading,
+            stdin=reading_end,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             pass_fds=[listener.fileno()],
             env=os.environ | SINGLE_THREADED,
             start_new_session=True,  # Ctrl-C is for Snakemake
         )
-    os.close(reading)
+    os.close(reading_end)
 
 
 # In a job's process
 
 
 def start() -> None:
-    """Run the current script from its beginning in a fork of the server, and exit with the fork's status.
+    """Run the current script in a fork of the server, and exit with the fork's status.
 
-    Returns only inside such a fork, or if the server cannot be used; the script then continues in
-    its own process.
+    The script runs from its beginning, so this function is called in the fork again. It returns
+    there, and where the server cannot be used: then the script continues in its own process.
     """
     if not os.environ.get(RUN) or FORKED in os.environ:
         return
@@ -104,7 +108,7 @@ def start() -> None:
     _die_with_run(folder)
     if os.environ.get(SWITCH) != "0":
         try:
-            _exit_like(_fork_at(socket_in(folder)))
+            _exit_like(_connect_to_fork(get_socket_path(folder)))
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
         except OSError:  # no server, or it has ended
@@ -121,33 +125,33 @@ def _die_with_run(folder: Path) -> None:
         sys.exit("the run that started this job has ended")
 
     def wait() -> None:
-        fcntl.flock(lock, fcntl.LOCK_SH)
+        fcntl.flock(lock, fcntl.LOCK_SH)  # which Snakemake's process has until it ends
         os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=wait, daemon=True).start()
 
 
-def _fork_at(path: Path) -> socket.socket:
-    """A connection to a fork that has begun to run this job. Raises OSError if there is none: it never begins then.
+def _connect_to_fork(path: Path) -> socket.socket:
+    """Return a connection to a fork that has begun to run this job.
 
-    The fork sends b"b" when it has taken over. On a busy machine, the server's imports take
-    minutes.
+    Raises OSError if there is none. Then no fork begins later, either.
     """
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(str(path))
     socket.send_fds(connection, [b"0"], [0, 1, 2])
-    connection.sendall(
-        json.dumps([sys.argv, sys.path, str(Path.cwd()), dict(os.environ)]).encode() + b"\n"
-    )
+    process_state = [sys.argv, sys.path, str(Path.cwd()), dict(os.environ)]
+    connection.sendall(json.dumps(process_state).encode() + b"\n")
+    # The fork sends a byte when it has taken over. There is no time limit: on a busy machine the
+    # server imports its libraries for minutes.
     if not connection.recv(1):
         raise ConnectionResetError
     return connection
 
 
 def _exit_like(fork: socket.socket) -> NoReturn:
-    """Pass signals on to the fork, wait for its end and exit with its status; with 1 if it did not send one."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _: fork.sendall(bytes([number])))
+    """Pass signals on to the fork, wait for its end and exit with its status, or with 1 if it sent none."""
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signal_number, lambda number, _: fork.sendall(bytes([number])))
     status = b""
     with contextlib.suppress(OSError):
         status = fork.recv(1)
@@ -165,9 +169,12 @@ def serve(path: Path, listener: socket.socket) -> None:
     for library in LIBRARIES:
         with contextlib.suppress(ImportError):
             importlib.import_module(library)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel clears forks away
-    while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
-        # where no job can be forked, closing the connection says so
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that ended forks do not become zombies
+    while True:
+        readable, _, _ = select.select([listener, sys.stdin], [], [])
+        if sys.stdin in readable:
+            break
+        # If no job can be forked, closing the connection tells the client.
         with contextlib.suppress(OSError):
             connection, _ = listener.accept()
             with connection:
@@ -184,11 +191,11 @@ def _run(connection: socket.socket) -> NoReturn:
     """Run the job's script, send its exit status and exit; if it cannot begin, exit before the job has begun."""
     try:
         _take_over(connection)
-        connection.sendall(b"b")
+        connection.sendall(b"b")  # any byte says that the job begins
     except Exception:  # whatever it is: this process must not go on as a second server
         os._exit(1)
     threading.Thread(target=_obey_client, args=(connection,), daemon=True).start()
-    status = _status_of_script()
+    status = _run_script()
     sys.stdout.flush()
     sys.stderr.flush()
     with contextlib.suppress(OSError):
@@ -197,12 +204,12 @@ def _run(connection: socket.socket) -> NoReturn:
 
 
 def _take_over(connection: socket.socket) -> None:
-    """Become the process at the other end: its standard input, output and error, arguments, folder and environment."""
+    """Take over the client's standard input, output and error, arguments, folder and environment."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _, descriptors, *_ = socket.recv_fds(connection, 1, 3)
-    for standard, received in enumerate(descriptors):
-        os.dup2(received, standard)
-        os.close(received)
+    for standard_descriptor, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, standard_descriptor)
+        os.close(descriptor)
     with connection.makefile("rb") as file:
         sys.argv, sys.path[:], folder, environment = json.loads(file.readline())
     os.chdir(folder)
@@ -217,16 +224,17 @@ def _obey_client(connection: socket.socket) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _status_of_script() -> int:
-    """Run the job's script. Returns the status that Python would have ended with, and prints its message."""
+def _run_script() -> int:
+    """Run the job's script. Returns the exit status that Python would have had, and prints as it would."""
     try:
         runpy.run_path(sys.argv[0], run_name="__main__")
-    except SystemExit as end:
-        if isinstance(end.code, str):
-            print(end.code, file=sys.stderr)
-        if isinstance(end.code, int):
-            return end.code & 255
-        return int(end.code is not None)
+    except SystemExit as error:
+        # sys.exit takes a status, a message, which stands for status 1, or None for 0.
+        if isinstance(error.code, int):
+            return error.code & 255
+        if isinstance(error.code, str):
+            print(error.code, file=sys.stderr)
+        return 0 if error.code is None else 1
     except KeyboardInterrupt:
         return INTERRUPTED
     except BaseException:

@@ -31,8 +31,12 @@ KILLED = (
 class Surroundings:
     """Where a job computes, and its log.
 
-    resident_share: how much of a GPU's free memory images may take; checkpoint_s: seconds between
-    two checkpoints.
+    Attributes
+    ----------
+    resident_share
+        The share of a GPU's free memory that images may take.
+    checkpoint_s
+        The seconds between two checkpoints.
     """
 
     device: str
@@ -47,11 +51,15 @@ def job(log: str, threads: int, outputs: Sequence[str] = ()) -> Iterator[None]:
 
     An exception ends the process with status 1. Its traceback and the reason are the end of the
     log; the run shows the reason at its own end (`last_words`). The last line of a job that
-    succeeds has its time (`seconds_of`).
+    succeeds has its time (`read_seconds`).
 
-    outputs: the files that the job makes. If `munkey job` asks for one of them, the block runs in
-    the terminal instead, and a debugger works there. In all other jobs a breakpoint raises: there
-    is no terminal to answer from.
+    If `munkey job` asks for one of its outputs, the block runs in the terminal instead, and a
+    debugger works there. In all other jobs a breakpoint raises: there is no terminal to answer from.
+
+    Parameters
+    ----------
+    outputs
+        The files that the job makes.
     """
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[variable] = str(threads)
@@ -60,35 +68,36 @@ def job(log: str, threads: int, outputs: Sequence[str] = ()) -> Iterator[None]:
     keep_freed_memory()
     from threadpoolctl import threadpool_limits
 
-    place = _in_log(log, outputs)
+    redirection = _redirect_to_log(log, outputs)
     if os.environ.get(IN_TERMINAL) in outputs:
-        place = _in_terminal()
-    with place, threadpool_limits(threads):
-        started = time.monotonic()
+        redirection = _stay_in_terminal()
+    with redirection, threadpool_limits(threads):
+        start = time.monotonic()
         yield
-        used = usage()
+        used = measure_usage()
         memory = f"{used['max_rss_mb']} MiB of memory at most"
-        print(f"{TOOK}{time.monotonic() - started:.2f} s, {used['cpu_s']} s of CPU, {memory}")
+        print(f"{TOOK}{time.monotonic() - start:.2f} s, {used['cpu_s']} s of CPU, {memory}")
 
 
 @contextlib.contextmanager
-def _in_log(log: str, outputs: Sequence[str]) -> Iterator[None]:
+def _redirect_to_log(log: str, outputs: Sequence[str]) -> Iterator[None]:
+    """Write all output and the traceback of an exception to the log, and refuse breakpoints."""
     hook = sys.breakpointhook
     standard_input = sys.stdin
 
-    def refuse(*_: object, **__: object) -> None:
+    def refuse_breakpoint(*_: object, **__: object) -> None:
         raise RuntimeError(
             f"a breakpoint, but nobody sees it here: `munkey job {''.join(outputs[:1])}` stops at it"
         )
 
     with (
         Path(log).open("w", buffering=1) as file,
-        Path(os.devnull).open() as nothing,
+        Path(os.devnull).open() as no_input,
         contextlib.redirect_stdout(file),
         contextlib.redirect_stderr(file),
     ):
-        sys.breakpointhook = refuse
-        sys.stdin = nothing  # for pdb.set_trace(), which asks no hook
+        sys.breakpointhook = refuse_breakpoint
+        sys.stdin = no_input  # ends pdb.set_trace(), which does not call the hook
         try:
             yield
         except Exception as error:
@@ -101,7 +110,8 @@ def _in_log(log: str, outputs: Sequence[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _in_terminal() -> Iterator[None]:
+def _stay_in_terminal() -> Iterator[None]:
+    """Leave output in the terminal. After an exception, start a debugger there if it is asked for."""
     try:
         yield
     except bdb.BdbQuit:
@@ -113,8 +123,8 @@ def _in_terminal() -> Iterator[None]:
         raise SystemExit(1) from None
 
 
-def seconds_of(log: Path) -> float | None:
-    """The wall seconds of the job that wrote a log; None if it did not succeed."""
+def read_seconds(log: Path) -> float | None:
+    """Return the wall seconds of the job that wrote a log; None if it did not succeed."""
     last_line = log.read_text().rstrip().rpartition("\n")[2]
     if not last_line.startswith(TOOK):
         return None
@@ -122,47 +132,52 @@ def seconds_of(log: Path) -> float | None:
 
 
 def last_words(failed: Mapping[str, str], stopped: bool = False) -> str:
-    """The end of a run that did not succeed, at most 30 lines: what failed and why, and what to do.
+    """Return the last words of a run that did not succeed: what failed and why, in at most 30 lines.
 
-    failed: the failed jobs by the paths of their logs. stopped: by the user; then jobs without a
-    reason did not fail.
+    Parameters
+    ----------
+    failed
+        The messages of the failed jobs, by the paths of their logs.
+    stopped
+        Whether the user stopped the run. Then jobs without a reason in their logs did not fail.
     """
     again = "run the same command again: finished work is kept."
     reasons: dict[str, str] = {}
     for log in failed:
-        reason = _reason(Path(log))
+        reason = _read_reason(Path(log))
         if reason or not stopped:
             reasons[log] = reason or KILLED
     if not reasons:
         return f"The run was stopped; to go on, {again}"
-    listed = list(reasons)[:3]
+    shown_logs = list(reasons)[:3]
+    max_lines = 24 // len(shown_logs) - 2  # of each job's reason, besides its message and log
     paragraphs = [f"{pluralize(len(reasons), 'job')} failed:"]
-    most = 24 // len(listed) - 2
-    for log in listed:
-        lines = reasons[log].splitlines()
-        shortened = lines[:most]
-        if len(lines) > most:
-            shortened.append(f"... {len(lines) - most} more lines in its log")
+    for log in shown_logs:
+        reason_lines = reasons[log].splitlines()
+        lines = reason_lines[:max_lines]
+        if len(reason_lines) > max_lines:
+            lines.append(f"... {len(reason_lines) - max_lines} more lines in its log")
+        lines.append(f"log: {log}")
         paragraphs.append(failed[log])
-        paragraphs.append(textwrap.indent("\n".join([*shortened, f"log: {log}"]), "  "))
-    if len(reasons) > len(listed):
-        paragraphs.append(f"... and {len(reasons) - len(listed)} more, see above")
+        paragraphs.append(textwrap.indent("\n".join(lines), "  "))
+    if len(reasons) > len(shown_logs):
+        paragraphs.append(f"... and {len(reasons) - len(shown_logs)} more, see above")
     paragraphs.append(f"Fix the above, then {again}")
     return "\n".join(paragraphs)
 
 
-def _reason(log: Path) -> str:
-    """Why a job failed; empty if its log does not say."""
+def _read_reason(log: Path) -> str:
+    """Read from its log why a job failed; empty if the log does not say."""
     if not log.exists():
         return ""
     return log.read_text(errors="replace").partition(FAILED)[2].rstrip()
 
 
 def keep_freed_memory() -> None:
-    """Have the C library keep freed memory for the next tensor instead of returning it to the kernel (glibc only).
+    """Let the C library keep freed memory for the next tensor (glibc only).
 
-    By default it returns large blocks at once, and the kernel clears their pages again in every
-    training step.
+    By default it returns large blocks to the kernel at once, which clears their pages again in
+    every training step.
     """
     trim_threshold = -1  # M_TRIM_THRESHOLD of <malloc.h>
     mmap_max = -4  # M_MMAP_MAX
@@ -172,15 +187,15 @@ def keep_freed_memory() -> None:
 
 
 def now() -> str:
-    """The time in UTC, ISO 8601, to the millisecond."""
+    """Return the time in UTC, ISO 8601, to the millisecond."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def usage() -> dict[str, float]:
-    """The peak of this process's resident memory [MiB] and its CPU time with that of its ended children [s].
+def measure_usage() -> dict[str, float]:
+    """Return this process's peak resident memory [MiB], and its CPU time with its ended children's [s].
 
-    They are the job's own. A fork's memory includes the libraries that it shares with its server,
-    its CPU time does not include their import.
+    A fork's memory includes the libraries that it shares with its server. Its CPU time does not
+    include their import.
     """
     import resource
 
@@ -190,8 +205,10 @@ def usage() -> dict[str, float]:
         megabyte = 2**20
     status = Path("/proc/self/status")
     if status.exists():
-        # ru_maxrss includes the process before `exec`, a copy of Snakemake; this line does not
-        high_water = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), flags=re.MULTILINE)
-        if high_water:
-            peak = int(high_water[1])
-    return {"max_rss_mb": round(peak / megabyte, 1), "cpu_s": round(sum(os.times()[:4]), 2)}
+        # ru_maxrss includes the process before `exec`, a copy of Snakemake. The "high water mark" of
+        # the memory does not.
+        match = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), flags=re.MULTILINE)
+        if match:
+            peak = int(match[1])
+    cpu_s = sum(os.times()[:4])  # user and system time, then both of the children
+    return {"max_rss_mb": round(peak / megabyte, 1), "cpu_s": round(cpu_s, 2)}

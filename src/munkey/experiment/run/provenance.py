@@ -15,7 +15,13 @@ LIBRARIES = ("torch", "timm", "faiss-cpu", "numpy", "pandas", "scikit-learn", "s
 
 
 class Provenance(TypedDict):
-    """As it stands in a record. commit: ends in "+changes" if the code differs from the commit (`_has_changes`)."""
+    """The provenance of a result, as it stands in a record.
+
+    Attributes
+    ----------
+    commit
+        The commit of the code, which ends in "+changes" if the code differs from it.
+    """
 
     commit: str
     params_digest: str
@@ -24,7 +30,7 @@ class Provenance(TypedDict):
 
 
 def provenance(params: Mapping[str, object], device: str) -> Provenance:
-    """The origin of a result that depends on these parameters and was computed on this device (cpu or cuda)."""
+    """Return the provenance of a result of these parameters, computed on this device (cpu or cuda)."""
     if device == "cuda":
         from munkey.core import gpu
 
@@ -36,7 +42,7 @@ def provenance(params: Mapping[str, object], device: str) -> Provenance:
         commit += "+changes"
     versions = {"python": platform.python_version()}
     for library in LIBRARIES:
-        versions[library] = _version(library)
+        versions[library] = _find_version(library)
     return {
         "commit": commit,
         "params_digest": params_digest(params),
@@ -46,38 +52,40 @@ def provenance(params: Mapping[str, object], device: str) -> Provenance:
 
 
 def _has_changes() -> bool:
-    """Whether a tracked file was modified, or a file of code or of a plug-in is neither tracked nor ignored.
+    """Return whether the code differs from the commit.
 
-    The version of a plug-in that was copied into site-packages stands for its code.
+    It does if a tracked file was modified, or if a file of code or of a plug-in is neither tracked
+    nor ignored. Of a plug-in that was copied into site-packages, the version stands for its code.
     """
     if _git("status", "--porcelain", "--untracked-files=no"):
         return True
-    code: list[tuple[str, ...]] = [(".", "src", "workflow")]
+    status = ("status", "--porcelain", "--untracked-files=normal")
+    if _git(*status, "src", "workflow"):
+        return True
     for package in plugin_packages().values():
-        if "site-packages" not in package.place.parts:
-            code.append((str(package.place.parent), package.place.name))
-    return any(
-        _git("-C", folder, "status", "--porcelain", "--untracked-files=normal", *names)
-        for folder, *names in code
-    )
+        place = package.place
+        if "site-packages" not in place.parts and _git(
+            "-C", str(place.parent), *status, place.name
+        ):
+            return True
+    return False
 
 
 def params_digest(params: Mapping[str, object]) -> str:
-    """A hash of these parameters."""
+    """Return a hash of these parameters."""
     return hashlib.sha256(json.dumps(params, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _git(*args: str) -> str:
-    """The output of git; empty if it fails, e.g. outside of a checkout, or is not installed."""
+    """Return the output of git; empty if it fails, e.g. outside of a checkout, or is not installed."""
     try:
-        return subprocess.run(
-            ["git", *args], capture_output=True, text=True, check=False
-        ).stdout.strip()
+        process = subprocess.run(["git", *args], capture_output=True, text=True, check=False)
     except FileNotFoundError:
         return ""
+    return process.stdout.strip()
 
 
-def _version(library: str) -> str:
+def _find_version(library: str) -> str:
     try:
         return importlib.metadata.version(library)
     except importlib.metadata.PackageNotFoundError:

@@ -26,11 +26,24 @@ SHOWN = 4  # changes of a job that are listed, and changed files of its code
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """A job that is to run. what: its message; method: that it is about, if any.
+    """A job that is to run.
 
-    changed: those of its params that differ from the last time, by name; before: the values of
-    differing params then, as `repr` writes them, without names. files: changed inputs; other:
-    further reasons, in words. made_at: when its results were made, 0 if they were not.
+    Attributes
+    ----------
+    what
+        The job's message.
+    method
+        The method that the job is about, or an empty text.
+    changed
+        The params that differ from the last time, by name.
+    before
+        The values that they had then, as `repr` writes them, without names.
+    files
+        The inputs that changed.
+    other
+        Further reasons, in words.
+    made_at
+        The time at which the results were made, 0 if they were not.
     """
 
     rule: str
@@ -44,11 +57,14 @@ class PlannedJob:
 
 
 def lines(jobs: Iterable[PlannedJob]) -> Iterator[str]:
-    """A line for each job that runs for a reason of its own; then, by rule, those that are new or follow."""
+    """Yield a line for each job that runs for a reason of its own, then the numbers of all others.
+
+    These have never run, or they read what another job makes anew.
+    """
     new: Counter[str] = Counter()
     following: Counter[str] = Counter()
     for job in jobs:
-        reasons = list(_changes(job))
+        reasons = list(_describe_changes(job))
         for path in job.files:
             reasons.append(f"{path} changed")
         reasons += job.other
@@ -63,23 +79,27 @@ def lines(jobs: Iterable[PlannedJob]) -> Iterator[str]:
             new[job.rule] += 1
     for words, rules in (("not made yet", new), ("made from what is made anew", following)):
         if rules:
-            yield f"  {words}: {', '.join(f'{rule} ({count})' for rule, count in rules.items())}"
+            counts = [f"{rule} ({count})" for rule, count in rules.items()]
+            yield f"  {words}: {', '.join(counts)}"
 
 
-def _changes(job: PlannedJob) -> Iterator[str]:
-    """In words, how the params of a job differ from the last time."""
-    before = list(map(_value, job.before))
+def _describe_changes(job: PlannedJob) -> Iterator[str]:
+    """Yield phrases on how the params of a job differ from the last time."""
+    earlier_values = list(map(_parse_value, job.before))
     for name, value in job.changed.items():
-        old = next((each for each in before if _is_comparable(each, value)), None)
+        # Snakemake keeps earlier values without their names: take the first that may be its.
+        old = next((earlier for earlier in earlier_values if _is_comparable(earlier, value)), None)
         if name == "code":
             function, _, digest = str(value).partition(" ")
-            yield f"the code of {function}: {_files(digest, job.made_at)}"
+            yield f"the code of {function}: {_list_changed_files(digest, job.made_at)}"
         elif isinstance(value, Mapping) and isinstance(old, Mapping):
             knobs = _flatten(value, job.method)
             knobs_before = _flatten(old, job.method)
             for knob in sorted(knobs | knobs_before):
-                if knobs.get(knob) != knobs_before.get(knob):
-                    yield f"{knob} {knobs_before.get(knob, 'none')} → {knobs.get(knob, 'none')}"
+                knob_value = knobs.get(knob, "none")
+                knob_value_before = knobs_before.get(knob, "none")
+                if knob_value != knob_value_before:
+                    yield f"{knob} {knob_value_before} → {knob_value}"
         elif isinstance(value, (str, int, float)) and old is not None:
             yield f"{KNOBS.get(name, name)} {old} → {value}"
         else:
@@ -88,8 +108,8 @@ def _changes(job: PlannedJob) -> Iterator[str]:
         yield "fewer settings"
 
 
-def _value(text: str) -> object:
-    """The value that `repr` wrote; the text itself if it is not a literal."""
+def _parse_value(text: str) -> object:
+    """Return the value that `repr` wrote, or the text itself if it is not a literal."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -97,14 +117,14 @@ def _value(text: str) -> object:
 
 
 def _is_comparable(old: object, value: object) -> bool:
-    """Whether a param may have had this value before: their types agree, and dictionaries share a key."""
+    """Return whether an old value may be of the same param: of its type, and mappings share a key."""
     if isinstance(old, Mapping) and isinstance(value, Mapping):
         return bool(old.keys() & value.keys())
     return type(old) is type(value)
 
 
 def _flatten(section: Mapping[Any, Any], method: str) -> dict[str, object]:
-    """Nested settings by dotted names. The section of a job's method has its name in params.yaml."""
+    """Return nested settings by dotted names. A job's section `method` is unlearn.METHOD there."""
     values: dict[str, object] = {}
     for name, value in section.items():
         if not isinstance(value, Mapping):
@@ -118,8 +138,8 @@ def _flatten(section: Mapping[Any, Any], method: str) -> dict[str, object]:
     return values
 
 
-def _files(digest: str, made_at: float) -> str:
-    """The files behind a digest that are newer than the results."""
+def _list_changed_files(digest: str, made_at: float) -> str:
+    """Return the names of the files behind a digest that are newer than the results."""
     files = code_digest.changed_files(digest, made_at)
     if not files:
         return "another version than that of the results"

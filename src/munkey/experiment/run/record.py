@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from munkey.core.files import write_json
-from munkey.experiment.run.job import now, usage
+from munkey.experiment.run.job import measure_usage, now
 from munkey.experiment.run.provenance import provenance
 from munkey.settings import Sections, values_of
 
@@ -19,17 +19,25 @@ def write_record(
 ) -> None:
     """Write the record of a job that has just ended, with its usage and its provenance, to a JSON file.
 
-    settings: the sections of the parameters that it was given; device: cpu or cuda; started: from
-    `now`; history: one entry per epoch; facts: further entries of the record, e.g. run times in
-    seconds.
+    Parameters
+    ----------
+    settings
+        The sections of the parameters that the job was given.
+    device
+        "cpu" or "cuda".
+    started
+        The time at which the job began, as `now` writes it.
+    history
+        An entry for each epoch.
+    facts
+        Further entries of the record, e.g. run times in seconds.
     """
     values = values_of(settings)
-    origin = provenance(values, device)
     record = {
         "started": started,
         "ended": now(),
         "settings": values,
         "history": history,
-        "provenance": origin,
+        "provenance": provenance(values, device),
     }
-    write_json(path, {**record, **facts, **usage()})
+    write_json(path, {**record, **facts, **measure_usage()})

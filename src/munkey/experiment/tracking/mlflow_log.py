@@ -17,8 +17,8 @@ from munkey.core.console import pluralize
 from munkey.core.files import DamagedFileError, read_json, read_table
 from munkey.experiment.tracking.store import (
     StoreError,
-    database_of,
     experiment_id,
+    find_database,
     hide_credentials,
     iterate_pages,
     open_store,
@@ -50,10 +50,20 @@ TABLE = "main.json"  # artifact that MLflow shows as a table
 
 
 class LogSummary(NamedTuple):
-    """unchanged, added: counts of runs; pages: the address of each run; comparisons: addresses by name.
+    """What a run has logged.
 
-    replaced: how many runs showed the results until now; changes: how their settings differ from
-    those of now.
+    Attributes
+    ----------
+    unchanged, added
+        The numbers of runs.
+    pages
+        The address of each run.
+    comparisons
+        The addresses of pages that compare runs, by name.
+    replaced
+        How many runs showed earlier results until now.
+    changes
+        How their settings differ from the present ones.
     """
 
     unchanged: int
@@ -68,54 +78,65 @@ class LogSummary(NamedTuple):
 
 
 def record(uri: str, configuration: str, runs: "Sequence[Run]", attempt: int) -> dict[str, object]:
-    """Log the runs, and print what came of it. Returns the content of the file that stands for it.
+    """Log the runs, and print a summary. Returns the content of the job's result file.
 
     In that file, `failure` says why the store cannot be used, or is None; then each run has its
-    page. attempt: from `next_attempt`.
+    page.
+
+    Parameters
+    ----------
+    attempt
+        The number that `next_attempt` returned.
     """
     failure = None
     pages = [""] * len(runs)
     comparisons: dict[str, str] = {}
-    earlier: dict[str, object] = {"runs": 0, "changes": []}
+    replaced: dict[str, object] = {"runs": 0, "changes": []}
     try:
-        logged = log(uri, configuration, runs)
-        pages = logged.pages
-        comparisons = logged.comparisons
-        earlier = {"runs": logged.replaced, "changes": logged.changes}
-        print(f"MLflow at {hide_credentials(uri)}, runs: {logged}")
+        summary = log(uri, configuration, runs)
+        pages = summary.pages
+        comparisons = summary.comparisons
+        replaced = {"runs": summary.replaced, "changes": summary.changes}
+        print(f"MLflow at {hide_credentials(uri)}, runs: {summary}")
     except StoreError as error:
         failure = str(error)
         print(failure)
-    linked = []
+    linked_runs = []
     for run, page in zip(runs, pages, strict=True):
-        linked.append({"name": run.name, "experiment": run.experiment, "page": page})
+        linked_runs.append({"name": run.name, "experiment": run.experiment, "page": page})
     return {
         "uri": uri,
         "attempt": attempt,
         "failure": failure,
-        "runs": linked,
+        "runs": linked_runs,
         "comparisons": comparisons,
-        "replaced": earlier,
+        "replaced": replaced,
     }
 
 
 def next_attempt(path: str) -> int:
-    """The number of the next attempt to log, from the file that the last one wrote at `path`.
+    """Return the number of the next attempt to log, from the file that the last one wrote at `path`.
 
-    As a parameter of the job, it makes the next run repeat a failed attempt, and leave a successful
-    one alone.
+    It is a parameter of the job, so it changes after a failed attempt, which the next run repeats,
+    and stays the same after a successful one.
     """
     if not Path(path).exists():
         return 0
     try:
         last = read_json(path)
     except DamagedFileError:
-        return -1
-    return int(last.get("attempt", 0)) + bool(last.get("failure"))
+        return -1  # unlike that of any attempt
+    attempt = int(last.get("attempt", 0))
+    if last.get("failure"):
+        attempt += 1
+    return attempt
 
 
 def outcome(path: str) -> str:
-    """The words on MLflow at the end of a run, from its file at `path`: where to look, or why it failed."""
+    """Return the words on MLflow at the end of a run: where to look, or why it failed.
+
+    `path` is the file that the job of tracking wrote.
+    """
     if not Path(path).exists():
         return "make ui"
     last = read_json(path)
@@ -128,10 +149,14 @@ def outcome(path: str) -> str:
 
 
 def replaced_message(path: str, since: float) -> str:
-    """The words at the end of a run on earlier runs whose results it replaced; empty if there were none.
+    """Return the words at the end of a run on earlier runs whose results it replaced, if any.
 
-    path: as for `outcome`; since: when this run began. Replacements by earlier runs are old news
-    and left out.
+    Parameters
+    ----------
+    path
+        The file that the job of tracking wrote.
+    since
+        The time at which this run began. An older file reports what earlier runs replaced.
     """
     if not Path(path).exists() or Path(path).stat().st_mtime < since:
         return ""
@@ -153,14 +178,18 @@ def replaced_message(path: str, since: float) -> str:
 def log(uri: str, configuration: str, runs: "Sequence[Run]") -> LogSummary:
     """Log those of the runs that the store at `uri` does not have yet, and tag all as present.
 
-    runs: each after the one that it is nested under. Waits while another process logs. Raises
-    StoreError if the store cannot be used: runs logged before are still there, and the next call
-    goes on from there.
+    Waits while another process logs. Raises StoreError if the store cannot be used: runs logged
+    before are still there, and the next call goes on from there.
+
+    Parameters
+    ----------
+    runs
+        The runs, each after the one that it is nested under.
     """
-    # before the store is opened: our own files are not its fault
+    # Read our own files before the store is opened: what is wrong with them is no StoreError.
     digests = [run.digest() for run in runs]
-    owner = owner_of(configuration, uri)
-    database = database_of(uri)
+    owner = get_owner(configuration, uri)
+    database = find_database(uri)
     with open_store(uri) as client:
         experiments = {}
         for run in runs:
@@ -168,13 +197,13 @@ def log(uri: str, configuration: str, runs: "Sequence[Run]") -> LogSummary:
             if name not in experiments:
                 experiments[name] = experiment_id(client, name, database)
         by_digest: dict[tuple[str, str], MlflowRun] = {}
-        replaced: dict[tuple[str, str], MlflowRun] = {}
+        present_by_name: dict[tuple[str, str], MlflowRun] = {}
         present = []
-        for earlier in _finished_runs(client, owner):
+        for earlier in _find_finished_runs(client, owner):
             by_digest[earlier.info.experiment_id, earlier.data.tags[DIGEST]] = earlier
             if earlier.data.tags.get(PRESENT) == "true":
                 present.append(earlier)
-                replaced[earlier.info.experiment_id, earlier.info.run_name] = earlier
+                present_by_name[earlier.info.experiment_id, earlier.info.run_name] = earlier
         ids: dict[tuple[str, str], str] = {}
         changes: dict[str, None] = {}
         added = 0
@@ -183,40 +212,48 @@ def log(uri: str, configuration: str, runs: "Sequence[Run]") -> LogSummary:
             tags = {RESULTS: owner, DIGEST: digest, PRESENT: "true"}
             if run.parent:
                 tags[PARENT] = ids[experiment, run.parent]
-            logged = by_digest.get((experiment, digest))
-            before = replaced.get((experiment, run.name))
+            same_run = by_digest.get((experiment, digest))
+            replaced_run = present_by_name.get((experiment, run.name))
+            is_present = same_run is not None and same_run.data.tags.get(PRESENT) == "true"
             # Also if an edit was taken back: then the earlier run replaces the later one.
-            if before and (logged is None or logged.data.tags.get(PRESENT) != "true"):
-                tags[REPLACED] = before.info.run_id
-                tags[CHANGED] = _changes(before, run)
+            if replaced_run and not is_present:
+                tags[REPLACED] = replaced_run.info.run_id
+                tags[CHANGED] = _describe_changes(replaced_run, run)
                 changes[tags[CHANGED]] = None
-            if logged:
-                run_id = logged.info.run_id
-                _set_tags(client, logged, tags)
+            if same_run:
+                run_id = same_run.info.run_id
+                _set_tags(client, same_run, tags)
             else:
                 run_id = _add(client, run, experiment, tags)
                 added += 1
             ids[experiment, run.name] = run_id
-        gone = [earlier for earlier in present if earlier.info.run_id not in ids.values()]
-        for earlier in gone:
+        replaced = [earlier for earlier in present if earlier.info.run_id not in ids.values()]
+        for earlier in replaced:
             client.set_tag(earlier.info.run_id, PRESENT, "false")
-        site = site_of(uri)
+        site = get_site(uri)
         addresses = comparisons(client, site, owner)
     pages = []
     for run in runs:
         experiment = experiments[run.experiment]
         pages.append(f"{site}/#/experiments/{experiment}/runs/{ids[experiment, run.name]}")
-    return LogSummary(len(runs) - added, added, pages, addresses, len(gone), list(changes))
+    return LogSummary(
+        unchanged=len(runs) - added,
+        added=added,
+        pages=pages,
+        comparisons=addresses,
+        replaced=len(replaced),
+        changes=list(changes),
+    )
 
 
-def owner_of(configuration: str, uri: str) -> str:
-    """Whose the runs of a configuration are: its folder of results, as no other checkout names it in this store.
+def get_owner(configuration: str, uri: str) -> str:
+    """Return the owner of a configuration's runs: a name of its results that is unique in the store.
 
-    In an SQLite file, the path from the file to the folder; elsewhere machine and path, or
-    MUNKEY_OWNER if it is set.
+    In an SQLite file, it is the path from the file to the folder of results; elsewhere machine and
+    path, or what MUNKEY_OWNER says.
     """
     results = Path("results", configuration).absolute()
-    database = database_of(uri)
+    database = find_database(uri)
     if database:
         return os.path.relpath(results, database.parent)
     owner = os.environ.get(OWNER)
@@ -225,23 +262,27 @@ def owner_of(configuration: str, uri: str) -> str:
     return f"{socket.gethostname()}:{results}"
 
 
-def site_of(uri: str, port: int = UI_PORT) -> str:
-    """The address that the pages of a store's runs begin with."""
+def get_site(uri: str, port: int = UI_PORT) -> str:
+    """Return the address that the pages of a store's runs begin with."""
     if uri.startswith("http"):
         return hide_credentials(uri).rstrip("/")
     return UI.format(port=port)
 
 
 def comparisons(client: "MlflowClient", site: str, owner: str | None = None) -> dict[str, str]:
-    """Addresses of MLflow's page that compares runs: the present methods of each data set and rate, by name.
+    """Return addresses of MLflow's page that compares runs, by name.
 
-    Two more kinds: these methods beside the runs that they replaced, where any did; and the methods
-    of all folders of results that have that data set and rate, where there are several. owner:
-    whose; None: everybody's.
+    It compares the present methods of each data set and rate; these methods with the runs that they
+    replaced, if any; and the methods of all folders of results with that data set and rate.
+
+    Parameters
+    ----------
+    owner
+        The owner of the runs; None for those of all owners.
     """
-    experiments = {
-        each.experiment_id: each.name for each in iterate_pages(client.search_experiments)
-    }
+    experiments = {}  # names by id
+    for mlflow_experiment in iterate_pages(client.search_experiments):
+        experiments[mlflow_experiment.experiment_id] = mlflow_experiment.name
     condition = "tags.kind = 'method'"
     if owner:
         condition += f' and tags.`{RESULTS}` = "{owner}"'
@@ -258,38 +299,46 @@ def comparisons(client: "MlflowClient", site: str, owner: str | None = None) -> 
     together: dict[tuple[str, str], list[MlflowRun]] = {}
     for (folder, experiment, rate), runs in sorted(groups.items()):
         name = f"{experiments[experiment]}, {100 * float(rate):g} % forgotten"
-        addresses[f"{folder}: {name}"] = _comparison(site, experiment, runs)
-        pairs = [run for run in runs if run.data.tags.get(REPLACED) in by_id]
-        if pairs:
-            pairs += [by_id[run.data.tags[REPLACED]] for run in pairs]
-            addresses[f"{folder}: {name}, before and after the last change"] = _comparison(
-                site, experiment, pairs
-            )
+        addresses[f"{folder}: {name}"] = _make_comparison_address(site, experiment, runs)
+        replacing = [run for run in runs if run.data.tags.get(REPLACED) in by_id]
+        if replacing:
+            replaced = [by_id[run.data.tags[REPLACED]] for run in replacing]
+            address = _make_comparison_address(site, experiment, replacing + replaced)
+            addresses[f"{folder}: {name}, before and after the last change"] = address
         folders.setdefault((experiment, rate), []).append(folder)
         together.setdefault((experiment, rate), []).extend(runs)
     for (experiment, rate), names in folders.items():
         if len(names) > 1:
             name = f"{experiments[experiment]}, {100 * float(rate):g} % forgotten"
-            addresses[f"{', '.join(names)}: {name}"] = _comparison(
-                site, experiment, together[experiment, rate]
-            )
+            runs = together[experiment, rate]
+            address = _make_comparison_address(site, experiment, runs)
+            addresses[f"{', '.join(names)}: {name}"] = address
     return addresses
 
 
-def _comparison(site: str, experiment: str, runs: "Sequence[MlflowRun]") -> str:
-    """The address that compares runs: the smallest gap first; oracles and originals, which have none, last."""
+def _make_comparison_address(site: str, experiment: str, runs: "Sequence[MlflowRun]") -> str:
+    """Return the address that compares runs, the smallest gap first.
 
-    def gap_and_name(run: "MlflowRun") -> tuple[float, str]:
+    Oracles and originals, which have no gap, are last.
+    """
+
+    def get_gap_and_name(run: "MlflowRun") -> tuple[float, str]:
         return run.data.metrics.get("gap", float("inf")), run.info.run_name
 
-    ordered = sorted(runs, key=gap_and_name)
-    ids = quote(json.dumps([run.info.run_id for run in ordered], separators=(",", ":")))
-    return f"{site}/#/compare-runs?runs={ids}&experiments={quote(json.dumps([experiment]))}"
+    ids = [run.info.run_id for run in sorted(runs, key=get_gap_and_name)]
+    quoted_ids = quote(json.dumps(ids, separators=(",", ":")))
+    quoted_experiments = quote(json.dumps([experiment]))
+    return f"{site}/#/compare-runs?runs={quoted_ids}&experiments={quoted_experiments}"
 
 
-def _finished_runs(client: "MlflowClient", owner: str) -> "list[MlflowRun]":
-    """The runs of an owner. Those that were cut off while they were written are marked as killed and left out."""
-    experiments = [each.experiment_id for each in iterate_pages(client.search_experiments)]
+def _find_finished_runs(client: "MlflowClient", owner: str) -> "list[MlflowRun]":
+    """Return the runs of an owner.
+
+    Those that were cut off while they were written are marked as killed and left out.
+    """
+    experiments = []
+    for experiment in iterate_pages(client.search_experiments):
+        experiments.append(experiment.experiment_id)
     finished = []
     for run in iterate_pages(client.search_runs, experiments, f'tags.`{RESULTS}` = "{owner}"'):
         if run.info.status == "FINISHED":
@@ -307,8 +356,8 @@ def _set_tags(client: "MlflowClient", run: "MlflowRun", tags: Mapping[str, str])
             client.set_tag(run.info.run_id, name, value)
 
 
-def _changes(before: "MlflowRun", run: "Run") -> str:
-    """How the params of a run differ from those of the one that it replaces, in words."""
+def _describe_changes(before: "MlflowRun", run: "Run") -> str:
+    """Describe how the params of a run differ from those of the run that it replaces."""
     params = {name: str(value) for name, value in run.params.items()}
     changes = []
     for name in sorted(params.keys() | before.data.params.keys()):
@@ -323,33 +372,32 @@ def _changes(before: "MlflowRun", run: "Run") -> str:
 
 
 def _add(client: "MlflowClient", run: "Run", experiment: str, tags: Mapping[str, str]) -> str:
-    """Add a run and return its id. It is marked as finished last: one that was cut off is not."""
+    """Add a run and return its id. It is marked as finished at the very end, so one cut off is not."""
     from mlflow.entities import Metric, Param
 
-    ended = _milliseconds(run.ended)
-    created = client.create_run(
-        experiment, _milliseconds(run.started), {**run.tags, **SOURCE, **tags}, run.name
-    )
+    start = _parse_milliseconds(run.started)
+    end = _parse_milliseconds(run.ended)
+    created = client.create_run(experiment, start, {**run.tags, **SOURCE, **tags}, run.name)
     run_id = created.info.run_id
     for path in run.artifacts:
         client.log_artifact(run_id, path)
     if run.table:
         client.log_table(run_id, read_table(run.table), TABLE)
     params = [Param(name, str(value)) for name, value in run.params.items()]
-    for start in range(0, len(params), PARAMS_AT_ONCE):
-        client.log_batch(run_id, params=params[start : start + PARAMS_AT_ONCE])
-    time = ended or created.info.start_time
+    for first in range(0, len(params), PARAMS_AT_ONCE):
+        client.log_batch(run_id, params=params[first : first + PARAMS_AT_ONCE])
+    time = end or created.info.start_time
     metrics = [Metric(name, value, time, 0) for name, value in run.metrics.items()]
     for name, curve in run.curves.items():
         for epoch, value in enumerate(curve, start=1):
             metrics.append(Metric(name, value, time, epoch))
-    for start in range(0, len(metrics), METRICS_AT_ONCE):
-        client.log_batch(run_id, metrics=metrics[start : start + METRICS_AT_ONCE])
-    client.set_terminated(run_id, "FINISHED", ended)
+    for first in range(0, len(metrics), METRICS_AT_ONCE):
+        client.log_batch(run_id, metrics=metrics[first : first + METRICS_AT_ONCE])
+    client.set_terminated(run_id, "FINISHED", end)
     return run_id
 
 
-def _milliseconds(moment: str | None) -> int | None:
+def _parse_milliseconds(moment: str | None) -> int | None:
     if not moment:
         return None
     return round(datetime.fromisoformat(moment).timestamp() * 1000)

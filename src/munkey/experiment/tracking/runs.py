@@ -36,10 +36,20 @@ NOTES = {
 
 @dataclass(frozen=True)
 class Run:
-    """One MLflow run. curves: a value per epoch, from epoch 1; artifacts: files; started, ended: ISO 8601.
+    """One MLflow run.
 
-    table: a CSV file that MLflow shows as a table, or empty. parent: the name of the run that it is
-    nested under, or empty.
+    Attributes
+    ----------
+    curves
+        A value per epoch, from epoch 1, by name.
+    artifacts
+        The files that MLflow keeps with the run.
+    started, ended
+        Times in ISO 8601.
+    table
+        A CSV file that MLflow shows as a table, or empty.
+    parent
+        The name of the run that it is nested under, or empty.
     """
 
     experiment: str
@@ -55,7 +65,7 @@ class Run:
     parent: str = ""
 
     def digest(self) -> str:
-        """A hash of everything it shows, artifacts included."""
+        """Return a hash of everything it shows, artifacts included."""
         files = [hashlib.sha256(read_bytes(path)).hexdigest() for path in self.artifacts]
         text = json.dumps([asdict(self), files], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
@@ -65,8 +75,12 @@ class Run:
 class Results:
     """The results to log.
 
-    titles: by system; inference: by data set and system, the sections of params.yaml that its
-    answers depend on.
+    Attributes
+    ----------
+    titles
+        The title of each system.
+    inference
+        The sections of params.yaml that answers depend on, by data set and system.
     """
 
     layout: Layout
@@ -75,31 +89,34 @@ class Results:
     inference: Mapping[str, Mapping[str, Sections]]
 
 
-def runs_of(results: Results) -> list[Run]:
-    """All runs to log, each after the one that it is nested under."""
-    return [*_methods(results), *_tables(results.layout)]
+def make_runs(results: Results) -> list[Run]:
+    """Return all runs to log, each after the one that it is nested under."""
+    return [*_make_method_runs(results), *_make_table_runs(results.layout)]
 
 
-def _methods(results: Results) -> Iterator[Run]:
-    """The run of each method at each rate, followed by those of its seeds."""
+def _make_method_runs(results: Results) -> Iterator[Run]:
+    """Yield the run of each method at each rate, followed by those of its seeds."""
     table = read_table(fill(results.layout.table, table="main", ending="csv"))
     table_rows = {}
     for row in table.to_dict("records"):
         table_rows[Key(row["dataset"], float(row["rate"]), row["method"])] = row
-    seeds: dict[Key, list[Run]] = {}
-    for evaluation, run in zip(results.evaluations, _seeds(results), strict=True):
+    seed_runs: dict[Key, list[Run]] = {}
+    for evaluation, run in zip(results.evaluations, _make_seed_runs(results), strict=True):
         key = Key(evaluation.dataset, float(evaluation.rate), evaluation.method)
-        seeds.setdefault(key, []).append(run)
-    for key, runs in seeds.items():
-        yield _method(runs, table_rows[key])
+        seed_runs.setdefault(key, []).append(run)
+    for key, runs in seed_runs.items():
+        yield _average_runs(runs, table_rows[key])
         yield from runs
 
 
-def _method(seeds: Sequence[Run], table_row: Mapping[Hashable, Any]) -> Run:
-    """The run over seeds: their common params and tags, with means and standard deviations from the table."""
+def _average_runs(seeds: Sequence[Run], table_row: Mapping[Hashable, Any]) -> Run:
+    """Return the run over seeds, with means and standard deviations from the table.
+
+    Its params and tags are those that all seeds share.
+    """
     first = seeds[0]
-    params = _shared_entries([run.params for run in seeds])
-    tags = _shared_entries([run.tags for run in seeds])
+    params = _select_shared_entries([run.params for run in seeds])
+    tags = _select_shared_entries([run.tags for run in seeds])
     params["seeds"] = ", ".join(str(run.params["seed"]) for run in seeds)
     params.pop("seed", None)
     tags.pop("seed", None)
@@ -119,52 +136,59 @@ def _method(seeds: Sequence[Run], table_row: Mapping[Hashable, Any]) -> Run:
     )
 
 
-def _shared_entries(records: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
-    """The entries that all records share."""
-    common = dict(records[0])
+def _select_shared_entries(records: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
+    """Return the entries that all records share."""
+    shared_entries = dict(records[0])
     for record in records[1:]:
-        for name in list(common):
-            if record.get(name) != common[name]:
-                del common[name]
-    return common
+        for name in list(shared_entries):
+            if record.get(name) != shared_entries[name]:
+                del shared_entries[name]
+    return shared_entries
 
 
-def _seeds(results: Results) -> Iterator[Run]:
-    """The run of each evaluation."""
+def _make_seed_runs(results: Results) -> Iterator[Run]:
+    """Yield the run of each evaluation."""
     metrics = read_table(results.layout.all_metrics).astype({"rate": str, "seed": str})
     groups = metrics.groupby(["dataset", "rate", "seed", "method"])
     data_digests: dict[str, str] = {}
     for run in results.evaluations:
         if run.dataset not in data_digests:
-            data_digests[run.dataset] = _data_digest(run.dataset, results.layout)
-        names = {name: str(getattr(run, name)) for name in ("dataset", "rate", "seed", "method")}
-        measured = groups.get_group(tuple(names.values())).replace({"metric": {"gap": SEED_GAP}})
-        record = read_json(run.record)
-        curves = _curves("train", read_json(run.training))
-        if run.record != run.training:
-            curves |= _curves("unlearn", record)
-        settings = flatten(record["settings"]) | flatten(
-            values_of(results.inference[run.dataset][run.method])
-        )
-        digests = {
-            "data_digest": data_digests[run.dataset],
-            "forget_digest": _digest(read_bytes(run.forget)),
+            data_digests[run.dataset] = _compute_data_digest(run.dataset, results.layout)
+        key = {
+            "dataset": run.dataset,
+            "rate": run.rate,
+            "seed": str(run.seed),
+            "method": run.method,
         }
-        provenance = {name: str(value) for name, value in flatten(record["provenance"]).items()}
+        record = read_json(run.record)
+        inference = values_of(results.inference[run.dataset][run.method])
+        params: dict[str, object] = dict(key)
+        params |= flatten(record["settings"])
+        params |= flatten(inference)
+        params |= flatten({"facts": record.get("facts", {})})
+        params["data_digest"] = data_digests[run.dataset]
+        params["forget_digest"] = _compute_digest(read_bytes(run.forget))
+        tags = key | {"kind": "run", NOTE: NOTES["run"]}
+        for name, value in flatten(record["provenance"]).items():
+            tags[name] = str(value)
+        tags[COMMIT] = tags["commit"]
+        if DIVERGED in record:
+            tags[DIVERGED] = record[DIVERGED]
+        curves = _read_curves("train", read_json(run.training))
+        if run.record != run.training:
+            curves |= _read_curves("unlearn", record)
+        metrics_of_run = groups.get_group(tuple(key.values()))
+        metrics_of_run = metrics_of_run.replace({"metric": {"gap": SEED_GAP}})
         values = {}
-        for name, value in zip(measured["metric"], measured["value"], strict=True):
+        for name, value in zip(metrics_of_run["metric"], metrics_of_run["value"], strict=True):
             values[name] = round_short(value)
         method_title = f"{results.titles[run.method]} @{run.rate}"
         yield Run(
             experiment=run.dataset,
             name=f"{method_title} seed {run.seed}",
-            params=names | settings | flatten({"facts": record.get("facts", {})}) | digests,
+            params=params,
             metrics=values,
-            tags=names
-            | {"kind": "run", NOTE: NOTES["run"]}
-            | provenance
-            | {COMMIT: provenance["commit"]}
-            | _diverged(record),
+            tags=tags,
             curves=curves,
             artifacts=(run.record, run.forget),
             started=record["started"],
@@ -173,8 +197,8 @@ def _seeds(results: Results) -> Iterator[Run]:
         )
 
 
-def _tables(layout: Layout) -> Iterator[Run]:
-    """For each data set, the tables. Their numbers are those of the methods' runs."""
+def _make_table_runs(layout: Layout) -> Iterator[Run]:
+    """Yield a run with the tables for each data set. Their numbers are those of the methods' runs."""
     main = fill(layout.table, table="main", ending="csv")
     artifacts = [main, layout.all_metrics]
     for table in ("main", "runtime"):
@@ -192,7 +216,7 @@ def _tables(layout: Layout) -> Iterator[Run]:
 
 
 def flatten(settings: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """Nested settings by dotted names: {"train": {"lr": 1}} becomes {"train.lr": 1}."""
+    """Return nested settings by dotted names: {"train.lr": 1} for {"train": {"lr": 1}}."""
     flattened: dict[str, object] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
@@ -202,14 +226,7 @@ def flatten(settings: Mapping[str, object], prefix: str = "") -> dict[str, objec
     return flattened
 
 
-def _diverged(record: Mapping[str, Any]) -> dict[str, str]:
-    """A tag that says why something diverged, if it did."""
-    if DIVERGED not in record:
-        return {}
-    return {DIVERGED: record[DIVERGED]}
-
-
-def _curves(
+def _read_curves(
     stage: str, record: Mapping[str, Sequence[Mapping[str, float]]]
 ) -> dict[str, list[float]]:
     curves = {}
@@ -218,12 +235,13 @@ def _curves(
     return curves
 
 
-def _data_digest(dataset: str, layout: Layout) -> str:
-    """A hash of the checksums of a data set's images and samples."""
+def _compute_data_digest(dataset: str, layout: Layout) -> str:
+    """Return a hash of the checksums of a data set's images and samples."""
     images = Path(fill(layout.images, dataset=dataset))
     samples = Path(fill(layout.samples, dataset=dataset))
-    return _digest(checksum_path(images).read_bytes() + checksum_path(samples).read_bytes())
+    checksums = checksum_path(images).read_bytes() + checksum_path(samples).read_bytes()
+    return _compute_digest(checksums)
 
 
-def _digest(content: bytes) -> str:
+def _compute_digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]

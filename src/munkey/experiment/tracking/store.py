@@ -46,7 +46,7 @@ def open_store(uri: str) -> "Iterator[MlflowClient]":
     from mlflow.tracking import MlflowClient
     from sqlalchemy.exc import SQLAlchemyError
 
-    database = database_of(uri)
+    database = find_database(uri)
     address = uri
     lock = LOCK
     if database:
@@ -57,32 +57,31 @@ def open_store(uri: str) -> "Iterator[MlflowClient]":
         with FileLock(lock, timeout=TURN_S):
             if database:
                 # MLflow would try for minutes to open a file that is locked or no database.
-                with closing(
-                    sqlite3.connect(database, timeout=WAIT_S, isolation_level=None)
-                ) as connection:
+                connection = sqlite3.connect(database, timeout=WAIT_S, isolation_level=None)
+                with closing(connection):
                     connection.execute("BEGIN IMMEDIATE")
             yield MlflowClient(address)
     except StoreError:
         raise
     except (MlflowException, SQLAlchemyError, CommandError, sqlite3.Error, OSError) as error:
         raise StoreError(
-            f"The MLflow store at tracking.uri = {hide_credentials(uri)} cannot be used: {_reason(error)}."
+            f"The MLflow store at tracking.uri = {hide_credentials(uri)} cannot be used: {_explain(error)}."
             " All results are on disk; once the store works, the next run or `munkey mlflow sync` shows them there"
         ) from error
 
 
-def database_of(uri: str) -> Path | None:
-    """The file of an SQLite store; None for a server."""
+def find_database(uri: str) -> Path | None:
+    """Return the file of an SQLite store; None for a server."""
     if not uri.startswith("sqlite:///"):
         return None
     return Path(uri.removeprefix("sqlite:///")).resolve()
 
 
 def experiment_id(client: "MlflowClient", name: str, database: Path | None) -> str:
-    """The id of an experiment, which is created if it is missing.
+    """Return the id of an experiment, which is created if it is missing.
 
-    MLflow keeps the absolute path of an experiment's artifacts. If an SQLite file was moved or
-    copied, that path leads to where it came from, and nothing is logged there: raises StoreError.
+    Raises StoreError if an SQLite file was moved or copied: MLflow keeps the absolute path of an
+    experiment's artifacts, so they would be logged beside the old file.
     """
     from mlflow.exceptions import MlflowException
 
@@ -110,12 +109,12 @@ def experiment_id(client: "MlflowClient", name: str, database: Path | None) -> s
 
 
 def hide_credentials(uri: str) -> str:
-    """The address of a store without a user's name and password."""
+    """Return the address of a store without a user's name and password."""
     return re.sub(r"//[^/@]*@", "//", uri)
 
 
 def iterate_pages(search: "Callable[..., PagedList[Item]]", *arguments: object) -> Iterator[Item]:
-    """All results of a search of the client, page after page."""
+    """Yield all results of a search of the client, page after page."""
     token = None
     while True:
         page = search(*arguments, page_token=token)
@@ -125,8 +124,11 @@ def iterate_pages(search: "Callable[..., PagedList[Item]]", *arguments: object) 
             return
 
 
-def _reason(error: BaseException) -> str:
-    """Why a store cannot be used, in one line: the error of the system or of SQLite, which libraries wrap."""
+def _explain(error: BaseException) -> str:
+    """Explain in one line why a store cannot be used.
+
+    The line is the error of the system or of SQLite, which libraries wrap in errors of their own.
+    """
     cause: BaseException | None = error
     while cause:
         if isinstance(cause, OSError | sqlite3.Error):

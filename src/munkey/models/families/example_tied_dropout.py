@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
 
 class ExampleTiedSettings(Section):
-    """p_fixed: share of channels that all samples use; p_mem: chance that a sample uses another."""
+    """The family's section of params.yaml.
+
+    Attributes
+    ----------
+    p_fixed
+        The share of channels that all samples use.
+    p_mem
+        The probability that a sample uses one of the others.
+    """
 
     p_fixed: Rate
     p_mem: Rate
@@ -49,12 +57,13 @@ class ExampleTiedFamily(ViTFamily[ExampleTiedSettings]):
         from munkey.models.networks.example_tied import ExampleTiedArchitecture
 
         assert isinstance(system.architecture, ExampleTiedArchitecture)
-        channels = system.architecture.draw_channels(training.samples.ids)
-        rows = torch.from_numpy(channels).to(training.device)
-        return Learner(
-            system,
-            lambda images, index: forward(images, rows[to_device(index, images.device.type)]),
-        )
+        drawn_channels = system.architecture.draw_channels(training.samples.ids)
+        channels = torch.from_numpy(drawn_channels).to(training.device)  # (N, n)
+
+        def answer(images: Tensor, index: Tensor) -> Tensor:
+            return forward(images, channels[to_device(index, images.device.type)])
+
+        return Learner(system, answer)
 
     def resume(self, system: System, training: Training[ExampleTiedSettings]) -> Learner:
         model = system.copy_model()

@@ -21,9 +21,15 @@ FLOOR = 1e-6  # smallest probability, so that losses stay finite
 
 
 class KnnSettings(Section):
-    """k: number of nearest keys that vote. vote: their weights: equal, similarity or rank.
+    """The family's section of params.yaml.
 
-    similarity: softmax(cosine / temperature); rank: 1 / (2 + rank), from 0.
+    Attributes
+    ----------
+    k
+        The number of nearest keys that vote.
+    vote
+        The weights of the votes: `equal`; `similarity`, softmax(cosine / temperature); or `rank`,
+        1 / (2 + rank) with ranks from 0.
     """
 
     k: Annotated[int, Field(ge=1, le=100)]
@@ -65,7 +71,10 @@ class KnnFamily(FittedFamily[KnnSettings]):
         device: str,
         retrieval: Retrieval | None,
     ) -> np.ndarray:
-        """Raises KeyError if a neighbor is not a row of the memory, so no deleted row can answer."""
+        """Return logits of the vote.
+
+        Raises KeyError if a neighbor is not a row of the memory, so no deleted row can answer.
+        """
         import torch
 
         assert retrieval is not None and retrieval.neighbors is not None
@@ -77,26 +86,35 @@ class KnnFamily(FittedFamily[KnnSettings]):
         cosines = to_device(torch.from_numpy(near.cosines), device)
         weights = self.weigh_votes(settings, is_present, cosines)
         labels = memory.tokens  # (N, 1)
-        if not len(memory):
+        if not len(memory):  # any label will do: all weights are 0
             labels = labels.new_zeros(1, 1)
         classes = torch.arange(system.architecture.classes, device=device)
         votes = (labels[rows.clamp(min=0)] == classes).float()  # (B, K, C)
-        return to_host(compute_vote_logits(votes * weights[:, :, None])).numpy()
+        logits = compute_vote_logits(votes * weights[:, :, None])
+        return to_host(logits).numpy()
 
 
 def compute_vote_logits(votes: Tensor) -> Tensor:
-    """Logits (B, C): log of each class's share of the votes (B, K, C), at least log FLOOR.
+    """Return logits (B, C): the log of each class's share of the votes, at least log FLOOR.
 
-    votes: nearest neighbor first. A tie goes to the class of the nearer neighbor, whose probability
-    is raised by FLOOR.
+    A tie goes to the class of the nearer neighbor, whose probability is raised by FLOOR.
+
+    Parameters
+    ----------
+    votes
+        The weighted votes (B, K, C), those of the nearest neighbor first.
     """
     import torch
 
     counts = votes.sum(dim=1)  # (B, C)
-    probabilities = (counts / counts.sum(dim=1, keepdim=True).clamp(min=FLOOR)).clamp(min=FLOOR)
-    is_tied = counts == counts.amax(dim=1, keepdim=True)
-    nearest_tied = (votes * is_tied[:, None]).sum(dim=2).argmax(dim=1)
+    total = counts.sum(dim=1, keepdim=True).clamp(min=FLOOR)
+    probabilities = (counts / total).clamp(min=FLOOR)
+    is_highest = counts == counts.amax(dim=1, keepdim=True)
+    # Positive for neighbors that voted for a class with the highest count. argmax takes the first
+    # of equal weights, which is the nearest; weights never increase with the distance.
+    votes_for_highest = (votes * is_highest[:, None]).sum(dim=2)
+    nearest = votes_for_highest.argmax(dim=1)
     rows = torch.arange(len(votes), device=votes.device)
-    winner = votes[rows, nearest_tied].argmax(dim=1)
+    winner = votes[rows, nearest].argmax(dim=1)
     probabilities[rows, winner] += FLOOR
     return probabilities.log()

@@ -23,11 +23,19 @@ PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 
 class KrrSettings(Section):
-    """lam: ridge penalty; temperature: divides the logits.
+    """auto: chosen by leave-one-out log loss, and again after each deletion.
 
-    auto: chosen by leave-one-out log loss, and again after each deletion. pixels: number of pixels
-    at the end of a key; they get a Gaussian kernel of width sigma. share: weight of the arc-cosine
-    kernel on the other entries; the Gaussian kernel has weight 1 - share.
+    Attributes
+    ----------
+    lam
+        The ridge penalty.
+    temperature
+        The divisor of the logits.
+    pixels
+        The number of pixels at the end of a key. They get a Gaussian kernel of width sigma.
+    share
+        The weight of the arc-cosine kernel on the other entries. The Gaussian kernel has weight
+        1 - share.
     """
 
     lam: Annotated[float, Field(ge=0.0001, le=1000)] | Literal["auto"]
@@ -77,7 +85,7 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
     def predict_leave_one_out(
         self, keys: np.ndarray, labels: np.ndarray, classes: int, settings: KrrSettings
     ) -> tuple[np.ndarray, float]:
-        """As that of LDA."""
+        """Return the logits (N, C) of each row from all others at temperature 1, and the temperature for them."""
         from munkey.models.networks.calibration import measure_loss
         from munkey.models.networks.kernel_ridge import predict_leave_one_out
 
@@ -89,7 +97,7 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
     def build(  # type: ignore[override]
         self, architecture: FittedArchitecture, generator: torch.Generator | None
     ) -> nn.Module:
-        """One whose weights are yet to be loaded."""
+        """Return a head whose weights will be loaded."""
         import numpy as np
 
         from munkey.models.networks.kernel_ridge import KernelHead

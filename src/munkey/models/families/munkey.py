@@ -24,8 +24,8 @@ from munkey.models.family import (
     System,
     Training,
     TrainingResult,
-    added_head,
     family,
+    read_added_head,
 )
 from munkey.settings import (
     CountRange,
@@ -52,8 +52,18 @@ if TYPE_CHECKING:
 class MunkeySettings(Section):
     """The exemplar memory in training (sec. 3.2).
 
-    token_dim: m. p_*: probabilities. neighbors: range of K'. aggregation: Agg of eq. 1, over the
-    tokens of K' neighbors. head: a model of the memory's keys that adds its logits to the network's.
+    Attributes
+    ----------
+    token_dim
+        The length m of a token.
+    p_image, p_token, p_retrieve
+        The probabilities to drop the image, to drop the token, and to retrieve neighbors.
+    neighbors
+        The range of K'.
+    aggregation
+        Agg of eq. 1, over the tokens of K' neighbors.
+    head
+        A model of the memory's keys that adds its logits to the network's.
     """
 
     architecture: Literal["input-level", "deep-prompt", "cross-attention", "direct-key"]
@@ -69,7 +79,7 @@ class MunkeySettings(Section):
     head: Literal["none", "lda", "krr"]
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check_ranges(self) -> Self:
         if self.p_image + self.p_token > 1:
             raise ValueError(
                 f"p_image + p_token = {self.p_image} + {self.p_token} must be at most 1:"
@@ -98,7 +108,9 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         return {"munkey.neighbors": settings.neighbors[1]}
 
     def list_borrowed_sections(self, settings: MunkeySettings) -> Sequence[str]:
-        return () if settings.head == "none" else (settings.head,)
+        if settings.head == "none":
+            return ()
+        return (settings.head,)
 
     def make_recipe(
         self,
@@ -109,14 +121,17 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         recipe = super().make_recipe(sections, stage, selected)
         if recipe.family.head == "none":
             return recipe
-        return replace(recipe, head=_head_constants(recipe.family.head, sections))
+        return replace(recipe, head=_read_head_constants(recipe.family.head, sections))
 
     def get_architecture(self, system: System) -> MunkeyArchitecture:
-        """A system's architecture, as the type that all of this family have."""
+        """Return a system's architecture, as the type that all of this family have."""
         return cast("MunkeyArchitecture", system.architecture)
 
     def head(self, system: System) -> nn.Module | None:
-        """The head of the memory's present rows, on the CPU. It depends on these and its constants alone."""
+        """Return the head of the memory's present rows, on the CPU.
+
+        It depends on these and its constants alone.
+        """
         from munkey.memory.exemplars import ExemplarMemory
 
         constants = self.get_architecture(system).head
@@ -125,19 +140,26 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             return None
         assert memory.labels is not None
         rows = ExemplarMemory(memory.ids, to_host(memory.keys), memory.labels.float()[:, None])
-        head_family, settings = added_head(constants)
+        head_family, settings = read_added_head(constants)
         architecture = FittedArchitecture(system.architecture.classes, rows.keys.shape[1], settings)
         return head_family.head(architecture, rows)
 
     def _add_head(self, system: System, keys: np.ndarray | None, logits: np.ndarray) -> np.ndarray:
-        """Add the head's logits, if there is a head, to the network's (..., S, C). keys: (S, d)."""
+        """Add the logits of the head, if there is one, to those of the network (..., S, C).
+
+        Parameters
+        ----------
+        keys
+            The keys (S, d) of the samples.
+        """
         import torch
 
         head = self.head(system)
         if head is None:
             return logits
         assert keys is not None
-        return cast(np.ndarray, logits + head(torch.from_numpy(keys)).numpy())
+        head_logits: np.ndarray = head(torch.from_numpy(keys)).numpy()
+        return logits + head_logits
 
     def get_network(self) -> tuple[type[MunkeyArchitecture], Callable[..., nn.Module]]:
         from munkey.models.networks.munkey import NETWORKS, MunkeyArchitecture
@@ -176,21 +198,22 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             )
         architecture = self.make_architecture(recipe, training.classes, members.keys.shape[1])
         if recipe.head is not None:
-            added_head(recipe.head)[0].require_few_rows(len(training.samples.ids))
-            _, temperature = _leave_one_out(recipe.head, training)
+            head_family, _ = read_added_head(recipe.head)
+            head_family.require_few_rows(len(training.samples.ids))
+            _, temperature = _predict_leave_one_out(recipe.head, training)
             architecture = replace(architecture, head={**recipe.head, "temperature": temperature})
         model = self.build(architecture, (recipe.stage / "weights").torch_generator())
         model.to(training.device).train()
         system = System(self.name, architecture, model)
-        learner = _learner(system, compile_forward(model, recipe.train), training)
+        learner = _make_learner(system, compile_forward(model, recipe.train), training)
         return supervise(learner, training)
 
     def resume(self, system: System, training: Training[MunkeySettings]) -> Learner:
         model = system.copy_model()
-        learner = _learner(replace(system, model=model), model, training)
-        learner.system.require_memory().tokens.data.copy_(
-            system.require_memory().find_tokens(training.samples.ids)
-        )
+        learner = _make_learner(replace(system, model=model), model, training)
+        # Its tokens are fresh ones: put those of the system in their place.
+        tokens = system.require_memory().find_tokens(training.samples.ids)
+        learner.system.require_memory().tokens.data.copy_(tokens)
         return learner
 
     def add_samples(
@@ -233,7 +256,10 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         device: str,
         retrieval: Retrieval | None,
     ) -> np.ndarray:
-        """Raises KeyError if a neighbor is not a row of the memory, so no deleted row can answer."""
+        """Return logits (S, C) from images and the tokens of their neighbors.
+
+        Raises KeyError if a neighbor is not a row of the memory, so no deleted row can answer.
+        """
         assert retrieval is not None
         return self._answer(system, samples, data, device, retrieval)
 
@@ -246,7 +272,13 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         retrieval: Retrieval,
         cut: Cut = None,
     ) -> np.ndarray:
-        """Logits (S, C) of the samples; cut: as for `predict_queries`."""
+        """Return logits (S, C) of the samples.
+
+        Parameters
+        ----------
+        cut
+            The pathway to replace by its null token, if any.
+        """
         import torch
 
         from munkey.memory.exemplars import count_passes
@@ -265,9 +297,8 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             near = Nearest(rows[block.where], cosines[block.where])
             return predict_queries(model, block.images, memory, near, settings, cut)
 
-        logits = predict_blocks(
-            iterate_blocks(samples, data, device, count_passes(settings)), answer
-        )
+        blocks = iterate_blocks(samples, data, device, count_passes(settings))
+        logits = predict_blocks(blocks, answer)
         return self._add_head(system, retrieval.keys, logits)
 
     def predict_path_logits(
@@ -278,11 +309,17 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         device: str,
         retrieval: Retrieval,
     ) -> dict[str, np.ndarray]:
-        """Logits (S, C) with both pathways, and with one of them cut.
+        """Return logits (S, C) with both pathways, and with one of them cut.
 
-        `softmax`: one pass with the neighbors' average token. `image`: own image, null token.
-        `token`: null image, the neighbors' tokens. retrieval: with the settings of `softmax`.
+        On the path `softmax`, one pass reads the image and the neighbors' average token. On
+        `image`, the null token replaces that token; on `token`, the null image replaces the image.
+
+        Parameters
+        ----------
+        retrieval
+            The neighbors, with the settings of the path `softmax`.
         """
+        # A path is named for the pathway that remains, `cut` for the other one.
         return {
             "softmax": self._answer(system, samples, data, device, retrieval),
             "image": self._answer(system, samples, data, device, retrieval, "token"),
@@ -292,10 +329,10 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
     def predict_cut_logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> dict[str, np.ndarray]:
-        """Logits (N, C) of members of the memory, for the pathway sensitivity P_s (eq. 3).
+        """Return logits (N, C) of members of the memory, for the pathway sensitivity P_s (eq. 3).
 
-        `image`: own image, null token. `token`: null image, own token. `both`: own image, own
-        token. Nothing is retrieved.
+        They are from a sample's image and the null token (`image`), from the null image and its own
+        token (`token`), and from its image and its own token (`both`). Nothing is retrieved.
         """
         import torch
 
@@ -308,8 +345,8 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         if self.get_architecture(system).head:
             keys = to_host(memory.keys[memory.find_rows(samples.ids)]).numpy()
 
-        def cut(block: ImageBlock) -> Tensor:
-            """Logits (B, 3, C)."""
+        def answer(block: ImageBlock) -> Tensor:
+            """Return logits (B, 3, C)."""
             drop = torch.full((len(block.images),), True, device=device)
             keep = torch.full((len(block.images),), False, device=device)
             own_tokens = tokens[block.where]
@@ -318,15 +355,15 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             both = model(block.images, own_tokens, keep, keep)
             return torch.stack([image, token, both], dim=1)
 
-        network_logits = predict_blocks(iterate_blocks(samples, data, device), cut).swapaxes(0, 1)
-        logits = self._add_head(system, keys, network_logits)  # (3, N, C)
-        return dict(zip(("image", "token", "both"), np.ascontiguousarray(logits), strict=True))
+        network_logits = predict_blocks(iterate_blocks(samples, data, device), answer)  # (N, 3, C)
+        logits = self._add_head(system, keys, network_logits.swapaxes(0, 1))  # (3, N, C)
+        image, token, both = np.ascontiguousarray(logits)
+        return {"image": image, "token": token, "both": both}
 
     def extract_features(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> np.ndarray:
-        """[CLS] before the head, from own image and own token."""
-        import torch
+        """Return [CLS] before the head, from each sample's image and its own token."""
 
         from munkey.models.forward import iterate_blocks, predict_blocks
 
@@ -334,22 +371,29 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         model = cast("Munkey", system.require_model())
         head_inputs: list[Tensor] = []
 
-        def read(block: ImageBlock) -> Tensor:
+        def keep_input(_: nn.Module, inputs: tuple[Tensor]) -> None:
+            head_inputs.append(inputs[0])
+
+        def read_features(block: ImageBlock) -> Tensor:
             model(block.images, tokens[block.where])
             return head_inputs.pop()
 
-        hook = model.head.register_forward_pre_hook(
-            lambda _, inputs: head_inputs.append(cast(torch.Tensor, inputs[0]))
-        )
-        features = predict_blocks(iterate_blocks(samples, data, device), read)
+        hook = model.head.register_forward_pre_hook(keep_input)
+        features = predict_blocks(iterate_blocks(samples, data, device), read_features)
         hook.remove()
         return features
 
 
-def _learner(
+def _make_learner(
     system: System, forward: Callable[..., Tensor], training: Training[MunkeySettings]
 ) -> Learner:
-    """The weights of a system with fresh exemplars. forward: its forward pass."""
+    """Return a system in training, with fresh exemplars.
+
+    Parameters
+    ----------
+    forward
+        The forward pass of its model, which may be compiled.
+    """
     import torch
 
     recipe = training.recipe
@@ -362,9 +406,10 @@ def _learner(
     if constants:
         labels = torch.from_numpy(training.samples.labels)
         exemplars.memory = replace(exemplars.memory, labels=labels)
-        logits, _ = _leave_one_out(constants, training)
-        logits = logits / cast(float, constants["temperature"])
-        exemplars.offsets = to_device(torch.from_numpy(logits.astype(np.float32)), training.device)
+        # Each sample is answered by the head of all others, as a query will be.
+        logits, _ = _predict_leave_one_out(constants, training)
+        offsets = (logits / float(constants["temperature"])).astype(np.float32)
+        exemplars.offsets = to_device(torch.from_numpy(offsets), training.device)
     return Learner(
         replace(system, memory=exemplars.memory),
         lambda images, index: exemplars.forward(forward, images, index),
@@ -372,22 +417,22 @@ def _learner(
     )
 
 
-def _head_constants(name: str, sections: Mapping[str, object]) -> Mapping[str, float | str]:
-    """The constants of a head, without its temperature: those of its family's section."""
+def _read_head_constants(name: str, sections: Mapping[str, object]) -> Mapping[str, float | str]:
+    """Return the constants of a head, without its temperature: those of its family's section."""
     head_family = cast(FittedFamily, FAMILIES[name])
     settings = head_family.read_section(sections)
     head_family.require_fixed_shrinkage(settings)
     constants = settings.model_dump(exclude={"temperature"})
-    if name == "lda":
+    if name == "lda":  # the default of `read_added_head`
         return constants
     return {"family": name, **constants}
 
 
-def _leave_one_out(
+def _predict_leave_one_out(
     constants: Mapping[str, float | str], training: Training
 ) -> tuple[np.ndarray, float]:
-    """The head's logits (N, C) of each training sample, fitted to all others, and their best temperature."""
-    head_family, settings = added_head(constants)
+    """Return the head's logits (N, C) of each training sample from all others, and their temperature."""
+    head_family, settings = read_added_head(constants)
     members = training.members
     assert members is not None
     return cast("LdaFamily | KrrFamily", head_family).predict_leave_one_out(
@@ -399,10 +444,18 @@ def _leave_one_out(
 
 
 class Draw(NamedTuple):
-    """What is drawn for each sample of a batch, (B,) each.
+    """The random draws for each sample of a batch, (B,) each.
 
-    neighbors: K', how many neighbors a retrieved token aggregates. quantile: in [0, 1), picks one
-    of them if they are not averaged, and is 0 otherwise.
+    Attributes
+    ----------
+    image_dropped, token_dropped
+        Whether the null image or the null token replaces that of the sample.
+    retrieved
+        Whether neighbors' tokens are aggregated in place of the sample's own token.
+    neighbors
+        K', how many neighbors a retrieved token aggregates.
+    quantile
+        A number in [0, 1) that picks one of them if they are not averaged, and is 0 otherwise.
     """
 
     image_dropped: Tensor
@@ -415,7 +468,12 @@ class Draw(NamedTuple):
 class Exemplars:
     """The memory in training, with its learnable tokens, and the random draws of each sample.
 
-    ids: (N,) of the training samples, ascending. All randomness is derived from `stage`.
+    All randomness is derived from `stage`.
+
+    Parameters
+    ----------
+    ids
+        The ids (N,) of the training samples, ascending.
     """
 
     def __init__(
@@ -436,9 +494,8 @@ class Exemplars:
             self.tokens = nn.Parameter(keys.clone(), requires_grad=False)
         else:
             tokens = torch.empty(len(ids), settings.token_dim)
-            nn.init.normal_(
-                tokens, std=settings.token_std, generator=(stage / "tokens").torch_generator()
-            )
+            generator = (stage / "tokens").torch_generator()
+            nn.init.normal_(tokens, std=settings.token_std, generator=generator)
             self.tokens = nn.Parameter(tokens.to(device))
         self.memory = ExemplarMemory(torch.from_numpy(ids), keys, self.tokens)
         self.neighbors = self.memory.find_rows(members.neighbors.ids)
@@ -448,18 +505,25 @@ class Exemplars:
         self.generator = (stage / "pathways").torch_generator()
 
     def forward(self, model: Callable[..., Tensor], images: Tensor, index: Tensor) -> Tensor:
-        """Logits of a batch, pathways dropped at random and exemplar tokens looked up (eq. 1). index: (B,)."""
+        """Return logits of a batch: looks up exemplar tokens and drops pathways at random (eq. 1).
+
+        Parameters
+        ----------
+        index
+            The positions (B,) of the samples.
+        """
         device = images.device.type
-        draw = Draw(*(to_device(drawn, device) for drawn in self.draw(len(index))))
+        # Drawn on the host, so that the draws do not depend on the device.
+        draw = Draw(*(to_device(values, device) for values in self.draw(len(index))))
         index = to_device(index, device)
-        tokens = self.training_tokens(index, draw)
+        tokens = self.choose_tokens(index, draw)
         logits = model(images, tokens, draw.image_dropped, draw.token_dropped)
         if self.offsets is None:
             return logits
         return logits + self.offsets[index]
 
     def draw(self, count: int) -> Draw:
-        """What to do with each sample of a batch of `count`, on the host."""
+        """Draw which pathways are dropped and what is retrieved for `count` samples, on the host."""
         import torch
 
         settings = self.settings
@@ -477,8 +541,11 @@ class Exemplars:
             quantile = torch.rand(count, generator=generator)
         return Draw(image_dropped, token_dropped, retrieved, neighbors, quantile)
 
-    def training_tokens(self, index: Tensor, draw: Draw) -> Tensor:
-        """(1 - r) v_i + r v_n of a batch (eq. 1): (B, m). No gradient reaches the neighbors' tokens."""
+    def choose_tokens(self, index: Tensor, draw: Draw) -> Tensor:
+        """Return the tokens of a batch, (1 - r) v_i + r v_n (eq. 1): (B, m).
+
+        No gradient reaches the neighbors' tokens.
+        """
         import torch
 
         from munkey.memory.exemplars import draw_weights, fusion_weights
@@ -487,8 +554,7 @@ class Exemplars:
         rows = self.neighbors[index]  # (B, K)
         is_drawn = torch.arange(rows.shape[1], device=rows.device) < draw.neighbors[:, None]
         is_present = is_drawn & (rows != NOBODY)
-        # (B, K)
-        weights = fusion_weights(
+        weights = fusion_weights(  # (B, K)
             self.cosines[index], is_present, settings.aggregation, settings.temperature
         )
         if settings.aggregation == "ensemble":

@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 
 
 class NewtonFamilySettings(Section):
-    """lam: strength of L2 per sample; sigma: sd of the noise on each weight."""
+    """The family's section of params.yaml.
+
+    Attributes
+    ----------
+    lam
+        The strength of the L2 penalty per sample.
+    sigma
+        The standard deviation of the noise on each weight.
+    """
 
     lam: Positive
     sigma: Positive
@@ -27,7 +35,10 @@ class NewtonFamilySettings(Section):
 
 @family
 class NewtonFamily(FittedFamily[NewtonFamilySettings]):
-    """Its loss is convex. It answers by weights + noise; each alone must stay as secret as the rows."""
+    """A logistic regression with a convex loss, which answers by weights + noise.
+
+    Each of the two alone must stay as secret as the rows.
+    """
 
     name = "newton"
     title = "Newton removal"
@@ -69,13 +80,12 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
         labels: np.ndarray,
         inference: InferenceSettings | None,
     ) -> System:
-        """The system of a fit to all rows with the same noise."""
-        return self._solve(
-            system, super().add_samples(system, new_keys, labels, inference).require_memory()
-        )
+        """Return the system of a fit to all rows with the same noise."""
+        memory = super().add_samples(system, new_keys, labels, inference).require_memory()
+        return self._solve(system, memory)
 
     def _solve(self, system: System, memory: ExemplarMemory) -> System:
-        """The system at the optimum of these rows."""
+        """Return the system at the optimum of these rows."""
         from munkey.models.networks.logistic import NoisyHead, Objective
 
         head = system.require_model()
@@ -92,7 +102,7 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
     def build(  # type: ignore[override]
         self, architecture: FittedArchitecture, generator: torch.Generator | None
     ) -> nn.Module:
-        """A head whose weights will be loaded."""
+        """Return a head whose weights will be loaded."""
         import numpy as np
 
         from munkey.models.networks.logistic import NoisyHead

@@ -28,10 +28,18 @@ if TYPE_CHECKING:
 
 
 class PretrainedSettings(Section):
-    """model: timm:NAME, or a folder with a model that timm saved.
+    """The family's section of params.yaml.
 
-    image_size: of its input; None: that of `data`. frozen: number of layers, from the input, that
-    do not train. epochs, lr: replace those of `train`.
+    Attributes
+    ----------
+    model
+        timm:NAME, or a folder with a model that timm saved.
+    image_size
+        The side of its input in pixels; None for that of `data`.
+    frozen
+        The number of layers, from the input, that do not train.
+    epochs, lr
+        The settings that replace those of `train`.
     """
 
     model: UserPath
@@ -65,13 +73,16 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
     def identify_weights(self, section: PretrainedSettings) -> str | None:
         from munkey.encoders.registry import find
 
-        return find(section.model).weights(
-            EncoderSettings(encoder=section.model, revision=None, image_size=None, batch_size=1)
+        # The same model may serve as an encoder, whose entry knows how to identify weights.
+        settings = EncoderSettings(
+            encoder=section.model, revision=None, image_size=None, batch_size=1
         )
+        return find(section.model).weights(settings)
 
     def make_architecture(
         self, recipe: Recipe[PretrainedSettings], classes: int, key_dim: int | None = None
     ) -> BackboneArchitecture:
+        """Return the architecture of the model that the settings name, from timm or a folder."""
         from timm.data.config import resolve_data_config
         from timm.models import get_pretrained_cfg
 
@@ -98,15 +109,14 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
         for mean, std in zip(normalization["mean"], normalization["std"], strict=True):
             scale.append(data.pixel_std / std)
             shift.append((data.pixel_mean - mean) / std)
-        frozen = settings.frozen
-        return self.backbone(
-            classes, name, arguments, size, scale=scale, shift=shift, frozen=frozen
+        return self.describe_backbone(
+            classes, name, arguments, size, scale=scale, shift=shift, frozen=settings.frozen
         )
 
     def prepare_weights(
         self, model: nn.Module, architecture: Architecture, recipe: Recipe[PretrainedSettings]
     ) -> None:
-        """Load the pretrained weights; the head stays fresh."""
+        """Load the pretrained weights. The head stays fresh."""
         from munkey.encoders.timm_models import load_timm
         from munkey.models.networks.backbone import Backbone, BackboneArchitecture
 

@@ -22,10 +22,19 @@ Penalty: TypeAlias = Positive | Literal["auto"]
 
 
 class RanpacSettings(Section):
-    """features: their number M. seed: of their random projections. temperature: as for LDA.
+    """The family's section of params.yaml.
 
-    lam: ridge penalty, in units of the number of rows times the mean variance of a feature; auto:
-    chosen by generalized cross-validation, and again after each deletion.
+    Attributes
+    ----------
+    features
+        The number M of random features.
+    seed
+        The seed of their random projections.
+    temperature
+        The divisor of the logits, as for LDA.
+    lam
+        The ridge penalty, in units of the number of rows times the mean variance of a feature;
+        auto: chosen by generalized cross-validation, and again after each deletion.
     """
 
     features: Annotated[int, Field(ge=1, le=20_000)]

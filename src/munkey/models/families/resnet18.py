@@ -19,7 +19,13 @@ SMALL = 64  # largest side [px] of images that get the stem for small images
 
 
 class ResNet18Settings(Section):
-    """width: channels of the first stage; each of the other three has twice as many."""
+    """The family's section of params.yaml.
+
+    Attributes
+    ----------
+    width
+        The channels of the first stage. Each of the other three has twice as many as the last.
+    """
 
     width: Width
 
@@ -31,13 +37,21 @@ class BackboneFamily(ViTFamily[Settings]):
     def sections(self) -> list[str]:
         return ["data", "train", self.name]
 
-    def backbone(
+    def describe_backbone(
         self, classes: int, name: str, arguments: Mapping[str, object], size: int, **more: object
     ) -> BackboneArchitecture:
-        """An architecture. By default, it does not rescale pixels, and trains all layers."""
-        defaults = {"small_stem": False, "scale": [1.0] * 3, "shift": [0.0] * 3, "frozen": 0}
-        named = {"classes": classes, "name": name, "arguments": arguments, "image_size": size}
-        return self.restore_architecture(defaults | named | more)
+        """Return an architecture. By default, it does not rescale pixels, and trains all layers."""
+        fields = {
+            "classes": classes,
+            "name": name,
+            "arguments": arguments,
+            "image_size": size,
+            "small_stem": False,
+            "scale": [1.0, 1.0, 1.0],
+            "shift": [0.0, 0.0, 0.0],
+            "frozen": 0,
+        }
+        return self.restore_architecture(fields | more)
 
     def restore_architecture(self, stored: Mapping[str, object]) -> BackboneArchitecture:
         from munkey.models.networks.backbone import BackboneArchitecture
@@ -64,4 +78,7 @@ class ResNet18Family(BackboneFamily[ResNet18Settings]):
         size = recipe.data.image_size
         width = recipe.family.width
         arguments = {"channels": [width * 2**stage for stage in range(4)], "zero_init_last": False}
-        return self.backbone(classes, "resnet18", arguments, size, small_stem=size <= SMALL)
+        has_small_stem = size <= SMALL
+        return self.describe_backbone(
+            classes, "resnet18", arguments, size, small_stem=has_small_stem
+        )

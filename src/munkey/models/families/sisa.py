@@ -27,14 +27,22 @@ if TYPE_CHECKING:
 
 
 class SisaSettings(Section):
-    """shards: models that divide the training set among themselves. slices: checkpoints of each."""
+    """The family's section of params.yaml.
+
+    Attributes
+    ----------
+    shards
+        The number of models, which divide the training set among themselves.
+    slices
+        The number of checkpoints of each model.
+    """
 
     shards: SmallCount
     slices: SmallCount
 
 
 class Cells(NamedTuple):
-    """Where samples belong. shards, slices: (N,) int64."""
+    """The shard and the slice of each sample, (N,) int64 each."""
 
     shards: np.ndarray
     slices: np.ndarray
@@ -51,11 +59,11 @@ class SisaFamily(ViTFamily[SisaSettings]):
     holds = "weights after each slice"
 
     def make_stage(self, seed: object, dataset: str, subset: str) -> Stage:
-        """The same for every subset, so that a shard draws the same numbers without other samples."""
+        """Return the same stage for every subset: a shard must draw as if others had no samples."""
         return Stage(seed, dataset, self.name)
 
     def estimate_epoch_seconds(self, history: History, recipe: Recipe[SisaSettings]) -> float:
-        """Seconds of all shards and slices together, per epoch over the whole training set."""
+        """Return the seconds of all shards and slices, per epoch over the whole training set."""
         return sum(epoch["seconds"] for epoch in history) / recipe.train.epochs
 
     def get_network(self) -> tuple[type[SisaArchitecture], Callable[..., nn.Module]]:
@@ -64,7 +72,10 @@ class SisaFamily(ViTFamily[SisaSettings]):
         return SisaArchitecture, Sisa
 
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
-        """Only with unset weights: each (shard, slice) draws its own when its training begins."""
+        """Build the networks with unset weights. Raises ValueError for a generator.
+
+        Each (shard, slice) draws its weights when its training begins.
+        """
         if generator is not None:
             raise ValueError("SISA's models are initialized when their training begins, not before")
         return super().build(architecture, None)
@@ -75,20 +86,21 @@ class SisaFamily(ViTFamily[SisaSettings]):
         architecture = self.make_architecture(training.recipe, training.classes)
         model = self.build(architecture, None).to(training.device)
         assert isinstance(architecture, SisaArchitecture) and isinstance(model, Sisa)
-        history = retrain(model, architecture, dict.fromkeys(range(model.shards), 0), training)
+        first_slices = dict.fromkeys(range(model.shards), 0)  # every shard from its beginning
+        history = retrain(model, architecture, first_slices, training)
         return TrainingResult(System(self.name, architecture, model.eval()), history)
 
 
 def assign_cells(ids: np.ndarray, shards: int, slices: int, stage: Stage) -> Cells:
-    """The shard and the slice of each sample id."""
-    cell = np.array(
-        [(stage / "cell" / i).seed() % (shards * slices) for i in ids.tolist()], dtype=np.int64
-    )
-    return Cells(cell // slices, cell % slices)
+    """Return the shard and the slice of each sample id."""
+    cells = np.empty(len(ids), dtype=np.int64)
+    for row, sample_id in enumerate(ids.tolist()):
+        cells[row] = (stage / "cell" / sample_id).seed() % (shards * slices)
+    return Cells(shards=cells // slices, slices=cells % slices)
 
 
 def count_epochs_per_slice(epochs: int, slices: int) -> int:
-    """Epochs for each slice, at least one (Bourtoule et al., IV-B).
+    """Return the epochs for each slice, at least one (Bourtoule et al., IV-B).
 
     All slices together see as many samples as `epochs` over the whole shard would.
     """
@@ -98,26 +110,24 @@ def count_epochs_per_slice(epochs: int, slices: int) -> int:
 def retrain(
     model: Sisa, architecture: SisaArchitecture, first: Mapping[int, int], training: Training
 ) -> History:
-    """Train shards in place, each from slice first[shard] on.
+    """Train shards in place, each from the slice first[shard] on.
 
     A shard starts with its weights before that slice.
     """
     from munkey.models.networks.vit import ViT, build_on_cpu
 
     stage = training.recipe.stage
-    where = assign_cells(training.samples.ids, model.shards, model.slices, stage)
+    cells = assign_cells(training.samples.ids, model.shards, model.slices, stage)
     history: History = []
-    for shard, begin in first.items():
-        for part in range(begin, model.slices):
+    for shard, first_slice in first.items():
+        for part in range(first_slice, model.slices):
             if part:
-                before = model.state(shard, part - 1)
+                start = model.state(shard, part - 1)
             else:
                 generator = (stage / "weights" / shard).torch_generator()
-                before = build_on_cpu(
-                    lambda: ViT(architecture.make_shard_architecture()), generator
-                )
-            model.state(shard, part).load_state_dict(before.state_dict())
-            members = np.flatnonzero((where.shards == shard) & (where.slices <= part))
+                start = build_on_cpu(lambda: ViT(architecture.make_shard_architecture()), generator)
+            model.state(shard, part).load_state_dict(start.state_dict())
+            members = np.flatnonzero((cells.shards == shard) & (cells.slices <= part))
             training.report(
                 f"shard {shard + 1}/{model.shards}, slice {part + 1}: {len(members)} samples"
             )
@@ -163,15 +173,13 @@ def train_slice(
         return classification_outcome(state(augment(batch.images, crops)), batch.labels)
 
     def batches(_: int) -> Loader:
-        drawn = [
-            positions[index]
-            for index in shuffled_batches(len(positions), settings.batch_size, order)
-        ]
-        return Loader(training.samples, drawn, training.device)
+        indices = shuffled_batches(len(positions), settings.batch_size, order)
+        batch_positions = [positions[index] for index in indices]
+        return Loader(training.samples, batch_positions, training.device)
 
     checkpoint = None
     if training.checkpoint:
-        file = training.checkpoint.part(shard, part)
+        file = training.checkpoint.for_part(shard, part)
         checkpoint = Checkpoint(file, [order, crops], always_after=epochs)
     state.train()
     history = Fit(
@@ -191,8 +199,9 @@ def train_slice(
 def find_first_affected_slices(
     deleted: np.ndarray, shards: int, slices: int, stage: Stage
 ) -> dict[int, int]:
-    """For each shard with deleted samples, its first slice with one."""
+    """Return, for each shard with deleted samples, its first slice with one."""
+    cells = assign_cells(deleted, shards, slices, stage)
     first: dict[int, int] = {}
-    for shard, part in zip(*assign_cells(deleted, shards, slices, stage), strict=True):
-        first[int(shard)] = min(int(part), first.get(int(shard), slices))
-    return dict(sorted(first.items()))
+    for shard in np.unique(cells.shards).tolist():
+        first[shard] = int(cells.slices[cells.shards == shard].min())
+    return first

@@ -37,7 +37,7 @@ class ViTFamily(Family[Settings]):
     place = 0
 
     def get_network(self) -> tuple[type[ViTArchitecture], Callable[..., nn.Module]]:
-        """The classes of its architecture and its network."""
+        """Return the classes of its architecture and its network."""
         from munkey.models.networks.vit import ViT, ViTArchitecture
 
         return ViTArchitecture, ViT
@@ -46,18 +46,21 @@ class ViTFamily(Family[Settings]):
         self, recipe: Recipe[Settings], classes: int, key_dim: int | None = None
     ) -> Architecture:
         assert recipe.model is not None
-        knobs = recipe.model.model_dump() | (recipe.family.model_dump() if recipe.family else {})
-        return self.restore_architecture(
-            {"classes": classes, "image_size": recipe.data.image_size, **knobs}
-        )
+        sizes = {"classes": classes, "image_size": recipe.data.image_size}
+        sizes |= recipe.model.model_dump()
+        if recipe.family is not None:
+            sizes |= recipe.family.model_dump()
+        return self.restore_architecture(sizes)
 
     def restore_architecture(self, stored: Mapping[str, object]) -> Architecture:
-        return self.get_network()[0](**stored)  # type: ignore[arg-type]  # checked when it was made
+        make_architecture, _ = self.get_network()
+        return make_architecture(**stored)  # type: ignore[arg-type]  # checked when it was made
 
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
         from munkey.models.networks.vit import build_on_cpu
 
-        return build_on_cpu(lambda: self.get_network()[1](architecture), generator)
+        _, make_network = self.get_network()
+        return build_on_cpu(lambda: make_network(architecture), generator)
 
     def train(self, training: Training[Settings]) -> TrainingResult:
         from munkey.models.forward import compile_forward, supervise
@@ -67,10 +70,9 @@ class ViTFamily(Family[Settings]):
         self.prepare_weights(model, architecture, training.recipe)
         model.to(training.device).train()
         system = System(self.name, architecture, model)
-        return supervise(
-            self.make_learner(system, compile_forward(model, training.recipe.train), training),
-            training,
-        )
+        forward = compile_forward(model, training.recipe.train)
+        learner = self.make_learner(system, forward, training)
+        return supervise(learner, training)
 
     def prepare_weights(
         self, model: nn.Module, architecture: Architecture, recipe: Recipe[Settings]
@@ -80,7 +82,7 @@ class ViTFamily(Family[Settings]):
     def make_learner(
         self, system: System, forward: Callable[..., Tensor], training: Training[Settings]
     ) -> Learner:
-        """The system in training. forward: its forward pass, which may be compiled."""
+        """Return the system in training. `forward` is its forward pass, which may be compiled."""
         return Learner(system, lambda images, _: forward(images))
 
     def predict_logits(

@@ -16,11 +16,20 @@ from munkey.models.family import Architecture
 
 @dataclass(frozen=True)
 class BackboneArchitecture(Architecture):
-    """name, arguments: of `timm.create_model`.
+    """The shape of the network.
 
-    small_stem: a 3 x 3 convolution without pooling, as ResNets for small images have it.
-    image_size: to which images are resized first [px]. scale, shift: of each channel after that.
-    frozen: number of layers, from the input, that do not train.
+    Attributes
+    ----------
+    name, arguments
+        The arguments of `timm.create_model`.
+    small_stem
+        Whether the stem is a 3 x 3 convolution without pooling, as in ResNets for small images.
+    image_size
+        The side to which images are resized first [px].
+    scale, shift
+        The factor and the offset of each channel after that.
+    frozen
+        The number of layers, from the input, that do not train.
     """
 
     name: str
@@ -33,7 +42,7 @@ class BackboneArchitecture(Architecture):
 
 
 class Backbone(nn.Module):
-    """(B, 3, S, S) -> (B, classes) logits. body: timm's model without its head.
+    """A model of timm with a linear head of its own: (B, 3, S, S) -> (B, classes) logits.
 
     Frozen batch norms keep their statistics in training, too.
     """
@@ -45,7 +54,7 @@ class Backbone(nn.Module):
         super().__init__()
         a = architecture
         self.image_size = a.image_size
-        body: Any = timm.create_model(a.name, num_classes=0, **a.arguments)
+        body: Any = timm.create_model(a.name, num_classes=0, **a.arguments)  # without its head
         if a.small_stem:
             body.conv1 = nn.Conv2d(3, body.conv1.out_channels, 3, padding=1, bias=False)
             nn.init.kaiming_normal_(body.conv1.weight, mode="fan_out", nonlinearity="relu")
@@ -77,13 +86,17 @@ class Backbone(nn.Module):
         if images.shape[-1] != self.image_size:
             size = (self.image_size, self.image_size)
             images = F.interpolate(images, size=size, mode="bilinear", antialias=True)
-        return self.head(self.body(images * self.scale + self.shift))
+        features = self.body(images * self.scale + self.shift)
+        return self.head(features)
 
 
 def create_backbone(
     architecture: BackboneArchitecture, generator: torch.Generator | None
 ) -> Backbone:
-    """A network on the CPU, with weights drawn from `generator`; None: they are to be loaded."""
+    """Build a network on the CPU.
+
+    Its weights are drawn from `generator`; without one, they are to be loaded.
+    """
     with torch.random.fork_rng(devices=[]):  # timm draws from torch's global generator
         seed = 0
         if generator is not None:

@@ -13,9 +13,14 @@ from munkey.models.networks.vit import ViT, ViTArchitecture
 
 @dataclass(frozen=True)
 class ExampleTiedArchitecture(ViTArchitecture):
-    """p_fixed: share of channels, the first ones, that all samples use.
+    """The shape of the network.
 
-    p_mem: probability that any of the others belongs to a sample.
+    Attributes
+    ----------
+    p_fixed
+        The share of channels, the first ones, that all samples use.
+    p_mem
+        The probability that any of the others belongs to a sample.
     """
 
     p_fixed: float
@@ -27,19 +32,22 @@ class ExampleTiedArchitecture(ViTArchitecture):
         return int(self.p_fixed * self.width)
 
     def draw_channels(self, ids: np.ndarray) -> np.ndarray:
-        """Which of the n other channels belong to each sample, (N, n) bool, drawn from its id."""
+        """Draw which of the n other channels belong to each sample: (N, n) bool, by its id alone."""
         n = self.width - self.fixed_channels
         belongs = np.empty((len(ids), n), dtype=bool)
-        for row, sample_id in zip(belongs, ids.tolist(), strict=True):
+        for row, sample_id in enumerate(ids.tolist()):
             generator = Stage("example-tied-dropout", sample_id).numpy_generator()
-            row[:] = generator.random(n) < self.p_mem
+            belongs[row] = generator.random(n) < self.p_mem
         return belongs
 
 
 class ExampleTied(ViT):
     """A ViT that drops channels after the blocks at half and three quarters of its depth.
 
-    on: (n,) bool, false for channels that belong to deleted samples.
+    Attributes
+    ----------
+    on
+        (n,) bool, false for channels that belong to deleted samples.
     """
 
     on: Tensor
@@ -53,7 +61,13 @@ class ExampleTied(ViT):
         self.register_buffer("on", torch.empty(n, dtype=torch.bool))
 
     def forward(self, images: Tensor, sample_channels: Tensor | None = None) -> Tensor:
-        """(B, 3, S, S) -> (B, classes) logits. sample_channels: (B, n) bool in training, else None."""
+        """Return logits (B, classes) of images (B, 3, S, S).
+
+        Parameters
+        ----------
+        sample_channels
+            The channels that belong to each sample, (B, n) bool, in training; else None.
+        """
         gates = self.compute_gates(sample_channels)[:, None]  # the same for all tokens
         sequence = self.embed_positions(self.patch_embed(images))
         lengths = self.output_lengths()
@@ -64,21 +78,20 @@ class ExampleTied(ViT):
         return self.forward_head(sequence)
 
     def compute_gates(self, sample_channels: Tensor | None) -> Tensor:
-        """The factor of each channel: (B, width) in training, (1, width) in deployment.
+        """Return the factor of each channel: (B, width) in training, (1, width) in deployment.
 
-        In deployment, with all channels on and with none, these are the original's modes `test` and
-        `drop`; in between, the factors are in proportion.
+        In deployment, with all channels on and with none, these are the modes `test` and `drop` of
+        the released code; in between, the factors are in proportion.
         """
         a = self.architecture
         if sample_channels is None:
             sample_factors = a.p_mem * self.on[None]
-            fixed = 1 + (~self.on).float().mean() * a.p_mem / a.p_fixed
+            fixed_factor = 1 + (~self.on).float().mean() * a.p_mem / a.p_fixed
         else:
             sample_factors = (sample_channels & self.on).float()
-            fixed = torch.ones((), device=sample_channels.device)
-        return torch.cat(
-            [fixed.expand(len(sample_factors), a.fixed_channels), sample_factors], dim=1
-        )
+            fixed_factor = torch.ones((), device=sample_channels.device)
+        fixed_factors = fixed_factor.expand(len(sample_factors), a.fixed_channels)
+        return torch.cat([fixed_factors, sample_factors], dim=1)
 
     def initialize(self, generator: torch.Generator) -> None:
         super().initialize(generator)

@@ -30,8 +30,14 @@ class Kernel:
     k = (sin t + (pi - t) cos t) / pi at an angle of t: that of an infinitely wide layer of random
     ReLU features. Keys and pixels p count at unit length.
 
-    share: a; pixels: how many of a vector's last entries are p, all others being the key; sigma: of
-    the pixels.
+    Attributes
+    ----------
+    share
+        The weight a of the arc-cosine kernel.
+    pixels
+        How many of a vector's last entries are p; all others are the key.
+    sigma
+        The width of the Gaussian kernel.
     """
 
     share: float
@@ -39,7 +45,7 @@ class Kernel:
     sigma: float
 
     def compute(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """The kernel (N, M) of whole multiples of UNIT, float64: queries (N, d) and rows (M, d)."""
+        """Return the kernel (N, M) of whole multiples of UNIT, float64: queries (N, d) and rows (M, d)."""
         split = rows.shape[1] - self.pixels
         if not self.pixels:
             return _arc_cosine(queries, rows)
@@ -57,12 +63,17 @@ def _arc_cosine(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def _gaussian(queries: np.ndarray, rows: np.ndarray, sigma: float) -> np.ndarray:
-    """|p - p'|^2 = 2 - 2 cos t at unit length."""
+    """Return the Gaussian kernel (N, M) of vectors scaled to unit length."""
+    # exp(-|p - p'|^2 / (2 sigma^2)), where |p - p'|^2 = 2 - 2 cos t at unit length
     return np.exp((_compute_cosines(queries, rows) - 1) / sigma**2)
 
 
 def _compute_cosines(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """(N, M). Products and squared lengths are sums of whole numbers, so nothing depends on an order."""
+    """Return the cosine of each query (N, d) and each row (M, d): (N, M).
+
+    The vectors hold whole numbers, so products and squared lengths are exact sums, and do not
+    depend on the order of summation.
+    """
     # einsum: a square of all rows would be another copy of them for each block of queries
     squared_query_lengths = np.einsum("ij,ij->i", queries, queries)
     squared_row_lengths = np.einsum("ij,ij->i", rows, rows)
@@ -74,9 +85,20 @@ def _compute_cosines(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
 class KernelHead(nn.Module):
     """Logits (K(x, .) A + shares) / temperature of classes with rows. In float64.
 
-    rows: (n, d) float32, the keys by ascending id; dual: (n, C), A / temperature; shares: (C,), of
-    the classes / temperature. sums: counts of the rows; temperature, constant: as those of `Head`.
     The last three are None if it was read from a file.
+
+    Attributes
+    ----------
+    rows
+        (n, d) float32, the keys by ascending id.
+    dual
+        (n, C), A / temperature.
+    shares
+        (C,), of the classes / temperature.
+    sums
+        Counts of the rows.
+    temperature, constant
+        As those of `Head`.
     """
 
     rows: Tensor
@@ -104,7 +126,7 @@ class KernelHead(nn.Module):
         return super().load_state_dict(state_dict, *args, **kwargs)
 
     def forward(self, keys: Tensor) -> Tensor:
-        """Keys (B, d) to logits (B, C), both float32."""
+        """Return the logits (B, C) of keys (B, d), both float32."""
         rows = _to_multiples(to_host(self.rows).numpy())
         queries = _to_multiples(round_keys(to_host(keys).numpy()))
         logits = np.empty((len(queries), len(self.shares)))
@@ -123,10 +145,16 @@ def fit_kernel_ridge(
     penalties: Sequence[float],
     temperature: float | None,
 ) -> KernelHead:
-    """(K + penalty I) A = onehot(y) - n_c / n, targets centered by the shares of the classes.
+    """Fit kernel ridge regression to one-hot labels, centered by the shares of the classes.
 
-    penalties: to choose from, by the log loss of rows that are left out; temperature: None: the one
-    at which that loss is least.
+    It solves (K + penalty I) A = onehot(y) - n_c / n for A, where K is the kernel of all rows.
+
+    Parameters
+    ----------
+    penalties
+        Candidates, of which the one with the least log loss of rows that are left out is taken.
+    temperature
+        Divisor of the logits; None takes the one at which that loss is least.
     """
     present = sums.counts > 0
     keys = round_keys(rows.keys)
@@ -158,9 +186,16 @@ def fit_kernel_ridge(
 def predict_leave_one_out(
     kernel: Kernel, keys: np.ndarray, labels: np.ndarray, classes: int, penalty: float
 ) -> np.ndarray:
-    """Logits (N, C) of each row from `fit_kernel_ridge` on all other rows, at temperature 1.
+    """Return the logits (N, C) of each row from `fit_kernel_ridge` on all other rows, at temperature 1.
 
-    In closed form, as `_predict_left_out`. keys: (N, d); labels: (N,).
+    They are computed in closed form (`_predict_left_out`).
+
+    Parameters
+    ----------
+    keys
+        Keys of the rows, (N, d).
+    labels
+        Their classes, (N,).
     """
     sums = Sums.empty(classes, keys.shape[1], seconds=False)
     sums.add(keys, labels)
@@ -178,8 +213,14 @@ def predict_leave_one_out(
 class _Targets(NamedTuple):
     """The targets of the regression.
 
-    classes: (N,) places among the classes with rows; shares: (C',) of these; centered: (N, C'),
-    onehot(y) - n_c / n.
+    Attributes
+    ----------
+    classes
+        (N,) places among the classes with rows.
+    shares
+        (C',) of these.
+    centered
+        (N, C'), onehot(y) - n_c / n.
     """
 
     classes: np.ndarray
@@ -202,7 +243,7 @@ def _solve_dual(factor: Tensor, targets: _Targets) -> np.ndarray:
 def _measure_left_out_loss(
     factor: Tensor, dual: np.ndarray, targets: _Targets, temperature: float | None
 ) -> tuple[float, float]:
-    """The log loss of rows that are left out, and the temperature: a given one, or that of the least loss.
+    """Return the log loss of rows that are left out, and the temperature: a given one, or that of the least loss.
 
     At most LEFT_OUT rows are answered, every n-th.
     """
@@ -217,10 +258,10 @@ def _measure_left_out_loss(
 def _predict_left_out(
     factor: Tensor, dual: np.ndarray, targets: _Targets, rows: np.ndarray
 ) -> np.ndarray:
-    """Predicted shares (R, C') of rows, each without itself.
+    """Return the predicted shares (R, C') of rows, each by a fit to all other rows.
 
-    In closed form: without row i its prediction is y_i - A_i / (M^-1)_ii, with M = K + penalty I;
-    shares of the classes are those of all rows.
+    The closed form of the prediction of row i is y_i - A_i / (M^-1)_ii, with M = K + penalty I. The
+    shares of the classes, which center the targets, are still those of all rows.
     """
     unit = torch.zeros(len(targets.classes), len(rows), dtype=torch.float64)
     unit[torch.from_numpy(rows), torch.arange(len(rows))] = 1
@@ -238,7 +279,7 @@ def _factor_gram(gram: np.ndarray, added: float) -> Tensor:
 
 
 def _compute_gram(kernel: Kernel, keys: np.ndarray) -> np.ndarray:
-    """The kernel (n, n) of rounded keys, its lower half."""
+    """Return the kernel (n, n) of rounded keys, its lower half."""
     multiples = _to_multiples(keys)
     gram = np.zeros((len(multiples), len(multiples)))
     for start in range(0, len(multiples), BLOCK):
@@ -248,5 +289,5 @@ def _compute_gram(kernel: Kernel, keys: np.ndarray) -> np.ndarray:
 
 
 def _to_multiples(keys: np.ndarray) -> np.ndarray:
-    """Keys as whole multiples of UNIT, float64."""
+    """Return keys as whole multiples of UNIT, float64."""
     return keys.astype(np.float64) / UNIT

@@ -35,15 +35,15 @@ class NoisyHead(Head):
         self.register_buffer("noise", torch.from_numpy(noise))
 
     def forward(self, keys: Tensor) -> Tensor:
-        """Keys (B, d) to logits (B, C), both float32."""
+        """Return logits (B, C) of keys (B, d), both float32."""
         return (keys.double() @ self.published_weight().T).float()
 
     def published_weight(self) -> Tensor:
-        """The weights (C, d) that answer, and that a certificate covers."""
+        """Return the weights (C, d) that answer, and that a certificate covers."""
         return self.weight + self.noise
 
     def with_weight(self, weight: Tensor, noise: Tensor | None = None) -> "NoisyHead":
-        """A copy with other weights, and with other noise if given."""
+        """Return a copy with other weights, and with other noise if given."""
         head = copy.deepcopy(self)
         head.weight = weight
         if noise is not None:
@@ -53,7 +53,17 @@ class NoisyHead(Head):
 
 @dataclass(frozen=True)
 class Objective:
-    """L over rows. keys: (n, d) float64; labels: (n,) int64; lam: L2 penalty per row."""
+    """L over rows.
+
+    Attributes
+    ----------
+    keys
+        (n, d) float64.
+    labels
+        (n,) int64.
+    lam
+        The L2 penalty per row.
+    """
 
     keys: Tensor
     labels: Tensor
@@ -61,7 +71,7 @@ class Objective:
 
     @classmethod
     def from_memory(cls, memory: ExemplarMemory, lam: float) -> "Objective":
-        """The objective of a memory's rows, whose tokens are their labels."""
+        """Return the objective of a memory's rows, whose tokens are their labels."""
         return cls(memory.keys.double(), memory.tokens[:, 0].long(), lam)
 
     @property
@@ -70,13 +80,13 @@ class Objective:
         return self.lam * len(self.keys)
 
     def gradient(self, weight: Tensor) -> Tensor:
-        """The gradient (C, d) at weights (C, d)."""
+        """Return the gradient (C, d) at weights (C, d)."""
         # dL/dw_c = sum_i (sigmoid(<w_c, k_i>) - [i is of class c]) k_i + lam n w_c
         residuals = (self.keys @ weight.T).sigmoid() - one_hot(self.labels, len(weight))
         return residuals.T @ self.keys + self.curvature * weight
 
     def newton_step(self, weight: Tensor) -> Tensor:
-        """Weights after a Newton step."""
+        """Return the weights after a Newton step."""
         gradient = self.gradient(weight)
         probabilities = (self.keys @ weight.T).sigmoid()  # (n, C)
         ridge = self.curvature * torch.eye(weight.shape[1]).to(weight)
@@ -94,7 +104,10 @@ class Objective:
         return weight  # no step makes the gradient smaller: only rounding is left
 
     def solve(self, weight: Tensor) -> Tensor:
-        """Newton steps from `weight` until the gradient is at most TOLERANCE. Raises ValueError."""
+        """Make Newton steps from `weight` until the gradient is at most TOLERANCE.
+
+        Raises ValueError if that takes more than LIMIT steps.
+        """
         for _ in range(LIMIT):
             if norm(self.gradient(weight)) <= TOLERANCE:
                 return weight
@@ -106,5 +119,5 @@ class Objective:
 
 
 def norm(gradient: Tensor) -> float:
-    """The norm of a gradient over all heads."""
+    """Return the norm of a gradient over all heads."""
     return float(to_host(gradient.norm()))

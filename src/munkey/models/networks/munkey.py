@@ -15,10 +15,17 @@ from munkey.settings import InferenceSettings
 
 @dataclass(frozen=True)
 class MunkeyArchitecture(ViTArchitecture):
-    """architecture: a name in NETWORKS. token_dim: length m of a token; None before loading.
+    """The shape of the network.
 
-    head: constants of the head on the memory's keys whose logits are added, as `added_head` reads
-    them; None for no such head, or before loading.
+    Attributes
+    ----------
+    architecture
+        A name in NETWORKS.
+    token_dim
+        The length m of a token; None before loading.
+    head
+        The constants of the head on the memory's keys whose logits are added, as `read_added_head`
+        reads them; None for no such head, or before loading.
     """
 
     architecture: str
@@ -27,7 +34,15 @@ class MunkeyArchitecture(ViTArchitecture):
 
 
 class Pathways(NamedTuple):
-    """The two parts of z_in (eq. 1). patches: (B, n, width); exemplar: (B, 1, width)."""
+    """The two parts of z_in (eq. 1).
+
+    Attributes
+    ----------
+    patches
+        (B, n, width).
+    exemplar
+        (B, 1, width).
+    """
 
     patches: Tensor
     exemplar: Tensor
@@ -55,7 +70,7 @@ class Munkey(ViT):
         image_dropped: Tensor | None = None,
         token_dropped: Tensor | None = None,
     ) -> Tensor:
-        """Images (B, 3, S, S) and exemplar tokens (B, m) -> logits (B, classes).
+        """Return logits (B, classes) of images (B, 3, S, S) with exemplar tokens (B, m).
 
         Where `image_dropped` (B,) is true, the null image replaces every patch embedding, before
         the position is added [ours]. Where `token_dropped` (B,) is true, the null token replaces
@@ -71,7 +86,7 @@ class Munkey(ViT):
         image_dropped: Tensor | None,
         token_dropped: Tensor | None,
     ) -> Pathways:
-        """The input of the backbone, with pathways dropped as in `forward`."""
+        """Return the input of the backbone, with pathways dropped as in `forward`."""
         patches = self.patch_embed(images)  # z_i: (B, n, width)
         exemplar = self.adapter(tokens)  # v' = h_psi(v): (B, width)
         # P(u, null, gamma) = gamma u + (1 - gamma) null (sec. 3.2), gamma = 0 where dropped.
@@ -160,7 +175,15 @@ Cut = Literal["image", "token"] | None
 
 
 class Nearest(NamedTuple):
-    """The neighbors of each query. rows: (B, K), NOBODY where absent; cosines: (B, K)."""
+    """The neighbors of each query.
+
+    Attributes
+    ----------
+    rows
+        (B, K) rows of the memory, NOBODY where absent.
+    cosines
+        (B, K) cosines of their keys with the query's.
+    """
 
     rows: Tensor
     cosines: Tensor
@@ -174,10 +197,14 @@ def predict_queries(
     settings: InferenceSettings,
     cut: Cut = None,
 ) -> Tensor:
-    """Logits (B, C) of queries: sum_j w_j f([z_q, h_psi(v_j)]) (alg. 1, phase 3).
+    """Return logits (B, C) of queries: sum_j w_j f([z_q, h_psi(v_j)]) (alg. 1, phase 3).
 
-    A query without neighbors, as with an empty memory, gets the null token. cut: replace this
-    pathway by its null token for all queries, as pathway sensitivity does (eq. 3).
+    A query without neighbors, as with an empty memory, gets the null token.
+
+    Parameters
+    ----------
+    cut
+        The pathway to replace by its null token for all queries, as in pathway sensitivity (eq. 3).
     """
     present = nearest.rows != NOBODY  # (B, K)
     has_token = present.any(dim=1) & (cut != "token")  # (B,)

@@ -12,15 +12,23 @@ from munkey.models.networks.vit import ViT, ViTArchitecture
 
 @dataclass(frozen=True)
 class SisaArchitecture(ViTArchitecture):
-    """shards: number of ViTs; slices: number of checkpoints of each."""
+    """The shape of the network.
+
+    Attributes
+    ----------
+    shards
+        The number of ViTs.
+    slices
+        The number of checkpoints of each ViT.
+    """
 
     shards: int
     slices: int
 
     def make_shard_architecture(self) -> ViTArchitecture:
-        """The architecture of each ViT."""
-        names = [field.name for field in fields(ViTArchitecture)]
-        return ViTArchitecture(**{name: getattr(self, name) for name in names})
+        """Return the architecture of each ViT."""
+        sizes = {field.name: getattr(self, field.name) for field in fields(ViTArchitecture)}
+        return ViTArchitecture(**sizes)
 
 
 class Sisa(nn.Module):
@@ -36,11 +44,11 @@ class Sisa(nn.Module):
         )
 
     def state(self, shard: int, part: int) -> ViT:
-        """The checkpoint of a shard after its slice `part`."""
+        """Return the checkpoint of a shard after its slice `part`."""
         return cast(ViT, self.states[shard * self.slices + part])
 
     def forward(self, images: Tensor) -> Tensor:
-        """(B, 3, S, S) -> (B, classes): the log of the shards' mean probability."""
+        """Return the log of the shards' mean probability, (B, classes), of images (B, 3, S, S)."""
         log_probabilities = []
         for shard in range(self.shards):
             model = self.state(shard, self.slices - 1)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,15 @@ from munkey.models.family import Architecture
 
 @dataclass(frozen=True)
 class ViTArchitecture(Architecture):
-    """image_size, patch_size: sides in pixels. mlp_ratio: hidden width of the MLP / width."""
+    """The shape of the network.
+
+    Attributes
+    ----------
+    image_size, patch_size
+        The sides of images and patches in pixels.
+    mlp_ratio
+        The hidden width of the MLP, as a multiple of the width.
+    """
 
     image_size: int
     patch_size: int
@@ -25,7 +33,7 @@ class ViTArchitecture(Architecture):
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """softmax(q k^T / sqrt(d)) v over (B, heads, n, d)."""
+    """Compute softmax(q k^T / sqrt(d)) v over (B, heads, n, d)."""
     if q.is_cuda:
         return gpu.attention(q, k, v)
     # On a CPU, torch's fused kernel is slower at our lengths (docs/performance.md).
@@ -110,12 +118,12 @@ class ViT(nn.Module):
         self.head = nn.Linear(a.width, a.classes)
 
     def forward(self, images: Tensor) -> Tensor:
-        """(B, 3, S, S) normalized images -> (B, classes) logits."""
+        """Return logits (B, classes) of normalized images (B, 3, S, S)."""
         patches = self.patch_embed(images)  # (B, n, width)
         return self.classify(patches)
 
     def classify(self, patches: Tensor, extra: Tensor | None = None) -> Tensor:
-        """Logits from patch embeddings (B, n, width).
+        """Return logits (B, classes) from patch embeddings (B, n, width).
 
         Extra tokens (B, e, width) are appended without a position embedding [ours].
         """
@@ -127,16 +135,16 @@ class ViT(nn.Module):
         return self.forward_head(sequence)
 
     def output_lengths(self) -> list[int | None]:
-        """Number of tokens that each block returns: all (None), and only [CLS] for the last one."""
+        """Return how many tokens each block returns: all (None), and only [CLS] for the last one."""
         return [None] * (len(self.blocks) - 1) + [1]
 
     def embed_positions(self, patches: Tensor) -> Tensor:
-        """[CLS] and patch embeddings with their positions: (B, n, width) -> (B, 1 + n, width)."""
+        """Prepend [CLS] and add the positions: (B, n, width) -> (B, 1 + n, width)."""
         cls = self.cls_token.expand(len(patches), -1, -1)
         return torch.cat([cls, patches], dim=1) + self.pos_embed
 
     def forward_head(self, sequence: Tensor) -> Tensor:
-        """Logits (B, classes) from [CLS], the first token of a sequence (B, n, width)."""
+        """Return logits (B, classes) from [CLS], the first token of a sequence (B, n, width)."""
         return self.head(self.norm(sequence[:, 0]))
 
     def initialize(self, generator: torch.Generator) -> None:
@@ -148,7 +156,7 @@ class ViT(nn.Module):
 
 
 def initialize_layer(module: nn.Module, generator: torch.Generator) -> None:
-    """Weights uniform within 1/sqrt(fan-in), PyTorch's default [ours]; biases 0, norms 1."""
+    """Draw weights uniformly within 1/sqrt(fan-in), PyTorch's default [ours]; biases 0, norms 1."""
     if isinstance(module, nn.Linear | nn.Conv2d):
         bound = module.weight[0].numel() ** -0.5
         nn.init.uniform_(module.weight, -bound, bound, generator=generator)
@@ -163,11 +171,16 @@ Network = TypeVar("Network", bound=nn.Module)
 
 
 def build_on_cpu(make: Callable[[], Network], generator: torch.Generator | None) -> Network:
-    """Build a network on the CPU. Draw its weights from `generator`, or leave them unset if None."""
+    """Build a network on the CPU.
+
+    Its weights are drawn by its method `initialize`, or left unset without a generator.
+    """
+    # On the meta device layers draw nothing, so torch's global generator stays as it is.
     with torch.device("meta"):
         network = make()
     network = network.to_empty(device="cpu")
     if generator is not None:
+        assert isinstance(network, ViT)  # SISA's ensemble is only built without a generator
         with torch.no_grad():
-            cast(ViT, network).initialize(generator)
+            network.initialize(generator)
     return network

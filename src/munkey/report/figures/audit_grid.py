@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 from munkey.core.diverged import DIVERGED
 from munkey.report.figures import theme
 from munkey.report.figures.shares import CROWDED, limits
-from munkey.report.tables.audits import RESIDUE, deployed_rows, knobs_of
+from munkey.report.tables.audits import RESIDUE, deployed_rows, list_knobs
 from munkey.settings import knob_text, short_names
 
 COLUMNS_FONT = "DejaVu Sans Mono"
@@ -23,13 +23,18 @@ PANELS = {  # what stands beside the shares, in which color
 
 @matplotlib.rc_context(theme.THEME)
 def grid_plot(grid: pd.DataFrame) -> Figure:
-    """A line for each setting: residual shares, and beside them the three quantities of PANELS.
+    """Draw a line for each setting: residual shares, and beside them the three quantities of PANELS.
 
     Filled dots are shares as deployed, with their 95 % intervals; crosses are shares by the image
     alone. The band behind them holds 95 % of the shares that occur by chance if nothing is left. A
     setting that diverged is left out.
 
-    grid: rows of munkey.audits.grid for one data set. Raises ValueError for no rows.
+    Raises ValueError for no rows.
+
+    Parameters
+    ----------
+    grid
+        Rows of munkey.audits.grid for one data set.
     """
     if DIVERGED in grid:
         grid = grid[grid[DIVERGED].isna()]
@@ -40,18 +45,19 @@ def grid_plot(grid: pd.DataFrame) -> Figure:
     image_rows = grid[grid["path"] == "image"].set_index("setting")
     image = image_rows["share"].reindex(rows["setting"]).to_numpy()
     figure = theme.canvas(theme.DOUBLE, 1.6 + 0.17 * len(rows))
-    shares, *others = figure.subplots(
+    share_axes, *panel_axes = figure.subplots(
         1, 1 + len(PANELS), sharey=True, width_ratios=[3.2] + [1] * len(PANELS)
     )
-    _shares(shares, rows, image)
-    for axes, (column, (title, color)) in zip(others, PANELS.items(), strict=True):
-        _dots(axes, rows[column].to_numpy(dtype=float), title, color)
-    _labels(shares, rows[knobs_of(grid)])
+    _draw_shares(share_axes, rows, image)
+    for axes, column in zip(panel_axes, PANELS, strict=True):
+        title, color = PANELS[column]
+        _draw_dots(axes, rows[column].to_numpy(dtype=float), title, color)
+    _label_settings(share_axes, rows[list_knobs(grid)])
     return theme.freeze(figure)
 
 
-def _labels(axes: Axes, knobs: pd.DataFrame) -> None:
-    """The knobs of each setting in columns, their names above."""
+def _label_settings(axes: Axes, knobs: pd.DataFrame) -> None:
+    """Write the values of each setting's knobs beside its line, in columns under the names of the knobs."""
     names = short_names(map(str, knobs)).values()
     lines = []
     for values in knobs.values:
@@ -74,7 +80,8 @@ def _labels(axes: Axes, knobs: pd.DataFrame) -> None:
     )
 
 
-def _shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
+def _draw_shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
+    """Draw the band of chance, the intervals, the shares as deployed and those by the image alone."""
     places = np.arange(len(rows))
     ends = limits(rows)
     low = rows["share_low"].clip(*ends)
@@ -84,7 +91,7 @@ def _shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
         places, 2 * band, left=-band, height=0.8, color=theme.BAND, label="95 % by chance", zorder=0
     )
     axes.hlines(places, low, high, color=theme.BLUE, linewidth=1.2, zorder=2)
-    arrows = (
+    arrows = (  # where an interval goes on beyond the axis
         (rows["share_low"] < ends[0], ends[0], "<"),
         (rows["share_high"] > ends[1], ends[1], ">"),
     )
@@ -118,8 +125,9 @@ def _shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
     axes.figure.legend(loc="outside lower center", ncols=3)
 
 
-def _dots(axes: Axes, values: np.ndarray, title: str, color: str) -> None:
+def _draw_dots(axes: Axes, values: np.ndarray, title: str, color: str) -> None:
     axes.plot(values, np.arange(len(values)), "D", color=color, markersize=3.5)
+    # Values that are all but equal, or all 0, still get an axis of some width.
     spread = max(float(np.ptp(values)), 0.02 * float(np.abs(values).max()), 1e-3)
     axes.set(xlim=(values.min() - 0.15 * spread, values.max() + 0.15 * spread))
     axes.set_xlabel(title, parse_math=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from munkey.core.diverged import DIVERGED, why_diverged
+from munkey.core.diverged import DIVERGED, explain_divergence
 from munkey.core.files import read_json, read_npz, read_table
 from munkey.core.paths import Layout, fill
 
@@ -27,9 +27,15 @@ MOMENTS: tuple[str, ...] = (
 class ChartSource:
     """The files and settings that a chart is drawn from.
 
-    files: paths of the inputs, by their names in `ChartKind.inputs`; as `traces` a list, one for
-    each seed. dataset: that of the traces. threshold: of pathway sensitivity, above which no pair
-    is selected.
+    Attributes
+    ----------
+    files
+        Paths of the inputs, by their names in `ChartKind.inputs`; as `traces` a list, one for
+        each seed.
+    dataset
+        Name of the data set that the traces are of.
+    threshold
+        Pathway sensitivity above which no pair (p_image, p_token) is selected.
     """
 
     files: Mapping[str, Any]
@@ -41,8 +47,13 @@ class ChartSource:
 class ChartKind:
     """A kind of figure.
 
-    inputs: files by name, whose wildcards {dataset} and {seed} are left open; `traces` is one for
-    each seed. One chart is drawn for each data set where they have a {dataset}.
+    One chart is drawn for each data set where they have a {dataset}.
+
+    Attributes
+    ----------
+    inputs
+        Files by name, whose wildcards {dataset} and {seed} are left open; `traces` is one for
+        each seed.
     """
 
     caption: str
@@ -86,17 +97,18 @@ def _sensitivity(source: ChartSource) -> "Figure":
 
 
 def _diverged(traces: Sequence[str]) -> "Figure | None":
-    """A figure that says why a training diverged; None if all converged."""
+    """Return a figure that says why a training diverged; None if all converged."""
     from munkey.report.figures import theme
 
     for path in traces:
-        why = why_diverged(read_npz(path))
+        why = explain_divergence(read_npz(path))
         if why:
             return theme.text_figure(f"Nothing to draw: {DIVERGED}, {why}")
     return None
 
 
 def _tokens(source: ChartSource) -> "Figure":
+    """Project tokens and features at some moments of training, and draw them side by side."""
     from munkey.report.figures.projection import projection_plot, umap_2d
 
     diverged = _diverged([source.files["trace"]])
@@ -108,11 +120,12 @@ def _tokens(source: ChartSource) -> "Figure":
     for name in trace:
         if name.startswith("tokens_"):
             epochs.append(int(name.removeprefix("tokens_")))
+    epochs.sort()
     moments = MOMENTS
     if len(epochs) < len(MOMENTS):
         moments = ("start", "end")  # one epoch has no middle
     panels = {}
-    for epoch, moment in zip(sorted(epochs), moments, strict=True):
+    for epoch, moment in zip(epochs, moments, strict=True):
         tokens = umap_2d(trace[f"tokens_{epoch}"], seed=0)
         features = umap_2d(trace[f"features_{epoch}"], seed=0)
         panels[f"{moment} (epoch {epoch})"] = [tokens, features]
@@ -157,7 +170,7 @@ CAPTIONS = {  # of all figures, those included that rules of their own draw
 
 
 def caption(figure: str) -> str:
-    """The caption of a figure, by its name: KIND or KIND-DATASET."""
+    """Return the caption of a figure, by its name: KIND or KIND-DATASET."""
     kind, _, dataset = figure.partition("-")
     if not dataset:
         return CAPTIONS[kind]

@@ -25,11 +25,13 @@ SHARE_TICKS = (-10_000, -1000, -100, -20, 20, 100, 1000, 10_000)
 
 @matplotlib.rc_context(theme.THEME)
 def neighbors_plot(frame: pd.DataFrame) -> Figure:
-    """Test accuracy and Avg Gap over the number of neighbors K, a line per data set (fig. ablation-knn).
+    """Draw test accuracy and Avg Gap over the number of neighbors K, a line per data set.
 
     Columns: dataset, k, TA_mean, TA_sd, gap_mean, gap_sd (percent, points), n. A standard deviation
     may be NaN (one seed), and then has no bar. Bars end at 0, the smallest possible value. A K that
-    diverged has no means and is left out. Raises ValueError for an empty frame.
+    diverged has no means and is left out. The paper's figure is ablation-knn.
+
+    Raises ValueError for an empty frame.
     """
     if len(frame) and frame["gap_mean"].isna().all():
         return theme.text_figure("No K has an Avg Gap: models diverged.")
@@ -59,17 +61,23 @@ def neighbors_plot(frame: pd.DataFrame) -> Figure:
 
 @matplotlib.rc_context(theme.THEME)
 def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
-    """Pathway sensitivity P_s and the accuracies of the pathways over training, a row per data set (sec. 3).
+    """Draw pathway sensitivity P_s and the pathways' accuracies over training, a row per data set (sec. 3).
 
     Columns: dataset, seed, epoch, P_s, A_image, A_token, A_both (percent). Lines are means over
-    seeds, bands one standard deviation. threshold: xi, dotted. Raises ValueError for an empty frame
-    or NaN.
+    seeds, bands one standard deviation.
+
+    Raises ValueError for an empty frame or NaN.
+
+    Parameters
+    ----------
+    threshold
+        The paper's ξ, drawn as a dotted line.
     """
     frame = check_frame(frame, ["P_s", *PATHWAYS], "sensitivity")
     datasets = sorted(frame["dataset"].unique())
     figure = theme.canvas(theme.DOUBLE, 2.5 * len(datasets))
     grid = figure.subplots(len(datasets), 2, squeeze=False)
-    for (sensitivity, accuracy), dataset in zip(grid, datasets, strict=True):
+    for dataset, (sensitivity, accuracy) in zip(datasets, grid, strict=True):
         epochs = frame[frame["dataset"] == dataset].groupby("epoch")
         mean_curve(
             sensitivity, epochs["P_s"], theme.BLUE, alpha=0.2, linestyle=DASHES[0], label="$P_s$"
@@ -81,7 +89,8 @@ def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
         sensitivity.set_ylim(0, max(1.15 * sensitivity.get_ylim()[1], 1.3 * threshold))
         for text in sensitivity.legend(loc="best").get_texts():
             text.set_parse_math(True)
-        for dashes, (column, (title, color)) in zip(DASHES, PATHWAYS.items(), strict=False):
+        for dashes, column in zip(DASHES, PATHWAYS, strict=False):  # one more kind of dashes
+            title, color = PATHWAYS[column]
             mean_curve(
                 accuracy, epochs[column], color, top=100, alpha=0.2, linestyle=dashes, label=title
             )
@@ -94,31 +103,36 @@ def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
 
 @matplotlib.rc_context(theme.THEME)
 def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
-    """ToW of each method, a line each, with a mark for each request at its largest rate.
+    """Draw a line for each method, with a mark at its ToW for each request at its largest rate.
 
-    Bars: ± one standard deviation over seeds, cut off at 0 and 1.
+    Bars are ± one standard deviation over seeds, cut off at 0 and 1. Methods that diverged have no
+    ToW and are left out.
 
-    summary: as `munkey.report.tables.scenarios.summarize_scenarios` makes it. Lines that diverged
-    have no ToW and are left out. Raises ValueError if it has no method.
+    Raises ValueError if the summary has no method.
+
+    Parameters
+    ----------
+    summary
+        The result of `munkey.report.tables.scenarios.summarize_scenarios`.
     """
     methods = [row.name for row in rows if row.is_ranked]
-    first = summary.sort_values("rate", ascending=False, kind="stable").drop_duplicates(
-        ["case", "method"]
-    )
-    frame = first[first["method"].isin(methods)]
+    largest_first = summary.sort_values("rate", ascending=False, kind="stable")
+    at_largest_rate = largest_first.drop_duplicates(["case", "method"])
+    frame = at_largest_rate[at_largest_rate["method"].isin(methods)]
     if len(frame) and frame["ToW"].isna().all():
         return theme.text_figure("No method has a ToW: models diverged.")
     frame = check_frame(frame.dropna(subset="ToW"), ["ToW"], "scenarios")
     measured = set(frame["method"])
     drawn_rows = [row for row in rows if row.name in measured]
-    place_of = {row.name: place for place, row in enumerate(drawn_rows)}
+    places = {row.name: place for place, row in enumerate(drawn_rows)}
     figure = theme.canvas(theme.DOUBLE, 0.9 + theme.LINE_HEIGHT * len(drawn_rows))
     axes = figure.subplots()
     axes.axvline(1, color=theme.BLACK, linewidth=0.8, zorder=1)
     cases = list(dict.fromkeys(summary["case"]))
     for number, case in enumerate(cases):
         values = frame[frame["case"] == case].set_index("method")
-        values = values.assign(place=values.index.map(place_of)).sort_values("place")
+        values = values.assign(place=values.index.map(places)).sort_values("place")
+        # The marks of the requests stand one above the other, within 0.3 of a method's line.
         height = 0.6 * (number + 0.5) / len(cases) - 0.3
         look = {**theme.point_style(number), "linestyle": "none", "label": case.partition("/")[2]}
         means = values["ToW"]
@@ -142,13 +156,19 @@ def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
 
 @matplotlib.rc_context(theme.THEME)
 def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
-    """Test accuracy, seconds so far, and the residual share of all forgotten samples over requests: a panel each.
+    """Draw test accuracy, seconds so far, and the residual share of all forgotten samples over requests.
 
-    A line for each method, with its name at the end. Systems that are retrained at some requests
-    only have marks without a line, and no seconds so far. The axis of shares is linear up to 20 %
-    on either side of 0, and logarithmic beyond. If all methods diverged, the figure says so.
-    curves, shares: as `munkey.report.tables.streams.findings` makes them. Raises ValueError for
-    NaN.
+    Each quantity has a panel, and each method a line in it, with its name at the end. Systems that
+    are retrained at some requests only have marks without a line, and no seconds so far. The axis
+    of shares is linear up to 20 % on either side of 0, and logarithmic beyond. If all methods
+    diverged, the figure says so.
+
+    Raises ValueError for NaN.
+
+    Parameters
+    ----------
+    curves, shares
+        The results of `munkey.report.tables.streams.findings`.
     """
     if shares.empty:
         return theme.text_figure("No method has an answer to every request: models diverged.")
@@ -160,15 +180,16 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
     accuracy, seconds, residue = panels
     for number, title in enumerate(methods):
         look = {**theme.line_style(number), "markersize": 3}
-        of_method = curves[curves["title"] == title]
-        means = of_method.groupby("done")["TA"].mean()
+        curve = curves[curves["title"] == title]
+        means = curve.groupby("done")["TA"].mean()
         accuracy.plot(means.index, means, **look)
-        spent = of_method[of_method["done"] > 0].groupby("done")["seconds"].mean().cumsum()
-        seconds.plot(spent.index, spent, **look)
-        part = shares[(shares["title"] == title) & (shares["request"] == 0)]
-        residue.plot(part["done"], part["share"], **look)
-    anew = [title for title in dict.fromkeys(curves["title"]) if title not in methods]
-    for number, title in enumerate(anew):
+        request_seconds = curve[curve["done"] > 0].groupby("done")["seconds"].mean()
+        seconds.plot(request_seconds.index, request_seconds.cumsum(), **look)
+        # Request 0 stands for the samples of all requests together.
+        overall = shares[(shares["title"] == title) & (shares["request"] == 0)]
+        residue.plot(overall["done"], overall["share"], **look)
+    retrained = [title for title in dict.fromkeys(curves["title"]) if title not in methods]
+    for number, title in enumerate(retrained):
         means = curves[curves["title"] == title].groupby("done")["TA"].mean()
         hollow = {
             "linestyle": "none",
@@ -180,8 +201,8 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
             means.index, means, marker=theme.CLASS_MARKERS[number], label=str(title), **hollow
         )
     seconds.set_yscale("log")
-    for power in seconds.get_yticklabels(which="both"):  # 10 to the power of
-        power.set_parse_math(True)
+    for label in seconds.get_yticklabels(which="both"):  # a formula: 10 to the power of n
+        label.set_parse_math(True)
     residue.set_yscale("symlog", linthresh=SHARE_LINEAR)
     low, high = residue.get_ylim()
     ticks = [tick for tick in SHARE_TICKS if low <= tick <= high]
@@ -197,8 +218,8 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         theme.name_ends(axes, methods)
     residue.set_xlabel("requests")
-    if anew:
+    if retrained:
         figure.legend(loc="outside lower center", ncols=4)
-    # of more powers, where there is room for them
+    # The layout may add labels of more powers of 10, which are formulas, too.
     with matplotlib.rc_context({"text.parse_math": True}):
         return theme.freeze(figure)

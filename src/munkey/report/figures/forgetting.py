@@ -20,14 +20,21 @@ APART = 0.3  # of a line: the points of one rate from those of the next
 
 @matplotlib.rc_context(theme.THEME)
 def gap_plot(summary: pd.DataFrame, emphasized: str, width: float = theme.DOUBLE) -> Figure:
-    """A line for each method, the smallest gap at the largest rate first; two panels for each data set.
-
-    summary: with the columns dataset, rate, title, unlearn_s_mean, gap_mean, gap_sd, n. Rows
-    without a time (originals) or without a gap (oracles, KNN) are left out; if no row remains, the
-    figure says so. emphasized: the title of the method that stands out; width: inches.
+    """Draw a line for each method, the smallest gap at the largest rate first; two panels for each data set.
 
     Error bars end at 0, the smallest possible gap. The axis of the gap has a square-root scale, so
     that one failed method does not squeeze all the others together.
+
+    Parameters
+    ----------
+    summary
+        With the columns dataset, rate, title, unlearn_s_mean, gap_mean, gap_sd, n. Rows without
+        a time (originals) or without a gap (oracles, KNN) are left out; if no row remains, the
+        figure says so.
+    emphasized
+        The title of the method that stands out.
+    width
+        Width of the figure in inches.
     """
     frame = summary.dropna(subset=["unlearn_s_mean", "gap_mean"]).fillna({"gap_sd": 0.0})
     if frame.empty:
@@ -37,17 +44,17 @@ def gap_plot(summary: pd.DataFrame, emphasized: str, width: float = theme.DOUBLE
         )
         return theme.freeze(figure)
     rates = sorted(frame["rate"].unique(), reverse=True)
-    parts = [
-        part.sort_values(["rate", "gap_mean"], ascending=[False, True])
-        for _, part in frame.groupby("dataset")
-    ]
-    counts = [part["title"].nunique() for part in parts]
-    figure = theme.canvas(width, 0.3 + sum(0.8 + theme.LINE_HEIGHT * count for count in counts))
+    parts = []
+    for _, part in frame.groupby("dataset"):
+        parts.append(part.sort_values(["rate", "gap_mean"], ascending=[False, True]))
+    line_counts = [part["title"].nunique() for part in parts]
+    part_heights = [0.8 + theme.LINE_HEIGHT * lines for lines in line_counts]
+    figure = theme.canvas(width, 0.3 + sum(part_heights))
     grid = figure.subplots(
-        len(parts), 2, squeeze=False, sharey="row", width_ratios=(3, 2), height_ratios=counts
+        len(parts), 2, squeeze=False, sharey="row", width_ratios=(3, 2), height_ratios=line_counts
     )
-    for (gaps, seconds), part in zip(grid, parts, strict=True):
-        _panels(gaps, seconds, part, rates, width, emphasized)
+    for part, (gaps, seconds) in zip(parts, grid, strict=True):
+        _draw_panels(gaps, seconds, part, rates, width, emphasized)
     handles = []
     for number, rate in enumerate(rates):
         label = f"{percent(rate)} forgotten"
@@ -56,7 +63,7 @@ def gap_plot(summary: pd.DataFrame, emphasized: str, width: float = theme.DOUBLE
     return theme.freeze(figure)
 
 
-def _panels(
+def _draw_panels(
     gaps: Axes,
     seconds: Axes,
     part: pd.DataFrame,
@@ -64,14 +71,20 @@ def _panels(
     width: float,
     emphasized: str,
 ) -> None:
-    """Draw the two panels of one data set. part: in the order of the lines."""
+    """Draw the two panels of one data set.
+
+    Parameters
+    ----------
+    part
+        The rows of the data set, in the order of the lines.
+    """
     names = list(part["title"].unique())
     for number, rate in enumerate(rates):
         at_rate = part[part["rate"] == rate]
         style = theme.point_style(number)
         offset = APART * (number - (len(rates) - 1) / 2)
-        # A list: a data set may not have this rate, and pandas makes text, not numbers, of no
-        # titles.
+        # A list, not `map` of pandas: where a data set lacks this rate, that would give a series
+        # of text, which matplotlib takes for names of categories.
         places = [names.index(title) + offset for title in at_rate["title"]]
         ends = [np.minimum(at_rate["gap_mean"], at_rate["gap_sd"]), at_rate["gap_sd"]]
         bars: dict[str, Any] = {
@@ -97,7 +110,7 @@ def _panels(
         xlabel=theme.wrap_words("Avg Gap [percentage points], square-root scale", width, 24),
     )
     ticks = np.array(TICKS)
-    if width < theme.DOUBLE:  # whole numbers alone
+    if width < theme.DOUBLE:  # there is room for whole numbers alone
         ticks = ticks[ticks % 1 == 0]
     gaps.xaxis.set_major_locator(FixedLocator(ticks[ticks <= top]))
     gaps.xaxis.set_major_formatter(FuncFormatter(lambda gap, _: f"{gap:g}"))

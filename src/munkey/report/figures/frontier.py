@@ -31,19 +31,30 @@ FRONT: Any = {"color": theme.GRAY, "linestyle": theme.DASHES[1], "linewidth": 1}
 
 
 def axis_position(share: float) -> float:
-    """Where a share in percent lies on the axis: nearly linear up to 1 on either side of 0, logarithmic beyond."""
+    """Return where a share in percent lies on the axis.
+
+    The scale is nearly linear up to 1 on either side of 0, and logarithmic beyond.
+    """
     return float(np.arcsinh(np.clip(share, -WIDEST, WIDEST)))
 
 
 @matplotlib.rc_context(theme.THEME)
 def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
-    """A mark for each design, with its name and its seconds, and the line of the front.
+    """Draw a mark for each design, with its name and its seconds, and the line of the front.
 
-    points: of `munkey.report.tables.frontier`, one data set. Bars are 95 % intervals, and ± over
-    seeds for accuracies (with one seed, the 95 % interval over test samples). A mark is hollow if
-    no bound holds, and upside down, left of 0, if the design over-forgets. Designs whose share is
-    not known, or that diverged, are left out. The front is drawn on both sides of 0 if any mark is
-    on the left. width: inches. Raises ValueError for no rows.
+    Bars are 95 % intervals, and ± over seeds for accuracies (with one seed, the 95 % interval over
+    test samples). A mark is hollow if no bound holds, and upside down, left of 0, if the design
+    over-forgets. Designs whose share is not known, or that diverged, are left out. The front is
+    drawn on both sides of 0 if any mark is on the left.
+
+    Raises ValueError for no rows.
+
+    Parameters
+    ----------
+    points
+        The result of `munkey.report.tables.frontier.frontier` for one data set.
+    width
+        Width of the figure in inches.
     """
     audited = points.dropna(subset=["share", "TA_mean"])
     if len(points) and audited.empty:
@@ -71,33 +82,36 @@ def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
         if line["share_high"] < 0:
             marker = "v"
         axes.plot(*at, marker, color=color, mfc=face, markersize=size, zorder=3)
+    # A staircase: each accuracy holds from its design's bound to the bound of the next one.
     front = points[points["front"] & np.isfinite(points["bound"])]
-    steps = np.repeat([*map(axis_position, [*front["bound"], WIDEST])], 2)[1:-1]
-    axes.plot(steps, np.repeat(front["TA_mean"], 2), zorder=1, **FRONT)
+    corners = [axis_position(bound) for bound in [*front["bound"], WIDEST]]
+    steps = np.repeat(corners, 2)[1:-1]
+    accuracies = np.repeat(front["TA_mean"], 2)
+    axes.plot(steps, accuracies, zorder=1, **FRONT)
     if (points["share"] < 0).any():
-        axes.plot(-steps, np.repeat(front["TA_mean"], 2), zorder=1, **FRONT)
+        axes.plot(-steps, accuracies, zorder=1, **FRONT)
     lowest, _ = axes.get_xlim()
-    signed = lowest < axis_position(-TICKS[1])
+    reaches_below_zero = lowest < axis_position(-TICKS[1])
     words = RESIDUE
     ticks = list(TICKS)
-    if signed:
+    if reaches_below_zero:
         words += "; below 0: over-forgotten"
         ticks = [tick for tick in SIGNED_TICKS if axis_position(tick) >= lowest]
     labels = [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in ticks]
     axes.set_xticks([*map(axis_position, ticks)], labels)
     axes.set(xlabel=theme.wrap_words(words, width, 44), ylabel="test accuracy [%]")
     axes.grid(axis="x", color=theme.BAND, linewidth=0.6)
-    if signed:
+    if reaches_below_zero:
         axes.axvline(0, color=theme.GRAY, linewidth=0.6, zorder=0)
     axes.set_axisbelow(True)
     axes.margins(x=0.05, y=0.1)
     _legend(figure, points, 3 if width >= WIDTH else 2)
-    _name(axes, points)
+    _name_marks(axes, points)
     return theme.freeze(figure)
 
 
 def _legend(figure: Figure, points: pd.DataFrame, columns: int) -> None:
-    """The kinds that occur, the other marks that occur, and the front."""
+    """Draw a legend of the kinds that occur, the other marks that occur, and the front."""
     handles = []
     for kind, (color, marker) in STYLES.items():
         if kind in set(points["kind"]):
@@ -115,7 +129,10 @@ def _mark(color: str, marker: str, words: str, face: str) -> Line2D:
 
 
 def _accuracy_bar(line: pd.Series) -> list[list[float]] | float:
-    """How far a mark's vertical line reaches: ± over seeds; with one seed, the interval over test samples."""
+    """Return how far a mark's vertical line reaches down and up, as matplotlib wants it.
+
+    That is ± one deviation over seeds; with one seed, the interval over test samples.
+    """
     interval = accuracy_interval(line)
     if line["n"] > 1 or interval is None:
         return float(line["TA_sd"])
@@ -123,11 +140,17 @@ def _accuracy_bar(line: pd.Series) -> list[list[float]] | float:
 
 
 def assign_heights(marks: np.ndarray, heights: np.ndarray) -> np.ndarray:
-    """Which of the heights, at `NAMES`, the name of each mark gets so that no two lines to names cross.
+    """Return which of the heights the name of each mark gets so that no two lines to names cross.
 
     The assignment with the shortest lines in total has no crossing: two lines that cross are longer
-    than the two that join the same four ends without crossing. marks: (n, 2), in widths and heights
-    of the plot.
+    than the two that join the same four ends without crossing.
+
+    Parameters
+    ----------
+    marks
+        Positions (n, 2) of the marks, in widths and heights of the plot.
+    heights
+        Heights (n,) of the names, which all begin at `NAMES`.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -135,9 +158,9 @@ def assign_heights(marks: np.ndarray, heights: np.ndarray) -> np.ndarray:
     return np.asarray(linear_sum_assignment(lengths)[1])
 
 
-def _name(axes: Axes, points: pd.DataFrame) -> None:
+def _name_marks(axes: Axes, points: pd.DataFrame) -> None:
     """Write names and seconds beside the plot, near the height of their marks; a line leads to each, and none cross."""
-    axes.autoscale_view()
+    axes.autoscale_view()  # transLimits are of the final limits only after this
     marks = axes.transLimits.transform(
         np.stack([points["share"].map(axis_position), points["TA_mean"]], axis=1)
     )

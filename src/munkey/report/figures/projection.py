@@ -16,7 +16,7 @@ RASTERIZED = 500  # more points than this are a picture in the SVG, or it would 
 
 
 def umap_2d(points: np.ndarray, seed: int) -> np.ndarray:
-    """UMAP of points (N, d) to (N, 2) float32; the same seed gives the same result on one machine.
+    """Project points (N, d) by UMAP to (N, 2) float32; the same seed gives the same result on one machine.
 
     Raises ValueError for fewer than 5 points (UMAP needs neighbors) or values that are not finite.
     """
@@ -24,23 +24,26 @@ def umap_2d(points: np.ndarray, seed: int) -> np.ndarray:
         raise ValueError(f"UMAP needs at least 5 finite points as (N, d), got shape {points.shape}")
     from umap import UMAP  # takes many seconds the first time: it compiles
 
-    neighbors = min(15, len(points) - 1)
-    return np.asarray(
-        UMAP(n_neighbors=neighbors, random_state=seed, n_jobs=1).fit_transform(points),
-        dtype=np.float32,
-    )
+    neighbors = min(15, len(points) - 1)  # 15 is UMAP's default
+    reducer = UMAP(n_neighbors=neighbors, random_state=seed, n_jobs=1)
+    return np.asarray(reducer.fit_transform(points), dtype=np.float32)
 
 
 @matplotlib.rc_context(theme.THEME)
 def projection_plot(
     panels: Mapping[str, Sequence[np.ndarray]], labels: np.ndarray, classes: Sequence[str]
 ) -> Figure:
-    """Exemplar tokens (top) and [CLS] features (bottom), a column per moment, colored by class.
+    """Draw exemplar tokens (top) and [CLS] features (bottom), a column per moment, colored by class.
 
-    panels: tokens and features (N, 2) in the plane, by the title of the moment; labels (N,):
-    indices into classes. Each panel is a separate projection: positions can be compared within a
-    panel, but not between panels. Up to 20 classes have a color and a marker each; more have a
-    color bar.
+    Each panel is a separate projection: positions can be compared within a panel, but not between
+    panels. Up to 20 classes have a color and a marker each; more have a color bar.
+
+    Parameters
+    ----------
+    panels
+        Tokens and features, each (N, 2) in the plane, by the title of the moment.
+    labels
+        Indices (N,) into `classes`.
     """
     has_legend = len(classes) <= LEGEND_CLASSES
     height = 4.2
@@ -59,6 +62,7 @@ def projection_plot(
     if has_legend:
         styles = [theme.point_style(number) for number in range(len(classes))]
         handles = [Line2D([], [], linestyle="", markersize=4.5, **style) for style in styles]
+        # An inch holds about 16 letters; the marker of a class is as wide as 5.
         fitting = int(16 * figure.get_figwidth() / (max(map(len, classes)) + 5))
         look: dict[str, Any] = {
             "loc": "outside lower center",
@@ -77,6 +81,7 @@ def projection_plot(
 
 
 def _scatter(axes: Axes, points: np.ndarray, labels: np.ndarray, classes: int) -> None:
+    """Draw points (N, 2) in the colors of their classes, the more of them the smaller."""
     size = float(np.clip(15000 / len(points), 2, 16))
     raster = len(points) > RASTERIZED
     x, y = points.T

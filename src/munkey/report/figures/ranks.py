@@ -10,10 +10,17 @@ from munkey.report.tables.ranks import LEVEL, blocks_in_words, by_seed, ranking,
 
 @matplotlib.rc_context(theme.THEME)
 def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
-    """ranks: from `munkey.report.tables.ranks.ranks_by_title`; emphasized: the method that is to stand out.
+    """Draw each method at its mean rank, with a bar across those that are not told apart.
 
-    Above the axis of ranks stands how far apart two methods must be, with so many blocks, if any
+    A line above the axis is as long as the critical difference: mean ranks that are further apart
     differ. Where there are too few seeds or methods, the figure says so.
+
+    Parameters
+    ----------
+    ranks
+        The result of `munkey.report.tables.ranks.ranks_by_title`.
+    emphasized
+        Title of the method that stands out.
     """
     from scikit_posthocs import critical_difference_diagram
 
@@ -36,7 +43,8 @@ def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
         elbow_props={"linewidth": 0.8},
         text_h_margin=0.15,
     )
-    # through the ranks of a set, whose order changes from run to run
+    # scikit-posthocs draws a crossbar through the ranks of a Python set, whose order changes from
+    # run to run; sorted, the figure has the same bytes each time.
     for (crossbar,) in drawn["crossbars"]:
         crossbar.set_xdata(sorted(crossbar.get_xdata()))
     axes.spines["top"].set(visible=True, bounds=(1, methods))

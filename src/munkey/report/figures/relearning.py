@@ -1,5 +1,7 @@
 """Does it come back? Forget accuracy while a system is trained on the retain set alone, beside its oracle's."""
 
+import math
+
 import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
@@ -18,11 +20,17 @@ STYLES = {  # of a role: its color, its dashes, and what it means
 
 @matplotlib.rc_context(theme.THEME)
 def relearning_plot(curves: pd.DataFrame) -> Figure:
-    """A panel for each method, in it the oracle and the original of its family. Means over seeds, bands of one sd.
+    """Draw a panel for each method, which also has the oracle and the original of its family.
 
-    curves: as `munkey.report.tables.relearning.curves_of` makes them. Steps are on a scale that is
-    linear up to 1, then logarithmic. A curve that diverged is left out. Raises ValueError for no
-    rows or NaN.
+    Lines are means over seeds, bands one standard deviation. Steps are on a scale that is linear up
+    to 1, then logarithmic. A curve that diverged is left out.
+
+    Raises ValueError for no rows or NaN.
+
+    Parameters
+    ----------
+    curves
+        The result of `munkey.report.tables.relearning.read_curves`.
     """
     if DIVERGED in curves:
         curves = curves[curves[DIVERGED].isna()]
@@ -30,14 +38,14 @@ def relearning_plot(curves: pd.DataFrame) -> Figure:
             return theme.text_figure("No method has a curve: models diverged.")
     frame = theme.check_frame(curves, ["FA"], "relearned")
     methods = frame[frame["role"] == "method"].groupby(["family", "name"], sort=False)
-    rows = -(-len(methods) // ACROSS)
+    rows = math.ceil(len(methods) / ACROSS)
     figure = theme.canvas(theme.DOUBLE, 0.7 + 1.35 * rows)
     grid = figure.subplots(rows, ACROSS, sharex=True, sharey=True, squeeze=False)
     for place, ((family, _), method) in enumerate(methods):
         axes = grid.flat[place]
-        of_family = frame[frame["family"] == family]
+        family_curves = frame[frame["family"] == family]
         for role, (color, dashes, words) in STYLES.items():
-            part = of_family[of_family["role"] == role]
+            part = family_curves[family_curves["role"] == role]
             if role == "method":
                 part = method
             theme.mean_curve(
@@ -47,7 +55,7 @@ def relearning_plot(curves: pd.DataFrame) -> Figure:
         axes.tick_params(labelbottom=place + ACROSS >= len(methods))  # there is no panel below
     for axes in grid.flat[len(methods) :]:
         axes.set_visible(False)
-    first = grid[0, 0]  # whose scales are those of all
+    first = grid[0, 0]  # all panels share its scales
     first.set_xscale("symlog", linthresh=1)
     first.xaxis.set_major_formatter(ScalarFormatter())
     first.set_xlim(0, frame["step"].max())

@@ -27,18 +27,26 @@ OTHER: Look = {"color": theme.BLUE, "marker": "o", "markersize": 5}
 
 @matplotlib.rc_context(theme.THEME)
 def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
-    """A line per pair (p_image, p_token) of one data set. The chosen pair, if any, is a bold star, (0, 0) a gray cross.
+    """Draw a line per pair (p_image, p_token) of one data set.
+
+    The chosen pair, if any, is a bold star, (0, 0) a gray cross. The four panels in percent span
+    equally many points. Pairs that diverged are left out.
 
     Columns: dataset, p_image, p_token, TA, RA, FA, MIA (percent), P_s, gap (validation utility gap,
-    points), chosen. The four panels in percent span equally many points. threshold: xi, dotted.
-    Pairs that diverged are left out. Raises ValueError for an empty frame.
+    points), chosen.
+
+    Raises ValueError for an empty frame.
+
+    Parameters
+    ----------
+    threshold
+        The paper's ξ, drawn as a dotted line.
     """
     if len(frame) and frame["gap"].isna().all():
         return theme.text_figure(f"{frame['dataset'].iloc[0]}: every pair diverged.")
     frame = frame.dropna(subset=["gap", "P_s"])
-    frame = theme.check_frame(frame, list(METRICS), "pairs").sort_values(
-        ["p_image", "p_token"], ignore_index=True
-    )
+    frame = theme.check_frame(frame, list(METRICS), "pairs")
+    frame = frame.sort_values(["p_image", "p_token"], ignore_index=True)
     never = (frame["p_image"] == 0) & (frame["p_token"] == 0)
     looks = []
     for is_chosen, is_never_dropped in zip(frame["chosen"], never, strict=True):
@@ -51,7 +59,9 @@ def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
     figure = theme.canvas(theme.DOUBLE, 1.1 + 0.2 * len(frame))
     panels = figure.subplots(1, len(METRICS), sharey=True)
     percent = frame[list(PERCENT)]
-    span = 1.3 * float((percent.max() - percent.min()).max()) or 1.0
+    span = 1.3 * float((percent.max() - percent.min()).max())
+    if span == 0:  # all pairs are equal
+        span = 1.0
     for axes, (name, title) in zip(panels, METRICS.items(), strict=True):
         for place, (value, look) in enumerate(zip(frame[name], looks, strict=True)):
             axes.plot(value, place, linestyle="none", **look)
@@ -64,7 +74,7 @@ def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
         axes.set_xlabel(title, parse_math=True)
         if name in PERCENT:
             middle = (frame[name].min() + frame[name].max()) / 2
-            # no percentage is above 100; a mark there is whole
+            # No percentage is above 100, but half the mark of one at 100 is.
             high = min(middle + span / 2, HIGHEST + 0.05 * span)
             axes.set_xlim(high - span, high)
             ticks = MaxNLocator(3).tick_values(high - span, high)

@@ -58,13 +58,18 @@ LOOKS = {
 
 
 def limits(rows: pd.DataFrame, names: Sequence[str] = ("share",)) -> tuple[float, float]:
-    """The ends of an axis of shares, percent: wide enough for all intervals, within reason.
+    """Return the ends of an axis of shares in percent.
 
-    rows: with the columns NAME, NAME_low, NAME_high of each of the names.
+    The axis holds all intervals as far as they lie within WIDEST, and at least NARROWEST.
+
+    Parameters
+    ----------
+    rows
+        A table with the columns NAME, NAME_low, NAME_high of each of the names.
     """
     columns = []
     for name in names:
-        columns += _columns(name)
+        columns += _list_columns(name)
     ends = rows[columns].to_numpy(dtype=float)
     finite = ends[np.isfinite(ends)].clip(*WIDEST)
     low = finite.min(initial=NARROWEST[0])
@@ -74,14 +79,21 @@ def limits(rows: pd.DataFrame, names: Sequence[str] = ("share",)) -> tuple[float
 
 @matplotlib.rc_context(theme.THEME)
 def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
-    """A row for each system: its residual share, the interval, and the band of chance.
+    """Draw a row for each system: its residual share, the interval, and the band of chance.
 
     Lines stand at 0 (never seen) and 100 (the original). The band behind a row holds 95 % of the
     shares that occur by chance if nothing is left. An interval without an end, or with one far
     beyond the axis, has an arrow there. Other paths than the deployed one are drawn for methods
     only; diverged systems are left out.
 
-    audit: rows of `munkey.audits.family_audit`. width: inches. Raises ValueError for no rows.
+    Raises ValueError for no rows.
+
+    Parameters
+    ----------
+    audit
+        Rows of `munkey.audits.family_audit`.
+    width
+        Width of the figure in inches.
     """
     if len(audit) and (audit["verdict"] == DIVERGED).all():
         return theme.text_figure("Nothing was audited: models diverged.", width)
@@ -96,11 +108,12 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
         axes.fill_betweenx([place - 0.4, place + 0.4], -band, band, color=theme.BAND, linewidth=0)
         low, high = np.clip([line["share_low"], line["share_high"]], *ends)
         axes.plot([low, high], [place, place], color=style.color, linewidth=1.2, zorder=2)
-        for beyond, edge, arrow in (
+        arrows = (
             (line["share_low"] < low, low, "<"),
             (line["share_high"] > high, high, ">"),
-        ):
-            if beyond:
+        )
+        for is_cut, edge, arrow in arrows:
+            if is_cut:
                 axes.plot(
                     edge,
                     place,
@@ -119,7 +132,7 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
         beside: Any = {"ha": side, "va": "bottom", "annotation_clip": False}
         axes.annotate(theme.wrap_words(words, width, 8), (value, -0.7), **beside)
-    theme.name_lines(axes, [_name(line, width) for _, line in rows.iterrows()])
+    theme.name_lines(axes, [_name_line(line, width) for _, line in rows.iterrows()])
     axes.set(xlim=ends, xlabel=RESIDUE)
     _legend(figure, rows)
     return theme.freeze(figure)
@@ -127,7 +140,7 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
 
 @matplotlib.rc_context(theme.THEME)
 def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
-    """A line for each method: the shares of its strata with their intervals, the least memorized at the top.
+    """Draw a line for each method: the shares of its strata with their intervals, the least memorized at the top.
 
     A stratum is left out if its interval has no end: training put too little there. A method
     without a stratum is named below; if no method has one, the figure says so.
@@ -145,7 +158,9 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
         )
         return theme.freeze(figure)
     for name in names:
-        rows.loc[~np.isfinite(rows[_columns(name)]).all(axis=1), _columns(name)] = np.nan
+        columns = _list_columns(name)
+        is_finite = np.isfinite(rows[columns]).all(axis=1)
+        rows.loc[~is_finite, columns] = np.nan
     is_empty = rows[names].isna().all(axis=1)
     absent = ", ".join(map(str, rows.loc[is_empty, "title"]))
     rows = rows[~is_empty].reset_index(drop=True)
@@ -160,10 +175,9 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     for place, (_, line) in enumerate(rows.iterrows()):
         for step, (name, words) in enumerate(STRATA.items()):
             color, marker = LOOKS[name]
-            height = place + 0.18 * step - 0.27
-            share, low, high = np.clip(
-                line[_columns(f"share_of_{name}")].to_numpy(dtype=float), *ends
-            )
+            height = place + 0.18 * step - 0.27  # four strata around the place of the method
+            stratum = line[_list_columns(f"share_of_{name}")].to_numpy(dtype=float)
+            share, low, high = np.clip(stratum, *ends)
             axes.plot([low, high], [height, height], color=color, linewidth=1.0, zorder=2)
             label = None
             if place == 0:  # the legend names each stratum once
@@ -182,23 +196,26 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
     theme.name_lines(axes, [theme.wrap_words(str(title), width, 22) for title in rows["title"]])
     axes.set(xlim=ends, xlabel=f"{RESIDUE}: 0 as if never seen, 100 as the original")
-    columns = 4
+    legend_columns = 4
     if width < theme.DOUBLE:
-        columns = 2
-    figure.legend(loc="outside lower center", ncols=columns)
+        legend_columns = 2
+    figure.legend(loc="outside lower center", ncols=legend_columns)
     if absent:
         words = f"Not drawn, as no interval has two ends: {absent}"
         figure.suptitle(textwrap.fill(words, round(16 * width)), fontsize=8, ha="left", x=0.01)
     return theme.freeze(figure)
 
 
-def _columns(name: str) -> list[str]:
-    """The columns of an estimate and its interval."""
+def _list_columns(name: str) -> list[str]:
+    """Return the columns of an estimate and its interval."""
     return [name, f"{name}_low", f"{name}_high"]
 
 
-def _name(line: pd.Series, width: float) -> str:
-    """As in the table, which also says how the control was trained."""
+def _name_line(line: pd.Series, width: float) -> str:
+    """Return the name of an audited system as the figure shows it, with a sign if an attack alone flagged it.
+
+    A control is named for what it is trained for; how it was trained, the table says.
+    """
     if str(line["role"]).startswith("control"):
         line = line.replace(line["title"], REMEMBERS)
     name = theme.wrap_words(audited_name(line), width, 22)
@@ -214,7 +231,7 @@ def _style(line: pd.Series) -> Style:
 
 
 def _legend(figure: Figure, rows: pd.DataFrame) -> None:
-    """The verdicts that occur, below the axis."""
+    """Draw a legend of the verdicts that occur below the axis."""
     present = set(rows.apply(_style, axis=1))
     handles: list[Artist] = []
     for style in STYLES.values():

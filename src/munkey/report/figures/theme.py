@@ -70,7 +70,7 @@ THEME: Any = {  # as matplotlib wants it
 
 
 def point_style(number: int) -> dict[str, Any]:
-    """A color and a marker for a class or a data set; of the first ten, no two share either."""
+    """Return a color and a marker for a class or a data set; of the first ten, no two share either."""
     turn, place = divmod(number, len(CLASS_COLORS))
     return {
         "color": CLASS_COLORS[place],
@@ -79,7 +79,7 @@ def point_style(number: int) -> dict[str, Any]:
 
 
 def line_style(number: int) -> dict[str, Any]:
-    """A color, a marker and dashes for a line; of the first fourteen, no two share a color or a marker."""
+    """Return a color, a marker and dashes for a line; of the first fourteen, no two share a color or a marker."""
     place = number % len(LINE_COLORS)
     return {
         "color": LINE_COLORS[place],
@@ -89,30 +89,35 @@ def line_style(number: int) -> dict[str, Any]:
 
 
 def spread(places: np.ndarray, step: float) -> np.ndarray:
-    """Heights near `places`, all in [0, 1], in the same order, and at least `step` apart where there is room."""
+    """Return heights near `places`, all in [0, 1], in the same order, and at least `step` apart where there is room."""
     order = np.argsort(places, kind="stable")
-    room = np.arange(len(places)) * min(step, 1 / max(len(places) - 1, 1))
-    free = places[order] - room
-    # The order is kept, and the largest move is as small as can be: midway between the two running
-    # extremes.
-    highest_below = np.maximum.accumulate(free)
-    lowest_above = np.minimum.accumulate(free[::-1])[::-1]
-    apart = (highest_below + lowest_above) / 2
+    # Heights are at least `step` apart if heights less multiples of `step` do not decrease. So we
+    # look for the non-decreasing sequence that is nearest to the shifted places: midway between
+    # their running maximum from below and their running minimum from above, the largest move is
+    # as small as it can be.
+    offsets = np.arange(len(places)) * min(step, 1 / max(len(places) - 1, 1))
+    shifted = places[order] - offsets
+    highest_below = np.maximum.accumulate(shifted)
+    lowest_above = np.minimum.accumulate(shifted[::-1])[::-1]
+    midway = (highest_below + lowest_above) / 2
     heights = np.empty(len(places))
-    heights[order] = np.clip(apart + room, room, 1 - room[::-1])
+    heights[order] = np.clip(midway + offsets, offsets, 1 - offsets[::-1])
     return heights
 
 
 def name_ends(axes: Axes, names: Sequence[str], step: float = 0.085) -> None:
     """Write the names of lines beside a panel, near their last points; a thin line in its color leads to each."""
     lines = axes.get_lines()[: len(names)]
-    last_points = np.array([np.asarray(line.get_xydata(), dtype=float)[-1] for line in lines])
+    last_points = []
+    for line in lines:
+        last_points.append(np.asarray(line.get_xydata(), dtype=float)[-1])
+    # From data to widths and heights of the panel, where (1, 1) is its upper right corner.
     ends = axes.transLimits.transform(axes.transScale.transform(last_points))
     heights = spread(ends[:, 1].clip(0, 1), step)
-    for line, name, (across, up), height in zip(lines, names, ends, heights, strict=True):
+    for line, name, (end_x, end_y), height in zip(lines, names, ends, heights, strict=True):
         axes.annotate(
             name,
-            (across, np.clip(up, 0, 1)),
+            (end_x, np.clip(end_y, 0, 1)),
             (1.05, height),
             xycoords="axes fraction",
             textcoords="axes fraction",
@@ -146,7 +151,7 @@ def save(figure: Figure, stem: Path) -> list[Path]:
 
 
 def data_url(svg: Figure | Path) -> str:
-    """An SVG, drawn or in a file, as a data URL."""
+    """Return an SVG, drawn or in a file, as a data URL."""
     if isinstance(svg, Path):
         content = read_bytes(svg)
     else:
@@ -164,59 +169,73 @@ def _svg(figure: Figure) -> str:
 
 
 def _for_dark_screens(svg: str) -> str:
-    """An SVG with a second set of colors.
+    """Return an SVG that has a second set of colors for dark screens.
 
-    Filled black shapes, text above all, have no color of their own there: the rule for the whole
-    SVG turns them.
+    matplotlib writes no color for filled black shapes, text above all: the rule for the whole SVG
+    turns them.
     """
     rules = []
     for light, dark in DARK.items():
         for kind in ("fill", "stroke"):
             rules.append(f'[style*="{kind}: {light}"]{{{kind}:{dark}!important}}')
-    style = f"<style>@media (prefers-color-scheme:dark){{svg{{fill:{DARK[BLACK]}}}{''.join(rules)}}}</style>"
+    rules.insert(0, f"svg{{fill:{DARK[BLACK]}}}")
+    style = f"<style>@media (prefers-color-scheme:dark){{{''.join(rules)}}}</style>"
     return re.sub(r"<svg\b[^>]*>", lambda opening: f"{opening[0]}\n {style}", svg, count=1)
 
 
 def canvas(width: float, height: float) -> Figure:
-    """An empty figure of width x height inches, higher if it is narrow, whose layout keeps all text inside."""
+    """Return an empty figure of width x height inches whose layout keeps all text inside.
+
+    A figure narrower than DOUBLE gets a fifth more height, as its words break into more lines.
+    """
     if width < DOUBLE:
         height *= 1.2
     return Figure(figsize=(width, height), dpi=DPI, layout="constrained")
 
 
 def text_figure(words: str, width: float = DOUBLE) -> Figure:
-    """A figure of words: why there is nothing to draw."""
+    """Draw a figure that holds only words, which say why there is nothing to draw."""
     figure = canvas(width, 1.0)
     figure.text(0.5, 0.5, textwrap.fill(words, round(16 * width)), ha="center", va="center")
     return freeze(figure)
 
 
 def wrap_words(words: str, width: float, letters: int) -> str:
-    """Words that fit into a figure of `width` inches: if it is narrow, in lines of so many letters."""
+    """Break words into lines of at most `letters` letters if a figure of `width` inches is a narrow one."""
     if width < DOUBLE:
         return textwrap.fill(words, letters)
     return words
 
 
 def freeze(figure: Figure) -> Figure:
-    """Lay the figure out once and for all: a new layout at every save would move things by fractions of a point."""
+    """Lay the figure out once and for all, and return it.
+
+    A new layout at every save would move things by fractions of a point, and so change the bytes.
+    """
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     return figure
 
 
-def check_frame(frame: pd.DataFrame, numbers: Sequence[str], figure: str) -> pd.DataFrame:
-    """A frame, its rows numbered from 0. Raises ValueError for no rows, or `numbers` that are not finite."""
+def check_frame(frame: pd.DataFrame, columns: Sequence[str], figure: str) -> pd.DataFrame:
+    """Return the frame with its rows numbered from 0.
+
+    Raises ValueError for a frame without rows, or if one of the columns holds values that are not
+    finite.
+    """
     if frame.empty:
         raise ValueError(f"{figure}: the frame has no rows, so there is nothing to draw")
-    bad = [name for name in numbers if not np.isfinite(frame[name].to_numpy(dtype=float)).all()]
+    bad = []
+    for name in columns:
+        if not np.isfinite(frame[name].to_numpy(dtype=float)).all():
+            bad.append(name)
     if bad:
         raise ValueError(f"{figure}: the columns {bad} hold values that are NaN or infinite")
     return frame.reset_index(drop=True)
 
 
 def seed_count(counts: "pd.Series[int]") -> str:
-    """`n = 3`, or `n = 2 to 3` if the numbers of seeds differ."""
+    """Return the number of seeds in words: `n = 3`, or `n = 2 to 3` if the counts differ."""
     low = int(counts.min())
     high = int(counts.max())
     if low == high:
@@ -225,7 +244,7 @@ def seed_count(counts: "pd.Series[int]") -> str:
 
 
 def over_seeds(counts: "pd.Series[int]") -> str:
-    """How a figure over these numbers of seeds describes its numbers: a single seed has no deviation."""
+    """Return in words what the numbers of a figure are, given how many seeds each is over."""
     if counts.max() > 1:
         return f"mean ± standard deviation over {seed_count(counts)} seeds"
     return "one seed, n = 1"
@@ -234,10 +253,16 @@ def over_seeds(counts: "pd.Series[int]") -> str:
 def mean_curve(
     axes: Axes, groups: Any, color: str, top: float = math.inf, alpha: float = 0.15, **look: Any
 ) -> None:
-    """A line at the means of `groups` (a pandas GroupBy of one column) over their keys, in a band of one sd.
+    """Draw a line at the means of `groups` over their keys, in a band of one standard deviation.
 
-    The band ends at 0 and at `top`; one value has no deviation. look: of the line, as matplotlib
-    wants it.
+    The band ends at 0 and at `top`. A group of one value has no band.
+
+    Parameters
+    ----------
+    groups
+        A pandas GroupBy of one column.
+    look
+        Keyword arguments of the line for matplotlib.
     """
     values = groups.agg(["mean", "std"]).fillna({"std": 0.0})
     axes.plot(values.index, values["mean"], color=color, **look)
@@ -247,7 +272,7 @@ def mean_curve(
 
 
 def name_lines(axes: Axes, names: Sequence[str], emphasized: str = "") -> None:
-    """Write the names of the lines of a panel, the first at the top; one may stand out."""
+    """Write the names of the lines of a panel, the first at the top, the emphasized one in bold."""
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)

@@ -16,7 +16,17 @@ TERMS = Path(__file__).with_suffix(".csv")
 
 
 class Term(NamedTuple):
-    """The meaning of a column or of a row. names: as tables print it; good: which value is good, may be empty."""
+    """The meaning of a column or of a row.
+
+    Attributes
+    ----------
+    names
+        The names that tables print for it.
+    what
+        Its meaning.
+    good
+        Which values are good; may be empty.
+    """
 
     names: tuple[str, ...]
     what: str
@@ -25,7 +35,7 @@ class Term(NamedTuple):
 
 @cache
 def terms() -> list[Term]:
-    """All terms, in the order in which they are shown."""
+    """Return all terms, in the order in which they are shown."""
     listed = []
     with TERMS.open(newline="") as lines:
         for line in csv.DictReader(lines):
@@ -34,8 +44,12 @@ def terms() -> list[Term]:
     return listed
 
 
-def terms_of_tables(tables: Iterable[TitledTable]) -> list[Term]:
-    """The terms that tables use: in their heads, in their first columns, and in their cells those that are signs."""
+def select_terms(tables: Iterable[TitledTable]) -> list[Term]:
+    """Return the terms that tables use.
+
+    A term is used if it stands in the head or the first column of a table; the signs for an absent
+    value and for ± are used if any cell holds them.
+    """
     words: set[str] = set()
     for _, frame, _ in tables:
         cells = set(map(str, frame.to_numpy().flat))
@@ -48,8 +62,8 @@ def terms_of_tables(tables: Iterable[TitledTable]) -> list[Term]:
     return [term for term in terms() if _is_among(term, words)]
 
 
-def of_column(column: str) -> str:
-    """The meaning of a column; empty if its name says it."""
+def find_meaning(column: str) -> str:
+    """Return the meaning of a column; empty if its name says it."""
     for term in terms():
         if _is_among(term, [column]):
             return term.what
@@ -57,7 +71,7 @@ def of_column(column: str) -> str:
 
 
 def _is_among(term: Term, words: Iterable[str]) -> bool:
-    """Whether any of its names is among the words of a table, alone or before a rate or a data set."""
+    """Return whether any name of the term is among the words of a table, alone or before a rate or a data set."""
     for word in words:
         for name in term.names:
             if word == name or word.startswith((f"{name} @", f"{name}, ")):

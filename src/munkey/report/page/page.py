@@ -53,7 +53,15 @@ ABLATIONS = {
 
 
 class Figure(NamedTuple):
-    """A figure of the page. data, narrow: its SVG as a data URL, and one for a phone; file: its address."""
+    """A figure of the page.
+
+    Attributes
+    ----------
+    data, narrow
+        Its SVG as a data URL, and one for a phone.
+    file
+        Its address.
+    """
 
     name: str
     caption: str
@@ -63,9 +71,14 @@ class Figure(NamedTuple):
 
 
 class Chapter(NamedTuple):
-    """A part of the page: remarks, then tables, whose cells are HTML. id: the anchor that links point to.
+    """A part of the page: remarks, then tables, whose cells are HTML.
 
-    files: the tables as CSV, by their addresses from the page.
+    Attributes
+    ----------
+    id
+        The anchor that links point to.
+    files
+        The tables as CSV, by their addresses from the page.
     """
 
     id: str
@@ -78,7 +91,14 @@ class Chapter(NamedTuple):
 class AuditChapter(NamedTuple):
     """The page's part on the audit of a data set.
 
-    figure: the forest plot; strata: the same by memorization; controls: in words, by family.
+    Attributes
+    ----------
+    figure
+        The forest plot.
+    strata
+        The same by memorization.
+    controls
+        In words, by family.
     """
 
     figure: Figure
@@ -88,12 +108,26 @@ class AuditChapter(NamedTuple):
 
 
 class PageResults(NamedTuple):
-    """The results that the tables of the page are made from. A sequence is empty if its part was not run.
+    """The results that the tables of the page are made from.
 
-    main, cases: summaries of the main experiment and of the ablations. rows, case_rows: the systems
-    in each. grids: the table of the selection for each data set. statements: whether the numbers
-    may be compared with the paper's. residue: residual shares from audits. ranks, compared: from
-    the CSV files of the ranks and of the comparison with the paper. scenarios: their tables.
+    A sequence is empty if its part was not run.
+
+    Attributes
+    ----------
+    main, cases
+        Summaries of the main experiment and of the ablations.
+    rows, case_rows
+        The systems in each.
+    grids
+        The table of the selection for each data set.
+    statements
+        Whether the numbers may be compared with the paper's.
+    residue
+        Residual shares from audits.
+    ranks, compared
+        From the CSV files of the ranks and of the comparison with the paper.
+    scenarios
+        Their tables.
     """
 
     main: pd.DataFrame
@@ -109,40 +143,49 @@ class PageResults(NamedTuple):
 
 
 def render_page(template: Path, **content: object) -> str:
-    """The page as HTML. Text is escaped; tables, which are HTML already, are not."""
-    filters = {"linked": _linked, "html": _html, "terms": glossary.terms_of_tables}
+    """Return the page as HTML. Text is escaped; tables, which are HTML already, are not."""
+    filters = {"linked": _link_docs, "html": _render_table, "terms": glossary.select_terms}
     return templates.render_template(template, content, filters)
 
 
-def _linked(text: str) -> markupsafe.Markup:
-    """Text whose pages of the docs are links, from a folder of results/NAME."""
-    page = r'<a href="../../../\g<0>">\g<0></a>'
-    return markupsafe.Markup(
-        re.sub(r"docs/[\w-]+\.md(#[\w-]+)?", page, str(markupsafe.escape(text)))
-    )
+def _link_docs(text: str) -> markupsafe.Markup:
+    """Escape text and turn the pages of docs/ that it names into links."""
+    link = r'<a href="../../../\g<0>">\g<0></a>'  # from a folder of results/NAME
+    escaped = str(markupsafe.escape(text))
+    return markupsafe.Markup(re.sub(r"docs/[\w-]+\.md(#[\w-]+)?", link, escaped))
 
 
-def _html(frame: pd.DataFrame) -> markupsafe.Markup:
-    """A table whose heads say what they mean when a pointer rests on them, and whose long cells break into lines."""
+def _render_table(frame: pd.DataFrame) -> markupsafe.Markup:
+    """Return a table as HTML with two additions.
 
-    def head(cell: re.Match[str]) -> str:
+    A column's head shows its meaning when a pointer rests on it, and long cells break into lines.
+    """
+
+    def add_meaning(cell: re.Match[str]) -> str:
         column = cell[1]
-        meaning = glossary.of_column(column)
+        meaning = glossary.find_meaning(column)
         if not meaning:
             return cell[0]
         return f'<th title="{markupsafe.escape(meaning)}">{column}</th>'
 
-    headed = re.sub("<th>(.*?)</th>", head, html_table(frame))
-    return markupsafe.Markup(re.sub(f"<td>(?=[^<]{{{LONG}}})", '<td class="words">', headed))
+    html = re.sub("<th>(.*?)</th>", add_meaning, html_table(frame))
+    html = re.sub(f"<td>(?=[^<]{{{LONG}}})", '<td class="words">', html)
+    return markupsafe.Markup(html)
 
 
 def audit_chapter(
     folder: Path, audit: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]
 ) -> AuditChapter:
-    """An audit with its controls, strata, search of files, and attacks on one model.
+    """Return an audit with its controls, strata, search of files, and attacks on one model.
 
-    folder: of an audit, named for its data set; audit: rows of its table; tidy: metrics, of which
-    the attacks need MIA.
+    Parameters
+    ----------
+    folder
+        The folder of the audit's results, named for its data set.
+    audit
+        Rows of the audit's table.
+    tidy
+        The metrics of all systems; the attacks need MIA.
     """
     dataset = folder.name
     shown_rows = first_rows(audit)
@@ -161,14 +204,28 @@ def audit_chapter(
 
 
 def _audit_figure(folder: Path, name: str, words: str, narrow: DrawnFigure) -> Figure:
-    """A figure of an audit, from its file, and drawn narrow. words: its caption."""
+    """Return a figure of an audit, wide as its file has it, and narrow as drawn.
+
+    Parameters
+    ----------
+    words
+        Its caption.
+    """
     data = theme.data_url(folder / f"{name}.svg")
     file = f"../audit/{folder.name}/{name}.svg"
     return Figure("", words, data, file, theme.data_url(narrow))
 
 
 def story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapter:
-    """The frontier's table for each data set. points: by data set, of `munkey.report.tables.frontier`."""
+    """Return the frontier's table for each data set.
+
+    Parameters
+    ----------
+    points
+        The results of `munkey.report.tables.frontier.frontier` by data set.
+    main
+        Summary of the main experiment.
+    """
     titled = []
     for dataset, part in points.items():
         remark = underfit_sentence(main[main["dataset"] == dataset])
@@ -177,20 +234,20 @@ def story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapter:
 
 
 def chapters(results: PageResults) -> list[Chapter]:
-    """The tables of the page in its order. Chapters without a table are left out."""
+    """Return the tables of the page in its order. Chapters without a table are left out."""
     main = tables.main_tables(results.main, results.rows, "html", results.residue)
-    every = [Chapter("main", "Unlearning", main, files=[MAIN, "../metrics.csv"])]
+    parts = [Chapter("main", "Unlearning", main, files=[MAIN, "../metrics.csv"])]
     for ranks in results.ranks:
         ranked = rank_table(ranks.set_index(LINE), results.rows)
-        every.append(Chapter("ranks", "Ranks", [ranked], [REMARK], ["../tables/ranks.csv"]))
+        parts.append(Chapter("ranks", "Ranks", [ranked], [REMARK], ["../tables/ranks.csv"]))
     remark = "Other requests than random ones: docs/scenarios.md."
-    every.append(Chapter("scenarios", "Scenarios", results.scenarios, [remark]))
+    parts.append(Chapter("scenarios", "Scenarios", results.scenarios, [remark]))
     runtime = runtime_table(results.main, results.rows, "html")
-    every.append(Chapter("runtime", "Run time", [runtime], files=[MAIN]))
+    parts.append(Chapter("runtime", "Run time", [runtime], files=[MAIN]))
     for cases in results.cases:
         for name, title in ABLATIONS.items():
             titled = list(ablations.TABLES[name](cases, results.case_rows, "html"))
-            every.append(Chapter(name, title, titled, files=["../tables/ablations.csv"]))
+            parts.append(Chapter(name, title, titled, files=["../tables/ablations.csv"]))
     selections = []
     files = []
     for grid in results.grids:
@@ -198,16 +255,24 @@ def chapters(results: PageResults) -> list[Chapter]:
         selections.append(tables.selection_table(grid, dataset))
         files.append(f"../selection/{dataset}/table.csv")
     title = "Selection of p_image and p_token"
-    every.append(Chapter("selection", title, selections, files=files))
+    parts.append(Chapter("selection", title, selections, files=files))
     for compared in results.compared:
         numbers = paper.tables(compared)
         file = "../tables/paper.csv"
-        every.append(Chapter("paper", "The paper's numbers", numbers, results.statements, [file]))
-    return [chapter for chapter in every if chapter.tables]
+        parts.append(Chapter("paper", "The paper's numbers", numbers, results.statements, [file]))
+    return [chapter for chapter in parts if chapter.tables]
 
 
 def figure(path: Path, main: pd.DataFrame) -> Figure:
-    """A figure with its caption. path: its SVG; main: the summary from which that of the gaps is drawn narrow, too."""
+    """Return a figure with its caption.
+
+    Parameters
+    ----------
+    path
+        Its SVG.
+    main
+        Summary of the main experiment, from which the figure of the gaps is drawn narrow, too.
+    """
     narrow = ""
     if path.stem == "forgetting":
         narrow = theme.data_url(gap_plot(main, PAPERS_METHOD, theme.NARROW))
@@ -216,14 +281,30 @@ def figure(path: Path, main: pd.DataFrame) -> Figure:
 
 
 def frontier(folder: Path, points: pd.DataFrame) -> Figure:
-    """The figure of the frontier. folder: of an audit, as for `audit_chapter`."""
+    """Return the figure of the frontier.
+
+    Parameters
+    ----------
+    folder
+        The folder of the audit's results, as for `audit_chapter`.
+    points
+        The result of `munkey.report.tables.frontier.frontier` for its data set.
+    """
     narrow = frontier_plot(points, theme.NARROW)
     drawn = _audit_figure(folder, "frontier", f"{FRONTIER} {folder.name}.", narrow)
     return drawn._replace(name=f"frontier-{folder.name}")
 
 
 def origin(records: Sequence[Mapping[str, Any]], date: str) -> dict[str, str]:
-    """Commit, versions, machine and times of the jobs, each value once. date: when the page is made."""
+    """Return the commits, versions, machines and times of the jobs in words, each value once.
+
+    Parameters
+    ----------
+    records
+        The records of the jobs.
+    date
+        When the page is made.
+    """
     machines = set()
     commits = set()
     versions = set()

@@ -26,6 +26,8 @@ from munkey.report.tables.summary import Row, diverged_sentence, summarize
 
 METRICS = ("TA", "RA", "FA", "MIA", "P_s")
 ACCURACIES = METRICS[:-1]
+# Columns of a summary without any case.
+EMPTY_COLUMNS = ["dataset", "rate", "method", "n", "gap_mean", "gap_sd", "case", "knob", "value"]
 # The paper's names for its strategies by case, in the paper's order (tab. 3, app. D.1). Fusions are
 # trained apart.
 STRATEGIES = {
@@ -45,24 +47,15 @@ FUSIONS = {
 
 
 def summarize_cases(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
-    """A summary of each case, one after the other, with the columns case, knob and value.
+    """Return a summary of each case, one after the other, with the columns case, knob and value.
 
-    tidy: metrics with the column case; empty where every ablation is switched off.
+    Parameters
+    ----------
+    tidy
+        Metrics with the column case; empty where every ablation is switched off.
     """
     if tidy.empty:
-        return pd.DataFrame(
-            columns=[
-                "dataset",
-                "rate",
-                "method",
-                "n",
-                "gap_mean",
-                "gap_sd",
-                "case",
-                "knob",
-                "value",
-            ]
-        )
+        return pd.DataFrame(columns=EMPTY_COLUMNS)
     parts = []
     for case, part in tidy.groupby("case", sort=False):
         summary = summarize(part.drop(columns="case"), rows)
@@ -71,7 +64,11 @@ def summarize_cases(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def read(path: str | Path) -> pd.DataFrame:
-    """A table from its CSV file. In one of cases, as `summarize_cases` makes it, a value stays text, even 8."""
+    """Return a table from its CSV file.
+
+    In a summary of cases (`summarize_cases`), the values of the knobs are text, also where they
+    look like numbers.
+    """
     table = read_table(path)
     if "case" not in table:
         return table
@@ -79,23 +76,23 @@ def read(path: str | Path) -> pd.DataFrame:
 
 
 def _with_knobs(summary: pd.DataFrame) -> pd.DataFrame:
+    """Return a summary with the columns knob and value, split from the case KNOB/VALUE."""
     named = summary["case"].astype(object).str.split("/", n=1)
     return summary.assign(knob=named.str[0], value=named.str[1])
 
 
 def every_knob(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[TitledTable]:
-    """All ablations of each data set: a line per knob and value, the best value of a knob in bold."""
-    for dataset, part in _lines_of_system(rows[-1].name, summary).groupby("dataset", sort=False):
+    """Yield all ablations of each data set: a line per knob and value, the best value of a knob in bold."""
+    for dataset, part in _select_system(rows[-1].name, summary).groupby("dataset", sort=False):
         lines = []
         for knob, values in part.groupby("knob", sort=False):
             best = lowest(values)
             for index, line in values.iterrows():
-                lines.append(
-                    [knob, line["value"], *_cells(line, METRICS, markup, bold=index == best)]
-                )
+                cells = _format_cells(line, METRICS, markup, bold=index == best)
+                lines.append([knob, line["value"], *cells])
         columns = ["Knob", "Value", *METRICS, "Avg Gap"]
         yield TitledTable(
-            _title(str(dataset), part),
+            _make_title(str(dataset), part),
             pd.DataFrame(lines, columns=columns),
             diverged_sentence(part),
         )
@@ -104,29 +101,38 @@ def every_knob(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
 def _oracles_first(
     summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, names: Mapping[str, str]
 ) -> Iterator[TitledTable]:
-    """The paper's layout of app. D.1, a table per data set: the cases that `names` gives a name, in its order."""
+    """Yield a table per data set in the paper's layout of app. D.1: the oracle's lines, then those after unlearning.
+
+    Parameters
+    ----------
+    names
+        Names of the cases to show, in the order to show them in.
+    """
     unlearned = rows[-1]
     order = list(names)
     categories = {unlearned.oracle: "Retrained", unlearned.name: unlearned.title}
     for dataset, part in summary[summary["case"].isin(order)].groupby("dataset", sort=False):
-        best = lowest(_lines_of_system(unlearned.name, part))
+        best = lowest(_select_system(unlearned.name, part))
         in_order = part.sort_values("case", key=lambda case: case.map(order.index))
         lines = []
         for system, category in categories.items():
-            for index, line in _lines_of_system(system, in_order).iterrows():
-                cells = _cells(line, METRICS, markup, bold=index == best)
+            for index, line in _select_system(system, in_order).iterrows():
+                cells = _format_cells(line, METRICS, markup, bold=index == best)
                 lines.append([category, names[line["case"]], *cells])
         columns = ["Category", "Model variant", *METRICS, "Avg Gap"]
         yield TitledTable(
-            _title(str(dataset), part),
+            _make_title(str(dataset), part),
             pd.DataFrame(lines, columns=columns),
             diverged_sentence(part),
         )
 
 
 def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[TitledTable]:
-    """The paper's table 3: P_s and Avg Gap of each strategy, data sets side by side. No table if none was run."""
-    part = _lines_of_system(rows[-1].name, summary[summary["case"].isin(STRATEGIES)])
+    """Yield the paper's table 3: P_s and Avg Gap of each strategy, data sets side by side.
+
+    If no strategy was run, there is no table.
+    """
+    part = _select_system(rows[-1].name, summary[summary["case"].isin(STRATEGIES)])
     if part.empty:
         return
     measured = set(part["case"])
@@ -137,35 +143,35 @@ def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
         best = lowest(lines)
         sensitivities = []
         gaps = []
-        # a case that only another data set has is a line without numbers
+        # reindex: a case that only another data set has is a line without numbers
         for case, line in lines.reindex(present).iterrows():
-            sensitivity, gap = _cells(line, ["P_s"], markup, bold=case == best)
+            sensitivity, gap = _format_cells(line, ["P_s"], markup, bold=case == best)
             sensitivities.append(sensitivity)
             gaps.append(gap)
         columns[f"P_s, {dataset}"] = sensitivities
         columns[f"Avg Gap, {dataset}"] = gaps
     yield TitledTable(
-        _title("P_s and Avg Gap (lower is better)", part),
+        _make_title("P_s and Avg Gap (lower is better)", part),
         pd.DataFrame(columns),
         diverged_sentence(part),
     )
 
 
 def encoders(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[TitledTable]:
-    """The paper's table of app. D.2: all key encoders, oracles first."""
+    """Yield a table per data set as in the paper's app. D.2: all key encoders, oracles first."""
     unlearned = rows[-1]
     models = {unlearned.oracle: "Retrained ({})", unlearned.name: "Key encoder {}"}
     cases = summary[summary["knob"].isin(["keys", "keys.encoder"])]
     for dataset, part in cases.groupby("dataset", sort=False):
-        best = lowest(_lines_of_system(unlearned.name, part))
+        best = lowest(_select_system(unlearned.name, part))
         lines = []
         for system, model in models.items():
-            for index, line in _lines_of_system(system, part).iterrows():
-                cells = _cells(line, ACCURACIES, markup, bold=index == best)
+            for index, line in _select_system(system, part).iterrows():
+                cells = _format_cells(line, ACCURACIES, markup, bold=index == best)
                 lines.append([model.format(line["value"]), *cells])
         columns = ["Model", *ACCURACIES, "Avg Gap"]
         yield TitledTable(
-            _title(str(dataset), part),
+            _make_title(str(dataset), part),
             pd.DataFrame(lines, columns=columns),
             diverged_sentence(part),
         )
@@ -181,12 +187,14 @@ TABLES: dict[str, Callable[[pd.DataFrame, Sequence[Row], Markup], Iterator[Title
 }
 
 
-def _lines_of_system(system: str | None, summary: pd.DataFrame) -> pd.DataFrame:
+def _select_system(system: str | None, summary: pd.DataFrame) -> pd.DataFrame:
     return summary[summary["method"] == system]
 
 
-def _cells(line: pd.Series, metrics: Sequence[str], markup: Markup, *, bold: bool) -> list[str]:
-    """The metrics of a line of a summary, then its gap."""
+def _format_cells(
+    line: pd.Series, metrics: Sequence[str], markup: Markup, *, bold: bool
+) -> list[str]:
+    """Return the cells of the metrics of a line of a summary, then that of its gap, bold if it is the best."""
     cells = [cell(line, name, markup, digits(name)) for name in metrics]
     gap = cell(line, "gap", markup)
     if bold:
@@ -194,7 +202,7 @@ def _cells(line: pd.Series, metrics: Sequence[str], markup: Markup, *, bold: boo
     return [*cells, gap]
 
 
-def _title(subject: str, part: pd.DataFrame) -> str:
+def _make_title(subject: str, part: pd.DataFrame) -> str:
     rates = ", ".join(map(percent, part["rate"].unique()))
     n = int(part["n"].min())
     return f"{subject}: {over_seeds(n)}, forget rate {rates}; {marked(n)}"

@@ -45,7 +45,7 @@ Residue = Mapping[str, Mapping[str, str]]
 
 
 def audited_name(line: pd.Series) -> str:
-    """A row's name: the method, or the treatment of the model, and the pathway on which it was asked."""
+    """Return the name of an audit's row: the method or control, and the pathway on which it was asked."""
     role = str(line["role"])
     path = PATHS[str(line["path"])]
     name = str(line["title"])
@@ -59,7 +59,7 @@ def audited_name(line: pd.Series) -> str:
 
 
 def audit_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
-    """A line for each system and path, in the order of the audit."""
+    """Return a table with a line for each system and path, in the order of the audit."""
     lines = []
     for _, line in audit.iterrows():
         verdict = "exploratory"
@@ -74,8 +74,8 @@ def audit_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
                 "LiRA AUROC": interval(line, "u-lira_auroc"),
                 "TPR @ 1 %": interval(line, "u-lira_tpr_1"),
                 "RMIA AUROC": interval(line, "rmia_auroc"),
-                "p": _p_value(line.get("p")),
-                "spread of test margins": _percent(line.get("unit")),
+                "p": _format_p_value(line.get("p")),
+                "spread of test margins": _format_percent(line.get("unit")),
                 "distance / floor": number_cell(line.get("js_ratio"), 2),
             }
         )
@@ -83,69 +83,79 @@ def audit_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
     has_answers = audit["verdict"] != DIVERGED
     if has_answers.any():
         counts = counts[has_answers]
-    pairs = " to ".join(map(str, dict.fromkeys([counts.min(), counts.max()])))
+    pairs = f"{counts.min()}"
+    if counts.max() != counts.min():
+        pairs += f" to {counts.max()}"
     return TitledTable(f"{dataset}: {pairs} pairs of models, percent", pd.DataFrame(lines))
 
 
-def _p_value(p: float | None) -> str:
+def _format_p_value(p: float | None) -> str:
     if p is not None and p < 0.0005:
         return "< 0.001"
     return number_cell(p, 3)
 
 
-def _percent(share: float | None) -> str:
+def _format_percent(share: float | None) -> str:
     if share is None or pd.isna(share):
         return ABSENT
     return f"{100 * share:.0f} %"
 
 
 def strata_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
-    """Residual shares by how much a sample was memorized, a line per method, and a sentence on the top tenth."""
+    """Return residual shares by how much a sample was memorized, a line per method, and a remark on the top tenth."""
     methods = audit[(audit["path"] == DEPLOYED) & (audit["role"] == "method")]
     lines = []
     for _, line in methods.iterrows():
         cells = {"Method": str(line["title"]), RESIDUE: share_text(line)}
         for name, words in STRATA.items():
             cells[f"{RESIDUE}, {words}"] = interval(line, f"share_of_{name}")
-        learned = [number_cell(line.get(f"put_{name}"), 2) for name in STRATA]
-        cells["put there [scores]"] = " / ".join(learned)
+        put_there = [number_cell(line.get(f"put_{name}"), 2) for name in STRATA]
+        cells["put there [scores]"] = " / ".join(put_there)
         lines.append(cells)
     title = f"{dataset}: residual share by how much a sample was memorized, percent"
-    return TitledTable(title, pd.DataFrame(lines), _about_strata(methods))
+    return TitledTable(title, pd.DataFrame(lines), _describe_strata(methods))
 
 
-def _about_strata(methods: pd.DataFrame) -> str:
-    """The methods that keep more of the most memorized tenth than on average, which no verdict shows.
+def _describe_strata(methods: pd.DataFrame) -> str:
+    """Return sentences on what the strata show and no verdict does.
 
-    More: the tenth's interval lies above that of the average.
+    They name the methods that keep more of the most memorized tenth than on average, that is, the
+    tenth's interval lies above that of the average, and the methods with no residue on average but
+    one in a stratum.
     """
     if "share_of_top" not in methods:
         return "Strata need two pairs of models that swap the same halves, and a pool of some size."
     keeps_more = methods["share_of_top_low"] > methods["share_high"].clip(lower=0)
-    top = []
+    keepers = []
     for _, line in methods[keeps_more].iterrows():
-        top.append(f"{line['title']} {interval(line, 'share_of_top')}")
-    unseen = []
+        keepers.append(f"{line['title']} {interval(line, 'share_of_top')}")
+    hidden = []
     for _, line in methods[methods["verdict"] == "none found"].iterrows():
         for name, words in STRATA.items():
             if line[f"share_of_{name}_low"] > 0:
-                unseen.append(f"{line['title']}, {words} {interval(line, f'share_of_{name}')}")
+                hidden.append(f"{line['title']}, {words} {interval(line, f'share_of_{name}')}")
     text = "Shown to keep more of the most memorized tenth than on average: "
-    text += f"{'; '.join(top) or 'no method'}."
-    if unseen:
-        text += f" None found on average, but above 0 here: {'; '.join(unseen)}."
+    text += f"{'; '.join(keepers) or 'no method'}."
+    if hidden:
+        text += f" None found on average, but above 0 here: {'; '.join(hidden)}."
     return f"{text} These intervals are not corrected for their number."
 
 
 def first_rows(audit: pd.DataFrame) -> pd.DataFrame:
-    """The rows to look at first: other paths than the deployed one of methods alone."""
+    """Return the rows to look at first: those of the deployed path, and of methods those of all paths."""
     return audit[(audit["path"] == DEPLOYED) | (audit["role"] == "method")].reset_index(drop=True)
 
 
-def residue_of(audits: Mapping[Path, pd.DataFrame]) -> Residue:
-    """The column `residual share [%]` of the main table, on the deployed path; none where an audit has no power.
+def collect_residue(audits: Mapping[Path, pd.DataFrame]) -> Residue:
+    """Return the column `residual share [%]` of the main table, by data set and system.
 
-    audits: their rows, by their folders, which are named for the data sets.
+    The shares are those on the deployed path. Where an audit has no power or diverged, that stands
+    in place of a share.
+
+    Parameters
+    ----------
+    audits
+        The rows of each audit, by its folder, which is named for its data set.
     """
     residue = {}
     for folder, audit in audits.items():
@@ -161,7 +171,7 @@ def residue_of(audits: Mapping[Path, pd.DataFrame]) -> Residue:
 
 
 def share_text(line: pd.Series) -> str:
-    """The share with its interval, marked where an attack alone found a residue."""
+    """Return the share with its interval, marked where an attack alone found a residue."""
     text = interval(line, "share")
     if flagged_alone(line):
         text += f" {ALONE}"
@@ -169,12 +179,12 @@ def share_text(line: pd.Series) -> str:
 
 
 def flagged_alone(line: pd.Series) -> bool:
-    """Whether a method's row is flagged, but not by its share."""
+    """Return whether a method's row is flagged, but not by its share."""
     return line.get("verdict") == "residue" and "share" not in str(line["flagged"]).split()
 
 
 def interval(line: pd.Series, name: str) -> str:
-    """`value [low, high]`, – where there is none."""
+    """Return `value [low, high]` for an estimate and its interval; – where there is none."""
     if pd.isna(line.get(name)):
         return ABSENT
     low = line[f"{name}_low"]
@@ -186,7 +196,7 @@ def interval(line: pd.Series, name: str) -> str:
 
 
 def _bound(value: float) -> str:
-    """The figure of a bound, unless it is so far away that its digits mean nothing."""
+    """Return a bound with one decimal, or `> 999` if it is so far away that its digits mean nothing."""
     if abs(value) < 1000:
         return decimal(value)
     if value < 0:
@@ -195,41 +205,47 @@ def _bound(value: float) -> str:
 
 
 def decimal(value: float) -> str:
-    """With one decimal, and without a sign where it is 0."""
-    return f"{round(value, 1) + 0.0:.1f}"
+    """Return a number with one decimal, and without a sign where it is 0."""
+    return f"{round(value, 1) + 0.0:.1f}"  # -0.0 + 0.0 is 0.0
 
 
 def attacks_tables(
-    found: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]
+    attacks: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]
 ) -> list[TitledTable]:
-    """Attacks on one model beside the paper's MIA, a table for each data set and rate: means over seeds, percent.
+    """Return attacks on one model beside the paper's MIA, a table for each data set and rate.
 
-    found: of `munkey.audits.main_run.attack_lines`; tidy: metrics. In brackets: the lowest and the
-    highest bound of any seed.
+    Numbers are means over seeds in percent; in brackets stand the lowest and the highest bound of
+    any seed.
+
+    Parameters
+    ----------
+    attacks
+        The lines of `munkey.audits.main_run.make_attack_lines`.
+    tidy
+        The metrics of all systems, with MIA.
     """
     mia = tidy[tidy["metric"] == "MIA"]
     titled = []
     attack_titles = dict(ATTACKS)
-    for name in map(str, found["attack"].unique()):
+    for name in map(str, attacks["attack"].unique()):
         if name not in ATTACKS:
             attack_titles[name] = AUDITS[name].title
-    found = found.astype({"rate": float})
-    by_rate = found.astype({"rate": float}).groupby(["dataset", "rate"], sort=False)
+    by_rate = attacks.astype({"rate": float}).groupby(["dataset", "rate"], sort=False)
     for (dataset, rate), part in by_rate:
-        of_rate = mia[(mia["dataset"] == dataset) & (mia["rate"].astype(float) == rate)]
+        mia_at_rate = mia[(mia["dataset"] == dataset) & (mia["rate"].astype(float) == rate)]
         lines = []
         for row in rows:
-            attacks = part[part["method"] == row.name]
-            measured = of_rate[of_rate["method"] == row.name]["value"]
-            if len(measured) < attacks["seed"].nunique():  # the other seeds diverged
+            on_system = part[part["method"] == row.name]
+            mia_values = mia_at_rate[mia_at_rate["method"] == row.name]["value"]
+            if len(mia_values) < on_system["seed"].nunique():  # the other seeds diverged
                 lines.append({"Method": row.title, "MIA": DIVERGED})
                 continue
             # the mean of no values is NaN
-            line = {"Method": row.title, "MIA": number_cell(measured.mean(), 1)}
-            for name, attack in attack_titles.items():
-                of_attack = attacks[attacks["attack"] == name]
-                line[f"{attack}: AUROC"] = _over_seeds(of_attack, "auroc")
-                line[f"{attack}: TPR @ 1 %"] = _over_seeds(of_attack, "tpr_1")
+            line = {"Method": row.title, "MIA": number_cell(mia_values.mean(), 1)}
+            for name, attack_title in attack_titles.items():
+                results = on_system[on_system["attack"] == name]
+                line[f"{attack_title}: AUROC"] = _format_over_seeds(results, "auroc")
+                line[f"{attack_title}: TPR @ 1 %"] = _format_over_seeds(results, "tpr_1")
             lines.append(line)
         n = part["seed"].nunique()
         title = f"{dataset}, forget rate {percent(part['rate'].iloc[0])}: {seeds(n)}"
@@ -237,8 +253,12 @@ def attacks_tables(
     return titled
 
 
-def _over_seeds(lines: pd.DataFrame, name: str) -> str:
-    """Mean over seeds; `too few test samples` where there are too few for the rate; – where nothing was attacked."""
+def _format_over_seeds(lines: pd.DataFrame, name: str) -> str:
+    """Return `mean [low, high]` over the seeds of an attack.
+
+    In its place stand `too few test samples` where they do not suffice for a rate, and – where
+    nothing was attacked.
+    """
     if lines.empty:
         return ABSENT
     if name not in lines or lines[name].isna().any():
@@ -248,28 +268,33 @@ def _over_seeds(lines: pd.DataFrame, name: str) -> str:
     return f"{lines[name].mean():.1f} [{low:.1f}, {high:.1f}]"
 
 
-def storage_tables(found: pd.DataFrame) -> list[TitledTable]:
-    """Traces of deleted samples in files before and after deletion, a table per data set: sums over seeds.
+def storage_tables(searches: pd.DataFrame) -> list[TitledTable]:
+    """Return how many traces of deleted samples are in files before and after deletion, a table per data set.
 
-    found: lines of `munkey.audits.main_run.storage_lines`.
+    Numbers are sums over seeds.
+
+    Parameters
+    ----------
+    searches
+        The lines of `munkey.audits.main_run.make_storage_lines`.
     """
     titled = []
-    for dataset, part in found.groupby("dataset", sort=False):
+    for dataset, part in searches.groupby("dataset", sort=False):
         lines = []
-        for (_, title), searches in part.groupby(["rate", "title"], sort=False):
-            rate = float(searches["rate"].iloc[0])
-            before = searches[searches["file"] == "original"]
-            after = searches[searches["file"] == "unlearned"]
+        for (_, title), files in part.groupby(["rate", "title"], sort=False):
+            rate = float(files["rate"].iloc[0])
+            before = files[files["file"] == "original"]
+            after = files[files["file"] == "unlearned"]
             line = {
                 "Method": str(title),
                 "Forget": percent(rate),
-                "keys and tokens, before": _found_of_deleted(before, "rows"),
-                "keys and tokens, after": _found_of_deleted(after, "rows"),
-                "ids, before": _found_of_deleted(before, "ids"),
-                "ids, after": _found_of_deleted(after, "ids"),
+                "keys and tokens, before": _format_traces(before, "rows"),
+                "keys and tokens, after": _format_traces(after, "rows"),
+                "ids, before": _format_traces(before, "ids"),
+                "ids, after": _format_traces(after, "ids"),
             }
-            if "deletion" in searches:  # earlier results have no such column
-                deletion = searches["deletion"].iloc[0]
+            if "deletion" in files:  # earlier results have no such column
+                deletion = files["deletion"].iloc[0]
                 line["deletion is"] = ABSENT if pd.isna(deletion) else str(deletion)
             lines.append(line)
         over = seeds(part["seed"].nunique())
@@ -284,22 +309,27 @@ def storage_tables(found: pd.DataFrame) -> list[TitledTable]:
     return titled
 
 
-def _found_of_deleted(lines: pd.DataFrame, name: str) -> str:
-    """`6 of 6`, or why the search proves nothing."""
+def _format_traces(lines: pd.DataFrame, name: str) -> str:
+    """Return how many of the deleted rows or ids were found (`6 of 6`), or why the search proves nothing."""
     if lines["why"].notna().any():
         return str(lines["why"].dropna().iloc[0])
     return f"{lines[name].sum():.0f} of {lines[f'{name}_of'].sum()}"
 
 
-def differencing_tables(found: pd.DataFrame, dataset: str) -> list[TitledTable]:
-    """How many deleted samples two versions give away, a line for each method and number of samples deleted at once.
+def differencing_tables(attacks: pd.DataFrame, dataset: str) -> list[TitledTable]:
+    """Return how many deleted samples two versions of a model give away; no table without an attack.
 
-    found: lines of `munkey.audits.two_versions.Attacker`.
+    There is a line for each method and number of samples deleted at once.
+
+    Parameters
+    ----------
+    attacks
+        The lines of `munkey.audits.two_versions.Attacker`.
     """
-    if found.empty:
+    if attacks.empty:
         return []
     lines = []
-    for (title, batch), attackers in found.groupby(["title", "batch"], sort=False):
+    for (title, batch), attackers in attacks.groupby(["title", "batch"], sort=False):
         precisions = attackers.set_index("attacker")["precision"]
         first = attackers.iloc[0]
         line = {
@@ -316,27 +346,27 @@ def differencing_tables(found: pd.DataFrame, dataset: str) -> list[TitledTable]:
     return [TitledTable(title, pd.DataFrame(lines), remark)]
 
 
-def knobs_of(grid: pd.DataFrame) -> list[str]:
-    """The knobs of an audit's grid whose values differ, by dotted name."""
+def list_knobs(grid: pd.DataFrame) -> list[str]:
+    """Return the knobs of an audit's grid whose values differ, by dotted name."""
     knobs = grid.loc[:, grid.columns.str.contains(".", regex=False)]
     return list(knobs.columns[knobs.astype(str).nunique() > 1])
 
 
 def deployed_rows(grid: pd.DataFrame) -> pd.DataFrame:
-    """A row for each setting of a grid, as it is deployed, in the order of its knobs."""
+    """Return a row for each setting of a grid, as it is deployed, in the order of its knobs."""
     rows = grid[grid["path"] == DEPLOYED]
-    knobs = knobs_of(grid)
+    knobs = list_knobs(grid)
     if not knobs:
         return rows
     return rows.sort_values(knobs, kind="stable").reset_index(drop=True)
 
 
 def grid_table(grid: pd.DataFrame, dataset: str) -> TitledTable:
-    """How much the weights keep, by how they are trained, a line for each setting of the grid.
+    """Return how much the weights keep, by how they are trained, a line for each setting of the grid.
 
-    Shares by path, what training had put there, P_s before deletion, accuracies.
+    A line has the shares by path, what training had put there, P_s before deletion, and accuracies.
     """
-    names = short_names(knobs_of(grid))
+    names = short_names(list_knobs(grid))
     rows = deployed_rows(grid)
     lines = []
     reasons: list[str] = []

@@ -23,7 +23,13 @@ class Interval(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """One value less another, with its 95 % interval. basis: in words, the seeds or samples it was computed over."""
+    """One value less another, with its 95 % interval.
+
+    Attributes
+    ----------
+    basis
+        The seeds and samples it was computed over, in words.
+    """
 
     value: float
     interval: Interval
@@ -36,7 +42,7 @@ class Difference(NamedTuple):
 
 
 def wilson(percent: float, tested: int) -> Interval:
-    """The 95 % interval of a share of `tested` samples, percent (Wilson 1927)."""
+    """Return the 95 % interval of a share of `tested` samples, percent (Wilson 1927)."""
     from scipy.stats import binomtest
 
     ends = binomtest(round(percent * tested / 100), tested).proportion_ci(LEVEL, method="wilson")
@@ -44,9 +50,12 @@ def wilson(percent: float, tested: int) -> Interval:
 
 
 def accuracy_interval(line: pd.Series) -> Interval | None:
-    """The interval of a test accuracy over test samples, percent; None if their number is unknown.
+    """Return the interval of a test accuracy over test samples, percent; None if their number is unknown.
 
-    line: of a summary.
+    Parameters
+    ----------
+    line
+        A line of a summary.
     """
     tested = line.get(TESTED, math.nan)
     mean = line["TA_mean"]
@@ -56,73 +65,85 @@ def accuracy_interval(line: pd.Series) -> Interval | None:
 
 
 def difference(one: pd.Series, other: pd.Series) -> Difference | None:
-    """One system's test accuracy less the other's. one, other: lines of a summary.
+    """Return one system's test accuracy less the other's.
 
     None if it was not measured: one of them diverged, or the summary has no differences
     (`munkey.report.tables.summary.read_main`).
+
+    Parameters
+    ----------
+    one, other
+        Lines of a summary.
     """
-    known = one.get(DIFFERENCES)
-    if not isinstance(known, dict):
+    by_system = one.get(DIFFERENCES)
+    if not isinstance(by_system, dict):
         return None
-    return known.get(other["method"])
+    return by_system.get(other["method"])
 
 
 def differences_by_system(lines: pd.DataFrame) -> dict[tuple[object, ...], dict[str, Difference]]:
-    """All differences from a system to others, by (dataset, rate, method), then by the other's name.
+    """Return all differences from a system to others, by (dataset, rate, method), then by the other's name.
 
-    lines: as `munkey.evaluation.paired.paired_differences` makes them.
+    Parameters
+    ----------
+    lines
+        The result of `munkey.evaluation.paired.compare_systems`, which has each pair once.
     """
-    known: dict[tuple[object, ...], dict[str, Difference]] = {}
+    by_system: dict[tuple[object, ...], dict[str, Difference]] = {}
     for line in lines.to_dict("records"):
         seeds = "one seed" if line["seeds"] == 1 else f"{line['seeds']} seeds"
         basis = f"{seeds}, {line['tested']:,} test samples"
         forward = Difference(line["difference"], Interval(line["low"], line["high"]), basis)
         backward = Difference(-line["difference"], Interval(-line["high"], -line["low"]), basis)
         request = (line["dataset"], line["rate"])
-        known.setdefault((*request, line["method"]), {})[line["other"]] = forward
-        known.setdefault((*request, line["other"]), {})[line["method"]] = backward
-    return known
+        by_system.setdefault((*request, line["method"]), {})[line["other"]] = forward
+        by_system.setdefault((*request, line["other"]), {})[line["method"]] = backward
+    return by_system
 
 
 def seed_interval(line: pd.Series, metric: str) -> Interval | None:
-    """Student's 95 % interval of a mean over seeds; None for one seed."""
+    """Return Student's 95 % interval of a mean over seeds; None for one seed."""
     from scipy.stats import t
 
     if line["n"] < 2 or pd.isna(line[f"{metric}_sd"]):
         return None
     quantile = float(t.ppf((1 + LEVEL) / 2, line["n"] - 1))
-    half = quantile * line[f"{metric}_sd"] / math.sqrt(line["n"])
+    half_width = quantile * line[f"{metric}_sd"] / math.sqrt(line["n"])
     mean = line[f"{metric}_mean"]
-    return Interval(mean - half, mean + half)
+    return Interval(mean - half_width, mean + half_width)
 
 
-def told_apart(one: pd.Series, other: pd.Series) -> bool:
-    """Whether two test accuracies differ by more than the interval of their difference allows."""
+def are_told_apart(one: pd.Series, other: pd.Series) -> bool:
+    """Return whether two test accuracies differ by more than the interval of their difference allows."""
     distance = difference(one, other)
     return distance is not None and distance.told_apart
 
 
 def compare_accuracies(one: pd.Series, other: pd.Series) -> str:
-    """Which of two systems is more accurate on test samples, by how much; or that they are not told apart."""
+    """Return in words which of two systems is more accurate on test samples, and by how much.
+
+    If they are not told apart, or not compared, it says so.
+    """
     title = one["title"]
     other_title = other["title"]
     distance = difference(one, other)
     if distance is None:
         return f"{title} and {other_title} are not compared: their answers to the same test samples are not known"
     if not distance.told_apart:
-        return f"{title} and {other_title} are not told apart in test accuracy: {_points(distance)}"
+        points = _format_points(distance)
+        return f"{title} and {other_title} are not told apart in test accuracy: {points}"
     if distance.value > 0:
-        return f"{title} is more accurate than {other_title} by {_points(distance)}"
-    turned = Interval(-distance.interval.high, -distance.interval.low)
-    distance = Difference(-distance.value, turned, distance.basis)
-    return f"{other_title} is more accurate than {title} by {_points(distance)}"
+        return f"{title} is more accurate than {other_title} by {_format_points(distance)}"
+    negated = Interval(-distance.interval.high, -distance.interval.low)
+    distance = Difference(-distance.value, negated, distance.basis)
+    return f"{other_title} is more accurate than {title} by {_format_points(distance)}"
 
 
-def _points(distance: Difference) -> str:
+def _format_points(distance: Difference) -> str:
     return f"{distance.value:.1f} points {ends(distance.interval)} ({distance.basis})"
 
 
 def ends(interval: Interval) -> str:
-    """`[low, high]` with one decimal."""
+    """Return an interval as `[low, high]` with one decimal."""
     low, high = np.round(interval, 1) + 0.0  # + 0.0: no minus before a zero
     return f"[{low:.1f}, {high:.1f}]"

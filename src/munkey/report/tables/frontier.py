@@ -49,11 +49,18 @@ RULE = (
 
 @dataclass(frozen=True)
 class Design:
-    """A way to forget. name, title: as in the tables. stored: what must be kept to answer and to forget, in words.
+    """A way to forget.
 
-    kind: one of KINDS. `exact`: after a deletion it is its oracle, to the bit; `rows`: its weights
-    were trained on the deleted rows, and stay; `weights`: it changes or switches off parts of a
-    trained network; `anew`: an oracle, which is the reference and no rival.
+    Attributes
+    ----------
+    name, title
+        As in the tables.
+    stored
+        What must be kept to answer and to forget, in words.
+    kind
+        One of KINDS. `exact`: after a deletion it is its oracle, to the bit; `rows`: its weights
+        were trained on the deleted rows, and stay; `weights`: it changes or switches off parts of a
+        trained network; `anew`: an oracle, which is the reference and no rival.
     """
 
     name: str
@@ -65,13 +72,19 @@ class Design:
 def points(
     summary: pd.DataFrame, audit: pd.DataFrame | None, designs: Sequence[Design]
 ) -> pd.DataFrame:
-    """A line for each design of one data set, at its largest forget rate: the least that may be left first.
+    """Return a line for each design of one data set, at its largest forget rate, the smallest bound first.
 
-    summary: of that data set; audit: rows of `munkey.audits.family_audit`, None without an audit.
-    Columns beside those of the summary: share_text (as printed), bound (percent: the most that the
-    share may be, in either direction; infinite if no bound holds), share, share_low, share_high,
-    seconds (an oracle's: of training), front (whether nothing more accurate has as small a bound;
-    all of those that are equal).
+    Columns beside those of the summary: share_text (the share as printed), bound (percent: the most
+    that the share may be, in either direction; infinite if no bound holds), share, share_low,
+    share_high, seconds (to forget; an oracle's are those of training), front (whether no other
+    design is more accurate with a bound as small; designs that are equal are all on the front).
+
+    Parameters
+    ----------
+    summary
+        The summary of that data set.
+    audit
+        Rows of `munkey.audits.family_audit`; None without an audit.
     """
     largest = summary[summary["rate"] == summary["rate"].max()].set_index("method")
     audited = {}
@@ -84,7 +97,7 @@ def points(
         seconds = numbers.get("unlearn_s_mean", math.nan)
         if design.kind == "anew":
             seconds = numbers.get("train_s_mean", math.nan)
-        share = _share(design, audited.get(design.name))
+        share = _find_share(design, audited.get(design.name))
         lines.append(
             {"method": design.name, **numbers, **vars(design), **share, "seconds": seconds}
         )
@@ -92,14 +105,25 @@ def points(
 
 
 def mark_front(lines: pd.DataFrame) -> pd.DataFrame:
-    """Lines in their order, and which are on the front."""
+    """Return lines by their bound, then by accuracy, with the column `front`.
+
+    In this order, a design is on the front if none before it is more accurate.
+    """
     table = lines.sort_values(["bound", "TA_mean"], ascending=[True, False], ignore_index=True)
+    # Oracles are no rivals, so their accuracy does not count.
     rivals = table["TA_mean"].where(table["kind"] != "anew", -math.inf).round(TIE)
     return table.assign(front=(rivals >= rivals.cummax()) & (table["kind"] != "anew"))
 
 
-def _share(design: Design, audited: pd.Series | None) -> dict[str, object]:
-    """The residual share of a design, as it is printed and as numbers."""
+def _find_share(design: Design, audited: pd.Series | None) -> dict[str, object]:
+    """Return the residual share of a design, as it is printed and as numbers.
+
+    Parameters
+    ----------
+    audited
+        The row of the design in an audit; None if it was not audited. `contrast` is 0 there if the
+        design answers as its oracle does, to the bit.
+    """
     nothing = dict.fromkeys(SHARES, 0.0) | {"bound": 0.0}
     unknown = dict.fromkeys(SHARES, math.nan) | {"bound": math.inf}
     contrast = math.nan
@@ -122,68 +146,80 @@ def _share(design: Design, audited: pd.Series | None) -> dict[str, object]:
 
 
 def advice(points: pd.DataFrame) -> str:
-    """Which design to deploy, and why, in one sentence.
+    """Return one sentence that says which design to deploy, and why.
 
     It is the most accurate of those that are shown to leave little, with all that are not told
     apart from it. A design that is shown to be more accurate, but not to leave so little, is named
-    with the difference. points: as the function of that name makes them.
+    with the difference.
+
+    Parameters
+    ----------
+    points
+        The result of the function `points`.
     """
     points = points.dropna(subset="TA_mean")
     rivals = points[points["kind"] != "anew"]
-    most = next((most for most in LITTLE if (rivals["bound"] <= most).any()), None)
-    if most is None:
-        return _no_advice(rivals, points[points["kind"] == "anew"])
-    allowed = _most_accurate_first(rivals[rivals["bound"] <= most])
+    # The smallest share that any design is shown to keep to.
+    limits = [limit for limit in LITTLE if (rivals["bound"] <= limit).any()]
+    if not limits:
+        return _explain_no_advice(rivals, points[points["kind"] == "anew"])
+    limit = limits[0]
+    allowed = _sort_by_accuracy(rivals[rivals["bound"] <= limit])
     best = allowed.iloc[0]
     names = [_title_and_accuracy(best)]
     for _, other in allowed[1:].iterrows():
         if not _is_shown_better(best, other):
             names.append(_title_and_accuracy(other))
-    apart = ""
+    several = ""
     if len(names) > 1:
-        apart = ", which are not told apart in test accuracy"
+        several = ", which are not told apart in test accuracy"
     are_exact = (allowed["kind"] == "exact").all()
     if len(allowed) > 1:
-        virtue = f"are shown to have a residual share of at most {most:g} %"
+        virtue = f"are shown to have a residual share of at most {limit:g} %"
         if are_exact:
             virtue = "delete exactly"
         reason = f"the most accurate of the {len(allowed)} designs that {virtue}"
     elif are_exact:
         reason = "it alone deletes exactly"
     else:
-        reason = f"it alone is shown to have a residual share of at most {most:g} %"
-    rival = _more_accurate(best, rivals[rivals["bound"] > most])
-    return f"Deploy {' or '.join(names)}{apart}: {reason}{rival}."
+        reason = f"it alone is shown to have a residual share of at most {limit:g} %"
+    rival = _name_more_accurate(best, rivals[rivals["bound"] > limit])
+    return f"Deploy {' or '.join(names)}{several}: {reason}{rival}."
 
 
-def _most_accurate_first(points: pd.DataFrame) -> pd.DataFrame:
+def _sort_by_accuracy(points: pd.DataFrame) -> pd.DataFrame:
     return points.sort_values("TA_mean", ascending=False, kind="stable")
 
 
 def _title_and_accuracy(line: pd.Series) -> str:
-    return f"{line['title']} ({_accuracy(line)} %)"
+    return f"{line['title']} ({_format_accuracy(line)} %)"
 
 
 def _is_shown_better(one: pd.Series, other: pd.Series) -> bool:
-    """Whether one's accuracy is above the other's by more than the interval of their difference allows."""
+    """Return whether one's accuracy is above the other's by more than the interval of their difference allows."""
     distance = difference(one, other)
     return distance is not None and distance.told_apart and distance.value > 0
 
 
-def _more_accurate(best: pd.Series, others: pd.DataFrame) -> str:
-    """The most accurate of the others that are shown to be more accurate than the advised one; empty for none."""
-    for _, rival in _most_accurate_first(others).iterrows():
+def _name_more_accurate(best: pd.Series, others: pd.DataFrame) -> str:
+    """Return a clause on the most accurate of the others that are shown to be more accurate than the advised one.
+
+    It is empty if there is no such design.
+    """
+    for _, rival in _sort_by_accuracy(others).iterrows():
         if _is_shown_better(rival, best):
             distance = difference(rival, best)
             assert distance is not None
             interval = f"95 % interval of the difference: {ends(distance.interval)}"
             points = f"{distance.value:.1f} points ({interval})"
-            return f"; {rival['title']} is more accurate by {points}, but {_not_shown(rival)}"
+            return (
+                f"; {rival['title']} is more accurate by {points}, but {_explain_not_shown(rival)}"
+            )
     return ""
 
 
-def _not_shown(line: pd.Series) -> str:
-    """Why a design is not shown to leave little."""
+def _explain_not_shown(line: pd.Series) -> str:
+    """Return why a design is not shown to leave little."""
     if line["share_text"] == NOT_AUDITED:
         return "it has not been audited (run `make audits`)"
     if line["share_text"] == NO_POWER:
@@ -191,44 +227,50 @@ def _not_shown(line: pd.Series) -> str:
     return f"its residual share is {line['share_text']} %"
 
 
-def _no_advice(rivals: pd.DataFrame, anew: pd.DataFrame) -> str:
-    """The sentence if no design is shown to leave little: why, and that an oracle is sure to leave nothing."""
+def _explain_no_advice(rivals: pd.DataFrame, oracles: pd.DataFrame) -> str:
+    """Return the sentence if no design is shown to leave little: why, and that an oracle is sure to leave nothing."""
     safe = "train anew to be sure"
-    if len(anew):
-        safe += f": {' or '.join(anew['title'])}"
+    if len(oracles):
+        safe += f": {' or '.join(oracles['title'])}"
     if len(rivals) and (rivals["share_text"] == NOT_AUDITED).all():
         return f"No design can be advised: none deletes exactly, and none was audited (run `make audits`); {safe}."
     return f"No design can be advised: none is shown to have a residual share of at most {LITTLE[-1]:g} %; {safe}."
 
 
 def sentence(points: pd.DataFrame) -> str:
-    """Sentences on the most accurate design, of those that leave little and of all.
+    """Return sentences on the most accurate design, of those that leave little and of all.
 
-    They also say which designs are not told apart from it, and which are unknown. points: as the
-    function of that name makes them.
+    They also say which designs are not told apart from it, and which are unknown.
+
+    Parameters
+    ----------
+    points
+        The result of the function `points`.
     """
     has_diverged = points["TA_mean"].isna() | (points["share_text"] == DIVERGED)
     diverged = list(points.loc[has_diverged, "title"])
     points = points.dropna(subset="TA_mean")
-    points = points.assign(accuracy=[f"{_accuracy(line)} %" for _, line in points.iterrows()])
+    points = points.assign(
+        accuracy=[f"{_format_accuracy(line)} %" for _, line in points.iterrows()]
+    )
     is_oracle = points["kind"] == "anew"
     rivals = points[~is_oracle]
     sentences = []
-    last = ""
-    for most, words in MOST.items():
-        allowed = rivals[rivals["bound"] <= most]
+    previous_answer = ""
+    for limit, words in MOST.items():
+        allowed = rivals[rivals["bound"] <= limit]
         answer = "none is shown to have so small a share"
         if len(allowed):
-            answer = _best(allowed)
-        if answer == last:
+            answer = _name_best(allowed)
+        if answer == previous_answer:
             sentences.append(f"{words}: the same.")
         else:
             sentences.append(f"{words}: {answer}.")
-        last = answer
-    anew = []
+        previous_answer = answer
+    oracles = []
     for _, line in points[is_oracle].iterrows():
-        anew.append(f"{line['title']} ({line['accuracy']}, {_seconds(line)} s)")
-    sentences.append(f"Training anew leaves nothing by definition: {', '.join(anew)}.")
+        oracles.append(f"{line['title']} ({line['accuracy']}, {_format_seconds(line)} s)")
+    sentences.append(f"Training anew leaves nothing by definition: {', '.join(oracles)}.")
     unknown = list(rivals[rivals["share_text"].isin([NOT_AUDITED, NO_POWER])]["title"])
     if unknown:
         sentences.append(f"Not audited, or without power: {', '.join(unknown)}.")
@@ -237,38 +279,38 @@ def sentence(points: pd.DataFrame) -> str:
     return " ".join(sentences)
 
 
-def _best(allowed: pd.DataFrame) -> str:
-    """The most accurate designs, all of a tie, and those that are not told apart from the first of them."""
+def _name_best(allowed: pd.DataFrame) -> str:
+    """Return the names of the most accurate designs (all of a tie), and of those not told apart from the first."""
     accuracies = allowed["TA_mean"].round(TIE)
     is_best = accuracies == accuracies.max()
     best = allowed[is_best]
-    near = []
-    for _, line in _most_accurate_first(allowed[~is_best]).iterrows():
+    similar = []
+    for _, line in _sort_by_accuracy(allowed[~is_best]).iterrows():
         distance = difference(best.iloc[0], line)
         if distance is not None and not distance.told_apart:
-            near.append(line["title"])
-    alike = ""
-    if near:
-        alike = f", not told apart from {', '.join(near)}"
-    return f"{' and '.join(best['title'])} ({best.iloc[0]['accuracy']}){alike}"
+            similar.append(line["title"])
+    clause = ""
+    if similar:
+        clause = f", not told apart from {', '.join(similar)}"
+    return f"{' and '.join(best['title'])} ({best.iloc[0]['accuracy']}){clause}"
 
 
-def _accuracy(line: pd.Series) -> str:
-    """In percent; of one seed, with its interval over test samples."""
+def _format_accuracy(line: pd.Series) -> str:
+    """Return a test accuracy in percent, ± over seeds; that of one seed with its interval over test samples."""
     interval = accuracy_interval(line)
     if line["n"] > 1 or interval is None:
         return plus_minus(line["TA_mean"], line["TA_sd"])
     return f"{line['TA_mean']:.2f} [{interval.low:.1f}, {interval.high:.1f}]"
 
 
-def _seconds(line: pd.Series) -> str:
+def _format_seconds(line: pd.Series) -> str:
     if pd.isna(line["seconds"]):
         return ABSENT
     return two_digits(line["seconds"])
 
 
 def frontier_table(points: pd.DataFrame, markup: Markup) -> TitledTable:
-    """Markdown or HTML: a line for each of `points`, the front in bold."""
+    """Return a table with a line for each of `points`, the front in bold."""
     lines = []
     for _, line in points.iterrows():
         title = line["title"]
@@ -278,8 +320,8 @@ def frontier_table(points: pd.DataFrame, markup: Markup) -> TitledTable:
             {
                 "Method": title,
                 RESIDUE: line["share_text"],
-                "Test accuracy": _accuracy(line),
-                "Seconds": _seconds(line),
+                "Test accuracy": _format_accuracy(line),
+                "Seconds": _format_seconds(line),
                 "Must be stored": line["stored"],
                 "Avg Gap": cell(line, "gap", markup),
             }

@@ -43,12 +43,17 @@ CSS = (
 
 
 def all_texts(tidy: pd.DataFrame, differences: pd.DataFrame, rows: Sequence[Row]) -> dict[str, str]:
-    """All tables of an experiment as text, by the name of the rule's output that each is written to.
+    """Return all tables of an experiment as text, by the name of the rule's output that each is written to.
 
-    tidy: metrics of all data sets. differences: between systems, as
-    `munkey.evaluation.paired.paired_differences` makes them. `datasets` shows each data set at its
-    largest rate only. Systems that are not rows are in `tidy` alone: METHOD-off, after a request
-    for a class.
+    `datasets` shows each data set at its largest rate only.
+
+    Parameters
+    ----------
+    tidy
+        Metrics of all data sets, and of systems that are not rows: METHOD-off, after a request for
+        a class.
+    differences
+        Between systems, as `munkey.evaluation.paired.compare_systems` makes them.
     """
     tidy = with_seed_gaps(tidy, rows)
     numbers = summarize(tidy[tidy["method"].isin([row.name for row in rows])], rows)
@@ -70,12 +75,17 @@ def all_texts(tidy: pd.DataFrame, differences: pd.DataFrame, rows: Sequence[Row]
 def main_table(
     summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue | None = None
 ) -> str:
-    """The paper's main table, forget rates side by side: the lowest gap bold, if it is told apart from all others.
+    """Return the paper's main table as text, forget rates side by side.
 
-    residue: for a column of residual shares, where audits were run; not in LaTeX.
+    The lowest gap is bold if its mean ± sd overlaps no other's.
+
+    Parameters
+    ----------
+    residue
+        The column of residual shares, where audits were run; LaTeX has no such column.
     """
     if markup == "latex":
-        return _main_latex(summary, rows)
+        return _render_latex(summary, rows)
     text = render(main_tables(summary, rows, markup, residue), markup)
     if markup == "html":
         return f"<!doctype html><meta charset='utf-8'><style>{CSS}</style>\n{text}"
@@ -85,7 +95,7 @@ def main_table(
 def main_tables(
     summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue | None = None
 ) -> list[TitledTable]:
-    """The main table as one table per data set, whose columns name both metric and rate."""
+    """Return the main table as one table per data set, whose columns name both metric and rate."""
     rates = sorted(summary["rate"].unique(), reverse=True)
     columns = ["Method"]
     about_share = ""
@@ -97,16 +107,21 @@ def main_tables(
     titled = []
     for dataset, part in summary.groupby("dataset", sort=False):
         n = int(part["n"].min())
-        lines = _lines(part, rates, rows, markup, residue or {})
+        lines = _make_lines(part, rates, rows, markup, residue or {})
         title = f"{dataset}: {over_seeds(n)}, percent; {marked(n)}{about_share}"
-        titled.append(TitledTable(title, pd.DataFrame(lines, columns=columns), _remark(part, rows)))
+        titled.append(
+            TitledTable(title, pd.DataFrame(lines, columns=columns), _make_remark(part, rows))
+        )
     return titled
 
 
 def selection_table(grid: pd.DataFrame, title: str) -> TitledTable:
-    """The grid of (p_image, p_token) of a data set, with the reason why each pair was chosen or not.
+    """Return the grid of (p_image, p_token) of a data set, with the reason why each pair was chosen or not.
 
-    grid: the lines of `evaluation.selection.table`.
+    Parameters
+    ----------
+    grid
+        The result of `munkey.evaluation.selection.table`.
     """
     lines = []
     for line in grid.to_dict("records"):
@@ -122,14 +137,20 @@ def selection_table(grid: pd.DataFrame, title: str) -> TitledTable:
     return TitledTable(title, pd.DataFrame(lines))
 
 
-def _lines(
+def _make_lines(
     part: pd.DataFrame,
     rates: Sequence[float],
     rows: Sequence[Row],
     markup: Markup,
     residue: Residue,
 ) -> list[list[str]]:
-    """The cells of every row. part: of a summary, one data set, whose lowest gap at each rate is bold if told apart."""
+    """Return the cells of every row for one data set; the lowest gap at each rate is bold as in `lowest`.
+
+    Parameters
+    ----------
+    part
+        The lines of a summary for that data set.
+    """
     absent = [ABSENT] * len(COLUMNS)
     ranked = [row.name for row in rows if row.is_ranked]
     lines = {row.name: [row.title] for row in rows}
@@ -140,12 +161,12 @@ def _lines(
     for rate in rates:
         at_rate = part[part["rate"] == rate].set_index("method")
         best = lowest(at_rate[at_rate.index.isin(ranked)])
-        line_of = dict(at_rate.iterrows())
+        summary_lines = dict(at_rate.iterrows())
         for name, cells in lines.items():
-            if name not in line_of:
+            if name not in summary_lines:
                 cells.extend(absent)
                 continue
-            numbers = line_of[name]
+            numbers = summary_lines[name]
             for metric in GAP_METRICS:
                 cells.append(cell(numbers, metric, markup))
             gap = cell(numbers, "gap", markup)
@@ -155,7 +176,8 @@ def _lines(
     return list(lines.values())
 
 
-def _remark(part: pd.DataFrame, rows: Sequence[Row]) -> str:
+def _make_remark(part: pd.DataFrame, rows: Sequence[Row]) -> str:
+    """Return all sentences that stand below the table of one data set; empty if there are none."""
     sentences = [
         underfit_sentence(part),
         damage_sentences(part, rows),
@@ -165,20 +187,21 @@ def _remark(part: pd.DataFrame, rows: Sequence[Row]) -> str:
     return " ".join(filter(None, sentences))
 
 
-def _main_latex(summary: pd.DataFrame, rows: Sequence[Row]) -> str:
-    """All data sets in one table, each under a row with its name. Needs booktabs and amsmath.
+def _render_latex(summary: pd.DataFrame, rows: Sequence[Row]) -> str:
+    """Return all data sets in one LaTeX table, each under a row with its name.
 
-    That row, and the rules around it, stand in the first cell of the first line of its data set.
+    pandas writes no rows that span all columns, so that row, and the rules around it, are LaTeX in
+    the first cell of the first line of a data set. The table needs booktabs and amsmath.
     """
     rates = sorted(summary["rate"].unique(), reverse=True)
     width = 1 + len(COLUMNS) * len(rates)
     lines: list[list[str]] = []
     remarks = ""
     for dataset, part in summary.groupby("dataset", sort=False):
-        remark = _remark(part, rows)
+        remark = _make_remark(part, rows)
         if remark:
             remarks += f"% {dataset}: {remark}\n"
-        dataset_lines = _lines(part, rates, rows, "latex", {})
+        dataset_lines = _make_lines(part, rates, rows, "latex", {})
         n = seeds(int(part["n"].min())).replace(" seed", "$ seed")
         name = rf"\multicolumn{{{width}}}{{c}}{{{latex_text(dataset)} (${n})}} \\"
         first_cell = "\n".join([name, r"\midrule", latex_text(dataset_lines[0][0])])
@@ -187,14 +210,14 @@ def _main_latex(summary: pd.DataFrame, rows: Sequence[Row]) -> str:
         dataset_lines[0][0] = first_cell
         lines += dataset_lines
     columns = " ".join(["l", *["cccc c"] * len(rates)])
-    frame = pd.DataFrame(lines, columns=_main_header(rates))
+    frame = pd.DataFrame(lines, columns=_make_header(rates))
     return "% needs booktabs, amsmath\n" + remarks + latex_table(frame, columns)
 
 
-def _main_header(rates: Sequence[float]) -> pd.MultiIndex:
-    """The methods, then the rates above their metrics.
+def _make_header(rates: Sequence[float]) -> pd.MultiIndex:
+    """Return the table's head of two rows: the rates, and below each its metrics.
 
-    The rules between the two rows stand in the first cell of the second row.
+    The rules between the two rows are LaTeX in the first cell of the second row.
     """
     width = len(COLUMNS)
     rules = []
@@ -203,7 +226,7 @@ def _main_header(rates: Sequence[float]) -> pd.MultiIndex:
         rules.append(rf"\cmidrule(lr){{{first}-{first + width - 1}}}")
     labels = [("", f"{' '.join(rules)}\nMethod")]
     for rate in rates:
-        over = rf"Random forget ({100 * rate:g}\,%)"
+        upper = rf"Random forget ({100 * rate:g}\,%)"
         for name in (*GAP_METRICS, r"Avg Gap $\downarrow$"):
-            labels.append((over, name))
+            labels.append((upper, name))
     return pd.MultiIndex.from_tuples(labels)

@@ -48,39 +48,42 @@ class TitledTable(NamedTuple):
     remark: str = ""
 
 
-def markup_of(path: str | Path) -> Markup:
-    """The markup of a file, by its suffix. Raises KeyError for an unknown suffix."""
+def get_markup(path: str | Path) -> Markup:
+    """Return the markup of a file, by its suffix. Raises KeyError for an unknown suffix."""
     return MARKUP_BY_SUFFIX[Path(path).suffix]
 
 
 def number_cell(value: float | None, digits: int) -> str:
-    """A number with so many decimals, – where there is none."""
+    """Return a number with so many decimals, – where there is none."""
     if value is None or pd.isna(value):
         return ABSENT
     return f"{value:.{digits}f}"
 
 
 def plus_minus(mean: float, sd: float, digits: int = 2) -> str:
-    """`mean ± sd` in plain text; `mean` alone without a standard deviation."""
+    """Return `mean ± sd` in plain text; `mean` alone without a standard deviation."""
     if pd.isna(sd):
         return f"{mean:.{digits}f}"
     return f"{mean:.{digits}f} ± {sd:.{digits}f}"
 
 
 def digits(metric: str) -> int:
-    """How many decimals the paper prints of a metric."""
+    """Return how many decimals the paper prints of a metric."""
     if metric == "P_s":
         return 3
     return 2
 
 
 def two_digits(seconds: float) -> str:
-    """A number with two digits that count: 0.017, 120."""
+    """Return a number with two digits that count: 0.017, 120."""
     return f"{float(f'{seconds:.2g}'):g}"
 
 
 def cell(line: pd.Series, metric: str, markup: Markup, digits: int = 2) -> str:
-    """`mean ± sd` of a metric, – where a summary has none; `diverged` in place of some, of a system that did."""
+    """Return `mean ± sd` of a metric; – where a summary has none.
+
+    If that is since the system diverged, the metrics in DIVERGED_IN say so.
+    """
     mean = line.get(f"{metric}_mean", np.nan)
     sd = line.get(f"{metric}_sd", np.nan)
     if pd.isna(mean):
@@ -95,65 +98,69 @@ def cell(line: pd.Series, metric: str, markup: Markup, digits: int = 2) -> str:
 
 
 def lowest(lines: pd.DataFrame) -> Hashable | None:
-    """The index of the lowest gap if its mean ± sd overlaps no other's, else None.
+    """Return the index of the lowest gap if its mean ± sd overlaps no other's, else None.
 
-    lines: with the columns gap_mean and gap_sd; those without a gap do not count. One seed has no
-    sd, and a single line has no rival: None for both.
+    The result is None for one seed, which has no sd, and for a single line, which has no rival.
+
+    Parameters
+    ----------
+    lines
+        A summary with the columns gap_mean and gap_sd; lines without a gap do not count.
     """
     gaps = lines.dropna(subset="gap_mean").sort_values("gap_mean", kind="stable")
     if len(gaps) < 2 or gaps["gap_sd"].isna().any():
         return None
-    mean = gaps["gap_mean"].round(2)
+    mean = gaps["gap_mean"].round(2)  # as printed
     sd = gaps["gap_sd"].round(2)
-    apart = mean.iloc[0] + sd.iloc[0] < (mean - sd).iloc[1:].min()
-    if not apart:
+    overlaps = mean.iloc[0] + sd.iloc[0] >= (mean - sd).iloc[1:].min()
+    if overlaps:
         return None
     return gaps.index[0]
 
 
 def emphasized(cell: str, markup: Markup) -> str:
-    """A cell in bold."""
+    """Return a cell in bold."""
     return EMPHASIS[markup].format(cell)
 
 
 def seeds(n: int) -> str:
-    """`n = 3 seeds`, `n = 1 seed`."""
+    """Return the number of seeds in words: `n = 3 seeds`, `n = 1 seed`."""
     return f"n = {pluralize(n, 'seed')}"
 
 
 def over_seeds(n: int) -> str:
-    """How a table over n seeds describes its numbers: a single seed has no deviation."""
+    """Return in words what the numbers of a table over n seeds are: a single seed has no deviation."""
     if n == 1:
         return seeds(n)
     return f"mean ± sd over {seeds(n)}"
 
 
 def marked(n: int) -> str:
-    """The rule for bold cells in a table over n seeds, for its title."""
+    """Return the rule for bold cells in a table over n seeds, for its title."""
     if n == 1:
         return "nothing is bold with one seed"
     return "bold where the lowest Avg Gap ± sd overlaps no other"
 
 
 def percent(rate: float) -> str:
-    """A share in percent, without digits that say nothing: `2 %`, `0.5 %`."""
+    """Return a share in percent, without digits that say nothing: `2 %`, `0.5 %`."""
     return f"{100 * rate:g} %"
 
 
 def diverged_remark(reasons: Sequence[str]) -> str:
-    """A sentence that lists what diverged and why; empty for no reasons."""
+    """Return a sentence that lists what diverged and why; empty for no reasons."""
     if not reasons:
         return ""
     return f"Diverged: {'. '.join(reasons)}."
 
 
 def render(tables: Sequence[TitledTable], markup: Markup) -> str:
-    """Tables one after the other."""
+    """Return tables as text, one after the other."""
     return RENDERERS[markup](tables)
 
 
 def render_or_say(tables: Sequence[TitledTable], markup: Markup) -> str:
-    """Tables one after the other, or that there are none."""
+    """Return tables as text, one after the other, or a sentence that there are none."""
     if not tables:
         return NOTHING[markup]
     return render(tables, markup)
@@ -197,26 +204,32 @@ RENDERERS: dict[Markup, Callable[[Sequence[TitledTable]], str]] = {
 
 
 def html_table(frame: pd.DataFrame) -> str:
-    """Cells as an HTML table. Nothing is escaped."""
+    """Return a frame of cells as an HTML table; nothing is escaped."""
     return frame.to_html(index=False, escape=False, border=0)
 
 
 def latex_table(frame: pd.DataFrame, columns: str) -> str:
-    """Cells as a booktabs table. Text is escaped, formulas are left alone.
+    """Return a frame of cells as a booktabs table; text is escaped, formulas are left alone.
 
-    columns: the alignment of the columns. Equal labels in the upper row of two header rows become
-    one that spans them.
+    Equal labels in the upper row of two header rows become one that spans them.
+
+    Parameters
+    ----------
+    columns
+        The alignment of the columns, as LaTeX wants it.
     """
-    styler = (
-        frame.style.hide(axis="index").format(latex_text).format_index(latex_text, axis="columns")
-    )
+    styler = frame.style.hide(axis="index")
+    styler = styler.format(latex_text).format_index(latex_text, axis="columns")
     return styler.to_latex(hrules=True, column_format=columns, multicol_align="c")
 
 
 def latex_text(cell: object) -> str:
-    """Text with its special characters escaped. Text with a formula between $ is assumed to be LaTeX already."""
+    """Return a cell as LaTeX, with its special characters escaped.
+
+    Text with a formula between $ is assumed to be LaTeX already.
+    """
     text = str(cell)
     if "$" in text:
         return text
-    # formulas side by side are one: $\ell_1$
+    # Escapes may put two formulas side by side, which become one: $\ell$$_1$ is $\ell_1$.
     return text.translate(LATEX_ESCAPES).replace("$$", "")

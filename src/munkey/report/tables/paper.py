@@ -23,15 +23,20 @@ KEYS = [*TABLE, "case", "method", "metric"]
 
 
 def printed_numbers() -> pd.DataFrame:
-    """A line per number of the paper's tables: KEYS, mean, sd, slip, and whether it is comparable."""
+    """Return a line per number of the paper's tables: KEYS, mean, sd, slip, and whether it is comparable."""
     lines = pd.read_csv(PRINTED).fillna({"case": "", "slip": ""})
     return lines.assign(comparable=lines["comparable"] != "no")
 
 
 def is_within_sd(both: pd.DataFrame) -> "pd.Series[bool]":
-    """Whether our mean is at most the paper's ± away from its mean, to three digits: (N,) nullable booleans.
+    """Return whether our mean is at most the paper's ± away from its mean, to three digits, for each line.
 
-    both: of `compare`. NA where they are not comparable, or where the paper has no ±.
+    It is NA where the means are not comparable, or where the paper has no ±.
+
+    Parameters
+    ----------
+    both
+        The table that `compare` makes.
     """
     is_near = both["difference"].abs().round(3) <= both["sd"]
     is_known = both[["difference", "sd"]].notna().all(axis=1)
@@ -39,28 +44,39 @@ def is_within_sd(both: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def compare(main: pd.DataFrame, ablations: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Our numbers (ours_mean, ours_sd) beside the paper's (mean, sd), wherever both exist, and their difference.
+    """Return our numbers (ours_mean, ours_sd) beside the paper's (mean, sd), wherever both exist, and their difference.
 
-    The difference is NaN where the paper's number is not comparable. within: whether ours is within
-    the paper's ±. main, ablations: a summary of the main experiment and one of the cases. Data sets
-    that are not in the paper are left out.
+    The difference is NaN where the paper's number is not comparable. The column `within` says
+    whether ours is within the paper's ± (`is_within_sd`). Data sets that are not in the paper are
+    left out.
+
+    Parameters
+    ----------
+    main
+        Summary of the main experiment.
+    ablations
+        Summary of the ablations' cases; None if they were not run.
     """
     main_lines = main.assign(case="")
-    ours = [_long(main_lines, "main"), _long(main_lines, "runtime")]
+    ours = [_melt(main_lines, "main"), _melt(main_lines, "runtime")]
     if ablations is not None and not ablations.empty:
-        ours.append(_long(ablations, "strategies"))
-        ours.append(_long(ablations, "aggregation"))
+        ours.append(_melt(ablations, "strategies"))
+        ours.append(_melt(ablations, "aggregation"))
         encoders = ablations[ablations["knob"].isin(["keys", "keys.encoder"])]
-        # of two revisions, the first
+        # An encoder's revision follows its name behind _; of two revisions, the first counts.
         named = encoders.assign(case="encoder/" + encoders["value"].str.split("_").str[0])
-        ours.append(_long(named.drop_duplicates(["dataset", "rate", "method", "case"]), "encoders"))
+        first = named.drop_duplicates(["dataset", "rate", "method", "case"])
+        ours.append(_melt(first, "encoders"))
     both = printed_numbers().merge(pd.concat(ours, ignore_index=True), on=KEYS)
     both["difference"] = (both["ours_mean"] - both["mean"]).where(both["comparable"])
     return both.assign(within=is_within_sd(both))
 
 
 def read(path: str | Path) -> pd.DataFrame:
-    """The result of `compare` from the CSV file that it was written to. Raises DamagedFileError."""
+    """Return the result of `compare` from the CSV file that it was written to.
+
+    Raises DamagedFileError for a file that cannot be read.
+    """
     both = read_table(path)
     text = both[["case", "slip"]].astype(object).fillna("")
     return both.assign(
@@ -69,16 +85,19 @@ def read(path: str | Path) -> pd.DataFrame:
 
 
 def statements(settings: Mapping[str, Settings], seeds: int) -> list[str]:
-    """Whether the numbers of each data set may be compared with the paper's, a sentence each.
+    """Return whether the numbers of each data set may be compared with the paper's, a sentence each.
 
-    settings: the parameters of every data set, as `ReportFacts.compared` in
-    munkey.experiment.plan.exhibits hands them over.
+    Parameters
+    ----------
+    settings
+        The parameters of every data set, from `ReportFacts.compared` in
+        munkey.experiment.plan.exhibits.
     """
     return [statement(dataset, parameters, seeds) for dataset, parameters in settings.items()]
 
 
 def statement(dataset: str, settings: Settings, seeds: int) -> str:
-    """Whether the numbers of one data set may be compared with the paper's."""
+    """Return whether the numbers of one data set may be compared with the paper's."""
     if dataset not in set(printed_numbers()["dataset"]):
         return f"{dataset}: not among the paper's data sets, so none of its numbers can be compared with the paper's."
     differing = setting.differences(dataset, settings, seeds)
@@ -96,23 +115,28 @@ def statement(dataset: str, settings: Settings, seeds: int) -> str:
 
 
 def expected_share(seeds: int) -> float:
-    """The share that would be within if our runs, with so many seeds, and the paper's were drawn from one distribution.
+    """Return the share of numbers within the paper's ± that is expected if our runs repeat the paper's.
 
-    Normal, as the mean of three and their standard deviation: the difference of the means over that
-    deviation is then Student's t with two degrees of freedom, times sqrt(1 / 3 + 1 / seeds).
+    Let our runs, with so many seeds, and the paper's three be drawn from one normal distribution.
+    Then the difference of the means over the paper's standard deviation is Student's t with two
+    degrees of freedom, times sqrt(1 / 3 + 1 / seeds).
     """
     t = 1 / math.sqrt(1 / SEEDS + 1 / seeds)
-    return t / math.sqrt(t**2 + 2)
+    return t / math.sqrt(t**2 + 2)  # P(|T| <= t) with two degrees of freedom, in closed form
 
 
 def counts(both: pd.DataFrame, printed: pd.DataFrame) -> TitledTable:
-    """How many of the paper's numbers are printed, compared, and agree; a line per table, data set and rate.
+    """Return how many of the paper's numbers are printed, compared, and agree; a line per table, data set and rate.
 
-    printed: all of the paper's numbers, of which those of other data sets are left out.
+    Parameters
+    ----------
+    both
+        The table that `compare` makes.
+    printed
+        All of the paper's numbers; those of data sets that we did not run are not counted.
     """
-    lines = printed[printed["dataset"].isin(both["dataset"])].merge(
-        both[[*KEYS, "within"]], on=KEYS, how="left"
-    )
+    our_datasets = printed[printed["dataset"].isin(both["dataset"])]
+    lines = our_datasets.merge(both[[*KEYS, "within"]], on=KEYS, how="left")
     grouped = lines.groupby(TABLE, sort=False)["within"]
     frame = grouped.agg(Printed="size", Compared="count", Within="sum").reset_index()
     frame.loc[len(frame)] = ["all", "", np.nan, *frame[["Printed", "Compared", "Within"]].sum()]
@@ -139,16 +163,16 @@ def counts(both: pd.DataFrame, printed: pd.DataFrame) -> TitledTable:
 
 
 def side_by_side(both: pd.DataFrame) -> list[TitledTable]:
-    """`ours (the paper's)` of every system and metric, with a check mark where ours is within the paper's ±.
+    """Return `ours (the paper's)` of every system and metric, with a check mark where ours is within the paper's ±.
 
-    A table per table, data set and rate of the paper.
+    There is one table for each table, data set and rate of the paper.
     """
     cells = []
     for _, line in both.iterrows():
         ours = plus_minus(line["ours_mean"], line["ours_sd"], digits(line["metric"]))
         papers = plus_minus(line["mean"], line["sd"], digits(line["metric"]))
-        cells.append(f"{ours} ({papers}) {_agreement(line['within'], '✓', '✗')}")
-    lines = both.assign(System=_system_names(both), cell=cells)
+        cells.append(f"{ours} ({papers}) {_choose_word(line['within'], '✓', '✗')}")
+    lines = both.assign(System=_name_systems(both), cell=cells)
     titled = []
     for (table, dataset, _), part in lines.groupby(TABLE, sort=False):
         wide = part.pivot(index="System", columns="metric", values="cell")
@@ -159,13 +183,13 @@ def side_by_side(both: pd.DataFrame) -> list[TitledTable]:
     return titled
 
 
-def _system_names(both: pd.DataFrame) -> "pd.Series[str]":
-    """The case, if there is one, and the method."""
+def _name_systems(both: pd.DataFrame) -> "pd.Series[str]":
+    """Return the case, if there is one, and the method."""
     return (both["case"] + " " + both["method"]).str.strip()
 
 
-def _agreement(within: object, yes: str, no: str) -> str:
-    """The word for an entry of `is_within_sd`, which is NA where nothing is compared."""
+def _choose_word(within: object, yes: str, no: str) -> str:
+    """Return the word for an entry of `is_within_sd`, which is NA where nothing is compared."""
     if within is pd.NA:
         return ABSENT
     if within:
@@ -174,11 +198,11 @@ def _agreement(within: object, yes: str, no: str) -> str:
 
 
 def tables(both: pd.DataFrame) -> list[TitledTable]:
-    """The result of `compare`: how much agrees, then every number; nothing where there is nothing to compare."""
+    """Return the comparison as tables: how much agrees, then every number; none where nothing was compared."""
     if both.empty:
         return []
     lines = []
-    for (_, line), system in zip(both.iterrows(), _system_names(both), strict=True):
+    for (_, line), system in zip(both.iterrows(), _name_systems(both), strict=True):
         decimals = digits(line["metric"])
         difference = "not comparable"
         if line["comparable"]:
@@ -193,7 +217,7 @@ def tables(both: pd.DataFrame) -> list[TitledTable]:
                 "Ours": plus_minus(line["ours_mean"], line["ours_sd"], decimals),
                 "Paper": plus_minus(line["mean"], line["sd"], decimals),
                 "Difference": difference,
-                "Within ±": _agreement(line["within"], "yes", "no"),
+                "Within ±": _choose_word(line["within"], "yes", "no"),
                 "Slip in the paper": line["slip"],
             }
         )
@@ -201,7 +225,7 @@ def tables(both: pd.DataFrame) -> list[TitledTable]:
 
 
 def all_texts(both: pd.DataFrame, statements: list[str]) -> dict[str, str]:
-    """The comparison as text, by the name of the rule's output that each part is written to."""
+    """Return the comparison as text, by the name of the rule's output that each part is written to."""
     markdown_head = ""
     latex_head = ""
     for line in statements:
@@ -214,8 +238,8 @@ def all_texts(both: pd.DataFrame, statements: list[str]) -> dict[str, str]:
     }
 
 
-def _long(summary: pd.DataFrame, table: str) -> pd.DataFrame:
-    """A summary with a line per metric, for one of the paper's tables."""
+def _melt(summary: pd.DataFrame, table: str) -> pd.DataFrame:
+    """Return a summary with a line per metric, for one of the paper's tables."""
     keys = summary.columns.intersection(KEYS)
     parts = []
     for name in summary.columns[summary.columns.str.endswith("_mean")]:

@@ -34,11 +34,21 @@ REMARK = (
 
 @dataclass(frozen=True)
 class RankTest:
-    """Methods over blocks.
+    """The result of ranking methods over blocks.
 
-    mean: the mean rank of each method, the best first. blocks: how many. p: of Friedman's test that
-    all are alike. difference: of mean ranks, from which on two methods are told apart. pairs:
-    p-values of Nemenyi's test for each two; all 1 where Friedman's does not say that any differ.
+    Attributes
+    ----------
+    mean
+        The mean rank of each method, the best first.
+    blocks
+        The number of blocks.
+    p
+        The p-value of Friedman's test that all methods are alike.
+    difference
+        The critical difference: methods whose mean ranks are at least this far apart differ.
+    pairs
+        P-values of Nemenyi's test for each two methods; all 1 where Friedman's test does not say
+        that any differ.
     """
 
     mean: "pd.Series[float]"
@@ -56,48 +66,75 @@ class RankTest:
 
 
 def has_enough_blocks(blocks: int, methods: int) -> bool:
-    """Whether there is enough to rank."""
+    """Return whether there is enough to rank."""
     return blocks >= FEWEST_BLOCKS and methods >= FEWEST_METHODS
 
 
 def too_few(blocks: "pd.DataFrame") -> str:
-    """A phrase that says how many seeds or methods are missing to rank; empty if there are enough. blocks: (B, M)."""
+    """Return a phrase that says how many seeds or methods are missing to rank; empty if there are enough.
+
+    Parameters
+    ----------
+    blocks
+        Ranks of M methods in B blocks, (B, M).
+    """
     count, methods = blocks.shape
     if has_enough_blocks(count, methods):
         return ""
-    needed = f"{FEWEST_BLOCKS} seeds and {FEWEST_METHODS} methods that have a gap everywhere"
-    return f"ranks need {needed}; here are {count} and {methods}: add to `seeds` or `methods`"
+    need = f"{FEWEST_BLOCKS} seeds and {FEWEST_METHODS} methods that have a gap everywhere"
+    return f"ranks need {need}; here are {count} and {methods}: add to `seeds` or `methods`"
 
 
-def ranks_of(gaps: "pd.DataFrame") -> "pd.DataFrame":
-    """Ranks within each line. gaps: a line for each data set, seed and rate, a column for each method.
+def compute_ranks(gaps: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the ranks of the methods within each line.
 
     A method that has no gap in one of the lines is left out: it cannot be ranked there, and a line
     without it would rank the others among fewer.
+
+    Parameters
+    ----------
+    gaps
+        A line for each data set, seed and rate, a column for each method.
     """
     return gaps.dropna(axis="columns").round(DIGITS).rank(axis="columns")
 
 
 def ranks_by_title(tidy: "pd.DataFrame", rows: "Sequence[Row]") -> "pd.DataFrame":
-    """A line of ranks for each data set, seed and rate, a column for each method, named by its title.
+    """Return a line of ranks for each data set, seed and rate, a column for each method, named by its title.
 
-    tidy: metrics with the gap of each seed. Originals and oracles are not ranked. Its CSV file is
-    read with `set_index(LINE)`.
+    Originals and oracles are not ranked. Its CSV file is read with `set_index(LINE)`.
+
+    Parameters
+    ----------
+    tidy
+        Tidy metrics with the gap of each seed (`with_seed_gaps`).
     """
     titles = {row.name: row.title for row in rows if row.is_ranked}
     gaps = tidy[(tidy["metric"] == "gap") & tidy["method"].isin(titles)]
     wide = gaps.pivot(index=LINE, columns="method", values="value")
     ordered = wide.reindex(columns=list(titles)).rename(columns=titles)
-    return ranks_of(ordered.rename_axis(columns=None))
+    return compute_ranks(ordered.rename_axis(columns=None))
 
 
 def by_seed(ranks: "pd.DataFrame") -> "pd.DataFrame":
-    """The blocks: ranks of each data set and seed, from the mean over its rates. ranks: from `ranks_of`."""
+    """Return the blocks: ranks of each data set and seed, from the mean over its rates.
+
+    Parameters
+    ----------
+    ranks
+        From `compute_ranks`.
+    """
     return ranks.groupby(level=BLOCK).mean().round(DIGITS).rank(axis="columns")
 
 
 def blocks_in_words(ranks: "pd.DataFrame") -> str:
-    """How many blocks ranks have, in words. ranks: from `ranks_of`."""
+    """Return how many blocks ranks have, in words.
+
+    Parameters
+    ----------
+    ranks
+        From `compute_ranks`.
+    """
     blocks = by_seed(ranks).index
     if blocks.get_level_values("dataset").nunique() > 1:
         return f"{len(blocks)} pairs of data set and seed"
@@ -105,14 +142,18 @@ def blocks_in_words(ranks: "pd.DataFrame") -> str:
 
 
 def ranking(blocks: "pd.DataFrame") -> RankTest:
-    """The comparison over blocks (B, M) of ranks. Raises ValueError where there are too few blocks or methods."""
+    """Test whether methods differ over blocks (B, M) of ranks, and which two do.
+
+    Raises ValueError where there are too few blocks or methods.
+    """
     from scikit_posthocs import posthoc_nemenyi_friedman
     from scipy.stats import friedmanchisquare
 
     count, methods = blocks.shape
     if too_few(blocks):
         raise ValueError(too_few(blocks))
-    p = 1.0  # of equal ranks everywhere, for which the statistic is 0 / 0
+    # Where all ranks are equal, Friedman's statistic is 0 / 0, and no methods differ.
+    p = 1.0
     if (blocks.nunique(axis="columns") > 1).any():
         p = friedmanchisquare(*blocks.to_numpy().T).pvalue
     mean = blocks.mean().sort_values(kind="stable")
@@ -123,7 +164,7 @@ def ranking(blocks: "pd.DataFrame") -> RankTest:
 
 
 def critical_difference(methods: int, blocks: int) -> float:
-    """The smallest difference of two mean ranks that Nemenyi's test tells apart at 5 %, over independent blocks."""
+    """Return the smallest difference of two mean ranks that Nemenyi's test tells apart at 5 %, over so many blocks."""
     from scipy.stats import studentized_range
 
     quantile = float(studentized_range.ppf(1 - LEVEL, methods, math.inf))
@@ -131,10 +172,17 @@ def critical_difference(methods: int, blocks: int) -> float:
 
 
 def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "TitledTable":
-    """The methods, the best first: mean ranks by seed, by seed and rate, at each rate, and what they differ from.
+    """Return a line for each method, the best first, with its mean ranks and the methods that it differs from.
 
-    rows: of the main table; the remark names those that are not ranked. If there are too few seeds
-    or methods, the title says so.
+    Mean ranks are by seed, by seed and rate, and at each rate. If there are too few seeds or
+    methods, the title says so.
+
+    Parameters
+    ----------
+    ranks
+        The result of `ranks_by_title`.
+    rows
+        The rows of the main table; the remark names those that are not ranked.
     """
     import pandas as pd
 

@@ -17,11 +17,16 @@ FACTS: tuple[Literal["family", "name", "title", "role"], ...] = ("family", "name
 DIGITS = {"FA": 1, "margin": 2}
 
 
-def curves_of(systems: Sequence[RelearnedSystem], seeds: Sequence[int]) -> pd.DataFrame:
-    """All curves: family, name, title, role, seed, step, FA, TA, margin. seeds: those of each system's files.
+def read_curves(systems: Sequence[RelearnedSystem], seeds: Sequence[int]) -> pd.DataFrame:
+    """Read the curves of all systems, with the columns family, name, title, role, seed, step, FA, TA and margin.
 
     A system that diverged has one line, with the reason in the column `diverged`; without such a
     system, there is no such column.
+
+    Parameters
+    ----------
+    seeds
+        The seed of each of a system's files.
     """
     parts = []
     for system in systems:
@@ -33,21 +38,23 @@ def curves_of(systems: Sequence[RelearnedSystem], seeds: Sequence[int]) -> pd.Da
 
 
 def findings(curves: pd.DataFrame) -> pd.DataFrame:
-    """A line for each system: n, its mean FA and TA at the first and the last step, and how far it is above its oracle.
+    """Return a line for each system with the number of seeds n, its accuracies, and how far it is above its oracle.
 
-    The latter are METRIC_before, METRIC_highest and METRIC_area with mean and sd over seeds, for FA
-    (points) and margin (sd of test).
+    The accuracies are mean FA and TA at the first and the last step. How far it is above its oracle
+    is in the columns METRIC_before, METRIC_highest and METRIC_area with mean and sd over seeds, for
+    FA (points) and margin (sd of test).
     """
     lines = []
-    reason_at = _diverged(curves)
+    all_reasons = _read_reasons(curves)
     for facts, curve in curves.groupby(list(FACTS), sort=False):
         line: dict[str, object] = dict(zip(FACTS, facts, strict=True))
         line["n"] = curve["seed"].nunique()
-        oracle_of = (curves["role"] == "oracle") & (curves["family"] == curve["family"].iloc[0])
-        oracle = curves[oracle_of]
-        reasons = reason_at[reason_at.index.isin(curve.index)]
+        is_its_oracle = (curves["role"] == "oracle") & (curves["family"] == line["family"])
+        oracle = curves[is_its_oracle]
+        reasons = all_reasons[all_reasons.index.isin(curve.index)]
         if reasons.empty:
-            reasons = "its oracle diverged, " + reason_at[reason_at.index.isin(oracle.index)]
+            oracle_reasons = all_reasons[all_reasons.index.isin(oracle.index)]
+            reasons = "its oracle diverged, " + oracle_reasons
         if len(reasons):
             line[DIVERGED] = "; ".join(reasons)
             lines.append(line)
@@ -69,30 +76,39 @@ def findings(curves: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def table(found: pd.DataFrame, curves: pd.DataFrame, dataset: str) -> TitledTable:
-    """A line for each system, in the order of the findings. An oracle shows its own curve alone."""
+def table(results: pd.DataFrame, curves: pd.DataFrame, dataset: str) -> TitledTable:
+    """Return a table with a line for each system, in the order of the results; an oracle shows its own curve alone.
+
+    Parameters
+    ----------
+    results
+        The result of `findings`.
+    curves
+        The result of `read_curves`.
+    """
     steps = "steps"
     if "step" in curves:
         steps = f"{curves['step'].max():g} steps"
-    title = f"{dataset}: {steps} on the retain set, above the oracle, {seeds(found['n'].max())}"
+    title = f"{dataset}: {steps} on the retain set, above the oracle, {seeds(results['n'].max())}"
     lines = []
     reasons = []
-    for _, line in found.assign(path=DEPLOYED).iterrows():
-        lines.append(_line(line))
+    for _, line in results.assign(path=DEPLOYED).iterrows():
+        lines.append(_format_line(line))
         if pd.notna(line.get(DIVERGED)):
             reasons.append(f"{audited_name(line)}, {line[DIVERGED]}")
     return TitledTable(title, pd.DataFrame(lines).fillna(ABSENT), diverged_remark(reasons))
 
 
-def _diverged(curves: pd.DataFrame) -> "pd.Series[str]":
-    """The seed and the reason of each line that diverged, by its index."""
+def _read_reasons(curves: pd.DataFrame) -> "pd.Series[str]":
+    """Return in words why each line diverged that did, and its seed, by the index of the line."""
     if DIVERGED not in curves:
         return pd.Series(dtype=str)
     lines = curves.dropna(subset=DIVERGED)
     return "seed " + lines["seed"].astype(str) + ": " + lines[DIVERGED]
 
 
-def _line(line: pd.Series) -> dict[str, str]:
+def _format_line(line: pd.Series) -> dict[str, str]:
+    """Return the cells of a system by their columns."""
     if pd.notna(line.get(DIVERGED)):
         return {"Model, and what was done": audited_name(line), "FA [%]": DIVERGED}
     cells = {
@@ -101,12 +117,12 @@ def _line(line: pd.Series) -> dict[str, str]:
         "TA [%]": f"{line['TA_first']:.1f} → {line['TA_last']:.1f}",
     }
     titles = {"FA": "FA above [points]", "margin": "margin above [sd]"}
-    places = {"before": "before", "highest": "at most", "area": "on average"}
+    measures = {"before": "before", "highest": "at most", "area": "on average"}
     for metric, digits in DIGITS.items():
-        for place, words in places.items():
+        for measure, words in measures.items():
             text = ABSENT
             if line["role"] != "oracle":
-                mean = line[f"{metric}_{place}_mean"]
-                text = plus_minus(mean, line[f"{metric}_{place}_sd"], digits)
+                mean = line[f"{metric}_{measure}_mean"]
+                text = plus_minus(mean, line[f"{metric}_{measure}_sd"], digits)
             cells[f"{titles[metric]}: {words}"] = text
     return cells

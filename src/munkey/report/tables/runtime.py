@@ -15,8 +15,12 @@ RUN_TIMES = {"search_s": "Search [s]", "train_epoch_s": "Train/epoch [s]", "P_s"
 class TimedLine(NamedTuple):
     """A line of a summary, and the time that its time to forget is compared with.
 
-    metric: the seconds that it takes to forget; for an oracle, those of its training. retrained:
-    the mean seconds of its oracle's training, NaN where it has none.
+    Attributes
+    ----------
+    metric
+        The seconds that it takes to forget; for an oracle, those of its training.
+    retrained
+        The mean seconds of its oracle's training, NaN where it has none.
     """
 
     line: pd.Series
@@ -42,16 +46,16 @@ class TimedLine(NamedTuple):
 
 
 def runtimes(summary: pd.DataFrame, rows: Sequence[Row]) -> Iterator[TimedLine]:
-    """The lines of a summary in their order, each with the time of its oracle at its data set and rate."""
-    oracle_of = {row.name: row.oracle for row in rows}
+    """Yield the lines of a summary in their order, each with the time of its oracle at its data set and rate."""
+    oracle_names = {row.name: row.oracle for row in rows}
     lines = {}
     for _, line in summary.iterrows():
         lines[Key(line["dataset"], line["rate"], line["method"])] = line
     for key, line in lines.items():
         oracle = key
         metric = "train_s"
-        if key.method not in oracle_of.values():
-            oracle = key._replace(method=str(oracle_of[key.method]))
+        if key.method not in oracle_names.values():
+            oracle = key._replace(method=str(oracle_names[key.method]))
             metric = "unlearn_s"
         retrained = math.nan
         if oracle in lines:
@@ -60,10 +64,10 @@ def runtimes(summary: pd.DataFrame, rows: Sequence[Row]) -> Iterator[TimedLine]:
 
 
 def runtime_table(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> TitledTable:
-    """Seconds to unlearn, and how many times faster that is than retraining; CPU seconds of the whole job.
+    """Return a table of the seconds to unlearn, and how many times faster that is than retraining.
 
-    Also seconds to search for settings (all candidates), and per training epoch of the base model;
-    P_s.
+    It also has the CPU seconds of the whole job, the seconds to search for settings (all
+    candidates), those of a training epoch of the base model, and P_s.
     """
     lines = []
     for times in runtimes(summary, rows):

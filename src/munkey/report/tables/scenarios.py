@@ -25,12 +25,12 @@ LEAST_MARK = 5.0  # of FM, between original and oracle, below which it says noth
 
 
 def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
-    """A summary of each scenario, one after the other, with the columns case, ToW, ToW_sd and mark.
+    """Return a summary of each scenario, one after the other, with the columns case, ToW, ToW_sd and mark.
 
-    ToW (Zhao et al. 2024): the product of 1 - |difference to the oracle| over FA, RA and TA, as
-    shares, of means over seeds; 1 is the oracle. ToW_sd: the standard deviation over seeds, each
-    against the same seed of the oracle. mark: the place of FM between the oracle's, 0, and the
-    original's, 100; NaN if these two are so close that the place says nothing.
+    ToW (Zhao et al. 2024) is the product of 1 - |difference to the oracle| over FA, RA and TA, as
+    shares, of means over seeds; 1 is the oracle. ToW_sd is the standard deviation over seeds, each
+    against the same seed of the oracle. mark is where FM lies between the oracle's, 0, and the
+    original's, 100; it is NaN if these two are so close that it says nothing.
     """
     parts = list[pd.DataFrame]()
     for case, part in tidy.groupby("case", sort=False):
@@ -43,14 +43,16 @@ def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame
         means = summary.set_index(["rate", "method"])
         marks = means["FM_mean"]
         accuracies = means[["FA_mean", "RA_mean", "TA_mean"]]
-        by_seed = part[part["metric"].isin(["FA", "RA", "TA"])].pivot(
+        is_accuracy = part["metric"].isin(["FA", "RA", "TA"])
+        by_seed = part[is_accuracy].pivot(
             index=["method", "rate", "seed"], columns="metric", values="value"
         )
         originals = {row.oracle: row.name for row in rows_here if row.context}
         for row in rows_here:
             if row.oracle is None:
                 continue
-            spreads = _tow_of_seeds(by_seed, row.name, row.oracle).groupby("rate").std()
+            tow_by_seed = _compute_tow(by_seed, row.name, row.oracle)
+            deviations = tow_by_seed.groupby("rate").std()
             for rate in summary["rate"].unique():
                 here = (summary["rate"] == rate) & (summary["method"] == row.name)
                 system = accuracies.loc[rate, row.name]
@@ -59,7 +61,7 @@ def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame
                 summary.loc[here, "ToW"] = tow
                 summary.loc[here, "ToW_sd"] = np.nan
                 if not np.isnan(tow):
-                    summary.loc[here, "ToW_sd"] = spreads.get(rate, np.nan)
+                    summary.loc[here, "ToW_sd"] = deviations.get(rate, np.nan)
                 learned = marks[rate, originals[row.oracle]] - marks[rate, row.oracle]
                 remaining = marks[rate, row.name] - marks[rate, row.oracle]
                 summary.loc[here, "mark"] = np.nan
@@ -69,8 +71,14 @@ def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame
     return pd.concat(parts, ignore_index=True)
 
 
-def _tow_of_seeds(by_seed: pd.DataFrame, system: str, oracle: str) -> "pd.Series[float]":
-    """ToW by rate and seed. by_seed: FA, RA and TA by method, rate and seed, percent."""
+def _compute_tow(by_seed: pd.DataFrame, system: str, oracle: str) -> "pd.Series[float]":
+    """Return the ToW of a system by rate and seed.
+
+    Parameters
+    ----------
+    by_seed
+        FA, RA and TA in percent, a line for each method, rate and seed.
+    """
     methods = by_seed.index.get_level_values("method")
     systems = by_seed[methods == system].droplevel("method")
     oracles = by_seed[methods == oracle].droplevel("method")
@@ -80,7 +88,13 @@ def _tow_of_seeds(by_seed: pd.DataFrame, system: str, oracle: str) -> "pd.Series
 def scenario_tables(
     summary: pd.DataFrame, rows: Sequence[Row], requests: Mapping[str, str], markup: Markup
 ) -> Iterator[TitledTable]:
-    """A table for each scenario: a line for each system. requests: in words, the samples to forget, by case."""
+    """Yield a table for each scenario, with a line for each system.
+
+    Parameters
+    ----------
+    requests
+        The samples to forget in words, by case.
+    """
     for (case, _), part in summary.groupby(["case", "rate"], sort=False):
         metrics = ["TA"]
         for name in OF_GROUPS:
@@ -97,7 +111,7 @@ def scenario_tables(
                 cells["ToW"] = ABSENT
                 if pd.notna(line["ToW"]):
                     cells["ToW"] = plus_minus(line["ToW"], line["ToW_sd"], 3)
-                cells["Unlearn [s]"] = _seconds(row, line)
+                cells["Unlearn [s]"] = _format_seconds(row, line)
                 lines.append(cells)
         n = int(part["n"].min())
         rate = part["rate"].iloc[0]
@@ -111,8 +125,8 @@ def scenario_tables(
         yield TitledTable(title, pd.DataFrame(lines), diverged_sentence(part.drop(columns="case")))
 
 
-def _seconds(row: Row, line: pd.Series) -> str:
-    """The seconds that the method takes, or the training of an oracle."""
+def _format_seconds(row: Row, line: pd.Series) -> str:
+    """Return the seconds that the method takes, or the training of an oracle."""
     seconds = line.get("unlearn_s_mean")
     if pd.isna(seconds) and row.oracle is None:
         seconds = line.get("train_s_mean")

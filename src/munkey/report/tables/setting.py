@@ -78,14 +78,17 @@ PAIR = ("munkey.p_image", "munkey.p_token")
 
 
 def differences(dataset: str, settings: Settings, seeds: int) -> list[str]:
-    """How a run differs from the paper's statement on one of its data sets, a phrase each.
+    """Return how a run differs from the paper's statement on one of its data sets, a phrase each.
 
-    settings: sections as in params.yaml; `unlearn` lists every value that is tried of each setting
-    of each method.
+    Parameters
+    ----------
+    settings
+        Sections as in params.yaml; `unlearn` lists every value that is tried of each setting of
+        each method.
     """
     phrases = []
     if seeds != SEEDS:
-        phrases.append(_phrase("seeds", seeds, SEEDS))
+        phrases.append(_describe("seeds", seeds, SEEDS))
     for name, stated in {**STATED, **STATED_OF[dataset]}.items():
         if name in PAIR and is_selected(settings):
             continue
@@ -93,47 +96,50 @@ def differences(dataset: str, settings: Settings, seeds: int) -> list[str]:
         ours = settings[section]
         if key:
             ours = ours[key]
-        agree = ours in _alternatives(stated)
+        agree = ours in _list_alternatives(stated)
         if name == "forget.rates":  # in any order
             agree = sorted(ours) == sorted(stated)
         if not agree:
-            phrases.append(_phrase(name, ours, stated))
+            phrases.append(_describe(name, ours, stated))
     return phrases + _differences_of_methods(settings)
 
 
 def is_rehearsal(settings: Settings, seeds: int) -> bool:
-    """Whether a run has fewer seeds, images and epochs than the paper's: it shows that all works, and nothing else."""
+    """Return whether a run has fewer seeds, images and epochs than the paper's.
+
+    Such a run shows that all steps work, and nothing else.
+    """
     fewer_epochs = settings["train"]["epochs"] < STATED["train.epochs"]
     return seeds < SEEDS and fewer_epochs and settings["source"]["limit_per_class"] is not None
 
 
 def is_selected(settings: Settings) -> bool:
-    """Whether p_image and p_token are those that the selection chooses."""
+    """Return whether p_image and p_token are those that the selection chooses."""
     return bool(settings["munkey"]["p_drop"] == "selected")
 
 
 def selected_phrase(dataset: str) -> str:
-    """The phrase on a pair that was selected."""
+    """Return the phrase on a pair that was selected."""
     stated = STATED_OF[dataset]
     papers = f"{stated['munkey.p_image']} and {stated['munkey.p_token']}"
     return f"p_image and p_token are those that the selection chose (paper's: {papers})"
 
 
 def _differences_of_methods(settings: Settings) -> list[str]:
-    """How the settings of the methods that run differ from the paper's."""
+    """Return how the settings of the methods that run differ from the paper's."""
     phrases = []
     for name, value in STATED_OF_METHODS.items():
-        tried = _tried(settings, name)
-        if tried in ([], [value]):
+        tried = _list_tried(settings, name)
+        if tried in ([], [value]):  # the method does not run, or runs as in the paper
             continue
         if len(tried) == 1:
-            phrases.append(_phrase(f"unlearn.{name}", tried[0], value))
+            phrases.append(_describe(f"unlearn.{name}", tried[0], value))
         else:
-            phrases.append(_phrase(f"unlearn.{name}", tried, value))
+            phrases.append(_describe(f"unlearn.{name}", tried, value))
     if not settings["search"]:
         return phrases
     for method in TUNED:
-        factors = _tried(settings, f"{method}.lr_factor")
+        factors = _list_tried(settings, f"{method}.lr_factor")
         if factors and [min(factors), max(factors)] != FACTORS:
             phrases.append(
                 f"lr_factor of {method} is searched in {factors} (paper: from 0.1 to 1.0)"
@@ -141,23 +147,24 @@ def _differences_of_methods(settings: Settings) -> list[str]:
     return phrases
 
 
-def _tried(settings: Settings, name: str) -> list[float]:
-    """The values that are tried of METHOD.KEY; none if the method does not run."""
+def _list_tried(settings: Settings, name: str) -> list[float]:
+    """Return the values that are tried of METHOD.KEY; none if the method does not run."""
     method, key = name.split(".")
     if method not in settings["unlearn"]:
         return []
     return list(settings["unlearn"][method][key])
 
 
-def _alternatives(stated: object) -> tuple[object, ...]:
-    """The values that agree with the paper."""
+def _list_alternatives(stated: object) -> tuple[object, ...]:
+    """Return the values that agree with the paper."""
     if isinstance(stated, tuple):
         return stated
     return (stated,)
 
 
-def _phrase(name: str, ours: object, stated: object) -> str:
-    papers = " or ".join(map(str, _alternatives(stated)))
+def _describe(name: str, ours: object, stated: object) -> str:
+    """Return a phrase that sets our value of a key beside the paper's."""
+    papers = " or ".join(map(str, _list_alternatives(stated)))
     if name in NAMED:
         papers += f", implied by the name {NAMED[name]}"
     return f"{name} is {ours} (paper: {papers})"

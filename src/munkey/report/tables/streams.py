@@ -7,9 +7,13 @@ import numpy as np
 import pandas as pd
 from typing_extensions import TypedDict
 
-from munkey.audits.attacks.residual_share import compute_differences, contrasts, estimate_ratio
-from munkey.audits.evidence import Halves, Pairs
-from munkey.audits.margins import margins
+from munkey.audits.attacks.residual_share import (
+    compute_contrasts,
+    compute_differences,
+    estimate_ratio,
+)
+from munkey.audits.evidence import Halves, Pairs, swap_partners
+from munkey.audits.margins import compute_margins
 from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_json, read_npz
 from munkey.report.tables.audits import RESIDUE
@@ -21,7 +25,13 @@ EVERY = 0  # in place of the number of a request: all that have been forgotten s
 
 
 class StreamedSystem(TypedDict):
-    """A system as the plan lists it (munkey.experiment.plan.streams). logits, records: files, a model each."""
+    """A system, in the form in which munkey.experiment.plan.streams lists it.
+
+    Attributes
+    ----------
+    logits, records
+        Paths of files, one of each for every model.
+    """
 
     name: str
     title: str
@@ -33,9 +43,15 @@ class StreamedSystem(TypedDict):
 class StreamFindings(NamedTuple):
     """The findings of all systems.
 
-    curves: name, title, seed, done, seconds, RA, TA. shares: name, title, done, request (EVERY: all
-    so far), and the residual share in percent with its interval over pairs: share, share_low,
-    share_high. diverged: by name, the seeds that diverged and why.
+    Attributes
+    ----------
+    curves
+        A table with the columns name, title, seed, done, seconds, RA and TA.
+    shares
+        A table with the columns name, title, done, request (EVERY: all so far), and the residual
+        share in percent with its interval over pairs: share, share_low, share_high.
+    diverged
+        Which seeds of a system diverged and why, by the system's name.
     """
 
     curves: pd.DataFrame
@@ -44,9 +60,10 @@ class StreamFindings(NamedTuple):
 
 
 def findings(systems: Sequence[StreamedSystem]) -> StreamFindings:
-    """Read the files of all systems. An oracle never saw the deleted samples, so it has no shares.
+    """Read the files of all systems, and compute their residual shares.
 
-    A system with a diverged model has neither curves nor shares.
+    An oracle never saw the deleted samples, so it has no shares. A system with a diverged model has
+    neither curves nor shares.
     """
     diverged: dict[str, str] = {}
     curves: list[dict[str, object]] = []
@@ -65,40 +82,48 @@ def findings(systems: Sequence[StreamedSystem]) -> StreamFindings:
             for moment in record["moments"]:
                 curves.append({**key, "seed": seed, **moment})
         arrays = list(map(read_npz, system["logits"]))
-        if not arrays[0]["done"][0]:
-            for line in shares_of_requests(arrays):
+        is_oracle = arrays[0]["done"][0] > 0  # an oracle has no answers before the first request
+        if not is_oracle:
+            for line in compute_shares(arrays):
                 shares.append({**key, **line})
     return StreamFindings(
         pd.DataFrame(curves, columns=CURVES), pd.DataFrame(shares, columns=SHARES), diverged
     )
 
 
-def shares_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str, object]]:
-    """The residual share of each request, a line for it and for each later request.
+def compute_shares(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str, object]]:
+    """Yield the residual share of each request, after it and after each later request.
 
-    models: arrays of `munkey.jobs.relearn.stream`, seeds 2p and 2p + 1 a pair. The partner has had
-    as many requests, so their effects on everything else cancel.
+    Shares are computed in pairs of models that never saw the samples that the other one deletes.
+    Both have had as many requests, so the effects of these on everything else cancel.
+
+    Parameters
+    ----------
+    models
+        Arrays of `munkey.jobs.relearn.stream`; those of seeds 2p and 2p + 1 are a pair.
     """
     requests = np.stack([arrays["request"] for arrays in models])  # (2P, N); 0: not deleted
     deleted = requests > 0
-    # a model never saw the samples that its partner deleted
-    absent = deleted.reshape(-1, 2, deleted.shape[1])[:, ::-1].reshape(deleted.shape)
+    absent = swap_partners(deleted)
     halves = Halves(deleted, absent, models[0]["splits"] == "test")
     first = halves.first
-    in_pool = np.stack([arrays["request"][halves.pool] for arrays in models])
+    in_pool = requests[:, halves.pool]
     request = np.where(first, in_pool[::2], in_pool[1::2])  # (P, n)
-    apart_after = []
+    differences = []  # by the number of requests so far
     for done in models[0]["done"]:
-        phi = np.stack([margins(arrays["logits"][done], arrays["labels"]) for arrays in models])
-        apart_after.append(compute_differences(Pairs(phi, halves).scores, first))
-    before = apart_after[0]
-    for done, apart in enumerate(apart_after[1:], 1):
+        margins = []
+        for arrays in models:
+            margins.append(compute_margins(arrays["logits"][done], arrays["labels"]))
+        scores = Pairs(np.stack(margins), halves).scores
+        differences.append(compute_differences(scores, first))
+    before = differences[0]
+    for done, after in enumerate(differences[1:], 1):
         for number in (EVERY, *range(1, done + 1)):
             is_counted = request == number
             if number == EVERY:
                 is_counted = request <= done
-            contrast = contrasts(apart, first, is_counted)
-            nothing = contrasts(before, first, is_counted)
+            contrast = compute_contrasts(after, first, is_counted)
+            nothing = compute_contrasts(before, first, is_counted)
             share = estimate_ratio(contrast, nothing, paired=True)
             yield {
                 "done": done,
@@ -112,7 +137,10 @@ def shares_of_requests(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict
 def stream_tables(
     results: StreamFindings, systems: Sequence[StreamedSystem], dataset: str
 ) -> list[TitledTable]:
-    """The summary, and for each method a triangle: the residual share of each request after it and after later ones."""
+    """Return the summary of all systems, and for each method its residual shares.
+
+    The latter table is a triangle, with the share of each request after it and after later ones.
+    """
     curves = results.curves
     last = 0
     if len(curves):
@@ -131,30 +159,31 @@ def stream_tables(
         seconds = curve[curve["done"] > 0].groupby("seed")["seconds"]
         cells: dict[str, object] = {"Method": system["title"]}
         for done in milestones:
-            cells[f"TA after {done}"] = _mean(curve, "TA", done)
-        cells[f"RA after {last}"] = _mean(curve, "RA", last)
+            cells[f"TA after {done}"] = _format_mean(curve, "TA", done)
+        cells[f"RA after {last}"] = _format_mean(curve, "RA", last)
         cells["Request [s]"] = two_digits(seconds.median().mean())
         cells["In all [s]"] = two_digits(seconds.sum().mean())
         if shares.empty:
             cells["In all [s]"] = ABSENT
-        cells[RESIDUE] = _share(shares, last, EVERY)
-        cells[f"{RESIDUE}, first request, at once"] = _share(shares, 1, 1)
-        cells[f"{RESIDUE}, first request, in the end"] = _share(shares, last, 1)
+        cells[RESIDUE] = _format_share(shares, last, EVERY)
+        cells[f"{RESIDUE}, first request, at once"] = _format_share(shares, 1, 1)
+        cells[f"{RESIDUE}, first request, in the end"] = _format_share(shares, last, 1)
         cells["Must be kept"] = system["stored"]
         lines.append(cells)
     titles = {system["name"]: system["title"] for system in systems}
     reasons = [f"{titles[name]}, {why}" for name, why in results.diverged.items()]
     remark = diverged_remark(reasons)
     pairs = len(systems[0]["records"]) // 2
-    over = f"mean over {2 * pairs} models, [95 % over {pairs} pairs]"
-    title = f"{dataset}: {last} requests one after another; {over}"
+    basis = f"mean over {2 * pairs} models, [95 % over {pairs} pairs]"
+    title = f"{dataset}: {last} requests one after another; {basis}"
     return [
         TitledTable(title, pd.DataFrame(lines).fillna(ABSENT), remark),
-        *_triangles(results.shares),
+        *_make_triangles(results.shares),
     ]
 
 
-def _triangles(shares: pd.DataFrame) -> Iterator[TitledTable]:
+def _make_triangles(shares: pd.DataFrame) -> Iterator[TitledTable]:
+    """Yield a table for each method: a line for each request, a column for each number of requests so far."""
     for title, part in shares[shares["request"] != EVERY].groupby("title", sort=False):
         wide = part.pivot(index="request", columns="done", values="share")
         cells = wide.map("{:.0f}".format, na_action="ignore").fillna("").add_prefix("after ")
@@ -162,14 +191,15 @@ def _triangles(shares: pd.DataFrame) -> Iterator[TitledTable]:
         yield TitledTable(f"{title}: residual share of each request [%]", frame)
 
 
-def _mean(curve: pd.DataFrame, metric: str, done: int) -> str:
+def _format_mean(curve: pd.DataFrame, metric: str, done: int) -> str:
     values = curve.loc[curve["done"] == done, metric]
     if values.empty:
         return ABSENT
     return plus_minus(values.mean(), values.std())
 
 
-def _share(shares: pd.DataFrame, done: int, request: int) -> str:
+def _format_share(shares: pd.DataFrame, done: int, request: int) -> str:
+    """Return the share of a request after so many requests, with its interval, in whole percent."""
     if shares.empty:  # an oracle's
         return ABSENT
     line = shares.xs((done, request))[["share", "share_low", "share_high"]].astype(float)

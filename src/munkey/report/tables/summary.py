@@ -18,12 +18,12 @@ from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_table
 from munkey.report.tables.comparisons import (
     DIFFERENCES,
+    are_told_apart,
     compare_accuracies,
     difference,
     differences_by_system,
     ends,
     seed_interval,
-    told_apart,
 )
 from munkey.report.tables.markup import diverged_remark, percent
 
@@ -43,8 +43,12 @@ BETWEEN = " | "  # the reasons of several seeds
 class Row:
     """A system in the tables.
 
-    oracle: the name of the system that its gap is measured against; None for an oracle itself.
-    context: shown but not ranked, as originals before unlearning are.
+    Attributes
+    ----------
+    oracle
+        The name of the system that its gap is measured against; None for an oracle itself.
+    context
+        Shown but not ranked, as originals before unlearning are.
     """
 
     name: str
@@ -67,7 +71,7 @@ class Key(NamedTuple):
 
 
 def read_metrics(paths: Iterable[str | Path]) -> pd.DataFrame:
-    """Tidy metrics from several CSV files, one after the other."""
+    """Return tidy metrics from several CSV files, one after the other."""
     parts = [read_table(path) for path in paths]
     if not parts:
         columns = ["dataset", "case", "rate", "seed", "method", "metric", "value"]
@@ -76,48 +80,55 @@ def read_metrics(paths: Iterable[str | Path]) -> pd.DataFrame:
 
 
 def read_main(path: str | Path) -> pd.DataFrame:
-    """The summary in the main table's CSV, with the differences between its systems, which lie beside it."""
+    """Return the summary in the main table's CSV, with the differences between its systems from the file beside it."""
     path = Path(path)
-    return with_differences(read_table(path), read_table(path.with_name(DIFFERENCES_FILE)))
+    differences = read_table(path.with_name(DIFFERENCES_FILE))
+    return with_differences(read_table(path), differences)
 
 
 def with_differences(summary: pd.DataFrame, lines: pd.DataFrame) -> pd.DataFrame:
-    """A summary whose column `differences` holds each system's differences to others, by their names.
+    """Return a summary whose column `differences` holds each system's differences to others, by their names.
 
-    lines: as `munkey.evaluation.paired.paired_differences` makes them.
+    Parameters
+    ----------
+    lines
+        The result of `munkey.evaluation.paired.compare_systems`.
     """
-    known = differences_by_system(lines)
+    by_system = differences_by_system(lines)
     keys = summary[list(Key._fields)].itertuples(index=False, name=None)
-    by_line = [known.get(key, {}) for key in keys]
+    by_line = [by_system.get(key, {}) for key in keys]
     return summary.assign(**{DIFFERENCES: pd.Series(by_line, index=summary.index, dtype=object)})
 
 
 def with_seed_gaps(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
-    """Tidy metrics plus the gap of each seed on its own, as the metric `gap`.
+    """Return tidy metrics plus the gap of each seed on its own, as the metric `gap`.
 
     The paper's gap compares means over seeds and so hides a seed that failed; this one does not.
-    What diverged, or is compared with an oracle that did, has none. Raises KeyError where an oracle
-    is missing.
+    A seed that diverged, or whose oracle did, has no gap.
+
+    Raises KeyError where an oracle is missing.
     """
     wide = tidy.pivot(index=["dataset", "rate", "seed", "method"], columns="metric", values="value")
     parts = [tidy]
     for row in rows:
         if row.oracle is not None:
-            gaps = _seed_gaps(wide, row.name, row.oracle)
+            gaps = _compute_seed_gaps(wide, row.name, row.oracle)
             parts.append(gaps.reindex(columns=tidy.columns))
     return pd.concat(parts, ignore_index=True)
 
 
 def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
-    """One line per data set, rate and row: the number of seeds n, METRIC_mean and METRIC_sd (ddof = 1), and Avg Gap.
+    """Return one line per data set, rate and row, with means and standard deviations over seeds.
 
-    Avg Gap is the mean over TA, RA, FA, MIA of |mean of the system - mean of its oracle|, its
-    standard deviation 1/4 * sqrt(sum of both variances) (sec. 4). Larger rates come first. Raises
-    KeyError where a system or its oracle is missing.
+    Larger rates come first. The columns are the number of seeds n, METRIC_mean and METRIC_sd (ddof
+    = 1), and gap_mean and gap_sd, the Avg Gap (sec. 4): the mean over TA, RA, FA, MIA of |mean of
+    the system - mean of its oracle|, and its standard deviation 1/4 * sqrt(sum of both variances).
 
     A system of which a seed diverged has no means: those of the other seeds alone would be of the
-    lucky ones. Its column `diverged`, which is there only where there is one, says which seeds,
+    lucky ones. The column `diverged`, which is there only if any system diverged, says which seeds,
     why, and in which log.
+
+    Raises KeyError where a system or its oracle is missing.
     """
     grouped = tidy[tidy["metric"] != "gap"].groupby([*Key._fields, "metric"], sort=False)["value"]
     mean = grouped.mean().unstack("metric")
@@ -125,7 +136,7 @@ def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     columns = list(GAP_METRICS)
     reasons = pd.Series(dtype=object)
     if DIVERGED in mean:
-        reasons = _reasons(tidy)
+        reasons = _join_reasons(tidy)
         # Where all that was measured diverged, nothing else is a column.
         names = mean.columns.drop(DIVERGED).union(columns, sort=False)
         mean = mean.reindex(columns=names)
@@ -147,38 +158,43 @@ def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
                 raise KeyError(
                     f"{row.title} on {dataset} at rate {rate}: its oracle {row.oracle} is missing"
                 )
-            difference = cast(
-                "pd.Series[float]", mean.loc[system, columns] - mean.loc[oracle, columns]
-            )
-            variance = cast(
+            # mypy takes a line of a frame for a frame.
+            means = cast("pd.Series[float]", mean.loc[system, columns] - mean.loc[oracle, columns])
+            variances = cast(
                 "pd.Series[float]", sd.loc[system, columns] ** 2 + sd.loc[oracle, columns] ** 2
             )
-            table.loc[system, "gap_mean"] = difference.abs().mean()
-            table.loc[system, "gap_sd"] = math.sqrt(variance.sum(skipna=False)) / len(columns)
+            table.loc[system, "gap_mean"] = means.abs().mean()
+            table.loc[system, "gap_sd"] = math.sqrt(variances.sum(skipna=False)) / len(columns)
+    titles = {row.name: row.title for row in rows}
+    places = {row.name: place for place, row in enumerate(rows)}
     table = table.reset_index()
-    table.insert(3, "title", table["method"].map({row.name: row.title for row in rows}))
-    table["place"] = table["method"].map({row.name: number for number, row in enumerate(rows)})
+    table.insert(3, "title", table["method"].map(titles))
+    table["place"] = table["method"].map(places)
     table = table.sort_values(["dataset", "rate", "place"], ascending=[True, False, True])
     return table.drop(columns="place").reset_index(drop=True)
 
 
 def diverged_sentence(part: pd.DataFrame) -> str:
-    """A sentence that names what diverged, and what cannot be compared without it; else empty.
+    """Return a sentence that names what diverged, and what cannot be compared without it; else empty.
 
-    part: as `underfit_sentence`.
+    Parameters
+    ----------
+    part
+        Lines of a summary, one data set.
     """
     if DIVERGED not in part:
         return ""
     lines = part.dropna(subset=DIVERGED)
-    # by reason: all that a diverged original takes with it shares one
-    titles_of: dict[str, dict[str, None]] = {}
+    # By reason, since a diverged original and all that starts from it share one. The inner dict
+    # serves as a set that keeps its order.
+    titles_by_reason: dict[str, dict[str, None]] = {}
     for _, line in lines.iterrows():
         title = f"{line['title']} @{percent(line['rate'])}"
         if "case" in line:
             title += f" ({line['case']})"
         for reason in str(line[DIVERGED]).split(BETWEEN):
-            titles_of.setdefault(reason, {})[title] = None
-    phrases = [f"{', '.join(titles)}, {reason}" for reason, titles in titles_of.items()]
+            titles_by_reason.setdefault(reason, {})[title] = None
+    phrases = [f"{', '.join(titles)}, {reason}" for reason, titles in titles_by_reason.items()]
     oracles = lines.loc[lines["method"].str.startswith(ORACLES), "title"].unique()
     if len(oracles):
         phrases.append(f"Methods compared with {', '.join(oracles)} have no Avg Gap there")
@@ -186,10 +202,15 @@ def diverged_sentence(part: pd.DataFrame) -> str:
 
 
 def underfit_sentence(part: pd.DataFrame) -> str:
-    """A sentence if trained MUNKEY is no more accurate than the best classifier fitted to the same keys; else empty.
+    """Return a sentence if trained MUNKEY is no more accurate than the best classifier fitted to the same keys.
 
-    Both are compared after deletion, so on the same rows, and at the smallest rate, which keeps
-    nearly all of them. part: lines of a summary, one data set.
+    Else, it is empty. Both are compared after deletion, so on the same rows, and at the smallest
+    rate, which keeps nearly all of them.
+
+    Parameters
+    ----------
+    part
+        Lines of a summary, one data set.
     """
     lines = part[part["rate"] == part["rate"].min()].set_index("method", drop=False)
     fitted = lines.reindex(FITTED).dropna(subset="TA_mean")
@@ -201,7 +222,7 @@ def underfit_sentence(part: pd.DataFrame) -> str:
     best["title"] = " or ".join(fitted.loc[fitted["TA_mean"] == best["TA_mean"], "title"])
     if not trained["TA_mean"] <= best["TA_mean"]:
         return ""
-    is_worse = told_apart(best, trained)
+    is_worse = are_told_apart(best, trained)
     verdict = "Training MUNKEY is not shown to pay off here"
     if is_worse:
         verdict = "Training MUNKEY does not pay off here"
@@ -218,11 +239,15 @@ def underfit_sentence(part: pd.DataFrame) -> str:
 
 
 def damage_sentences(part: pd.DataFrame, rows: Sequence[Row]) -> str:
-    """Sentences that name methods that lost much test accuracy, or whose attack falls below chance.
+    """Return sentences that name methods that lost much test accuracy, or whose attack falls below chance.
 
-    part: as `underfit_sentence`. A loss is counted from the original, beside the oracle's own. An attack
-    counts as below 50 % if its whole interval over seeds is; with one seed there is no interval,
-    and the sentence says so.
+    A loss is counted from the original, beside the oracle's own. An attack counts as below 50 % if
+    its whole interval over seeds is; with one seed there is no interval, and the sentence says so.
+
+    Parameters
+    ----------
+    part
+        Lines of a summary, one data set.
     """
     originals = {row.oracle: row.name for row in rows if row.context}
     losses = list[str]()
@@ -238,11 +263,11 @@ def damage_sentences(part: pd.DataFrame, rows: Sequence[Row]) -> str:
             name = f"{row.title} @{percent(rate)}"
             original = at_rate.get(originals.get(row.oracle, ""))
             if original is not None and original["TA_mean"] - line["TA_mean"] > WORSE:
-                losses.append(
-                    f"{name} {_loss(original, line)} (its oracle {_loss(original, oracle)})"
-                )
+                loss = _format_loss(original, line)
+                losses.append(f"{name} {loss} (its oracle {_format_loss(original, oracle)})")
             if _is_below_chance(line):
-                attacks.append(f"{name} {_attack(line)} (its oracle {_attack(oracle)})")
+                attack = _format_attack(line)
+                attacks.append(f"{name} {attack} (its oracle {_format_attack(oracle)})")
     sentences = list[str]()
     if losses:
         sentences.append(f"Lost more than {WORSE:g} points of test accuracy: {'; '.join(losses)}.")
@@ -254,8 +279,8 @@ def damage_sentences(part: pd.DataFrame, rows: Sequence[Row]) -> str:
     return " ".join(sentences)
 
 
-def _loss(original: pd.Series, line: pd.Series) -> str:
-    """The points of test accuracy that a system lost, with their interval where there is one."""
+def _format_loss(original: pd.Series, line: pd.Series) -> str:
+    """Return the points of test accuracy that a system lost, with their interval where there is one."""
     if pd.isna(line["TA_mean"]):
         return DIVERGED
     loss = f"{original['TA_mean'] - line['TA_mean']:.1f}"
@@ -265,7 +290,8 @@ def _loss(original: pd.Series, line: pd.Series) -> str:
     return f"{loss} {ends(distance.interval)}"
 
 
-def _attack(line: pd.Series) -> str:
+def _format_attack(line: pd.Series) -> str:
+    """Return the MIA of a system with its interval over seeds."""
     if pd.isna(line["MIA_mean"]):
         return DIVERGED
     interval = seed_interval(line, "MIA")
@@ -283,9 +309,12 @@ def _is_below_chance(line: pd.Series) -> bool:
 
 
 def certified_sentences(part: pd.DataFrame) -> str:
-    """A sentence for each certified removal, to stand beside an audit's finding; else empty.
+    """Return a sentence for each certified removal, to stand beside an audit's finding; else empty.
 
-    part: as `underfit_sentence`.
+    Parameters
+    ----------
+    part
+        Lines of a summary, one data set.
     """
     if "budget_mean" not in part:
         return ""
@@ -299,16 +328,22 @@ def certified_sentences(part: pd.DataFrame) -> str:
     return " ".join(sentences)
 
 
-def _seed_gaps(wide: pd.DataFrame, system: str, oracle: str) -> pd.DataFrame:
-    """Tidy lines with the gap of each seed. wide: a column per metric, a line per data set, rate, seed and method."""
-    systems = _lines_of(wide, system)
-    oracles = _lines_of(wide, oracle)
+def _compute_seed_gaps(wide: pd.DataFrame, system: str, oracle: str) -> pd.DataFrame:
+    """Return tidy lines with the gap of each seed.
+
+    Parameters
+    ----------
+    wide
+        Metrics with a column per metric, and a line per data set, rate, seed and method.
+    """
+    systems = _select_method(wide, system)
+    oracles = _select_method(wide, oracle)
     if DIVERGED in wide:  # where either did, there is nothing to compare
         system_diverged = systems.index[systems[DIVERGED].notna()]
         oracle_diverged = oracles.index[oracles[DIVERGED].notna()]
-        left_out = system_diverged.union(oracle_diverged)
-        systems = systems.drop(left_out, errors="ignore")
-        oracles = oracles.drop(left_out, errors="ignore")
+        diverged = system_diverged.union(oracle_diverged)
+        systems = systems.drop(diverged, errors="ignore")
+        oracles = oracles.drop(diverged, errors="ignore")
     difference = (systems - oracles).reindex(columns=list(GAP_METRICS))
     gap = difference.abs().mean(axis=1, skipna=False).rename("value")
     if gap.isna().any():
@@ -318,15 +353,15 @@ def _seed_gaps(wide: pd.DataFrame, system: str, oracle: str) -> pd.DataFrame:
     return gap.reset_index().assign(method=system, metric="gap")
 
 
-def _reasons(tidy: pd.DataFrame) -> "pd.Series[str]":
-    """Which seeds diverged and why, by dataset, rate and method."""
+def _join_reasons(tidy: pd.DataFrame) -> "pd.Series[str]":
+    """Return in words which seeds diverged and why, by dataset, rate and method."""
     lines = tidy[tidy["metric"] == DIVERGED]
     words = "seed " + lines["seed"].astype(str) + ": " + lines["why"]
     return words.groupby([lines[name] for name in Key._fields]).agg(BETWEEN.join)
 
 
-def _lines_of(wide: pd.DataFrame, method: str) -> pd.DataFrame:
-    """The lines of one method, without its name in their index."""
+def _select_method(wide: pd.DataFrame, method: str) -> pd.DataFrame:
+    """Return the lines of one method, without its name in their index."""
     methods = wide.index.get_level_values("method")
     if method not in methods:
         raise KeyError(f"no metrics of {method!r}: its evaluation is missing")
@@ -334,5 +369,8 @@ def _lines_of(wide: pd.DataFrame, method: str) -> pd.DataFrame:
 
 
 def round_short(value: float) -> float:
-    """A number with four significant digits, for columns that are read. The CSV files have all digits."""
+    """Return a number with four significant digits, for columns that are read.
+
+    The CSV files have all digits.
+    """
     return float(f"{value:.4g}")

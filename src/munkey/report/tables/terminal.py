@@ -12,64 +12,67 @@ Column = list[str]  # its head, then its cells
 
 
 def render_plain(markdown: str, width: int = WIDTH) -> str:
-    """A page of titled tables. The columns of a wide table that do not fit stand below, beside its first column again.
+    """Return a page of titled tables as plain text.
 
-    Columns of one forget rate, whose heads end in the same @RATE, stay together where they fit.
+    The columns of a wide table that do not fit stand below, beside its first column again. Columns
+    of one forget rate, whose heads end in the same @RATE, stay together where they fit.
     """
     texts = []
     for is_table, lines in groupby(markdown.splitlines(), key=lambda line: line.startswith("|")):
         if is_table:
-            texts.append(_table(list(lines), width))
+            texts.append(_render_table(list(lines), width))
         else:
-            texts.append(_words(lines, width))
+            texts.append(_wrap(lines, width))
     return "\n".join(texts) + "\n"
 
 
-def _words(lines: Iterable[str], width: int) -> str:
-    """Titles and remarks; a line of them breaks where the screen ends."""
+def _wrap(lines: Iterable[str], width: int) -> str:
+    """Return titles and remarks, their lines broken where the screen ends."""
     return "\n".join(textwrap.fill(line.removeprefix("### "), width) for line in lines)
 
 
-def _table(lines: Sequence[str], width: int) -> str:
-    head, _, *rows = map(_cells, lines)  # below the head stand dashes
+def _render_table(lines: Sequence[str], width: int) -> str:
+    """Return the lines of a Markdown table as plain text; what does not fit stands in a table below."""
+    head, _, *rows = map(_split_cells, lines)  # below the head stand dashes
     names, *columns = map(list, zip(head, *rows, strict=True))
-    groups = [list(group) for _, group in groupby(columns, key=_rate)]
+    groups = [list(group) for _, group in groupby(columns, key=_get_rate)]
     texts = []
-    for part in _parts(groups, width - _width([names])):
-        texts.append(_text([names, *part]))
+    for part in _split_columns(groups, width - _measure_width([names])):
+        texts.append(_align([names, *part]))
     return "\n\n".join(texts)
 
 
-def _cells(line: str) -> list[str]:
-    """The cells of a line, without markup."""
+def _split_cells(line: str) -> list[str]:
+    """Return the cells of a line, without markup."""
     return [MARKS.sub("", cell).strip() for cell in line.strip("|").split("|")]
 
 
-def _rate(column: Column) -> str:
+def _get_rate(column: Column) -> str:
     return column[0].partition("@")[2]
 
 
-def _parts(groups: Sequence[list[Column]], width: int) -> Iterator[list[Column]]:
-    """Columns that fit side by side: whole groups where they can, or else one column after the other."""
+def _split_columns(groups: Sequence[list[Column]], width: int) -> Iterator[list[Column]]:
+    """Yield columns that fit side by side: whole groups where they can, or else one column after the other."""
     part: list[Column] = []
     for group in groups:
         pieces = [group]
-        if _width(group) > width:
+        if _measure_width(group) > width:
             pieces = [[column] for column in group]
         for columns in pieces:
-            if part and _width(part + columns) > width:
+            if part and _measure_width(part + columns) > width:
                 yield part
                 part = []
             part = part + columns
     yield part
 
 
-def _width(columns: Sequence[Column]) -> int:
-    """With two spaces behind each."""
+def _measure_width(columns: Sequence[Column]) -> int:
+    """Return the width of columns side by side, with two spaces behind each."""
     return sum(2 + max(map(len, column)) for column in columns)
 
 
-def _text(columns: Sequence[Column]) -> str:
+def _align(columns: Sequence[Column]) -> str:
+    """Return columns side by side as text, with a line of dashes below their heads."""
     widths = [max(map(len, column)) for column in columns]
     lines = []
     for row in zip(*columns, strict=True):

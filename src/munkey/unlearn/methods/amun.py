@@ -18,8 +18,16 @@ if TYPE_CHECKING:
 class AmunSettings(TuningSettings):
     """Settings of the PGD attack and of the training set.
 
-    epsilon: the first L2 radius, on pixels in [0, 1]; it doubles up to epsilon_cap. steps: in each
-    ball; stride: length of a step / radius. keep_forget: also train on the clean forget set.
+    Attributes
+    ----------
+    epsilon
+        The first L2 radius, on pixels in [0, 1]; it doubles up to epsilon_cap.
+    steps
+        The number of steps in each ball.
+    stride
+        The length of a step, as a multiple of the radius.
+    keep_forget
+        Whether to train on the clean forget set, too.
     """
 
     epsilon: Positive
@@ -29,7 +37,7 @@ class AmunSettings(TuningSettings):
     keep_forget: bool
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
+    def _check_order(self) -> Self:
         if self.epsilon_cap < self.epsilon:
             raise ValueError(
                 f"epsilon_cap = {self.epsilon_cap} must be at least epsilon = {self.epsilon}"
@@ -38,9 +46,9 @@ class AmunSettings(TuningSettings):
 
 
 def amun_passes(images: Images, settings: AmunSettings) -> int:
-    """All steps of all radii, which an attack needs at most, and fine-tuning."""
-    radii = 1 + int(math.log2(settings.epsilon_cap / settings.epsilon) + 1e-9)  # 1e-9: rounding
-    attack = images.forget * (1 + settings.steps * radii)
+    """Count the steps of all radii, which an attack needs at most, and fine-tuning."""
+    doublings = int(math.log2(settings.epsilon_cap / settings.epsilon) + 1e-9)  # 1e-9: rounding
+    attack = images.forget * (1 + settings.steps * (1 + doublings))
     return 3 * (attack + images.epochs * (images.retain + images.forget))
 
 
@@ -62,36 +70,38 @@ def amun_passes(images: Images, settings: AmunSettings) -> int:
     passes=amun_passes,
 )
 def amun(system: System, request: Request, settings: AmunSettings) -> System:
+    """Fine-tune on D_r and on adversarial images of D_f, labeled as the original mistakes them."""
     import torch
 
     from munkey.data.image_set import JoinedSet, TensorSet
-    from munkey.unlearn.adversarial import doubling_radii, untargeted_l2
+    from munkey.unlearn.adversarial import list_doubling_radii, untargeted_l2
     from munkey.unlearn.finetune import finetune
 
     model = system.copy_model().eval()
     forget = request.forget
     tuning = request.tuning
-    radii = doubling_radii(settings.epsilon, settings.epsilon_cap)
+    radii = list_doubling_radii(settings.epsilon, settings.epsilon_cap)
 
     def answer(pixels: torch.Tensor) -> torch.Tensor:
         return model(tuning.augment.eval_transform(pixels))
 
-    images = torch.empty(0)  # adversarial images, from the start as far as attacks succeeded
+    images = torch.empty(0)  # of the successful attacks, one after the other
     predicted: list[int] = []
-    succeeded_at: list[float] = []  # radii
+    radii_of_success: list[float] = []
     for index in torch.arange(len(forget)).split(tuning.settings.batch_size):
         clean, labels = forget.batch(index, request.device)
-        attacked = untargeted_l2(answer, clean, labels, radii, settings.steps, settings.stride)
+        result = untargeted_l2(answer, clean, labels, radii, settings.steps, settings.stride)
         if not len(images):
             # Gigabytes, allocated once. The system maps only the pages that are written to.
             images = torch.empty(len(forget), *clean.shape[1:])
-        is_fooled = attacked.radius.isfinite()
+        is_fooled = result.radius.isfinite()
         start = len(predicted)
-        predicted += attacked.predicted[is_fooled].tolist()
-        succeeded_at += attacked.radius[is_fooled].tolist()
-        images[start : len(predicted)] = to_host(attacked.images[is_fooled])
+        predicted += result.predicted[is_fooled].tolist()
+        radii_of_success += result.radius[is_fooled].tolist()
+        images[start : len(predicted)] = to_host(result.images[is_fooled])
         request.report(f"attacked {int(index[-1]) + 1}/{len(forget)} images")
-    epsilons = {f"{radius:g}": count for radius, count in Counter(sorted(succeeded_at)).items()}
+    counts = Counter(sorted(radii_of_success))
+    epsilons = {f"{radius:g}": count for radius, count in counts.items()}
     request.facts = {"epsilon": epsilons, "failed": len(forget) - len(predicted)}
     labels_as_predicted = torch.tensor(predicted, dtype=torch.int64)
     parts: list[LabeledSet] = [request.retain]

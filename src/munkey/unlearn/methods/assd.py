@@ -8,7 +8,15 @@ from munkey.unlearn.contract import Request, method
 
 
 class ASSDSettings(Section):
-    """lam: smaller dampens more. per_sample: square gradients of samples instead of batches."""
+    """The method's section of params.yaml.
+
+    Attributes
+    ----------
+    lam
+        The strength; a smaller one dampens more.
+    per_sample
+        Whether to square the gradients of single samples instead of batches.
+    """
 
     lam: Positive
     per_sample: bool
@@ -30,18 +38,19 @@ class ASSDSettings(Section):
     passes=lambda images, _: 3 * (images.retain + 2 * images.forget),
 )
 def assd(system: System, request: Request, settings: ASSDSettings) -> System:
+    """Dampen the weights that matter more to D_f than to D; the share of D_f sets how many."""
     import numpy as np
     import torch
 
     from munkey.core.device import to_host
     from munkey.data.image_set import JoinedSet
     from munkey.unlearn.finetune import finish
-    from munkey.unlearn.saliency import dampen, importances
+    from munkey.unlearn.saliency import compute_importances, dampen
 
     model = system.copy_model().eval()
     everything = JoinedSet((request.retain, request.forget))
-    to_forget = importances(model, request.forget, request, settings.per_sample)
-    to_everything = importances(model, everything, request, settings.per_sample)
+    to_forget = compute_importances(model, request.forget, request, settings.per_sample)
+    to_everything = compute_importances(model, everything, request, settings.per_sample)
 
     flat_ratios = [(to_forget[name] / to_everything[name]).flatten() for name in to_forget]
     ratios = to_host(torch.cat(flat_ratios)).numpy()

@@ -13,14 +13,22 @@ if TYPE_CHECKING:
 
 
 class BadTeacherSettings(TuningSettings):
-    """temperature: of teachers and student. retain_share: share of D_r to use, drawn once."""
+    """The method's section of params.yaml.
+
+    Attributes
+    ----------
+    temperature
+        The temperature of teachers and student.
+    retain_share
+        The share of D_r to use, drawn once.
+    """
 
     temperature: Positive
     retain_share: Share
 
 
 def bad_teacher_passes(images: Images, settings: BadTeacherSettings) -> float:
-    """Two teachers, and a forward and a backward pass of the student."""
+    """Count the passes of two teachers and of the student, whose backward pass counts as two."""
     per_epoch = settings.retain_share * images.retain + images.forget
     return 5 * images.epochs * per_epoch
 
@@ -41,11 +49,12 @@ def bad_teacher_passes(images: Images, settings: BadTeacherSettings) -> float:
     passes=bad_teacher_passes,
 )
 def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) -> System:
+    """Train a student that imitates the original on D_r and an untrained network on D_f."""
     import torch
 
     from munkey.data.image_set import JoinedSet
     from munkey.training.loop import Outcome
-    from munkey.unlearn.finetune import distillation, finetune, mark_samples
+    from munkey.unlearn.finetune import distillation_loss, finetune, mark_samples
 
     competent_teacher = system.copy_model().eval()
     incompetent_teacher = FAMILIES[system.family].build(system.architecture, request.generator)
@@ -69,7 +78,7 @@ def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) 
             )
         logits = student(images)
         agreements = (logits.detach().argmax(dim=1) == targets.argmax(dim=1)).sum()
-        return Outcome(distillation(logits, targets, settings.temperature), agreements)
+        return Outcome(distillation_loss(logits, targets, settings.temperature), agreements)
 
     samples = JoinedSet((from_retain, from_forget))
     return finetune(system, request, settings.lr_factor, samples, objective)

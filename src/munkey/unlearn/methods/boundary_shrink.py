@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
 
 class BoundaryShrinkSettings(TuningSettings):
-    """bound: length of the attack's single step, on pixels in [0, 1]."""
+    """The method's section of params.yaml.
+
+    Attributes
+    ----------
+    bound
+        The length of the attack's single step, on pixels in [0, 1].
+    """
 
     bound: Positive
 
@@ -32,6 +38,7 @@ class BoundaryShrinkSettings(TuningSettings):
     passes=lambda images, _: 7 * images.epochs * images.forget,
 )
 def boundary_shrink(system: System, request: Request, settings: BoundaryShrinkSettings) -> System:
+    """Fine-tune D_f to the classes that a small adversarial step leads to."""
     import torch
     from torch.nn import functional as F
 

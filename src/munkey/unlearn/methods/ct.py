@@ -20,6 +20,7 @@ from munkey.unlearn.contract import Request, TuningSettings, method
     settings=TuningSettings,
 )
 def ct(system: System, request: Request, settings: TuningSettings) -> System:
+    """Transpose the kernels of convolutions, then fine-tune on D_r."""
     from torch import nn
 
     from munkey.training.loop import cosine_schedule

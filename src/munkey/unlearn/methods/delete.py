@@ -26,10 +26,11 @@ EXCLUDED = -1e10  # the logit of an excluded class, as in the released code
     passes=lambda images, _: 4 * images.epochs * images.forget,
 )
 def delete(system: System, request: Request, settings: TuningSettings) -> System:
+    """Train on D_f to answer as the original does, less the true class."""
     import torch
 
     from munkey.training.loop import Outcome
-    from munkey.unlearn.finetune import distillation, finetune
+    from munkey.unlearn.finetune import distillation_loss, finetune
 
     teacher = system.copy_model().eval()
 
@@ -39,6 +40,6 @@ def delete(system: System, request: Request, settings: TuningSettings) -> System
             targets = teacher(images).float().scatter(1, labels[:, None], EXCLUDED)
         logits = student(images)
         correct = (logits.detach().argmax(dim=1) == labels).sum()
-        return Outcome(distillation(logits, targets, temperature=1.0), correct)
+        return Outcome(distillation_loss(logits, targets, temperature=1.0), correct)
 
     return finetune(system, request, settings.lr_factor, request.forget, objective)

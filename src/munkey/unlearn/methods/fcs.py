@@ -13,9 +13,15 @@ if TYPE_CHECKING:
 
 
 class FCSSettings(TuningSettings):
-    """first, contrast: rates of the forget pass and the contrast passes / that on the retain set.
+    """The method's section of params.yaml.
 
-    temperature: of the products of logits.
+    Attributes
+    ----------
+    first, contrast
+        The learning rates of the forget pass and the contrast passes, as multiples of that on the
+        retain set.
+    temperature
+        The temperature of the products of logits.
     """
 
     first: Positive
@@ -24,7 +30,7 @@ class FCSSettings(TuningSettings):
 
 
 def fcs_passes(images: Images, _: FCSSettings) -> int:
-    """The forget pass; then in each round, contrast with retain images, and training on them."""
+    """Count the forget pass and, in each round, contrasts with retain images and training on them."""
     return 3 * images.forget + images.epochs * (4 * images.forget + 3 * images.retain)
 
 
@@ -45,6 +51,7 @@ def fcs_passes(images: Images, _: FCSSettings) -> int:
     passes=fcs_passes,
 )
 def fcs(system: System, request: Request, settings: FCSSettings) -> System:
+    """Flatten answers on D_f, then contrast D_f with D_r and train on D_r in turns."""
     import torch
 
     from munkey.training.loop import cosine_schedule
@@ -52,24 +59,24 @@ def fcs(system: System, request: Request, settings: FCSSettings) -> System:
         endless_batches,
         finish,
         fit,
+        make_optimizer,
+        make_training_step,
         mark_samples,
-        optimizer_of,
-        training_step,
         uniformity_outcome,
     )
 
     model = system.copy_model().train()
     retain = request.retain
-    # labels are not needed
+    # The labels are not needed.
     forget = mark_samples(request.forget, torch.arange(len(request.forget)), True)
     tuning = request.tuning.settings
     history = request.history
     rate = settings.lr_factor * request.tuning.base_lr
     contrast_rate = cosine_schedule(settings.contrast * rate, tuning.epochs, 0)
     # As in the original, each of the three objectives has an optimizer of its own.
-    forget_optimizer = optimizer_of(model, request)
-    contrast_optimizer = optimizer_of(model, request)
-    strengthen_optimizer = optimizer_of(model, request)
+    forget_optimizer = make_optimizer(model, request)
+    contrast_optimizer = make_optimizer(model, request)
+    strengthen_optimizer = make_optimizer(model, request)
 
     def uniform(model: "nn.Module", images: "Tensor", _: "Tensor") -> "Outcome":
         return uniformity_outcome(model(images))
@@ -81,9 +88,9 @@ def fcs(system: System, request: Request, settings: FCSSettings) -> System:
         # A forget image shall be equally similar to all retain images of a batch.
         return uniformity_outcome(forget_logits @ retain_logits.T / settings.temperature)
 
-    uniform_step = training_step(model, request, uniform)
-    contrast_step = training_step(model, request, contrast)
-    strengthen_step = training_step(model, request)
+    uniform_step = make_training_step(model, request, uniform)
+    contrast_step = make_training_step(model, request, contrast)
+    strengthen_step = make_training_step(model, request)
     fit(forget, uniform_step, forget_optimizer, request, lambda _: settings.first * rate, epochs=1)
     for _ in range(tuning.epochs):
         retain_batches = endless_batches(retain, tuning.batch_size, request)

@@ -6,7 +6,17 @@ from munkey.unlearn.contract import Request, method
 
 
 class JitSettings(Section):
-    """eta: learning rate; sigma: sd of the noise, in normalized pixels; samples: noisy copies."""
+    """The method's section of params.yaml.
+
+    Attributes
+    ----------
+    eta
+        The learning rate.
+    sigma
+        The standard deviation of the noise, in normalized pixels.
+    samples
+        The number of noisy copies of each image.
+    """
 
     eta: Positive
     sigma: Positive
@@ -30,6 +40,7 @@ class JitSettings(Section):
     passes=lambda images, settings: (3 + settings.samples) * images.forget,
 )
 def jit(system: System, request: Request, settings: JitSettings) -> System:
+    """Descend, in each batch of D_f, on how steep the answers are around its images."""
     import torch
 
     from munkey.core.device import to_device
@@ -37,7 +48,7 @@ def jit(system: System, request: Request, settings: JitSettings) -> System:
     from munkey.unlearn.saliency import trainable_parameters
 
     model = system.copy_model()
-    # labels are not needed
+    # The labels are not needed.
     forget = mark_samples(request.forget, torch.arange(len(request.forget)), True)
     weights = list(trainable_parameters(model).values())
     # As in the released code, which clears gradients once: they add up over the batches.

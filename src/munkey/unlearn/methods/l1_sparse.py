@@ -14,7 +14,15 @@ if TYPE_CHECKING:
 
 
 class L1SparseSettings(TuningSettings):
-    """lam: the penalty's weight. schedule: constant, or falling to 0 in equal steps per epoch."""
+    """The method's section of params.yaml.
+
+    Attributes
+    ----------
+    lam
+        The weight of the penalty.
+    schedule
+        Whether lam is constant, or falls to 0 in equal steps per epoch.
+    """
 
     lam: Positive
     schedule: Literal["constant", "linear"]
@@ -37,6 +45,7 @@ NOT_PENALIZED = ("head.", "patch_embed.", "body.patch_embed.")  # the paper excl
     settings=L1SparseSettings,
 )
 def l1_sparse(system: System, request: Request, settings: L1SparseSettings) -> System:
+    """Fine-tune on D_r with an l1 penalty on the weights of the backbone."""
     from itertools import count
 
     from munkey.training.loop import Outcome
@@ -60,7 +69,7 @@ def l1_sparse(system: System, request: Request, settings: L1SparseSettings) -> S
 
 
 def penalized_weights(model: "nn.Module") -> "dict[str, nn.Parameter]":
-    """Trainable weights of linear layers and convolutions between the embeddings and the head."""
+    """Return the trainable weights of linear layers and convolutions in the backbone, by name."""
     weights = {}
     for name, parameter in model.named_parameters():
         is_matrix = name.endswith("weight") and parameter.ndim > 1  # not a norm's scale, nor a bias

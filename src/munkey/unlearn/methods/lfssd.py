@@ -28,24 +28,27 @@ if TYPE_CHECKING:
     passes=lambda images, _: 3 * (images.retain + 2 * images.forget),
 )
 def lfssd(system: System, request: Request, settings: SSDSettings) -> System:
+    """Dampen the weights that matter more to D_f than to D, by the norm of the answers."""
     import torch
 
     from munkey.data.image_set import JoinedSet
     from munkey.unlearn.finetune import finish, mark_samples
-    from munkey.unlearn.saliency import dampen, importances
+    from munkey.unlearn.saliency import compute_importances, dampen
 
     def squared_norm(logits: "Tensor", _: "Tensor") -> "Tensor":
         return logits.square().sum(dim=1).mean()
 
-    def importances_to(samples: "LabeledSet") -> "dict[str, Tensor]":
+    def estimate_importances(samples: "LabeledSet") -> "dict[str, Tensor]":
         # The size of the gradient, not its square as in SSD.
-        return importances(model, samples, request, settings.per_sample, squared_norm, torch.abs)
+        return compute_importances(
+            model, samples, request, settings.per_sample, squared_norm, torch.abs
+        )
 
     model = system.copy_model().eval()
     # Labels are not needed.
     retain = mark_samples(request.retain, torch.arange(len(request.retain)), True)
     forget = mark_samples(request.forget, torch.arange(len(request.forget)), True)
-    to_forget = importances_to(forget)
-    to_everything = importances_to(JoinedSet((retain, forget)))
+    to_forget = estimate_importances(forget)
+    to_everything = estimate_importances(JoinedSet((retain, forget)))
     dampen(model, request, to_forget, to_everything, settings.alpha, settings.lam)
     return finish(system, model)

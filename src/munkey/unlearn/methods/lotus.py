@@ -14,9 +14,14 @@ STOP_AT = -0.01  # forget minus validation accuracy, as shares; the value of the
 
 
 class LotusSettings(TuningSettings):
-    """alpha: how fast answers blur as forget accuracy exceeds validation accuracy.
+    """The method's section of params.yaml.
 
-    retain_share: share of D_r to use, drawn once.
+    Attributes
+    ----------
+    alpha
+        How fast answers blur as forget accuracy exceeds validation accuracy.
+    retain_share
+        The share of D_r to use, drawn once.
     """
 
     alpha: Positive
@@ -24,9 +29,9 @@ class LotusSettings(TuningSettings):
 
 
 def lotus_passes(images: Images, settings: LotusSettings) -> float:
-    """Teacher and student on all samples, and measuring the forget set in each epoch."""
-    trained = settings.retain_share * images.retain + images.forget
-    return images.val + images.epochs * (4 * trained + images.forget)
+    """Count the passes of teacher and student, and those that measure accuracy in each epoch."""
+    training_images = settings.retain_share * images.retain + images.forget
+    return images.val + images.epochs * (4 * training_images + images.forget)
 
 
 @method(
@@ -46,12 +51,13 @@ def lotus_passes(images: Images, settings: LotusSettings) -> float:
     passes=lotus_passes,
 )
 def lotus(system: System, request: Request, settings: LotusSettings) -> System:
+    """Train a student on the original's answers, made as uncertain on D_f as on unseen data."""
     import torch
 
     from munkey.core.device import to_device
     from munkey.data.image_set import JoinedSet
     from munkey.training.loop import Outcome
-    from munkey.unlearn.finetune import accuracy, finish, fit, mark_samples, optimizer_of
+    from munkey.unlearn.finetune import finish, fit, make_optimizer, mark_samples, measure_accuracy
 
     student = system.copy_model()
     teacher = system.copy_model().eval()
@@ -64,9 +70,9 @@ def lotus(system: System, request: Request, settings: LotusSettings) -> System:
     from_retain = mark_samples(retain, retain_sample, False)
     from_forget = mark_samples(forget, torch.arange(len(forget)), True)
     samples = JoinedSet((from_retain, from_forget))
-    optimizer = optimizer_of(student, request)
+    optimizer = make_optimizer(student, request)
     rate = settings.lr_factor * tuning.base_lr
-    unseen_accuracy = accuracy(teacher, request.val, request)
+    unseen_accuracy = measure_accuracy(teacher, request.val, request)
     temperature = 1.0
 
     def step(batch: "Batch") -> Outcome:
@@ -76,18 +82,19 @@ def lotus(system: System, request: Request, settings: LotusSettings) -> System:
             teacher_logits = teacher(images).float()
         # With Gumbel noise on logits, their argmax is a draw from the softmax (Gumbel-max trick).
         uniform = torch.rand(teacher_logits.shape, generator=request.generator).clamp(min=1e-20)
-        gumbel = to_device(-(-uniform.log()).log(), request.device)
-        noisy_logits = teacher_logits + gumbel
-        drawn = noisy_logits.argmax(dim=1)
-        one_hot = torch.nn.functional.one_hot(drawn, noisy_logits.shape[1]).float()
-        target = torch.where(is_forget, (noisy_logits / temperature).softmax(dim=1), one_hot)
+        gumbel = -(-uniform.log()).log()
+        noisy_logits = teacher_logits + to_device(gumbel, request.device)
+        drawn_classes = noisy_logits.argmax(dim=1)
+        one_hot = torch.nn.functional.one_hot(drawn_classes, noisy_logits.shape[1]).float()
+        blurred = (noisy_logits / temperature).softmax(dim=1)
+        targets = torch.where(is_forget, blurred, one_hot)
         logits = student(images)
-        loss = -(target * logits.log_softmax(dim=1)).sum(dim=1).mean()
+        loss = -(targets * logits.log_softmax(dim=1)).sum(dim=1).mean()
         agreements = (logits.detach().argmax(dim=1) == teacher_logits.argmax(dim=1)).sum()
         return Outcome(loss, agreements)
 
     for epoch in range(1, tuning.settings.epochs + 1):
-        excess = (accuracy(student.eval(), forget, request) - unseen_accuracy) / 100
+        excess = (measure_accuracy(student.eval(), forget, request) - unseen_accuracy) / 100
         if excess <= STOP_AT:
             break
         # tau = exp(alpha (acc_f - acc_val)): answers blur while D_f is answered better than unseen.

@@ -14,14 +14,22 @@ if TYPE_CHECKING:
 
 
 class MSGSettings(TuningSettings):
-    """init_rate: share of a layer's weights to re-initialize. held: step factor of its others."""
+    """The method's section of params.yaml.
+
+    Attributes
+    ----------
+    init_rate
+        The share of a layer's weights to re-initialize.
+    held
+        A factor for the steps of its other weights.
+    """
 
     init_rate: Share
     held: Share
 
 
 def msg_passes(images: Images, _: MSGSettings) -> int:
-    """Gradients of retain and forget loss on |D_f| images each, then fine-tuning."""
+    """Count the gradients of retain and forget loss on |D_f| images each, and fine-tuning."""
     return 6 * images.forget + 3 * images.epochs * images.retain
 
 
@@ -55,8 +63,19 @@ def renew(
     kind: "type[nn.Module]",
     part: str = "",
 ) -> System:
-    """MSG on all layers of one kind. part: only layers whose dotted name contains it."""
-    from munkey.unlearn.finetune import cross_entropy, finetune, scaled_steps, triangular_schedule
+    """Apply MSG to all layers of one kind.
+
+    Parameters
+    ----------
+    part
+        A part of the dotted names of these layers.
+    """
+    from munkey.unlearn.finetune import (
+        cross_entropy,
+        finetune,
+        make_step_scaler,
+        make_triangular_schedule,
+    )
     from munkey.unlearn.saliency import renew_smallest
 
     model = system.copy_model().eval()
@@ -67,15 +86,15 @@ def renew(
     if not names:
         place = f", in a part {part!r} of it" if part else ""
         raise ValueError(f"MSG finds no {kind.__name__} in this network{place}")
-    renewed = renew_smallest(model, names, settings.init_rate, request)
-    # New weights make whole steps, the layers' other weights steps of a `held` share.
+    is_new = renew_smallest(model, names, settings.init_rate, request)
+    # New weights make whole steps. The other weights of these layers make steps of a `held` share.
     factors = {}
-    for name, mask in renewed.items():
+    for name, mask in is_new.items():
         factors[name] = settings.held + (1 - settings.held) * mask.float()
-    scale_step = scaled_steps(factors)
+    scale_step = make_step_scaler(factors)
 
     def objective(trained: "nn.Module", images: "Tensor", labels: "Tensor") -> "Outcome":
-        scale_step(trained)  # the step before this one
+        scale_step(trained)  # shortens the optimizer's last step
         return cross_entropy(trained, images, labels)
 
     unlearned = finetune(
@@ -84,8 +103,8 @@ def renew(
         settings.lr_factor,
         request.retain,
         objective,
-        schedule=triangular_schedule(request.tuning.settings.epochs),
+        schedule=make_triangular_schedule(request.tuning.settings.epochs),
     )
     assert unlearned.model is not None
-    scale_step(unlearned.model)  # the last step
+    scale_step(unlearned.model)  # shortens the very last one
     return unlearned

@@ -17,7 +17,13 @@ LIMIT = 100  # Newton steps of a removal, as of a training
 
 
 class NewtonSettings(Section):
-    """epsilon, delta: of the certificate, epsilon at most 1, as its proof needs."""
+    """The method's section of params.yaml.
+
+    Attributes
+    ----------
+    epsilon, delta
+        The constants of the certificate. Its proof needs epsilon to be 1 at most.
+    """
 
     epsilon: Annotated[float, Field(gt=0, le=1)]
     delta: Annotated[float, Field(gt=0, lt=1)]
@@ -35,12 +41,13 @@ class NewtonSettings(Section):
     settings=NewtonSettings,
 )
 def newton(system: System, request: Request, settings: NewtonSettings) -> System:
-    """Reports the certificate (budget, delta), and epsilon, the part of the budget that is used.
+    """Make Newton steps until noise hides how far the weights are from retrained ones.
 
     With probability 1 - delta over the noise, the log-ratio of the densities of removed and
-    retrained weights lies within epsilon (docs/methods/newton.md). residual: norm of the gradient
-    over the remaining rows, of all heads, at the weights without noise. Raises ValueError, and
-    releases nothing, if the budget is not met.
+    retrained weights lies within epsilon (docs/methods/newton.md). `request.facts` gets the budget,
+    delta, the part of the budget that is used (epsilon), and the norm of the gradient over the
+    remaining rows at the weights without noise (residual). Raises ValueError, and releases nothing,
+    if the budget is not met.
     """
     import torch
 
@@ -73,11 +80,9 @@ def newton(system: System, request: Request, settings: NewtonSettings) -> System
                 "residual": residual,
                 "steps": steps,
             }
-            return replace(
-                system, memory=memory, model=head.with_weight(weight, sigma * noise.to(weight))
-            )
+            noisy_head = head.with_weight(weight, sigma * noise.to(weight))
+            return replace(system, memory=memory, model=noisy_head)
     raise ValueError(
         f"after {LIMIT} Newton steps epsilon is {epsilon:.2g}, over the budget of"
-        f" {settings.epsilon:g}:"
-        " retrain instead, or raise newton.sigma"
+        f" {settings.epsilon:g}: retrain instead, or raise newton.sigma"
     )

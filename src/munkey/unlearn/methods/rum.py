@@ -31,7 +31,13 @@ Step = Annotated[CfStep | NegGradPlusStep | SalunStep, Field(discriminator="meth
 
 
 class RumSettings(Section):
-    """low, mid, high: the method for each third of D_f, least memorized first; None: nothing."""
+    """The method's section of params.yaml.
+
+    Attributes
+    ----------
+    low, mid, high
+        The method for each third of D_f, from the least to the most memorized; None to skip it.
+    """
 
     low: Step | None
     mid: Step | None
@@ -55,6 +61,7 @@ class RumSettings(Section):
     passes=lambda images, _: images.forget + 18 * images.epochs * images.retain,
 )
 def rum(system: System, request: Request, settings: RumSettings) -> System:
+    """Forget the thirds of D_f one after the other, each by the method for how memorized it is."""
     from munkey.unlearn.finetune import split_by_loss
 
     unlearned = replace(system, model=system.copy_model().eval())

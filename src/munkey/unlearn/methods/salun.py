@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
 
 class SalunSettings(TuningSettings):
-    """share: of weights that may move, those with the largest gradients of the forget loss."""
+    """The method's section of params.yaml.
+
+    Attributes
+    ----------
+    share
+        The share of weights that may move: those with the largest gradients of the forget loss.
+    """
 
     share: Share
 
@@ -33,14 +39,15 @@ class SalunSettings(TuningSettings):
     passes=lambda images, _: 3 * (images.forget + images.epochs * (images.retain + images.forget)),
 )
 def salun(system: System, request: Request, settings: SalunSettings) -> System:
+    """Train on D_f with random labels, and on D_r, only the weights that are salient to D_f."""
     from munkey.data.image_set import JoinedSet
     from munkey.unlearn.finetune import cross_entropy, finetune, mislabel
-    from munkey.unlearn.saliency import summed_gradients, top_share, trainable_parameters
+    from munkey.unlearn.saliency import mask_top_share, sum_gradients, trainable_parameters
 
     model = system.copy_model().eval()
-    gradients = summed_gradients(model, request.forget, request)
+    gradients = sum_gradients(model, request.forget, request)
     saliency = {name: gradient.abs() for name, gradient in gradients.items()}
-    is_movable = top_share(saliency, settings.share)
+    is_movable = mask_top_share(saliency, settings.share)
     original = model.state_dict()
 
     def restore_others(trained: "nn.Module") -> None:

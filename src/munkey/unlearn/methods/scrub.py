@@ -11,10 +11,18 @@ if TYPE_CHECKING:
 
 
 class ScrubSettings(TuningSettings):
-    """gamma, alpha: weights of cross-entropy and KL on D_r. temperature: of the KL.
+    """The method's section of params.yaml.
 
-    max_epochs: the last epoch that starts with a max pass on D_f, in batches of forget_batch_size.
-    decay_after: epochs after which the learning rate is multiplied by decay.
+    Attributes
+    ----------
+    gamma, alpha
+        The weights of the cross-entropy and of the KL divergence on D_r.
+    temperature
+        The temperature of the KL divergence.
+    max_epochs
+        The last epoch that starts with a max pass on D_f, in batches of forget_batch_size.
+    decay_after
+        The epochs after which the learning rate is multiplied by decay.
     """
 
     gamma: Positive
@@ -27,7 +35,7 @@ class ScrubSettings(TuningSettings):
 
 
 def scrub_passes(images: Images, settings: ScrubSettings) -> int:
-    """Teacher and student on D_r, measuring for the rewinding, and max passes on D_f."""
+    """Count teacher and student on D_r, measurements for the rewinding, and max passes on D_f."""
     max_passes = 4 * images.forget * (min(images.epochs, settings.max_epochs) - 1)
     return images.epochs * (4 * images.retain + images.val + images.forget) + max_passes
 
@@ -57,6 +65,7 @@ def scrub_passes(images: Images, settings: ScrubSettings) -> int:
     passes=scrub_passes,
 )
 def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
+    """Train a student that imitates the original on D_r and departs from it on D_f, then rewind."""
     import copy
 
     import torch
@@ -65,7 +74,7 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
     from munkey.data.loader import Loader
     from munkey.training.loop import Fit, Outcome, adamw, classification_outcome, shuffled_batches
     from munkey.training.precision import Precision
-    from munkey.unlearn.finetune import accuracy, distillation, finish
+    from munkey.unlearn.finetune import distillation_loss, finish, measure_accuracy
 
     student = system.copy_model().train()
     teacher = system.copy_model().eval()
@@ -93,7 +102,7 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
         with torch.no_grad():
             teacher_logits = teacher(images)
         logits = student(images)
-        divergence = distillation(logits, teacher_logits, settings.temperature)
+        divergence = distillation_loss(logits, teacher_logits, settings.temperature)
         loss, correct = classification_outcome(logits, batch.labels)
         if batch.index[0] >= first_forget:
             return Outcome(-divergence, correct)  # max step on D_f: -KL_T
@@ -103,8 +112,8 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
     def keep_best(epoch: int) -> dict[str, float]:
         nonlocal best_epoch, smallest_gap, best_weights
         student.eval()
-        val_accuracy = accuracy(student, val, request)
-        forget_accuracy = accuracy(student, forget, request)
+        val_accuracy = measure_accuracy(student, val, request)
+        forget_accuracy = measure_accuracy(student, forget, request)
         student.train()
         gap = abs(val_accuracy - forget_accuracy)
         if gap < smallest_gap:  # of equal gaps, the first

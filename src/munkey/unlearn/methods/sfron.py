@@ -17,11 +17,21 @@ TINY = 1e-15  # against division by 0, as in the released code
 
 
 class SfronSettings(TuningSettings):
-    """every: retain steps per forget step. alpha: weight of the first forget step.
+    """The method's section of params.yaml.
 
-    lam: how much samples with a low loss count more; 0: all alike. gamma: the smallest ratio of
-    importances, to D_f and to D_r, with which a weight moves in a forget step. max_norm: of the
-    gradient in a forget step.
+    Attributes
+    ----------
+    every
+        The number of retain steps per forget step.
+    alpha
+        The weight of the first forget step.
+    lam
+        How much more samples with a low loss count; 0: all count alike.
+    gamma
+        The smallest ratio of importances, to D_f and to D_r, with which a weight moves in a
+        forget step.
+    max_norm
+        The largest norm of the gradient in a forget step; longer ones are clipped.
     """
 
     every: Count
@@ -32,7 +42,7 @@ class SfronSettings(TuningSettings):
 
 
 def sfron_passes(images: Images, settings: SfronSettings) -> float:
-    """Importances, then fine-tuning with a forget step before every few retain steps."""
+    """Count the passes for importances, and fine-tuning with a forget step every few retain steps."""
     steps = images.epochs * images.retain * (1 + 1 / settings.every)
     return 3 * (images.retain + images.forget) + 3 * steps
 
@@ -54,24 +64,25 @@ def sfron_passes(images: Images, settings: SfronSettings) -> float:
     passes=sfron_passes,
 )
 def sfron(system: System, request: Request, settings: SfronSettings) -> System:
+    """Take masked steps that raise the loss of D_f among steps that lower that of D_r."""
     # The paper's slow weights have a factor of 1 in the released code, which makes them equal to
     # the fast ones. So there are none here.
     import torch
 
     from munkey.core.device import to_host
     from munkey.training.loop import classification_outcome, cosine_schedule
-    from munkey.unlearn.finetune import endless_batches, finish, fit, optimizer_of
-    from munkey.unlearn.saliency import importances, trainable_parameters
+    from munkey.unlearn.finetune import endless_batches, finish, fit, make_optimizer
+    from munkey.unlearn.saliency import compute_importances, trainable_parameters
 
     model = system.copy_model().eval()
     retain = request.retain
     tuning = request.tuning
-    to_forget = importances(model, request.forget, request)
-    to_retain = importances(model, retain, request)
+    to_forget = compute_importances(model, request.forget, request)
+    to_retain = compute_importances(model, retain, request)
     is_movable = {}
     for name in to_forget:
         is_movable[name] = (to_forget[name] + TINY) / (to_retain[name] + TINY) >= settings.gamma
-    optimizer = optimizer_of(model.train(), request)
+    optimizer = make_optimizer(model.train(), request)
     forget_batches = endless_batches(request.forget, tuning.settings.batch_size, request)
     step_count = tuning.settings.epochs * math.ceil(len(retain) / tuning.settings.batch_size)
     steps_done = 0
@@ -106,6 +117,6 @@ def sfron(system: System, request: Request, settings: SfronSettings) -> System:
 
 
 def adaptive_mean(losses: "Tensor", lam: float) -> "Tensor":
-    """The mean of losses (B,), weighted by loss^-lam. The weights have no gradient."""
+    """Return the mean of losses (B,), weighted by loss^-lam. The weights have no gradient."""
     weights = 1 / (losses.detach() ** lam + TINY)
     return (weights / weights.sum() * losses).sum()

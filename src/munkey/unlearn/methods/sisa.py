@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     finetunes=False,
 )
 def sisa(system: System, request: Request, settings: Section) -> System:
-    """Exact: the weights are those of a training without the forget set."""
+    """Retrain all slices that saw the forget set. The weights are those of a training without it."""
     from munkey.models.families.sisa import find_first_affected_slices, retrain
 
     assert request.recipe is not None

@@ -6,9 +6,16 @@ from munkey.unlearn.contract import Request, method
 
 
 class SSDSettings(Section):
-    """alpha: how many times more a weight must matter to D_f than to D. lam: smaller dampens more.
+    """The method's section of params.yaml.
 
-    per_sample: square gradients of samples instead of batches.
+    Attributes
+    ----------
+    alpha
+        How many times more a weight must matter to D_f than to D.
+    lam
+        The strength; a smaller one dampens more.
+    per_sample
+        Whether to square the gradients of single samples instead of batches.
     """
 
     alpha: Positive
@@ -35,11 +42,11 @@ class SSDSettings(Section):
 def ssd(system: System, request: Request, settings: SSDSettings) -> System:
     from munkey.data.image_set import JoinedSet
     from munkey.unlearn.finetune import finish
-    from munkey.unlearn.saliency import dampen, importances
+    from munkey.unlearn.saliency import compute_importances, dampen
 
     model = system.copy_model().eval()
     everything = JoinedSet((request.retain, request.forget))
-    to_forget = importances(model, request.forget, request, settings.per_sample)
-    to_everything = importances(model, everything, request, settings.per_sample)
+    to_forget = compute_importances(model, request.forget, request, settings.per_sample)
+    to_everything = compute_importances(model, everything, request, settings.per_sample)
     dampen(model, request, to_forget, to_everything, settings.alpha, settings.lam)
     return finish(system, model)

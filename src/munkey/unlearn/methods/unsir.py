@@ -11,10 +11,18 @@ if TYPE_CHECKING:
 
 
 class UnsirSettings(TuningSettings):
-    """noise_steps: steps that make a class's noise. copies: of its batch of noise.
+    """The method's section of params.yaml.
 
-    retain_per_class: samples of each class to use. repair: rate of the repair epoch / that of the
-    first.
+    Attributes
+    ----------
+    noise_steps
+        The number of steps that make a class's noise.
+    copies
+        How often its batch of noise is repeated.
+    retain_per_class
+        The number of retain samples of each class to use.
+    repair
+        The learning rate of the repair epoch, as a multiple of that of the first one.
     """
 
     noise_steps: Count
@@ -24,7 +32,7 @@ class UnsirSettings(TuningSettings):
 
 
 def unsir_passes(images: Images, settings: UnsirSettings) -> int:
-    """For one forgotten class: making its noise, an epoch with it, and one of repair."""
+    """Count, for one forgotten class, the making of its noise, an epoch with it, and one of repair."""
     noise = (settings.noise_steps + settings.copies) * images.batch
     return 3 * (noise + 2 * images.retain)
 
@@ -47,37 +55,38 @@ def unsir_passes(images: Images, settings: UnsirSettings) -> int:
     passes=unsir_passes,
 )
 def unsir(system: System, request: Request, settings: UnsirSettings) -> System:
+    """Train on D_r and on noise that stands in for the forgotten classes, then repair on D_r."""
     import numpy as np
 
     from munkey.data.image_set import JoinedSet
     from munkey.unlearn.finetune import (
         finish,
         fit,
-        optimizer_of,
-        repelling_noise,
-        subset,
-        training_step,
+        make_optimizer,
+        make_repelling_noise,
+        make_training_step,
+        select,
     )
 
     model = system.copy_model().eval()
     retain = request.retain
     rate = settings.lr_factor * request.tuning.base_lr
 
-    first_of_classes = []
+    rows_by_class = []
     for label in np.unique(retain.labels):
         rows_of_class = np.flatnonzero(retain.labels == label)
-        first_of_classes.append(rows_of_class[: settings.retain_per_class])
-    retain_sample = subset(retain, np.sort(np.concatenate(first_of_classes)))
+        rows_by_class.append(rows_of_class[: settings.retain_per_class])
+    retain_sample = select(retain, np.sort(np.concatenate(rows_by_class)))
 
     side = retain.images[0].shape[:2]
     noise = []
     for label in np.unique(request.forget.labels).tolist():
-        noise.append(repelling_noise(model, label, side, settings.noise_steps, request))
+        noise.append(make_repelling_noise(model, label, side, settings.noise_steps, request))
     model.train()
 
     def train_one_epoch(samples: "LabeledSet", rate: float) -> None:
-        step = training_step(model, request)
-        optimizer = optimizer_of(model, request)
+        step = make_training_step(model, request)
+        optimizer = make_optimizer(model, request)
         (record,) = fit(samples, step, optimizer, request, lambda _: rate, epochs=1)
         request.history.append(record | {"epoch": len(request.history) + 1})
 
