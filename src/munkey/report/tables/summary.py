@@ -242,7 +242,7 @@ def damage_sentences(part: pd.DataFrame, rows: Sequence[Row]) -> str:
     """Return sentences that name methods that lost much test accuracy, or whose attack falls below chance.
 
     A loss is counted from the original, beside the oracle's own. An attack counts as below 50 % if
-    its whole interval over seeds is; with one seed there is no interval, and the sentence says so.
+    its whole interval over seeds is. One seed has no interval, so its attacks are not named.
 
     Parameters
     ----------
@@ -302,10 +302,9 @@ def _format_attack(line: pd.Series) -> str:
 
 
 def _is_below_chance(line: pd.Series) -> bool:
+    """Return whether the whole interval of an attack lies below chance; one seed has no interval."""
     interval = seed_interval(line, "MIA")
-    if interval is None:
-        return bool(line["MIA_mean"] < CHANCE)
-    return interval.high < CHANCE
+    return interval is not None and interval.high < CHANCE
 
 
 def certified_sentences(part: pd.DataFrame) -> str:
