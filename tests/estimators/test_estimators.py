@@ -359,6 +359,17 @@ def run(folder, command, *more):
     return json.loads(done.stdout)
 
 
+@pytest.mark.parametrize("clean", ["purge", "compact"])
+def test_the_name_of_an_empty_class_goes_with_a_purge_and_a_compaction(clean, tmp_path):
+    munkey.ForgettingNCM().fit(X, np.array(PEOPLE)).save(tmp_path / "model")
+    manifest = tmp_path / "model/manifest.json"
+    with Predictor.load(tmp_path / "model", writer=True) as model:
+        model.forget([row for row in range(N) if PEOPLE[row] == "person 3"])
+        assert "person 3" in manifest.read_text()
+        getattr(model, clean)()
+    assert "person 3" not in manifest.read_text()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_of_a_class_that_is_gone_not_even_the_length_of_its_name_stays(kind, tmp_path):
     """It stood in the type of the other classes."""

@@ -662,22 +662,27 @@ class Predictor(AbstractContextManager["Predictor"]):
         LockedMemoryError
             If a reader prevents it.
         """
-        # An estimator's class may be a person, so its name goes with its last row.
-        if self.writer and self.manifest.encoder is None:
-            manifest = manifests.read_manifest(self.directory)
-            _, labels = self._samples.read_ids_and_labels()
-            present_labels = set(labels.tolist())
-            classes = list(manifest.classes)
-            for label in range(len(classes)):
-                if label not in present_labels:
-                    classes[label] = None
-            self._model.replace_manifest(manifest.model_copy(update={"classes": classes}))
+        self._forget_empty_classes()
         return self._list_foreign_files(self._store.purge())
 
     def compact(self) -> tuple[str, ...]:
         """Purge, and free the space of forgotten samples. Returns and raises as `purge`."""
         with self._lock_changes():
+            self._forget_empty_classes()
             return self._list_foreign_files(self._store.compact())
+
+    def _forget_empty_classes(self) -> None:
+        """Remove the names of classes without rows from an estimator's manifest: one may be a person."""
+        if not self.writer or self.manifest.encoder is not None:
+            return
+        manifest = manifests.read_manifest(self.directory)
+        _, labels = self._samples.read_ids_and_labels()
+        present_labels = set(labels.tolist())
+        classes = list(manifest.classes)
+        for label in range(len(classes)):
+            if label not in present_labels:
+                classes[label] = None
+        self._model.replace_manifest(manifest.model_copy(update={"classes": classes}))
 
     def settle(self) -> None:
         """Wait until the zeros over forgotten samples are on the disk."""
