@@ -206,7 +206,7 @@ class Page(HTMLParser):
 def test_the_report_opens_from_disk_and_holds_it_all(made: Project) -> None:
     text = (made.path / "results/default/report/index.html").read_text()
     page = Page(text)
-    assert len(page.images) == 9 and all(
+    assert len(page.images) == 8 and all(
         source.startswith("data:image/svg+xml;base64,") for source in page.images
     )
     local = [link.partition("#")[0] for link in page.links if not link.startswith(("#", "http"))]

@@ -82,8 +82,8 @@ def read_metrics(paths: Iterable[str | Path]) -> pd.DataFrame:
 def read_main(path: str | Path) -> pd.DataFrame:
     """Return the summary in the main table's CSV, with the differences between its systems from the file beside it."""
     path = Path(path)
-    differences = read_table(path.with_name(DIFFERENCES_FILE))
-    return with_differences(read_table(path), differences)
+    summary = read_table(path)
+    return with_differences(summary, read_table(path.with_name(DIFFERENCES_FILE)))
 
 
 def with_differences(summary: pd.DataFrame, lines: pd.DataFrame) -> pd.DataFrame:
