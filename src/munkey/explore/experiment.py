@@ -254,7 +254,7 @@ def describe_scope(
 
 
 def count_shown(ids: np.ndarray, shown_ids: np.ndarray) -> str:
-    """Count in words how many of the ids are shown."""
+    """Return in words how many of the ids are shown."""
     count = int(np.isin(ids, shown_ids).sum())
     if count == len(ids):
         return f"all {count:,}"
@@ -339,7 +339,7 @@ def list_designs(files: ResultFiles, experiment: Experiment) -> list[dict[str, A
     for case, summary in tables:
         for _, part in summary.groupby("rate", sort=False):
             rate = float(part["rate"].iloc[0])
-            # An audit has a forget set of its own: its shares stand beside every request.
+            # An audit has its own forget set: its shares are shown with every request.
             points = frontier.points(part, audit, experiment.designs)
             request = "/".join(filter(None, [case, f"rate{rate!r}"]))
             ranked = [row.name for row in experiment.rows if row.is_ranked]

@@ -11,7 +11,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from munkey.core.console import pluralize, warn_user
-from munkey.data.decoding.decoder import decode_pictures as decode
+from munkey.data.decoding.decoder import decode_pictures
 from munkey.data.decoding.picture_files import (
     FORMATS,
     DecodedPicture,
@@ -262,7 +262,7 @@ def _decode(
 ) -> list[DecodedPicture]:
     """Decode pictures in the decoder's process. names: one for each, for the message."""
     try:
-        return decode(pictures, limits, size)
+        return decode_pictures(pictures, limits, size)
     except TooManyPixelsError:  # a refused picture, too; callers tell it apart
         raise
     except RefusedPictureError as error:

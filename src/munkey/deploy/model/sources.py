@@ -110,7 +110,7 @@ class SourceFiles:
             rows = np.flatnonzero(view.live)
             sources = self._store.read_sources(rows)
             records = view.records[rows]
-            is_live = view.live[rows]  # read last: a row deleted meanwhile reads as zero
+            is_live = view.live[rows]  # read last: a concurrently deleted row reads as zero
             return records[is_live], list(compress(sources, is_live))
 
     def find_ids_by_name(self, files: Iterable[str | Path]) -> dict[str, set[int]]:
@@ -118,7 +118,7 @@ class SourceFiles:
 
         A name is a file as the memory stores it, or where the file lies; a folder, for all files
         below it; or a pattern as in a shell, with `**` for any folders. A name without samples is
-        looked up once more as seen from the data set's folder and those above it, then in another
+        looked up again as seen from the data set's folder and those above it, then in another
         Unicode form. A data set without a root has the deepest folder that holds all its files.
         Only the memory is asked, not the disk. Raises AmbiguousFileError if a name means two files.
         """

@@ -1,6 +1,6 @@
 """A trained system of a run with all that an export needs.
 
-`record.json` beside the system says with which settings it was trained. `settings.json` of the run
+`record.json` beside the system has the settings of its training. `settings.json` of the run
 adds the sections that no training reads: where the pictures come from, which encoder makes the
 keys, and how the model is asked.
 """
@@ -132,7 +132,7 @@ class TrainedSystem:
             ) from None
         if self.system.memory is None or self.system.family not in EXPORTED_FAMILIES:
             raise ExportError(
-                f"{file}: {EXPORTABLE}; of this seed there are: {self._list_exportable()}"
+                f"{file}: {EXPORTABLE}; MUNKEY systems of this seed: {self._list_exportable()}"
             )
         if not sections:
             sections = self._read_run_settings()
@@ -162,13 +162,13 @@ class TrainedSystem:
             if file.is_relative_to(Path.cwd()):
                 target = file.relative_to(Path.cwd())
             raise ExportError(
-                f"{file}: is missing; it says with which settings a run was made. Make it with"
+                f"{file}: is missing; it records the settings of a run. Make it with"
                 f" `{command_to_make(target)}`{overlays_hint(file)}"
             )
         cases = read_json(file)
         if self.place.case not in cases or not set(SECTIONS) <= set(cases[self.place.case]):
             raise ExportError(
-                f"{file}: lacks settings of {self.place.case}, so it cannot be exported"
+                f"{file}: has no settings of {self.place.case}, so it cannot be exported"
             )
         return cases[self.place.case]
 
@@ -199,10 +199,7 @@ class TrainedSystem:
         folder = name_cache_folder(self.keys)
         file = self.place.root / "keys" / self.place.dataset / folder / "keys.npz"
         if not file.exists():
-            raise ExportError(
-                f"{file}: is missing, so there is no telling which encoder the memory's keys come"
-                " from"
-            )
+            raise ExportError(f"{file}: is missing, so the encoder of the memory's keys is unknown")
         extracted_keys = keys.read(file)
         expected_keys = extracted_keys.keys[find_rows(extracted_keys.ids, memory.ids.numpy())]
         family = FAMILIES[self.system.family]

@@ -13,7 +13,7 @@ QUOTES = (
     "YAML reads yes, no, on and off without quotes as True and False: write 'yes' in quotes, or !!str yes, which"
     " `dvc exp run -S` keeps, while it drops quotes"
 )
-Entry = TypeVar("Entry")
+EntryT = TypeVar("EntryT")
 BRIEF = reprlib.Repr()
 BRIEF.maxlevel = 4
 BRIEF.maxlist = 10
@@ -97,7 +97,7 @@ def unknown_key_message(where: str, value: object, name: str, allowed: Collectio
     return f"{where} = {shorten(value)}: unknown key{did_you_mean(name, allowed)} Allowed: {listed}"
 
 
-def require_registered(key: str, name: str, registry: Registry[Entry]) -> Entry:
+def require_registered(key: str, name: str, registry: Registry[EntryT]) -> EntryT:
     """Return the entry of a name.
 
     Raises ValueError that lists the valid names, or says why the name's file was refused.

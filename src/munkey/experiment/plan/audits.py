@@ -169,7 +169,7 @@ class AuditPlan:
         return self.subset
 
     def _make_system(self, dataset: str, role: Role, family: Family, name: str) -> PlannedSystem:
-        """Return a system of an audit: what it is, how it is asked, and the files with its answers."""
+        """Return a system of an audit: its description, its inputs, and the files with its answers."""
         title = get_title(family, name)
         pairs = self.settings.pairs
         if role == "oracle":

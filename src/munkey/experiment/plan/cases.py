@@ -65,7 +65,7 @@ class Cases:
             rates = forget_rates(params.for_case(dataset).forget)
             self.rates[dataset] = [rate_name(rate) for rate in rates]
             self.cases[dataset] = [dataset]
-            for change in params.list_changes(dataset):
+            for change in params.get_changes(dataset):
                 if not change.startswith((AUDIT, SCENARIO)):
                     self.cases[dataset].append(f"{dataset}/{change}")
         # Snakemake asks for the same sections again and again.

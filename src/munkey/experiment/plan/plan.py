@@ -36,7 +36,7 @@ class Plan(Cases):
     def prepared(self, case: str) -> Files:
         """Return a prepared data set, as named input.
 
-        An audit with wrong labels has a copy of its own.
+        An audit with wrong labels has its own copy.
         """
         dataset = get_dataset(case)
         if is_audit(case) and self.params.audit.pool_of == "mislabeled":
@@ -95,7 +95,7 @@ class Plan(Cases):
     def owner(self, case: str, subset: str, *names: str) -> str:
         """Return the case that a case shares its systems or answers of a subset with.
 
-        A scenario has a forget set of its own, so it shares only what precedes forgetting.
+        A scenario has its own forget set, so it shares only what precedes forgetting.
         """
         if is_scenario(case) and subset != "full":
             return case
@@ -117,7 +117,7 @@ class Plan(Cases):
     def neighbors(self, case: str, seed: str | int, subset: str, count: int | None = None) -> str:
         """Return the file of every sample's neighbors in the memory that a model of this subset holds.
 
-        A job that reads more than NEAR has a file of its own, so that a larger keys.depth concerns
+        A job that reads more than NEAR has its own file, so that a larger keys.depth concerns
         no other job.
 
         Parameters
@@ -388,7 +388,7 @@ class Plan(Cases):
         """Return the evaluations of the cases whose places begin like this, at the largest rate."""
         rate = self.largest_rate(dataset)
         runs: list[Evaluation] = []
-        for change in self.params.list_changes(dataset):
+        for change in self.params.get_changes(dataset):
             if change.startswith(places):
                 runs += self.evaluations(f"{dataset}/{change}", systems, [rate])
         return runs

@@ -1,4 +1,4 @@
-"""Streams of requests: what each job reads, on the models of an audit's pool (docs/scenarios.md)."""
+"""Streams of requests: the inputs of each job, on the models of an audit's pool (docs/scenarios.md)."""
 
 from munkey.core.paths import fill
 from munkey.experiment.plan.cases import AUDIT

@@ -57,9 +57,9 @@ class PlannedJob:
 
 
 def lines(jobs: Iterable[PlannedJob]) -> Iterator[str]:
-    """Yield a line for each job that runs for a reason of its own, then the numbers of all others.
+    """Yield a line for each job that has its own reason to run, then count all others.
 
-    These have never run, or they read what another job makes anew.
+    The others have never run, or they read a file that another job remakes.
     """
     new: Counter[str] = Counter()
     following: Counter[str] = Counter()
@@ -77,7 +77,7 @@ def lines(jobs: Iterable[PlannedJob]) -> Iterator[str]:
             following[job.rule] += 1
         else:
             new[job.rule] += 1
-    for words, rules in (("not made yet", new), ("made from what is made anew", following)):
+    for words, rules in (("not made yet", new), ("made from remade files", following)):
         if rules:
             counts = [f"{rule} ({count})" for rule, count in rules.items()]
             yield f"  {words}: {', '.join(counts)}"
