@@ -438,7 +438,7 @@ def _find_ids_of_files(files: list[str], samples: list[Mapping[str, str]], path:
 
 
 def _refuse_entries(path: Path, what: str, entries: Sequence[object]) -> None:
-    """Raise ValueError that says what is wrong with these entries of a list, if there are any."""
+    """Raise ValueError if a list has wrong entries. what: the fault, for the message."""
     if entries:
         examples = ", ".join(map(repr, entries[:SHOWN]))
         raise ValueError(

@@ -118,7 +118,7 @@ def load_transformers_encoder(name: str, revision: str | None, device: str) -> E
     try:
         try:
             config = transformers.AutoConfig.from_pretrained(name, revision=revision)
-        except ValueError as error:  # a type of model that this version of transformers lacks
+        except ValueError as error:  # a model type that this version of transformers does not have
             raise ValueError(f"{name}: {error}; {SUPPORTED}") from error
         model_type = MODEL_TYPES.get(config.model_type)
         if model_type is None:

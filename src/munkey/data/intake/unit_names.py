@@ -38,7 +38,7 @@ LONGEST_COMPARED = 200  # letters of a name for which similar ones are looked up
 
 
 def unit_name(unit: Any) -> str | None:
-    """Return the name of a unit, however it was given; None where there is none.
+    """Return the name of a unit as text, or None if it is missing.
 
     Parameters
     ----------
