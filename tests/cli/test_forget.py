@@ -831,10 +831,7 @@ def test_near_names_are_offered_in_quotes(typed, command, munkey, model, tmp_pat
     with_units(model, ["Anna K.", "Bob"])
     ended = munkey(command, model, "--unit", typed)
     assert ended.code == 2 and f"unit {typed}. " in ended.err
-    assert (
-        f"Near names of a unit are, for '{typed}': 'Anna K.'." in ended.err
-        and "Bob" not in ended.err
-    )
+    assert f"Similar unit names for '{typed}': 'Anna K.'." in ended.err and "Bob" not in ended.err
     assert left(model) == [*IDS.tolist(), 200, 201]
     (tmp_path / "requests.csv").write_text(f"request,class,unit\n1,cat,{typed}\n")
     ended = munkey("forget", model, "--csv", tmp_path / "requests.csv", "--ignore-missing")

@@ -1,4 +1,4 @@
-"""Certificates of deletions: how many samples went and when, their place in the chain, and limits.
+"""Certificates of deletions: the number of samples, the time, the place in the chain, and limits.
 
 A certificate is JSON with the SHA-256 of its canonical form, and a page that tells a person the
 same. It lists ids only on demand, since a list of deleted ids is itself a trace of them. Instead it

@@ -212,8 +212,8 @@ class Deletions:
         """Delete samples under the number of their request.
 
         ids: checked and ascending. was_planned: the request meant samples when it was planned. If
-        they went meanwhile, with another request of the same table, say, it is recorded all the
-        same. A request that never meant a sample is not recorded.
+        another request, e.g. of the same table, has deleted them since, this request is recorded
+        nevertheless. A request that never meant a sample is not recorded.
         """
         with self._lock():
             rows = self._store.find_rows(ids)

@@ -569,7 +569,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         if answers is None:
             answers = []
         salts = certificates.salts if certificates else {}
-        # Samples of the plan may have been deleted since, and that is no error.
+        # Samples of the plan may have been deleted since, which is not an error.
         options = replace(plan.request, ignore_missing=True)
         to_certify = []
         for number, planned_deletion in plan.deletions.items():

@@ -111,7 +111,7 @@ def load_transformers_encoder(name: str, revision: str | None, device: str) -> E
     """Load an encoder with transformers.
 
     name: a hub repository, or a folder with a saved model. Raises MissingEncoderError if it cannot
-    be loaded, and ValueError if it is no encoder.
+    be loaded, and ValueError if it is not an encoder.
     """
     import transformers
 

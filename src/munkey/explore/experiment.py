@@ -247,13 +247,13 @@ def describe_scope(
         others = "the nearest first"
     return (
         f"{len(shown_ids):,} of {len(all_ids):,} pictures are shown:"
-        f" {count_shown(forgotten_ids, shown_ids)} that a request forgets,"
-        f" {count_shown(neighbor_ids, shown_ids)} that are neighbors of these before or after forgetting,"
+        f" {format_shown_count(forgotten_ids, shown_ids)} that a request forgets,"
+        f" {format_shown_count(neighbor_ids, shown_ids)} that are neighbors of these before or after forgetting,"
         f" {others}, and a random sample of the rest (fixed seed). Accuracies are of all pictures."
     )
 
 
-def count_shown(ids: np.ndarray, shown_ids: np.ndarray) -> str:
+def format_shown_count(ids: np.ndarray, shown_ids: np.ndarray) -> str:
     """Return in words how many of the ids are shown."""
     count = int(np.isin(ids, shown_ids).sum())
     if count == len(ids):

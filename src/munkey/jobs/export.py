@@ -20,7 +20,7 @@ def export(system: Path, manifest: Path, exported: Path, sections: Sections) -> 
     Parameters
     ----------
     sections
-        The sections that it was trained and is asked with. They are written to `exported` at the
+        The sections for its training and its queries. They are written to `exported` at the
         end.
     """
     values = values_of(sections)

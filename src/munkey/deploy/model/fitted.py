@@ -151,7 +151,7 @@ class LiveSums:
                 self._sums = sums
                 self._covered_count += len(added_rows)
                 return position
-            # Rows came or went while they were read. These sums are lost: start from zero.
+            # Rows were added or deleted while they were read. Discard these sums: start from zero.
 
     def _subtract_deleted(self, sums: Sums) -> None:
         """Subtract the rows that were deleted since the last time."""
@@ -243,7 +243,7 @@ class FittedModel:
                 rows = np.flatnonzero(view.live)
                 rows = rows[np.argsort(view.ids[rows])]
                 digest = _hash_arrays([view.keys[rows], view.labels[rows]])
-            if self.store.position == position:  # otherwise, rows went while they were read
+            if self.store.position == position:  # otherwise, rows were deleted during the read
                 return position, {"rows": digest}
 
     @contextmanager
@@ -261,12 +261,12 @@ class FittedModel:
                 if self._solved_head is not None:
                     yield position, sums, self._solved_head.head
                     return
-                # Rows went while they were read: again, at the new position.
+                # Rows were deleted during the read: repeat it at the new position.
 
     def _solve_head(self, position: Position, sums: Sums, classes: np.ndarray) -> SolvedHead | None:
         """Solve for the weights of these classes, by class index, at a position.
 
-        Returns None if the family reads the rows themselves, and rows went or moved concurrently.
+        Returns None if the family reads the rows themselves, and rows were deleted or moved concurrently.
         """
         with translate_sum_errors(self.store.folder):
             class_sums = sums.select(classes)

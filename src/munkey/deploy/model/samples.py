@@ -177,7 +177,7 @@ class Samples:
         missing_names = [name for name, name_ids in ids_by_name if not name_ids]
         hint = f"{unit_hint}{self.sources.suggest_names(missing_files)}".rstrip()
         if (unknown_ids or missing_names) and not ignore_missing:
-            # The samples of a request that was carried out before are gone, and that is no error.
+            # The samples of a request that was carried out before are gone, which is not an error.
             is_repeated = request is not None and self._store.find_receipt(request) is not None
             if not is_repeated and missing_names:
                 raise UnknownNamesError([*map(str, unknown_ids), *missing_names], hint)

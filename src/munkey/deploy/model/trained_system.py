@@ -2,7 +2,7 @@
 
 `record.json` beside the system has the settings of its training. `settings.json` of the run
 adds the sections that no training reads: where the pictures come from, which encoder makes the
-keys, and how the model is asked.
+keys, and how the model is queried.
 """
 
 from collections.abc import Mapping
@@ -132,14 +132,14 @@ class TrainedSystem:
             ) from None
         if self.system.memory is None or self.system.family not in EXPORTED_FAMILIES:
             raise ExportError(
-                f"{file}: {EXPORTABLE}; MUNKEY systems of this seed: {self._list_exportable()}"
+                f"{file}: {EXPORTABLE}; MUNKEY systems of this seed: {self._format_exportable()}"
             )
         if not sections:
             sections = self._read_run_settings()
         # The settings that it was trained with replace those of params.yaml, changed since.
-        self._read_sections({**sections, **self.record["settings"]})
+        self._set_sections({**sections, **self.record["settings"]})
 
-    def _read_sections(self, sections: Sections) -> None:
+    def _set_sections(self, sections: Sections) -> None:
         """Check the sections that an export needs, and keep them."""
         self.data = DataSettings.model_validate(sections["data"])
         self.model = ModelSettings.model_validate(sections["model"])
@@ -147,7 +147,7 @@ class TrainedSystem:
         self.keys = KeySettings.model_validate(sections["keys"])
         self.source = SourceSettings.model_validate(sections["source"])
 
-    def _list_exportable(self) -> str:
+    def _format_exportable(self) -> str:
         """List the MUNKEY systems of the same seed, in words."""
         records = sorted(self.place.file.parents[2].glob("*/*/record.json"))
         folders = [file.parent for file in records if "munkey" in read_json(file)["settings"]]
@@ -254,5 +254,5 @@ class EstimatorSystem(TrainedSystem):
         self.record = {"provenance": origin}
         self.system = system
         self.estimator = estimator
-        self._read_sections(sections)
+        self._set_sections(sections)
         vars(self).update(dataset=data, names=files, metrics={})

@@ -29,9 +29,9 @@ from munkey.deploy.store.matrices import (
 )
 from munkey.deploy.store.recovery import (
     SQLITE_FILES,
+    find_generations,
     generation_folder,
     list_foreign_files,
-    list_generations,
     map_rows_for_reading,
     open_matrices,
     recover_memory,
@@ -405,7 +405,7 @@ class Store(AbstractContextManager["Store"]):
     def snapshot(self) -> Iterator[tuple[Position, MemoryView]]:
         """Yield the position and the rows at that position; the view shows no dead row as live.
 
-        Compare with `position` after reading: if it has changed, rows came or went meanwhile.
+        Compare with `position` after reading: if it has changed, rows were added or deleted.
         """
         while True:
             with self.reading() as view:
@@ -744,7 +744,7 @@ class Store(AbstractContextManager["Store"]):
             if len(nonzero_rows):
                 matrices.erase(nonzero_rows)
                 matrices.sync()
-            for old_folder in list_generations(self.folder) - {matrices.folder}:
+            for old_folder in find_generations(self.folder) - {matrices.folder}:
                 retire_generation(old_folder)
             self._ledger.vacuum()
             is_emptied = self._ledger.empty_wal()

@@ -57,7 +57,7 @@ def _explain(  # noqa: PLR0911  # one for each kind of error
     assert isinstance(loc, tuple)
     where = prefix + ".".join(map(str, loc))
     if kind == "extra_forbidden":
-        allowed_keys = _list_keys_at(model, loc[:-1])
+        allowed_keys = _get_keys_at(model, loc[:-1])
         return unknown_key_message(where, value, str(loc[-1]), allowed_keys)
     if kind == "missing":
         return f"{where}: missing; params.yaml of the project shows it with its unit and reason"
@@ -78,17 +78,17 @@ def _explain(  # noqa: PLR0911  # one for each kind of error
     return f"{where} = {shorten(value)}: {message}{hint}"
 
 
-def _list_keys(section: object) -> Mapping[str, object]:
+def _get_keys(section: object) -> Mapping[str, object]:
     """Return the keys of a section: of a model, or of a TypedDict."""
     return getattr(section, "model_fields", None) or getattr(section, "__annotations__", {})
 
 
-def _list_keys_at(model: object, loc: Sequence[object]) -> Mapping[str, object]:
+def _get_keys_at(model: object, loc: Sequence[object]) -> Mapping[str, object]:
     """Return the keys of the section at a place within a model."""
     for part in loc:
-        field = _list_keys(model).get(str(part))
+        field = _get_keys(model).get(str(part))
         model = getattr(field, "annotation", field)
-    return _list_keys(model)
+    return _get_keys(model)
 
 
 def unknown_key_message(where: str, value: object, name: str, allowed: Collection[str]) -> str:

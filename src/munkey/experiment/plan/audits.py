@@ -129,7 +129,7 @@ class AuditPlan:
             case = f"{dataset}/{AUDIT}{name}"
             if self.params.for_case(case) == self.params.for_case(pool):
                 case = pool
-            # The family may add the logits of another one, its head. That is also asked alone.
+            # The family may add the logits of another one, its head. That head is also queried alone.
             section = self.params.for_case(case).get_family_section(ablated)
             heads = ablated.list_borrowed_sections(section)
             alone: list[str] = []

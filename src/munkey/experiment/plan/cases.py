@@ -219,7 +219,7 @@ class Cases:
         return sections
 
     def export_settings(self, case: str) -> Sections:
-        """Return the sections that an exported model depends on: how it was trained and is asked."""
+        """Return the sections that an exported model depends on, in training and queries."""
         return self.sections(case, *self.training_sections, "inference")
 
     def encoder_settings(self, dataset: str, encoder: str) -> EncoderSettings:

@@ -224,7 +224,7 @@ class Plan(Cases):
         return {"system": path} | self.retrieval_files(case, seed, subset, system)
 
     def retrieval_files(self, case: str, seed: str, subset: str, system: str) -> Files:
-        """Return the keys and neighbors that a system with a memory is asked with."""
+        """Return the keys and neighbors for queries to a system with a memory."""
         family = self.find_family(system)
         section = self.params.for_case(case).get_family_section(family)
         files = {}
@@ -240,7 +240,7 @@ class Plan(Cases):
         return files
 
     def pool(self, case: str, seed: str) -> dict[str, list[str]]:
-        """Return the two halves of an audit's pool, whose samples its models are asked about."""
+        """Return the two halves of an audit's pool, whose samples its models are evaluated on."""
         if not is_audit(case):
             return {}
         dataset = get_dataset(case)

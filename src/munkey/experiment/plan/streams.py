@@ -69,7 +69,7 @@ class StreamPlan:
         return files
 
     def settings(self, dataset: str, system: str) -> Sections:
-        """Return how a system is trained, unlearned and asked."""
+        """Return how a system is trained, unlearned and queried."""
         case = f"{dataset}/{AUDIT}pool"
         if system in METHODS:
             sections = self.plan.unlearn_settings(case, system)

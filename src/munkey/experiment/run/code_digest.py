@@ -91,7 +91,7 @@ class Code:
         self.plugins = plugins
         self.files: dict[str, Path] = {}
         for name, package in ({"munkey": Package(PACKAGE)} | dict(plugins)).items():
-            self.files |= _list_files(name, package.place)
+            self.files |= _find_module_files(name, package.place)
         try:
             self._graph = grimp.build_graph(
                 "munkey", exclude_type_checking_imports=True, cache_dir=None
@@ -159,7 +159,7 @@ def _digest(modules: tuple[str, ...]) -> str:
     return _code().digest(modules)
 
 
-def _list_files(name: str, place: Path) -> dict[str, Path]:
+def _find_module_files(name: str, place: Path) -> dict[str, Path]:
     """Return the files of a package's modules, by the modules' names."""
     if place.suffix == ".py":
         return {name: place}

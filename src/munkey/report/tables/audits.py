@@ -20,7 +20,7 @@ from munkey.report.tables.markup import (
 from munkey.report.tables.summary import Row
 from munkey.settings import knob_text, short_names
 
-PATHS = {  # how a memory is asked; the first is how it is deployed
+PATHS = {  # how a memory is queried; the first is how it is deployed
     "deployed": "",
     "softmax": "neighbors averaged",
     "image": "image alone",
@@ -45,7 +45,7 @@ Residue = Mapping[str, Mapping[str, str]]
 
 
 def audited_name(line: pd.Series) -> str:
-    """Return the name of an audit's row: the method or control, and the pathway on which it was asked."""
+    """Return the name of an audit's row: the method or control, and the pathway on which it was queried."""
     role = str(line["role"])
     path = PATHS[str(line["path"])]
     name = str(line["title"])
