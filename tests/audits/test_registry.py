@@ -32,5 +32,7 @@ def test_an_audit_has_a_title_a_definition_in_one_line_and_a_source(name):
 
 
 def test_evidence_that_there_is_none_of_is_refused():
-    with pytest.raises(ValueError, match="there are: pairs, oracles, logits, models, curves"):
+    with pytest.raises(
+        ValueError, match="needs must be one of pairs, oracles, logits, models, curves, got"
+    ):
         audit("x", title="", needs="tea leaves", definition="", source="")

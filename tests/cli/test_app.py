@@ -66,7 +66,7 @@ def test_the_help_lists_the_commands_by_what_they_are_for(munkey):
 def test_predict_names_all_bad_pictures_at_once_or_leaves_them_out(
     munkey, model, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("munkey.cli.use.PICTURES_AT_ONCE", 2)  # bad ones in parts of their own
+    monkeypatch.setattr("munkey.cli.use.BATCH_SIZE", 2)  # bad ones in parts of their own
     names = ["0.png", "1.png", "2.png", "3.png", "4.png"]
     for seed, name in enumerate(names):
         picture_in(tmp_path, name, seed)
@@ -413,7 +413,10 @@ def test_an_emptied_model_refuses_to_answer_and_is_served_until_samples_come(
     munkey("forget", model, "--files", "pets")
     ended = munkey("predict", model, picture)
     assert ended.code == 2
-    assert "every sample was forgotten, so there is nothing to answer from; train anew" in ended.err
+    assert (
+        "every sample was forgotten, so there is nothing to answer from; train a new model"
+        in ended.err
+    )
     with Predictor.load(model, device="cpu") as predictor:
         predictor.warm_up()
 

@@ -42,7 +42,7 @@ def test_an_array_of_numbers_is_a_list_of_ids(tmp_path, array):
         ("a.txt", b"1\n2\n1\n", "lists 1 entries twice, e.g. 1"),
         ("a.txt", b"\xff\xfe1", "not text in UTF-8"),
         ("a.csv", b"number\n1\n", "no column `id` or `file`"),
-        ("a.npy", b"no array", "no array of numbers or names"),
+        ("a.npy", b"no array", "not an array of numbers or names"),
         ("a.none", None, "cannot be read"),
     ],
 )
@@ -85,7 +85,7 @@ def test_names_of_files_need_a_data_set_of_files(tmp_path):
     samples = [
         {name: value for name, value in sample.items() if name != "name"} for sample in SAMPLES
     ]
-    with pytest.raises(ValueError, match="are no files; list ids"):
+    with pytest.raises(ValueError, match="are not files; list ids"):
         find_listed_ids(["1.png"], samples, tmp_path / "a.txt")
 
 

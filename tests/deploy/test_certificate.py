@@ -194,7 +194,7 @@ def test_nothing_confirms_ids_since_who_writes_a_certificate_chooses_hash_and_sa
     ids = IDS[:2].tolist()
     made = certificate.add_ids(deleted(store, IDS[:2]), ids, b"salt", list_ids=True)
     assert certificate.find_faults(made, store, ids, b"salt") == []
-    said = certificate.list_unconfirmed_fields(made)
+    said = certificate.describe_unconfirmed_fields(made)
     assert said["ids"] == "that the ids in it are those of the deletion"
     assert said["ids_sha256"] == "that the ids behind its salted hash are those of the deletion"
     assert said["live"] == "how many samples were left"

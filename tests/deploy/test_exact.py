@@ -123,11 +123,11 @@ def row_kept(model):
 def weight_after(model):
     digests = model.digests
 
-    def altered(*, anew=False):
-        if not anew:
+    def altered(*, recompute=False):
+        if not recompute:
             digests()
             weight(model)
-        return digests(anew=anew)
+        return digests(recompute=recompute)
 
     model.digests = altered
 

@@ -221,7 +221,7 @@ class Uses:
         return {"rows": self.queries.tolist()}
 
     def require_exact(self, model: Predictor) -> None:
-        assert model.digests() == model.digests(anew=True)
+        assert model.digests() == model.digests(recompute=True)
 
     # Who does what
 
@@ -493,7 +493,7 @@ class PictureUses(Uses):
         head = model._model.head.solve_head()
         for buffer, expected in zip(head.buffers(), fitted.model.buffers(), strict=True):
             assert buffer.numpy().tobytes() == expected.numpy().tobytes()
-        assert model._model.head.digests() == model._model.head.digests(anew=True)
+        assert model._model.head.digests() == model._model.head.digests(recompute=True)
         assert isinstance(model._model.head._architecture, FittedArchitecture)
 
     def some_ids(self) -> list[int]:

@@ -179,7 +179,7 @@ def test_what_cannot_be_done_is_said_and_changes_nothing(tmp_path):
     for wanted in ({"ids": [1, N]}, {"units": ["person 1", "Nobody"]}):
         with pytest.raises(KeyError, match=r"so nothing was forgotten: (60|unit 'Nobody')"):
             model.forget(**wanted)
-    with pytest.raises(ValueError, match="name what is to be forgotten"):
+    with pytest.raises(ValueError, match="name the samples to forget"):
         model.forget()
     with pytest.raises(ValueError, match="already has rows with these ids: 3"):
         model.add(X[:2], Y[:2], ids=[3, 99])

@@ -163,7 +163,7 @@ def test_a_class_that_another_process_brought_is_known_to_all_who_have_the_direc
         assert (
             answer.classes == ("a name of some length",) == tuple(model.predict(5 * np.eye(5)[4:]))
         )
-        assert reader.digests() == reader.digests(anew=True)
+        assert reader.digests() == reader.digests(recompute=True)
         assert reader.select(labels=["a name of some length"]).ids.tolist() == [new_id]
     assert model.forget(new_id).tolist() == [new_id]
     written = (folder / "manifest.json").read_text()

@@ -152,7 +152,7 @@ def test_it_learns_forgets_and_is_a_deployed_directory(fitted, tmp_path):
     ).tolist() == [125]
     with pytest.raises(ValueError, match="only `fit` can learn a new class"):
         loaded.add(X[:1], [5])
-    with pytest.raises(ValueError, match="name what is to be forgotten"):
+    with pytest.raises(ValueError, match="name the samples to forget"):
         loaded.forget()
 
 

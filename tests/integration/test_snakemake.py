@@ -215,7 +215,7 @@ def test_a_dry_run_says_in_words_which_knob_or_which_code_changed(project: Proje
     assert "  train lda, original: digits, seed 0, full: lda.alpha 0.2 → 0.3" in why
     code = "the code of evaluate.evaluate: evaluation/predict.py"
     assert f"  evaluate original-t: digits, seed 0, full: {code}" in why
-    (last,) = [line for line in why if line.startswith("  made from what is made anew: ")]
+    (last,) = [line for line in why if line.startswith("  made from remade files: ")]
     # of LDA and MUNKEY, whose originals are made anew
     assert "unlearn (2)" in last and "metrics (1)" in last
 

@@ -324,7 +324,7 @@ def test_a_kernel_with_pixels_forgets_to_the_bit(pixels):
 
 
 def test_more_pixels_than_a_key_has_entries_are_refused():
-    with pytest.raises(ValueError, match=r"krr\.pixels = 7: a key has 6 entries"):
+    with pytest.raises(ValueError, match=r"krr\.pixels = 7: must be at most 6"):
         system("krr", pixels=7)
 
 

@@ -115,7 +115,9 @@ def test_what_a_family_cannot_do_is_refused():
 
 
 def test_two_families_cannot_share_a_letter():
-    with pytest.raises(ValueError, match="'vit' and 'another' have the same letter, 't'"):
+    with pytest.raises(
+        ValueError, match="'another': the family 'vit' already uses its letter, 't'"
+    ):
         family(type("Another", (type(FAMILIES["vit"]),), {"name": "another"}))
     assert "another" not in FAMILIES
 

@@ -16,7 +16,7 @@ __all__ = [
     "require_fitting",
 ]
 LEAST_POOL = 4  # each half needs two samples for a variance
-LEAST_TEST = 8  # of which a sham pool takes half
+LEAST_TEST = 8  # a sham pool takes half of these samples
 
 
 def require_fitting(pool: int, dataset: Dataset, depth: int) -> None:

@@ -30,8 +30,8 @@ def run_permutation_tests(
     """Test statistics of Halves.first together. Each must be larger, the larger the residue.
 
     A redraw cuts the pool of each pair at random, as it was cut before training. A statistic's p is
-    the share of cuts, redrawn or actual, in which it is at least as large as in the actual one. Its
-    corrected p is the share of cuts in which the smallest p of all statistics is at most as large
+    the share of all cuts, redrawn or actual, where it is at least as large as in the actual one. Its
+    corrected p is the share of cuts where the smallest p of all statistics is at most as large
     (Westfall and Young 1993, min p). This is exact, even for few pairs.
     """
     actual = statistics(first)

@@ -50,7 +50,7 @@ class Estimate(Finding):
         return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
 
 
-Run = TypeVar("Run", bound=Callable[..., Finding])
+RunT = TypeVar("RunT", bound=Callable[..., Finding])
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ AUDITS: Registry[Audit] = Registry("audit", "munkey.audits.attacks")
 
 def audit(
     name: str, *, title: str, needs: Need, definition: str, source: str
-) -> Callable[[Run], Run]:
+) -> Callable[[RunT], RunT]:
     """Register an audit: a function (evidence, generator) -> Finding.
 
     An audit that needs "logits" runs on every system of the main run and must return an `Attack`
@@ -87,7 +87,7 @@ def audit(
     definition : str
         One line for the table of audits.
     source : str
-        Authors, year and where.
+        Authors, year and venue.
 
     Returns
     -------
@@ -118,9 +118,10 @@ def audit(
     >>> AUDITS.remove("confidence")
     """
     if needs not in get_args(Need):
-        raise ValueError(f"audit {name!r} needs {needs!r}; there are: {', '.join(get_args(Need))}")
+        valid = ", ".join(get_args(Need))
+        raise ValueError(f"audit {name!r}: needs must be one of {valid}, got {needs!r}")
 
-    def register(run: Run) -> Run:
+    def register(run: RunT) -> RunT:
         AUDITS.add(name, Audit(name, title, needs, definition, source, run))
         return run
 

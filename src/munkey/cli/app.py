@@ -107,7 +107,7 @@ def main() -> None:
         code = output.get_exit_code(user_error)
         if code is None:
             raise
-        output.print_error(user_error, "--json" in sys.argv)
+        output.print_error(user_error, as_json="--json" in sys.argv)
         sys.exit(code)
 
 

@@ -307,7 +307,7 @@ def require_certificates(
     for file in salt_files:
         if os.path.lexists(file):
             raise ValueError(
-                f"{file}: exists already, and each certificate needs a salt of its own; choose a new"
+                f"{file}: exists already, and each certificate needs its own salt; choose a new"
                 " name"
             )
     for file in (*files, *salt_files):
@@ -321,5 +321,5 @@ def require_certificates(
     paths = [*files, *map(get_page_path, files), *salt_files]
     if len(set(paths)) < len(paths):
         raise ValueError(
-            "each certificate and salt needs a file of its own: put {request} into its name"
+            "each certificate and salt needs its own file: put {request} into its name"
         )

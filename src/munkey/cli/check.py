@@ -91,15 +91,15 @@ def log(directory: arguments.Directory, as_json: arguments.AsJson = False) -> No
     from munkey.deploy import json_answers
 
     with arguments.open_model(directory) as predictor:
-        entries = json_answers.format_log(predictor.log())
+        deletions = json_answers.format_log(predictor.log())
     columns = ["first", "last", "when", "request", "deleted", "head"]
     lines = [columns]
-    for entry in entries:
-        lines.append([entry[name] for name in columns])
+    for deletion in deletions:
+        lines.append([deletion[name] for name in columns])
     text = "no deletion so far"
-    if entries:
+    if deletions:
         text = format_table(lines)
-    print_result(text, {"log": entries}, as_json)
+    print_result(text, {"log": deletions}, as_json)
 
 
 def inspect(directory: arguments.Directory, as_json: arguments.AsJson = False) -> None:
@@ -251,8 +251,8 @@ def certificate(
     With ids and salt, the check also shows that the certificate was written for these samples, and fails if the memory
     still has one of them. It cannot show that they are the deleted samples: the chain contains no ids.
 
-    A check exits with 1 if the memory contradicts the certificate, and with 2 if the file is not a certificate or was
-    changed.
+    A check exits with status 1 if the memory contradicts the certificate, and with status 2 if the
+    file is not a certificate or was changed.
     """
     if check and (deletion is not None or request is not None):
         raise ValueError(
@@ -313,20 +313,20 @@ def _check_certificate(
 
     Raises NotVerifiedError if the memory contradicts the certificate.
     """
-    from munkey.deploy.certificate import list_unconfirmed_fields, read_certificate
+    from munkey.deploy.certificate import describe_unconfirmed_fields, read_certificate
 
     document = read_certificate(file)
-    exact = None
+    digests = None
     if document.exact:
-        exact = predictor.digests(anew=True)
-    faults = predictor.certificate_faults(document, ids, salt, exact)
+        digests = predictor.digests(recompute=True)
+    faults = predictor.find_certificate_faults(document, ids, salt, digests)
     if faults:
         raise NotVerifiedError(f"{file}: NOT VERIFIED: {'; '.join(faults)}")
     confirmation = (
         f"the deletion of {pluralize(document.rows, 'sample')} on {document.deleted}, between the"
         " same heads"
     )
-    unconfirmed_fields = list_unconfirmed_fields(document, exact)
+    unconfirmed_fields = describe_unconfirmed_fields(document, digests)
     if document.exact and "exact" not in unconfirmed_fields:
         confirmation += "; the model equals, bit for bit, a fit to the remaining rows"
     if ids is not None:

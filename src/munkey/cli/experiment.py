@@ -72,18 +72,19 @@ def plan(
     munkey plan workflow/presets/paper.yaml --target paper --tflops 60 --gpus 1,8,64
     munkey plan --json | jq .hours
 
-    Run it in the project's folder. It only reads the parameter files, and starts no job. Pictures of your own are
-    counted without preparing them. It exits with 1 if the size of a data set is not known yet.
+    Run it in the project's folder. It only reads the parameter files, and starts no job. Your own
+    pictures are counted without preparing them. The command exits with status 1 if the size of a
+    data set is not known yet.
     """
     from munkey.experiment.cost import estimate, machines
 
     counts = _parse_gpu_counts(gpus)
     experiment_plan = load_plan(overlays or [])
-    computer = machines.find_machine(machine, tflops)
-    costs = estimate.estimate(experiment_plan, target, computer, counts)
+    target_machine = machines.find_machine(machine, tflops)
+    costs = estimate.estimate(experiment_plan, target, target_machine, counts)
     name = experiment_plan.params.name
-    text = "\n".join(estimate.lines(costs, computer, name))
-    output.print_result(text, {"name": name, **_to_json(costs, computer)}, as_json)
+    text = "\n".join(estimate.format_lines(costs, target_machine, name))
+    output.print_result(text, {"name": name, **_to_json(costs, target_machine)}, as_json)
     if costs.uncounted:
         raise typer.Exit(output.FAILED)
 
@@ -100,10 +101,10 @@ def _parse_gpu_counts(gpus: str) -> list[int]:
     return counts
 
 
-def _to_json(costs: "CostEstimate", computer: "Machine") -> dict[str, object]:
+def _to_json(costs: "CostEstimate", machine: "Machine") -> dict[str, object]:
     """Return the estimate as JSON.
 
-    seconds: of all jobs of a kind, one after the other. disk: in bytes.
+    seconds: of all jobs of a kind, in sequence. disk: in bytes.
     """
     work = []
     for index, kind in enumerate(costs.work):
@@ -119,7 +120,7 @@ def _to_json(costs: "CostEstimate", computer: "Machine") -> dict[str, object]:
             record["seconds"] = costs.seconds[index]
         work.append(record)
     return {
-        "machine": {"name": computer.name, "gpu": computer.gpu, "measured": computer.measured},
+        "machine": {"name": machine.name, "gpu": machine.gpu, "measured": machine.measured},
         "work": work,
         "hours": costs.hours,
         "disk": costs.disk,
@@ -179,19 +180,20 @@ def preflight(
     \b
     munkey preflight workflow/presets/paper.yaml
 
-    If something is missing, it says what to do, and exits with 1. `make reproduce` runs it first.
+    If anything is missing, the command prints what to do and exits with status 1. `make reproduce`
+    runs this check first.
     """
     from munkey.experiment.cost import estimate, machines
     from munkey.experiment.cost.preflight import find_obstacles
 
     experiment_plan = load_plan(overlays)
-    computer = machines.find_machine()
-    costs = estimate.estimate(experiment_plan, "paper", computer, [gpus])
-    print(estimate.heading(computer, experiment_plan.params.name))
-    print(*estimate.totals(costs, computer), sep="\n", flush=True)
-    faults = [f"- {fault}" for fault in find_obstacles(experiment_plan, costs)]
-    if faults:
-        raise output.NotVerifiedError("\n".join(["this machine is not ready:", *faults]))
+    machine = machines.find_machine()
+    costs = estimate.estimate(experiment_plan, "paper", machine, [gpus])
+    print(estimate.format_heading(machine, experiment_plan.params.name))
+    print(*estimate.format_totals(costs, machine), sep="\n", flush=True)
+    obstacles = [f"- {obstacle}" for obstacle in find_obstacles(experiment_plan, costs)]
+    if obstacles:
+        raise output.NotVerifiedError("\n".join(["this machine is not ready:", *obstacles]))
     print("This machine is ready.")
 
 
@@ -290,8 +292,8 @@ def search_fitted(
         experiment = folder.parents[1]
         key_files = sorted(experiment.glob(f"keys/{folder.name}/*/keys.npz"))
         if len(key_files) != 1:
-            names = ", ".join(map(str, key_files)) or f"none, below {experiment / 'keys'}"
-            raise ValueError(f"{folder}: name its keys with --keys; there are: {names}")
+            names = ", ".join(map(str, key_files)) or f"none below {experiment / 'keys'}"
+            raise ValueError(f"{folder}: choose its keys with --keys (found: {names})")
         keys = key_files[0]
     elif keys.is_dir():
         keys = keys / "keys.npz"

@@ -23,10 +23,10 @@ def explore(
         Path, typer.Option("--html", metavar="FILE", help="Where to write the page.")
     ] = Path("explore.html"),
     samples: Annotated[
-        int, typer.Option(min=10, max=20_000, help="Show at most so many samples.")
+        int, typer.Option(min=10, max=20_000, help="Show at most this many samples.")
     ] = 3000,
     neighbors: Annotated[
-        int, typer.Option(min=1, max=100, help="Show so many neighbors of each sample.")
+        int, typer.Option(min=1, max=100, help="Show this many neighbors of each sample.")
     ] = 8,
     pictures: Annotated[
         bool, typer.Option("--pictures", help="Show pictures, read from their source files.")

@@ -51,7 +51,7 @@ def forget(
         bool, typer.Option("--ignore-missing", help="Skip names that match no sample.")
     ] = False,
     also_identical: Annotated[
-        bool, typer.Option("--also-identical", help="Forget exact copies as well.")
+        bool, typer.Option("--also-identical", help="Also forget exact copies.")
     ] = False,
     similar: Annotated[
         float | None,
@@ -62,7 +62,7 @@ def forget(
     ] = None,
     also_similar: Annotated[
         bool,
-        typer.Option("--also-similar", help="Forget look-alikes as well. Try --dry-run first."),
+        typer.Option("--also-similar", help="Also forget look-alikes. Try --dry-run first."),
     ] = False,
     block_return: Annotated[
         bool,
@@ -270,7 +270,7 @@ def _make_certificate_order(
 def _add_certificate(answer: dict[str, Any], file: Path, directory: Path) -> None:
     """Add the file of the certificate to an answer that has none yet.
 
-    If a repeated request lacks its certificate, add the command that writes it.
+    If a repeated request has no certificate yet, add the command that writes one.
     """
     is_repeated = answer.get("repeated")
     if is_repeated:

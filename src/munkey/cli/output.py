@@ -85,8 +85,8 @@ def get_exit_code(error: BaseException) -> int | None:
     return None
 
 
-def print_error(error: BaseException, as_json: bool) -> None:
-    """Print the error on standard error, and with `--json` as JSON on standard output."""
+def print_error(error: BaseException, *, as_json: bool) -> None:
+    """Print an error to stderr and, if `as_json`, also as JSON to stdout."""
     print(escape_unprintable(f"munkey: {error}"), file=sys.stderr)
     if as_json:
         value: dict[str, object] = {"error": str(error), "code": get_exit_code(error)}

@@ -21,7 +21,7 @@ from munkey.cli.arguments import (
 from munkey.cli.output import print_result, show_spinner
 from munkey.core.console import pluralize
 
-PICTURES_AT_ONCE = 64  # pictures in a batch
+BATCH_SIZE = 64  # pictures
 
 
 def predict(
@@ -62,7 +62,7 @@ def predict(
     require_explanation_page(directory, html)
     with open_model(directory) as predictor:
         files = list(iterate_pictures(pictures))
-        batch_size = PICTURES_AT_ONCE
+        batch_size = BATCH_SIZE
         if html:
             batch_size = len(files)  # the page is made from a single prediction
         batches = [files[i : i + batch_size] for i in range(0, len(files), batch_size)]

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from munkey.core import gpu_seats as sharing
+from munkey.core import gpu_seats
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,7 +29,7 @@ def select_device(gpus: int) -> str:
     """
     if not gpus:
         return "cpu"
-    sharing.take_seat()
+    gpu_seats.take_seat()
     from munkey.core import gpu
 
     if not gpu.is_available():

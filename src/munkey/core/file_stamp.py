@@ -1,4 +1,4 @@
-"""The state of external files, so that results made from them are made anew when they change."""
+"""The state of external files, so that results made from them are remade when they change."""
 
 import hashlib
 import os

@@ -49,7 +49,7 @@ def command_to_make(path: str | Path, *options: str) -> str:
 
 
 def overlays_hint(path: str | Path) -> str:
-    """Return a hint to add to `command_to_make` if it lacks the overlays of the file's run."""
+    """Return a hint about the overlays of the file's run; it follows `command_to_make`."""
     folders = Path(path).parts[:-1]
     name = "default"
     if "results" in folders[:-1]:
@@ -270,5 +270,5 @@ def read_npz(path: str | Path, *names: str) -> dict[str, np.ndarray]:
     with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as archive:
         missing = set(names) - set(archive.files)
         if missing:
-            raise DamagedFileError(path, f"lacks the arrays {sorted(missing)}")
+            raise DamagedFileError(path, f"the arrays {sorted(missing)} are missing")
         return {name: archive[name] for name in names or archive.files}

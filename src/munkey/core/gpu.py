@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-Result = TypeVar("Result")
+ResultT = TypeVar("ResultT")
 Arrival = torch.cuda.Event  # of a copy on the GPU
 
 
@@ -51,7 +51,7 @@ class CopyStream:
         self.copying = torch.cuda.Stream()
         self.computing = torch.cuda.current_stream()
 
-    def start(self, make: Callable[[], Result]) -> tuple[Result, Arrival]:
+    def start(self, make: Callable[[], ResultT]) -> tuple[ResultT, Arrival]:
         """Call `make`, which copies to the GPU, on the stream for copies. Thread-safe.
 
         Returns its result and an event that occurs when the copies are done.

@@ -1,4 +1,4 @@
-"""Pages and texts from Jinja templates: one place says what is escaped, and what is an error."""
+"""Pages and texts from Jinja templates: this module defines their escaping and their errors."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -11,7 +11,7 @@ import numpy as np
 from munkey.data.decoding.picture_files import MOST_PIXELS
 from munkey.data.source import SourceError
 
-BLOCK = 64 * 2**20  # bytes read at once
+BLOCK = 64 * 2**20  # bytes per read
 UNPACKED = 256 * 2**20  # bytes that any archive may unpack to
 # A larger archive may unpack to this many times its size. Zeros reach 1,000; MNIST, whose pictures
 # are mostly black, reaches 5.

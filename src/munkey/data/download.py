@@ -70,8 +70,8 @@ class PublishedFile:
 
         return ValueError(
             f"{path} is damaged or another file: its md5 is not {own_md5 or self.md5}. Put a whole copy in its place,"
-            f" from {self.url}; or move it elsewhere and run again: it is then downloaded. Or, if you packed this copy"
-            f" anew, set source.md5 of this data set to {calculate_md5(str(path))} (docs/data.md#published-data)"
+            f" from {self.url}; or move it elsewhere and run again: it is then downloaded. Or, if you repacked this"
+            f" copy, set source.md5 of this data set to {calculate_md5(str(path))} (docs/data.md#published-data)"
         )
 
     def is_here(self, folder: Path = FOLDER) -> bool:

@@ -412,7 +412,7 @@ def _find_ids_of_files(files: list[str], samples: list[Mapping[str, str]], path:
     """Find the samples of files that may lack the first folders of their paths."""
     if "name" not in samples[0]:
         raise ValueError(
-            f"{path}: lists names of files, but the samples of this data set are no files; list ids"
+            f"{path}: lists names of files, but the samples of this data set are not files; list ids"
         )
     # a/b/c.png is found as a/b/c.png, as b/c.png, and as c.png.
     ids_by_ending: dict[str, list[int]] = {}
@@ -438,7 +438,7 @@ def _find_ids_of_files(files: list[str], samples: list[Mapping[str, str]], path:
 
 
 def _refuse_entries(path: Path, what: str, entries: Sequence[object]) -> None:
-    """Raise ValueError that says what is wrong with these entries of a list, if there are any."""
+    """Raise ValueError if a list has wrong entries. what: the fault, for the message."""
     if entries:
         examples = ", ".join(map(repr, entries[:SHOWN]))
         raise ValueError(
@@ -470,7 +470,7 @@ def _read_npy(path: Path) -> list[str]:
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror or error})") from None
     except ValueError:
-        raise ValueError(f"{path}: is no array of numbers or names") from None
+        raise ValueError(f"{path}: is not an array of numbers or names") from None
     if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iuU":
         raise ValueError(f"{path}: must hold one row of whole numbers or names")
     return [str(entry) for entry in array.tolist()]

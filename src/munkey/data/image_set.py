@@ -115,7 +115,7 @@ class ImageSet:
             images = self.images[to_device(torch.from_numpy(rows), device)]
         else:
             images = torch.from_numpy(np.ascontiguousarray(self.images[rows]))
-            images = to_device(images, device)  # as bytes, a quarter of the floats
+            images = to_device(images, device)  # transfer uint8: a quarter of the bytes of float32
         return LabeledImages(to_unit_range(images), labels)
 
 
@@ -176,7 +176,7 @@ class JoinedSet:
 def image_set(dataset: Dataset, ids: np.ndarray) -> ImageSet:
     """Return the labeled images of the samples `ids` (sorted).
 
-    Raises KeyError for an id that the data set lacks.
+    Raises KeyError for an id that is not in the data set.
     """
     rows = dataset.rows(ids)
     return ImageSet(dataset.images, rows, ids, dataset.labels[rows])

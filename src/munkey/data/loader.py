@@ -11,8 +11,8 @@ from torch import Tensor
 from munkey.core import gpu
 from munkey.data.image_set import LabeledSet
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Loader:
         return map(self._read, self.indices)
 
     def _prefetch(self) -> Iterator[Batch]:
-        """Yield the batches. Each is copied to the GPU on a stream of its own, ahead of its use."""
+        """Yield the batches. Each is copied to the GPU on a separate stream, ahead of its use."""
         stream = gpu.CopyStream()
 
         def start_copy(index: Tensor) -> tuple[Batch, gpu.Arrival]:
@@ -77,10 +77,12 @@ class Loader:
         return Batch(index, images, labels)
 
 
-def prefetch(make: Callable[[Item], Result], items: Sequence[Item], count: int) -> Iterator[Result]:
+def prefetch(
+    make: Callable[[ItemT], ResultT], items: Sequence[ItemT], count: int
+) -> Iterator[ResultT]:
     """Yield `make(item)` for each item, in order, while a thread computes up to `count` ahead."""
     with ThreadPoolExecutor(1) as thread:
-        futures: deque[Future[Result]] = deque()
+        futures: deque[Future[ResultT]] = deque()
         for item in items:
             futures.append(thread.submit(make, item))
             if len(futures) > count:

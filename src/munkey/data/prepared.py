@@ -61,7 +61,7 @@ class Dataset:
         return self.ids[self.splits == split]
 
     def rows(self, ids: np.ndarray) -> np.ndarray:
-        """Row numbers of sample ids. Raises KeyError for an id that the data set lacks."""
+        """Row numbers of sample ids. Raises KeyError for an id that is not in the data set."""
         return find_rows(self.ids, ids)
 
 

@@ -57,7 +57,7 @@ DATASETS: Registry[DatasetEntry] = Registry("data set", "munkey.data.sets")
 
 
 def find_reader(dataset: str, settings: SourceSettings) -> DatasetEntry:
-    """Find the reader of a data set: source.reader, or the one of its own name.
+    """Find the reader of a data set: source.reader, or the one with its name.
 
     Raises KeyError that lists valid names.
     """

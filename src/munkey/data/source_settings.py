@@ -15,7 +15,7 @@ from munkey.data.source import SPLITS, Source, SourceError
 from munkey.data.splits import UNSPLIT, complete_splits
 from munkey.settings import AlterSettings, SourceSettings
 
-Text = TypeVar("Text", str, str | None)
+TextT = TypeVar("TextT", str, str | None)
 # The unit of altered samples, and of the test samples that show whether forgetting corrected them.
 ALTERED = "altered"
 PATCH = 3 / 32  # side of the patch as a share of the picture's
@@ -114,7 +114,7 @@ def select_classes(source: Source, names: Sequence[str]) -> Source:
     selection = _select_samples(source, np.isin(source.labels, kept_labels))
     return replace(
         selection,
-        # The labels are numbered anew, from 0 and without gaps.
+        # The labels are renumbered, from 0 and without gaps.
         labels=np.searchsorted(kept_labels, selection.labels),
         classes=[source.classes[label] for label in kept_labels],
     )
@@ -132,7 +132,7 @@ def _check_classes(setting: str, names: Sequence[str], source: Source) -> None:
 def _select_samples(source: Source, keep: np.ndarray) -> Source:
     """Keep the samples that `keep`, (N,) bool, marks."""
 
-    def select(column: Sequence[Text] | None) -> list[Text] | None:
+    def select(column: Sequence[TextT] | None) -> list[TextT] | None:
         if column is None:
             return None
         return list(compress(column, keep))

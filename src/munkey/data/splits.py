@@ -79,13 +79,14 @@ def split_by_class(name: str, labels: np.ndarray, shares: list[float]) -> np.nda
 
 
 def require_published_sizes(name: str, splits: np.ndarray) -> None:
-    """Raise ValueError if a split of a published data set lacks its published number of samples."""
+    """Raise ValueError if a split does not have its published number of samples."""
     size = SIZES[name]
-    counts = {"train": size.train, "val": size.val, "test": size.test}
-    present_counts = {split: int((splits == split).sum()) for split in counts}
-    if present_counts != counts:
+    expected = {"train": size.train, "val": size.val, "test": size.test}
+    actual = {split: int((splits == split).sum()) for split in expected}
+    if actual != expected:
         raise ValueError(
-            f"{name} should have {counts} images, but the files here hold {present_counts}: get them anew"
+            f"{name} should have {expected} samples, but the files here hold {actual}:"
+            " download them again"
         )
 
 

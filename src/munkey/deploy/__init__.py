@@ -1,1 +1,1 @@
-"""A trained MUNKEY in a directory of its own (docs/serving.md): answer, forget, add, explain."""
+"""A trained MUNKEY in its own directory (docs/serving.md): answer, forget, add, explain."""

@@ -31,7 +31,7 @@ class _NewRows(NamedTuple):
 
 
 class Additions:
-    """Adds samples to a model. lock: keeps other threads from changing the memory meanwhile."""
+    """Adds samples to a model. lock: excludes other threads that change the memory."""
 
     def __init__(self, model: LiveModel, lock: Callable[[], AbstractContextManager[None]]) -> None:
         self._model = model
@@ -49,9 +49,9 @@ class Additions:
         if units is not None and not isinstance(units, str):
             units = unit_names(units)
         pictures, rows = model.read_inputs(images)
-        class_numbers = model.samples.encode_labels(labels)
-        if len(class_numbers) != len(pictures.images):
-            label_count = pluralize(len(class_numbers), "label")
+        class_indices = model.samples.encode_labels(labels)
+        if len(class_indices) != len(pictures.images):
+            label_count = pluralize(len(class_indices), "label")
             raise ValueError(f"{label_count} for {pluralize(len(pictures.images), 'picture')}")
         contents = model.digest_contents(pictures, rows)
         # This also refuses a forked child, before torch is touched.
@@ -70,7 +70,7 @@ class Additions:
             keys = rows
         if model.fitted_model:
             keys = model.fitted_model.family.prepare_keys(keys)
-            tokens = class_numbers[:, None].astype(np.float32)
+            tokens = class_indices[:, None].astype(np.float32)
         elif model.tokens_are_keys:
             tokens = keys
         else:
@@ -79,7 +79,7 @@ class Additions:
         with self._lock():
             first_id = self.next_id
             ids = np.arange(first_id, first_id + len(keys))
-            new_rows = _NewRows(ids, keys, tokens, class_numbers, pictures.files, units, contents)
+            new_rows = _NewRows(ids, keys, tokens, class_indices, pictures.files, units, contents)
             return self._add_rows(new_rows, allow_blocked)
 
     def add_keys(
@@ -115,10 +115,10 @@ class Additions:
                 first_new_id = max(next_id, int(ids.max(initial=-1)) + 1)
                 counts = {"rows": self._total_rows, "first_new_id": first_new_id}
                 changes["memory"] = manifest.memory.model_copy(update=counts)
-            # The manifest goes first: no row may have a class that the manifest lacks.
+            # The manifest goes first: no row may have a class that is not in the manifest.
             model.replace_manifest(manifest.model_copy(update=changes))
-            number_of_class = {name: number for number, name in enumerate(all_classes)}
-            labels = np.array([number_of_class[name] for name in classes], dtype=np.int64)
+            index_by_class = {name: index for index, name in enumerate(all_classes)}
+            labels = np.array([index_by_class[name] for name in classes], dtype=np.int64)
             tokens = labels[:, None].astype(np.float32)  # a fitted family's token is the class
             contents = digest_keys(stored_keys)
             self._add_rows(_NewRows(ids, stored_keys, tokens, labels, None, units, contents))
@@ -137,7 +137,7 @@ class Additions:
         is_trained = view.ids[view.live] < model.manifest.memory.first_new_id
         if not model.fitted_model and not is_trained.any():
             raise ValueError(
-                f"{model.directory}: holds no trained sample any more, so none can lend its token"
+                f"{model.directory}: no longer holds a trained sample that could lend its token"
             )
         # Rows that are there already, and are exact copies of new ones.
         earlier_ids = np.sort(model.store.find_ids_by_content(new_rows.contents))

@@ -1,6 +1,6 @@
-"""Certificates of deletions: how many samples went and when, their place in the chain, and limits.
+"""Certificates of deletions: the number of samples, the time, the place in the chain, and limits.
 
-A certificate is JSON with the SHA-256 of its own canonical form, and a page that tells a person the
+A certificate is JSON with the SHA-256 of its canonical form, and a page that tells a person the
 same. It lists ids only on demand, since a list of deleted ids is itself a trace of them. Instead it
 has a salted hash; the salt is not part of it. Whoever holds salt and ids can show that these were
 deleted, and no one else can guess them.
@@ -275,7 +275,7 @@ def find_faults(
 ) -> list[str]:
     """List how this memory, or ids and salt, contradict a certificate, a sentence each.
 
-    exact: `Predictor.digests`, computed anew: those of a fit to the remaining rows.
+    exact: `Predictor.digests(recompute=True)`, the digests of a fit to the remaining rows.
     """
     faults: list[str] = []
     memory_name = store.state.store.hex()
@@ -370,7 +370,7 @@ def _find_digest_faults(certificate: Certificate, store: Store) -> list[str]:
         return []  # rows were deleted since
     view = store.view
     added_times = np.sort(view.records["added"][view.live])
-    # Since this head rows were only added, alone or several at once. So the memory held as many
+    # Since this head rows were only added, one or several at a time. So the memory held as many
     # rows as were added before each of those times, or as many as now.
     counts_before_additions = np.searchsorted(added_times, added_times).tolist()
     possible_counts = {*counts_before_additions, len(added_times)}
@@ -397,12 +397,12 @@ def _parse_microseconds(at: str) -> int:
         return 0
 
 
-def list_unconfirmed_fields(
+def describe_unconfirmed_fields(
     certificate: Certificate, exact: dict[str, str] | None = None
 ) -> dict[str, str]:
-    """List the fields that the chain has no record of, in words.
+    """Return a description, by field name, of each field that the chain has no record of.
 
-    Ids are always among them: whoever writes a certificate chooses both ids and salt.
+    Ids are always among them: the writer of a certificate chooses both ids and salt.
     """
     fields = {}
     for name, words in UNCHAINED.items():
@@ -433,8 +433,8 @@ def read_certificate(path: str | Path) -> Certificate:
 def write_certificate(certificate: Certificate, path: str | Path) -> Path:
     """Write a certificate as JSON, and its page beside it: both or neither, and on the disk.
 
-    Returns the path of the page. If the process is killed in between, the JSON stays alone. Raises
-    as `get_page_path` does, and OSError.
+    Returns the path of the page. If the process is killed in between, only the JSON exists. Raises
+    the same errors as `get_page_path`, and OSError.
     """
     page = get_page_path(path)
     page_text = render_page(certificate)

@@ -60,7 +60,7 @@ class PlannedDeletion(NamedTuple):
     """The samples that one request means, as of its plan.
 
     ids: (N,) int64, ascending. earlier_receipt: the receipt, if the request was carried out before.
-    look_alikes: the entry `similar` of its answer, with id, cosine and unit, nearest first.
+    look_alikes: the field `similar` of its answer, with id, cosine and unit, nearest first.
     """
 
     ids: np.ndarray
@@ -111,7 +111,7 @@ class Deletion(NamedTuple):
 class Deletions:
     """Plans deletions and carries them out, one at a time.
 
-    lock: keeps other threads from changing the memory meanwhile. loaded_sums: the sums that
+    lock: excludes other threads that change the memory. loaded_sums: the sums that
     answers have needed so far, if any; they follow each deletion.
     """
 
@@ -212,8 +212,8 @@ class Deletions:
         """Delete samples under the number of their request.
 
         ids: checked and ascending. was_planned: the request meant samples when it was planned. If
-        they went meanwhile, with another request of the same table, say, it is recorded all the
-        same. A request that never meant a sample is not recorded.
+        another request, e.g. of the same table, has deleted them since, this request is recorded
+        nevertheless. A request that never meant a sample is not recorded.
         """
         with self._lock():
             rows = self._store.find_rows(ids)
@@ -276,14 +276,14 @@ def resolve_lines(samples: Samples, lines: Sequence[Line]) -> tuple[np.ndarray, 
     Also returns the names and lines that mean no sample, and a hint with names close to those.
     """
     hints: list[str] = []
-    names_of_kind: dict[str, Any] = {}  # by kind, such as "files" or "units"
+    names_by_kind: dict[str, Any] = {}  # by kind, such as "files" or "units"
     ids_of_lines = [np.empty(0, dtype=np.int64)]
     missing_lines: list[str] = []
     for line in lines:
         if len(line) == 1:
             # The names of all lines with a single kind are looked up together, below.
             [(kind, names)] = line.items()
-            names_of_kind.setdefault(kind, []).extend(names)
+            names_by_kind.setdefault(kind, []).extend(names)
             continue
         # A line with several kinds means the samples that have a name of each.
         ids = samples.ids
@@ -296,7 +296,7 @@ def resolve_lines(samples: Samples, lines: Sequence[Line]) -> tuple[np.ndarray, 
         if not len(ids):
             all_names = [str(name) for names in line.values() for name in names]
             missing_lines.append(" and ".join(all_names))
-    selection = samples.select(**names_of_kind, ignore_missing=True)
+    selection = samples.select(**names_by_kind, ignore_missing=True)
     hints.append(selection.hint)
     ids = np.unique(np.concatenate([*ids_of_lines, selection.ids]))
     hint = " ".join(dict.fromkeys(filter(None, hints)))
@@ -308,8 +308,9 @@ def _add_look_alikes(
 ) -> PlannedDeletion:
     """Add look-alikes to the plan of a request, which means them too if `also_similar`.
 
-    A repeated request, and one that means more than 1,000 samples, gets none. Raises ValueError if
-    `also_similar` is set for so many samples, or if `similar` is not a cosine.
+    A repeated request, and one that means more than 1,000 samples, gets no look-alikes. Raises
+    ValueError if `also_similar` is set for more than 1,000 samples, or if `similar` is not a
+    cosine.
     """
     is_too_large = len(deletion.ids) > MAX_QUERIES and not request.also_similar
     if deletion.earlier_receipt or not len(deletion.ids) or is_too_large:

@@ -43,7 +43,7 @@ class EmptyModelError(ValueError):
 
     def __init__(self, directory: Path, is_fitted: bool) -> None:
         # Adding does not help MUNKEY: a sample that is added borrows the token of a trained one.
-        to_do = "add samples first" if is_fitted else "train anew"
+        to_do = "add samples first" if is_fitted else "train a new model"
         super().__init__(
             f"{directory}: every sample was forgotten, so there is nothing to answer from; {to_do}"
         )

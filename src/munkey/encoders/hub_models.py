@@ -111,14 +111,14 @@ def load_transformers_encoder(name: str, revision: str | None, device: str) -> E
     """Load an encoder with transformers.
 
     name: a hub repository, or a folder with a saved model. Raises MissingEncoderError if it cannot
-    be loaded, and ValueError if it is no encoder.
+    be loaded, and ValueError if it is not an encoder.
     """
     import transformers
 
     try:
         try:
             config = transformers.AutoConfig.from_pretrained(name, revision=revision)
-        except ValueError as error:  # a type of model that this version of transformers lacks
+        except ValueError as error:  # a model type that this version of transformers does not have
             raise ValueError(f"{name}: {error}; {SUPPORTED}") from error
         model_type = MODEL_TYPES.get(config.model_type)
         if model_type is None:

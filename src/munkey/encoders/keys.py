@@ -15,8 +15,8 @@ from munkey.encoders.registry import Encoder
 ShowProgress: TypeAlias = Callable[[Sequence[int]], Iterable[int]]
 
 BLOCK = 16  # batches that an interruption can cost
-# Images at once. Kernels for fewer round differently, but the key of an image must not depend on
-# the other images in its batch.
+# Kernels for smaller batches round differently, but the key of an image must not depend on the
+# other images in its batch.
 MIN_BATCH = 16
 
 

@@ -77,7 +77,7 @@ def _read_part(name: str, settings: EncoderSettings, is_single: bool) -> Encoder
             f"keys.encoder = {settings.encoder!r}: {encoder} needs the side of its input; write"
             f" {encoder}@160, or set keys.image_size"
         )
-    # `keys.revision` pins one encoder; of several, each has the revision of its own entry.
+    # `keys.revision` pins one encoder; of several, each has the revision of its entry.
     revision = settings.revision if is_single else entry.revision
     return settings.model_copy(
         update={"encoder": encoder, "image_size": image_size, "revision": revision}

@@ -36,7 +36,7 @@ def read_json(path: Path) -> Mapping[str, Any]:
             f"{path}: is not valid JSON ({error}); save the encoder there again"
         ) from error
     if not isinstance(content, Mapping):
-        raise ValueError(f"{path}: is no configuration of an encoder; save the encoder there again")
+        raise ValueError(f"{path}: is not an encoder configuration; save the encoder there again")
     return content
 
 

@@ -62,7 +62,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             units is a pandas object with another index of integers, that index.
         units : array-like of shape (n_rows,), optional
             The person (or lesion, device, ...) that each row belongs to; None, NaN or NA for a row
-            without one. All rows of a unit can be forgotten at once.
+            without one. All rows of a unit can be forgotten together.
         save_to : str or Path, optional
             A directory to `save` to after the fit. It is checked before the fit.
 

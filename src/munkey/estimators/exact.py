@@ -102,7 +102,7 @@ class ForgettingLDA(ForgettingLinear):
     temperature : float or "auto", default="auto"
         Divides the logits. "auto" minimizes the leave-one-out log loss, again after each deletion.
     norm : "unit" or None, default="unit"
-        "unit" divides each row by its length, which suits embeddings. For tables, try None as well:
+        "unit" divides each row by its length, which suits embeddings. For tables, also try None:
         if the length of a row tells classes apart, unit norm costs accuracy, without a warning. On
         scaled iris, accuracy is 0.87 with "unit", 0.95 with None, and 0.98 with None and ``alpha=0.01``
         (docs/serving.md).

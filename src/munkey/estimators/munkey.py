@@ -100,11 +100,11 @@ def make_watched_folder(process: int) -> str:
 
     A second process removes the folder, so that it goes even if this process is killed. It waits
     for the end of a pipe, which the kernel closes. process: the id of this process, so that a fork
-    gets a folder of its own.
+    gets its own folder.
     """
     folder = tempfile.mkdtemp(prefix="munkey-")
     command = [sys.executable, "-I", "-c", WATCH, folder]
-    # A session of its own keeps Ctrl-C from the second process.
+    # In its own session, the second process does not get Ctrl-C.
     watcher = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
     atexit.register(watcher.communicate)
     return folder
@@ -272,26 +272,26 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         side = max(find_largest_side(encoder_settings), network_side)
         device = choose_device(self.device)
         images, ids, labels, unit_names, file_names = self._read_pictures(X, y, ids, units, side)
-        classes, class_numbers = np.unique(labels, return_inverse=True)
+        classes, class_indices = np.unique(labels, return_inverse=True)
         encoder = get_encoder(encoder_settings, device)
         keys = Keys(
             ids,
             extract(encoder, images, encoder_settings.batch_size, device, show_key_progress),
         )
         if isinstance(family, FittedFamily):
-            system = family.fit(keys, class_numbers, len(classes), family_settings)
+            system = family.fit(keys, class_indices, len(classes), family_settings)
         else:
             depth = sections["munkey"]["neighbors"][1]
             # Each row is its own nearest neighbor, so look up one more and drop the row itself.
             neighbors = drop_self(find_nearest(keys, keys, depth + 1), ids, depth)
-            samples = ImageSet(images, np.arange(len(ids)), ids, class_numbers)
+            samples = ImageSet(images, np.arange(len(ids)), ids, class_indices)
             report_epoch = print if self.verbose else lambda _: None
             members = MemberKeys(keys.keys, neighbors)
             training = Training(samples, len(classes), recipe, device, report_epoch, members)
             system = family.train(training).system
 
         splits = np.full(len(ids), "train")
-        dataset = Dataset(images, ids, class_numbers, splits, classes.tolist(), unit_names)
+        dataset = Dataset(images, ids, class_indices, splits, classes.tolist(), unit_names)
         estimator = EstimatorReference(dtype=describe_dtype(classes), params=params)
         temporary = tempfile.TemporaryDirectory(dir=make_watched_folder(os.getpid()))
         folder = Path(temporary.name)
@@ -380,8 +380,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         PictureError, EmptyModelError
             As `predict_proba`.
         """
-        class_numbers = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[class_numbers]
+        class_indices = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[class_indices]
 
     def forget(
         self,
@@ -460,14 +460,14 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         labels = column_or_1d(y)
         unit_names = read_unit_names(units)
         with self._handle.lock() as model:
-            number_of_class = {name: number for number, name in enumerate(self.classes_.tolist())}
-            unknown_labels = sorted(set(labels.tolist()) - set(number_of_class))
+            index_by_class = {name: index for index, name in enumerate(self.classes_.tolist())}
+            unknown_labels = sorted(set(labels.tolist()) - set(index_by_class))
             if unknown_labels:
                 raise ValueError(
                     f"{unknown_labels} are not in `classes_`: only `fit` can learn a new class"
                 )
-            class_numbers = [number_of_class[label] for label in labels.tolist()]
-            return model.add(prepare_pictures(X), class_numbers, units=unit_names).ids
+            class_indices = [index_by_class[label] for label in labels.tolist()]
+            return model.add(prepare_pictures(X), class_indices, units=unit_names).ids
 
     def save(self, directory: str | Path) -> None:
         """Write the model to a new directory, which `forget` and `add` change from then on.
@@ -537,7 +537,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     ) -> None:
         """Use the model in a folder from now on.
 
-        An earlier temporary folder is removed, since `forget` does not reach it any more.
+        An earlier temporary folder is removed, since `forget` no longer reaches it.
         """
         if hasattr(self, "_handle"):
             self._handle.close()
@@ -584,7 +584,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
 
 def _require_aligned(count: int, labels: np.ndarray, ids: np.ndarray) -> None:
-    """Raise ValueError unless each picture has one label and an id of its own."""
+    """Raise ValueError unless each picture has one label and its own id."""
     if len(labels) != count:
         raise ValueError(f"got {count} pictures but {len(labels)} labels")
     distinct_count = len(np.unique(ids))

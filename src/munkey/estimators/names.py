@@ -27,7 +27,7 @@ class RowRequest(NamedTuple):
 def read_request(ids: Any, units: Any, labels: Any, files: Any) -> RowRequest:
     """Read the request in the arguments of `forget`. Raises InvalidRequestError."""
     if ids is None and units is None and labels is None and files is None:
-        raise InvalidRequestError("name what is to be forgotten: ids, units, labels or files")
+        raise InvalidRequestError("name the samples to forget, by ids, units, labels or files")
     if units is not None and labels is not None:
         raise InvalidRequestError(
             "units and labels together are ambiguous (rows of both, or of either?): pass one of them,"

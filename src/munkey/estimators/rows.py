@@ -83,12 +83,12 @@ class RowsInMemory:
     def _fit(self, rows: LabeledRows) -> None:
         """Fit the family to rows, and keep them by ascending id."""
         order = np.argsort(rows.ids)
-        classes, class_numbers = np.unique(rows.labels[order], return_inverse=True)
+        classes, class_indices = np.unique(rows.labels[order], return_inverse=True)
         self.ids = rows.ids[order]
         self.units = rows.units[order]
         self.classes = np.array(classes.tolist(), dtype=describe_dtype(classes))
         keys = Keys(self.ids, rows.keys[order])
-        self.system = self.family.fit(keys, class_numbers, len(classes), self.settings)
+        self.system = self.family.fit(keys, class_indices, len(classes), self.settings)
         self.next_id = max(self.next_id, int(self.ids.max(initial=-1)) + 1)
 
     @property
@@ -96,12 +96,12 @@ class RowsInMemory:
         return cast(ExemplarMemory, self.system.memory)
 
     @property
-    def _class_numbers(self) -> np.ndarray:
+    def _class_indices(self) -> np.ndarray:
         """The position (N,) of each row's class in `classes`."""
         return self._memory.tokens.numpy()[:, 0].astype(np.int64)
 
     def read_named_rows(self) -> NamedRows:
-        return NamedRows(self.ids, self.classes[self._class_numbers].tolist(), self.units.tolist())
+        return NamedRows(self.ids, self.classes[self._class_indices].tolist(), self.units.tolist())
 
     def match_files(self, files: list[str]) -> RowMatches:
         """Match no row, since those in memory have no source files."""
@@ -110,7 +110,7 @@ class RowsInMemory:
     def _get_rows(self) -> LabeledRows:
         """Return the rows as `_fit` takes them."""
         return LabeledRows(
-            self.ids, self._memory.keys.numpy(), self.classes[self._class_numbers], self.units
+            self.ids, self._memory.keys.numpy(), self.classes[self._class_indices], self.units
         )
 
     @contextmanager
@@ -142,7 +142,7 @@ class RowsInMemory:
         self.ids = self.ids[is_remaining]
         self.units = self.units[is_remaining]
         self.system = self.family.forget(self.system, ids)
-        if len(np.unique(self._class_numbers)) < len(self.classes):
+        if len(np.unique(self._class_indices)) < len(self.classes):
             self._fit(self._get_rows())  # drops classes without rows
         return answer
 
@@ -173,7 +173,7 @@ class RowsInMemory:
             settings=self.settings.model_dump(),
             ids=self.ids,
             keys=self._memory.keys.numpy(),
-            labels=self._class_numbers,
+            labels=self._class_indices,
             # A directory needs a class. None stands for one without rows.
             classes=self.classes.tolist() or [None],
             units=self.units.tolist(),

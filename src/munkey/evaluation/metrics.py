@@ -374,7 +374,7 @@ def _list_variant_metrics(
             metrics[name] = facts[name]
     if "train_epoch_s" in training:
         metrics["train_epoch_s"] = training["train_epoch_s"]
-        # A closed-form family is fitted at once, and has no epochs.
+        # A closed-form family is fitted in one step, and has no epochs.
         epoch_seconds = sum(epoch["seconds"] for epoch in training["history"])
         metrics["train_s"] = epoch_seconds or training["train_epoch_s"]
     return [run.key | {"metric": metric, "value": value} for metric, value in metrics.items()]

@@ -20,7 +20,7 @@ class Queries(NamedTuple):
     retrieval
         Their neighbors, for a system with a memory.
     other
-        Another retrieval, with which audits ask a system with pathways. It adds path_NAME logits.
+        Another retrieval, for audits of a system with pathways. It adds path_NAME logits.
     """
 
     ids: np.ndarray

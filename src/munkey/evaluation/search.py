@@ -80,15 +80,15 @@ def make_scorer(
 def choose_candidate(
     candidates: Sequence[Candidate], original_val_accuracy: float, drop: float | None
 ) -> int:
-    """Return the position of the candidate with the smallest gap; of equal ones, the first.
+    """Return the position of the candidate with the smallest gap; the first one if several tie.
 
-    If all lose more, the one that loses least is chosen.
+    If all lose more accuracy than `drop`, the one that loses least is chosen.
 
     Parameters
     ----------
     drop
-        The largest loss of the original's validation accuracy, in points, with which a candidate
-        is eligible; None: any [ours: by its gap alone, a collapsed model wins].
+        The largest loss of the original's validation accuracy, in points, that an eligible
+        candidate may have; None: any [ours: by its gap alone, a collapsed model wins].
     """
     positions = range(len(candidates))
     eligible = []

@@ -112,7 +112,7 @@ class SystemAnswers:
 class Contents:
     """The contents of a page.
 
-    advice: which design to deploy, in a sentence, commands between backticks. words: what the page's terms mean.
+    advice: which design to deploy, in a sentence, commands between backticks. words: the meaning of the page's terms.
 
     A request is `rate0.1`, or of a scenario `scenario/class/rate0.1`. near: by `full` or
     SEED/REQUEST, the memory that is searched. forgotten: positions of samples by SEED/REQUEST.

@@ -247,14 +247,14 @@ def describe_scope(
         others = "the nearest first"
     return (
         f"{len(shown_ids):,} of {len(all_ids):,} pictures are shown:"
-        f" {count_shown(forgotten_ids, shown_ids)} that a request forgets,"
-        f" {count_shown(neighbor_ids, shown_ids)} that are neighbors of these before or after forgetting,"
+        f" {format_shown_count(forgotten_ids, shown_ids)} that a request forgets,"
+        f" {format_shown_count(neighbor_ids, shown_ids)} that are neighbors of these before or after forgetting,"
         f" {others}, and a random sample of the rest (fixed seed). Accuracies are of all pictures."
     )
 
 
-def count_shown(ids: np.ndarray, shown_ids: np.ndarray) -> str:
-    """Count in words how many of the ids are shown."""
+def format_shown_count(ids: np.ndarray, shown_ids: np.ndarray) -> str:
+    """Return in words how many of the ids are shown."""
     count = int(np.isin(ids, shown_ids).sum())
     if count == len(ids):
         return f"all {count:,}"
@@ -339,7 +339,7 @@ def list_designs(files: ResultFiles, experiment: Experiment) -> list[dict[str, A
     for case, summary in tables:
         for _, part in summary.groupby("rate", sort=False):
             rate = float(part["rate"].iloc[0])
-            # An audit has a forget set of its own: its shares stand beside every request.
+            # An audit has its own forget set: its shares are shown with every request.
             points = frontier.points(part, audit, experiment.designs)
             request = "/".join(filter(None, [case, f"rate{rate!r}"]))
             ranked = [row.name for row in experiment.rows if row.is_ranked]

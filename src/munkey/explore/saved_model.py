@@ -40,10 +40,10 @@ def gather_contents(
     """
     shown_ids = choose_page_rows(rows.ids, max_count)
     places = np.searchsorted(rows.ids, shown_ids)
-    class_names, class_numbers = np.unique(
+    class_names, class_indices = np.unique(
         np.array(rows.classes, dtype=object), return_inverse=True
     )
-    labels = class_numbers[places].astype(np.int64)
+    labels = class_indices[places].astype(np.int64)
     # Rows of a saved estimator need not have length 1; a cosine is of directions.
     lengths = np.linalg.norm(rows.keys, axis=1, keepdims=True).clip(min=1e-12)
     unit_keys = np.ascontiguousarray(rows.keys / lengths, dtype=np.float32)

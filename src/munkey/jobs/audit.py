@@ -126,7 +126,7 @@ def differencing(
     settings: dict[str, Sections],
     device: str,
 ) -> None:
-    """Delete samples, alone and in batches, and let whoever holds both versions name them.
+    """Delete samples, alone and in batches, and attack as someone who holds both versions.
 
     Parameters
     ----------

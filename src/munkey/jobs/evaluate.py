@@ -37,7 +37,7 @@ def evaluate(
     settings
         The sections `data` and `inference`, and `audit` if an audit asks in a second way.
     pool
-        The two halves of an audit's pool. Of the training set, only these samples are asked about.
+        The two halves of an audit's pool. Of the training set, only these samples are evaluated.
     """
     try:
         loaded = systems.load(system, device=around.device)

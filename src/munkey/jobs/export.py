@@ -9,7 +9,7 @@ from munkey.settings import Sections, values_of
 
 
 def settings(settings: Path, cases: Mapping[str, Sections]) -> None:
-    """Write down with which settings each case of a configuration is trained and asked."""
+    """Write the settings for training and querying each case of a configuration."""
     values = {case: values_of(sections) for case, sections in cases.items()}
     write_json(settings, values)
 
@@ -20,7 +20,7 @@ def export(system: Path, manifest: Path, exported: Path, sections: Sections) -> 
     Parameters
     ----------
     sections
-        The sections that it was trained and is asked with. They are written to `exported` at the
+        The sections for its training and its queries. They are written to `exported` at the
         end.
     """
     values = values_of(sections)

@@ -98,7 +98,7 @@ def _find_equal_keys(keyfile: Path, origin: dict[str, Any]) -> Keys | None:
     results = keyfile.parents[4]
     for file in sorted(results.glob(f"*/keys/*/*/{ORIGIN}")):
         other = file.with_name(keyfile.name)
-        # Files that are just being made anew, or damaged ones, are of no use here.
+        # Skip files that are being rewritten, and damaged ones.
         with suppress(OSError, DamagedFileError):
             if read_json(file) == origin | {"keys": _read_sha256(other)}:
                 keys = read(other)

@@ -88,7 +88,7 @@ def hardest_half(
 def mislabel(
     source: Path, pool: list[Path], images: Path, samples: Path, classes: Path, dataset: str
 ) -> None:
-    """Write a prepared data set once more for an audit, with a wrong label for every sample of its pool.
+    """Write a copy of a prepared data set for an audit, with wrong labels for all samples of its pool.
 
     Test samples have one, too: margins are ranked among theirs, and those of right labels would all
     be larger.

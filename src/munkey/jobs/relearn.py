@@ -107,7 +107,7 @@ def trace(
     settings: Sections,
     around: Surroundings,
 ) -> None:
-    """Train an original once more, and record P_s after every epoch, and tokens and [CLS] at three moments."""
+    """Train an original again, and record P_s after every epoch, and tokens and [CLS] at three moments."""
     data = prepared.load(files.images.parent)
     model_family = FAMILIES[family]
     device = around.device

@@ -13,9 +13,9 @@ from munkey.report.figures.charts import PAPERS_METHOD
 from munkey.report.figures.curves import scenarios_plot, streams_plot
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.figures.relearning import relearning_plot
-from munkey.report.tables import ablations as of_ablations
+from munkey.report.tables import ablations as ablation_summaries
 from munkey.report.tables import main, paper, scenarios, streams
-from munkey.report.tables import relearning as of_relearning
+from munkey.report.tables import relearning as relearning_curves
 from munkey.report.tables.audits import collect_residue
 from munkey.report.tables.markup import get_markup, render, render_or_say
 from munkey.report.tables.markup import seeds as seeds_in_words
@@ -48,7 +48,7 @@ def tables(
 def main_audited(
     main_table: Path, audit_tables: list[Path], rows: list[Row], outputs: Mapping[str, Path]
 ) -> None:
-    """Make the main table once more, with the audits' residual shares.
+    """Make the main table again, with the audits' residual shares.
 
     Parameters
     ----------
@@ -72,11 +72,11 @@ def ablation_tables(
     tables
         The files of the tables, named as in `ablations.TABLES`.
     """
-    cases = of_ablations.summarize_cases(read_metrics(metrics), rows)
+    cases = ablation_summaries.summarize_cases(read_metrics(metrics), rows)
     write_text(summary, cases.to_csv(index=False))
     for path in tables:
         markup = get_markup(path)
-        titled = list(of_ablations.TABLES[path.stem](cases, rows, markup))
+        titled = list(ablation_summaries.TABLES[path.stem](cases, rows, markup))
         write_text(path, render_or_say(titled, markup))
 
 
@@ -156,11 +156,11 @@ def relearning_table(
     seeds
         The seeds of each system's curves.
     """
-    all_curves = of_relearning.read_curves(systems, seeds)
-    findings = of_relearning.findings(all_curves)
+    all_curves = relearning_curves.read_curves(systems, seeds)
+    findings = relearning_curves.findings(all_curves)
     write_text(curves, all_curves.to_csv(index=False))
     write_text(table, findings.to_csv(index=False))
-    titled = [of_relearning.table(findings, all_curves, dataset)]
+    titled = [relearning_curves.table(findings, all_curves, dataset)]
     write_text(markdown, render(titled, "markdown"))
     theme.save(relearning_plot(all_curves), svg.with_suffix(""))
 
@@ -179,7 +179,7 @@ def compare(
     settings
         The settings that are compared with the paper's, by data set.
     """
-    numbers = paper.compare(read_table(main_table), of_ablations.read(ablations))
+    numbers = paper.compare(read_table(main_table), ablation_summaries.read(ablations))
     texts = paper.all_texts(numbers, paper.statements(settings, seeds))
     for output, text in texts.items():
         write_text(outputs[output], text)

@@ -16,10 +16,10 @@ from munkey.core.files import DamagedFileError, read_npz, write_npz
 from munkey.core.ids import NOBODY, find_rows
 from munkey.encoders.keys import Keys
 
-QUERY_BLOCK = 256  # queries at once: bounds the memory of candidates
-SMALL_QUERY_BLOCK = 16  # queries compared with all rows at once: bounds the memory of products
+QUERY_BLOCK = 256  # queries per block: bounds the memory of candidates
+SMALL_QUERY_BLOCK = 16  # queries per block of products with all rows: bounds the memory of products
 ROWS_PER_PRODUCT = 16_384  # see _Search.search_candidates
-FLOAT64_BLOCK = 16_384  # rows at once: bounds the memory of float64 copies
+FLOAT64_BLOCK = 16_384  # rows per block: bounds the memory of float64 copies
 UNDERFLOW_ERROR = 1e-30  # far above the error of a product that underflows in float32
 
 

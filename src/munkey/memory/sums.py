@@ -12,7 +12,7 @@ import numpy as np
 
 UNIT = 2.0**-15
 MAX_ROWS = 2**23  # rows: 8.4 million
-BLOCK = 4096  # rows at once: bounds the memory of the float64 copies
+BLOCK = 4096  # rows per block: bounds the memory of the float64 copies
 
 
 def round_keys(keys: np.ndarray) -> np.ndarray:

@@ -265,7 +265,7 @@ class Family(ABC, Generic[Settings]):
     Raises
     ------
     ValueError
-        By the decorator ``family``, if another family has the same letter.
+        By the decorator ``family``, if another family already uses its letter.
 
     Notes
     -----
@@ -816,18 +816,19 @@ def read_added_head(
     return cast(FittedFamily, FAMILIES[name]), settings
 
 
-SomeFamily = TypeVar("SomeFamily", bound=Family)
+FamilyT = TypeVar("FamilyT", bound=Family)
 
 
-def family(kind: type[SomeFamily]) -> type[SomeFamily]:
-    """Register a family under its name. Raises ValueError if another family has its letter."""
+def family(cls: type[FamilyT]) -> type[FamilyT]:
+    """Register a family under its name. Raises ValueError if another one already uses its letter."""
     for other in FAMILIES.loaded_entries():
-        if kind.letter == other.letter and kind.name != other.name:
+        if cls.letter == other.letter and cls.name != other.name:
             raise ValueError(
-                f"the families {other.name!r} and {kind.name!r} have the same letter, {kind.letter!r}"
+                f"family {cls.name!r}: the family {other.name!r} already uses its letter,"
+                f" {cls.letter!r}"
             )
-    FAMILIES.add(kind.name, kind())
-    return kind
+    FAMILIES.add(cls.name, cls())
+    return cls
 
 
 def forget_samples(system: System, ids: np.ndarray) -> System:
@@ -835,6 +836,6 @@ def forget_samples(system: System, ids: np.ndarray) -> System:
 
     Raises KeyError for an unknown id.
     """
-    kind = FAMILIES[system.family]
-    assert isinstance(kind, FittedFamily)
-    return kind.forget(system, ids)
+    fitted_family = FAMILIES[system.family]
+    assert isinstance(fitted_family, FittedFamily)
+    return fitted_family.forget(system, ids)

@@ -26,7 +26,7 @@ from munkey.training.loop import (
 )
 from munkey.training.precision import Precision
 
-PASSES = 256  # forward passes at once; not a setting, so that results do not depend on it
+PASSES = 256  # forward passes per batch; not a setting, so that results do not depend on it
 
 
 def supervise(learner: Learner, training: Training) -> TrainingResult:
@@ -76,7 +76,7 @@ def supervise(learner: Learner, training: Training) -> TrainingResult:
             from torch._inductor.utils import fresh_cache
 
             # A compilation that is killed while it links leaves an empty library in its cache.
-            # With a cache of its own, no other training finds it.
+            # It has its own cache, so no other training finds it.
             contexts.enter_context(fresh_cache())
         history = fit.run()
     model.eval()

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from safetensors.torch import load as tensors_in
-from safetensors.torch import save as serialized
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as serialize_tensors
 
 from munkey.core.device import to_host
 from munkey.core.diverged import DIVERGED, DivergedError
@@ -37,7 +37,7 @@ def save(path: str | Path, system: System) -> None:
     description = {"family": system.family, "architecture": asdict(system.architecture)}
     metadata = {"system": json.dumps(description, sort_keys=True)}
     with atomic_with_checksum(path) as temporary:
-        temporary.write_bytes(serialized(tensors, metadata))
+        temporary.write_bytes(serialize_tensors(tensors, metadata))
 
 
 def save_diverged(path: str | Path, why: str) -> None:
@@ -49,7 +49,7 @@ def save_diverged(path: str | Path, why: str) -> None:
         The reason, with the path of the log.
     """
     with atomic_with_checksum(path) as temporary:
-        temporary.write_bytes(serialized({}, {DIVERGED: why}))
+        temporary.write_bytes(serialize_tensors({}, {DIVERGED: why}))
 
 
 def require_finite(system: System) -> System:
@@ -116,7 +116,7 @@ def load(path: str | Path, expected: Architecture | None = None, device: str = "
     one, and DivergedError for a file of `save_diverged`.
     """
     content = read_bytes(path)
-    tensors = tensors_in(content)
+    tensors = load_tensors(content)
     # safetensors: 8 bytes with the length of the header, then the header in JSON.
     header_length = int.from_bytes(content[:8], "little")
     metadata = json.loads(content[8 : 8 + header_length])["__metadata__"]

@@ -1,6 +1,6 @@
 """Checkpoints: a training that is killed at any moment resumes, and ends with the same bytes.
 
-They are no outputs of the workflow, and are removed once the training's result is written. As a
+They are not outputs of the workflow, and are removed once the training's result is written. As a
 checkpoint is overwritten again and again, its SHA-256 is its own first 32 bytes, not another file.
 """
 

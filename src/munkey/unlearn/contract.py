@@ -201,8 +201,8 @@ class Images(NamedTuple):
 # How many forward passes over single images a method makes; a backward pass counts as two, as it
 # takes about twice the operations. An upper bound for a method that may stop early.
 Passes = Callable[[Images, Any], float]  # Any: the method's own settings
-SomeSettings = TypeVar("SomeSettings", bound=Section)
-Run = Callable[[System, Request, SomeSettings], System]
+SettingsT = TypeVar("SettingsT", bound=Section)
+Run = Callable[[System, Request, SettingsT], System]
 
 
 @dataclass(frozen=True)
@@ -286,7 +286,7 @@ def method(  # noqa: PLR0913  # each fact of a method by name, which reads bette
     title: str,
     description: str,
     family: str,
-    settings: type[SomeSettings] = Section,  # type: ignore[assignment]  # no settings
+    settings: type[SettingsT] = Section,  # type: ignore[assignment]  # no settings
     needs: set[Need] | None = None,
     finetunes: bool = True,
     citation: str = "",
@@ -294,7 +294,7 @@ def method(  # noqa: PLR0913  # each fact of a method by name, which reads bette
     passes: Passes | None = None,
     networks: set[str] | None = None,
     whole_classes: bool = False,
-) -> Callable[[Run[SomeSettings]], Run[SomeSettings]]:
+) -> Callable[[Run[SettingsT]], Run[SettingsT]]:
     """Register an unlearning method: a function (system, request, settings) -> System.
 
     Parameters
@@ -371,9 +371,9 @@ def method(  # noqa: PLR0913  # each fact of a method by name, which reads bette
     unknown = set(needs or ()) - set(get_args(Need))
     if unknown:
         valid = ", ".join(get_args(Need))
-        raise ValueError(f"method {name!r} needs {sorted(unknown)}; there are: {valid}")
+        raise ValueError(f"method {name!r}: needs must be among {valid}, got {sorted(unknown)}")
 
-    def register(run: Run[SomeSettings]) -> Run[SomeSettings]:
+    def register(run: Run[SettingsT]) -> Run[SettingsT]:
         entry = Method(
             name=name,
             title=title,

@@ -43,7 +43,7 @@ def cross_entropy(model: nn.Module, images: Tensor, labels: Tensor) -> Outcome:
 
 def uniformity_outcome(scores: Tensor) -> Outcome:
     """Return KL(uniform || softmax) of scores (B, n), averaged over rows, up to a constant (FCS)."""
-    none_correct = scores.new_zeros(())  # the scores are no predictions
+    none_correct = scores.new_zeros(())  # the scores are not predictions
     return Outcome(-scores.log_softmax(dim=1).mean(), none_correct)
 
 
@@ -71,7 +71,7 @@ def mislabel(samples: ImageSet, classes: int, generator: torch.Generator) -> Ima
 
 
 def mark_samples(samples: ImageSet, index: Tensor, mark: bool) -> ImageSet:
-    """Return the samples at the positions `index`, with `mark` in place of their labels."""
+    """Return the samples at the positions `index`, with `mark` instead of their labels."""
     rows = index.numpy()
     return replace(
         samples,
@@ -116,7 +116,7 @@ def make_repelling_noise(
 ) -> TensorSet:
     """Return a batch of noise images that maximizes the model's error on a class (UNSIR).
 
-    The result is in their pixels, but not clipped to [0, 1]. The model's weights stay as they are.
+    The result is in their pixels, but not clipped to [0, 1]. The model's weights do not change.
 
     Parameters
     ----------
@@ -208,13 +208,13 @@ def finetune(  # noqa: PLR0913  # where methods differ; the last three by name
     Parameters
     ----------
     system : System
-        The original. It stays as it is.
+        The original. It does not change.
     request : Request
         The method's request.
     lr_factor : float
         The learning rate as a multiple of `train.lr`, constant by default (app. B.2).
     samples : ImageSet, TensorSet or JoinedSet
-        Training samples. Their images are cropped anew in each epoch.
+        Training samples. Each epoch crops their images again, at random.
     objective : callable, default cross_entropy
         (model, images, labels) -> Outcome: the loss and the number of correct predictions.
     only : str, default ""
@@ -229,7 +229,8 @@ def finetune(  # noqa: PLR0913  # where methods differ; the last three by name
     """
     model = system.copy_model().train()
     for name, parameter in model.named_parameters():
-        # Frozen ones stay out of the optimizer: weight decay moves what has no gradient, too.
+        # The optimizer gets no frozen parameters: weight decay would move them, too, though they
+        # have no gradient.
         parameter.requires_grad_(parameter.requires_grad and name.startswith(only))
 
     rate = lr_factor * request.tuning.base_lr

@@ -43,7 +43,7 @@ def load_original(
 def make_parts(
     method: Method, dataset: Dataset, split: ForgetSplit, device: str, resident_share: float
 ) -> dict[str, ImageSet]:
-    """Make the retain, forget and validation set. Declared images go to the GPU at once."""
+    """Make the retain, forget and validation set. Declared images go to the GPU immediately."""
     ids = {"retain": split.retain, "forget": split.forget, "val": dataset.get_ids("val")}
     declared: frozenset[str] = method.needs
     sets = {}

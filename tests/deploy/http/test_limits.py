@@ -559,5 +559,5 @@ def test_how_to_send_rows_is_said_of_a_model_of_embeddings(tmp_path, monkeypatch
 def test_two_roles_with_one_token_are_refused_and_named(tmp_path, monkeypatch):
     for role in ("verify", "forget"):
         monkeypatch.setenv(VARIABLES[role], "a token for both of them")
-    with pytest.raises(ValueError, match=r"each role needs a token of its own: .*verify, forget$"):
+    with pytest.raises(ValueError, match=r"each role needs its own token: .*verify, forget$"):
         serve(tmp_path / "model", "127.0.0.1", 0, None, print)

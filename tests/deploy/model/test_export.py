@@ -203,7 +203,7 @@ def test_a_system_that_cannot_be_exported_is_refused_and_those_that_can_are_list
     file = other / "system.safetensors"
     system.save(file, change(system.load(file)))
     with pytest.raises(
-        ExportError, match=r"scrub.*only systems with a memory .* there are: full/original-m$"
+        ExportError, match=r"scrub.*only systems with a memory .* of this seed: full/original-m$"
     ):
         export("tiny/toy/seed0/rate0.1/scrub", "out")
 
@@ -245,7 +245,7 @@ def test_an_export_is_of_what_the_system_was_trained_with_whatever_the_settings_
 def test_settings_of_a_run_that_are_missing_are_named(run, monkeypatch):
     write_json(run / "settings.json", {"another": sections()})
     with pytest.raises(
-        ExportError, match=r"settings\.json: lacks settings of toy, so it cannot be exported"
+        ExportError, match=r"settings\.json: has no settings of toy, so it cannot be exported"
     ):
         export("tiny", "out")
     (run / "settings.json").unlink()

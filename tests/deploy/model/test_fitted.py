@@ -152,7 +152,7 @@ def test_rows_that_came_after_an_answer_and_left_before_the_next_leave_nothing(
         newer_ids = used.add(pictures[4:6], [0, 0]).ids
         used.forget([new_ids[3], ORDER[1], newer_ids[0]])
         answer = used.predict(pictures).logits
-        assert used.digests() == used.digests(anew=True)
+        assert used.digests() == used.digests(recompute=True)
         with Predictor.load(model, device="cpu") as fresh:
             assert answer.tobytes() == fresh.predict(pictures).logits.tobytes()
             assert used.digests() == fresh.digests()
@@ -165,7 +165,7 @@ def test_a_request_that_is_repeated_takes_nothing_out(family, model, pictures):
         used.forget(ORDER[:2], request="2026-1")
         used.predict(pictures)
         assert used.forget(ORDER[:2], ignore_missing=True, request="2026-1").repeated
-        assert used.digests() == used.digests(anew=True)
+        assert used.digests() == used.digests(recompute=True)
 
 
 def test_sums_refuse_to_give_what_they_do_not_have():
@@ -297,15 +297,15 @@ def test_a_row_that_is_deleted_while_rows_are_summed_is_not_in_the_answer(
         ({"family": "munkey"}, "its settings are not those of its family"),
         (
             {"encoder": None},
-            "it lacks the encoder, the size of its pictures, or settings of inference",
+            "it has no encoder, no picture size, or no inference settings",
         ),
         (
             {"stored": None},
-            "it lacks the encoder, the size of its pictures, or settings of inference",
+            "it has no encoder, no picture size, or no inference settings",
         ),
         (
             {"inference": INFERENCE},
-            "it lacks the encoder, the size of its pictures, or settings of inference",
+            "it has no encoder, no picture size, or no inference settings",
         ),
     ],
     ids=lambda value: "".join(value) if isinstance(value, dict) else "",

@@ -111,7 +111,7 @@ def test_with_nothing_left_it_refuses_to_answer(predictor, images):
         compact()
         for only in (False, True):
             with pytest.raises(
-                EmptyModelError, match="so there is nothing to answer from; train anew"
+                EmptyModelError, match="so there is nothing to answer from; train a new model"
             ):
                 predictor.predict(images.images[:2], only_held_classes=only)
     with pytest.raises(ValueError, match="no trained sample"):

@@ -15,7 +15,7 @@ WITHOUT = {  # a part of the recovery that is taken out, and what must be seen t
         "all = Ledger.list_dead_rows; Ledger.list_dead_rows = "
         "lambda self, after=None: all(self)[: None if after is None else 0]"
     ): "not zero",
-    "recovery.list_generations = lambda _: set()": "a generation is left",
+    "recovery.find_generations = lambda _: set()": "a generation is left",
 }
 PROGRAM = """
 import sys

@@ -169,7 +169,7 @@ def test_an_encoder_of_unknown_speed_is_named_and_nothing_is_refused():
     plan = plan_of(keys=plan_of().params.keys.model_dump() | changes)
     costs = estimate.estimate(plan, "run", epyc())
     assert not costs.uncounted and not [each for each in costs.work if each.step == "keys"]
-    last = list(estimate.lines(costs, epyc(), "default"))[-1]
+    last = list(estimate.format_lines(costs, epyc(), "default"))[-1]
     assert last == "NOT COUNTED: the keys of digits by timm:resnet18: its speed is not known"
 
 
@@ -288,7 +288,7 @@ def test_all_data_sets_are_counted_before_they_are_prepared_and_the_others_named
     assert {each.dataset for each in costs.work} == {"pets", "digits"}
     (why,) = costs.uncounted
     assert "the size of torn is not known yet" in why and "broken.npz" in why
-    assert f"NOT COUNTED: {why}" in list(estimate.totals(costs, epyc()))
+    assert f"NOT COUNTED: {why}" in list(estimate.format_totals(costs, epyc()))
     with pytest.raises(ParamsError, match="the size of torn is not known yet"):
         estimate.estimate(
             Plan(load({**config, "datasets": ["torn"], "overrides": overrides})), "run", epyc()
@@ -309,7 +309,7 @@ def test_a_machine_without_a_benchmark_gets_no_hours_but_all_else():
     unknown = Machine("this machine, not benchmarked", [], gpu=True, measured=False)
     costs = estimate.estimate(plan_of(), "run", unknown)
     assert not costs.hours and not costs.seconds and costs.disk > 0
-    text = "\n".join(estimate.lines(costs, unknown, "default"))
+    text = "\n".join(estimate.format_lines(costs, unknown, "default"))
     assert "18 trainings" in text and "munkey plan --tflops N" in text and "minutes" not in text
 
 

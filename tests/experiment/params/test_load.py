@@ -405,7 +405,7 @@ def test_one_reader_may_hold_for_all_data_sets(config, tmp_path):
             {"pets": {"source": {"reader": "npz"}}},
             ["source.path = None", "pets reads your own files"],
         ),
-        (["digits"], {"digits": {"source": {"reader": "npz"}}}, ["digits has a reader of its own"]),
+        (["digits"], {"digits": {"source": {"reader": "npz"}}}, ["digits has its own reader"]),
         (["a b"], {"a b": {"source": {"reader": "npz"}}}, ["'a b'", "letters, digits"]),
         (["../x"], {"../x": {"source": {"reader": "npz"}}}, ["'../x'", "letters, digits"]),
         (["2024"], {"2024": {"source": {"reader": "npz"}}}, ["'2024'", "begin with a letter"]),

@@ -150,7 +150,7 @@ def test_many_files_of_a_folder_are_counted(said):
 def test_a_page_that_an_earlier_run_made_is_marked_where_it_is_older_than_the_metrics(said):
     older = said([MAIN], [REPORT, "metrics.csv"]).splitlines()
     page = "page      results/default/report/index.html"
-    assert older[-1] == f"{page}: older than these metrics; `make run TARGET=page` makes it anew"
+    assert older[-1] == f"{page}: older than these metrics; `make run TARGET=page` updates it"
 
 
 def test_a_page_that_is_newer_than_the_metrics_is_named_alone(said):

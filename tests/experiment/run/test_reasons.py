@@ -62,7 +62,7 @@ def test_jobs_that_are_new_or_follow_are_counted_by_rule():
         planned(made_at=0.0, files=["keys.npz"]),
         planned(rule="evaluate"),
     ]
-    assert said(*jobs) == ["not made yet: train (2)", "made from what is made anew: evaluate (1)"]
+    assert said(*jobs) == ["not made yet: train (2)", "made from remade files: evaluate (1)"]
 
 
 def test_of_many_changes_the_first_are_listed():

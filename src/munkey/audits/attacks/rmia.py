@@ -7,7 +7,7 @@ from munkey.audits.margins import count_below
 from munkey.audits.registry import NoFinding, audit
 from munkey.audits.roc import TOLERANCE, Attack, Scores, attack_pairs
 
-GAMMA = 1.0  # by what factor a sample must exceed a test sample; the paper uses 1 and 2
+GAMMA = 1.0  # factor by which a sample must exceed a test sample; the paper uses 1 and 2
 SLOPE = 0.3  # the paper's a: training on a sample makes a confidence p to a * p + 1 - a
 
 

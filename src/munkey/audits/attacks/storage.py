@@ -134,7 +134,7 @@ def _find_best_run(words: np.ndarray) -> np.ndarray:
     # Sorted and with 0 in front, each step up is a different number that is not 0.
     different = np.count_nonzero(np.diff(np.sort(runs), prepend=0), axis=1)
     different = different * (runs[:, 0] != 0)
-    # More than TELLING are no better, and argmax takes the first of equal ones.
+    # Ratios above TELLING are no better, and argmax takes the first of several that tie.
     return runs[np.argmax(np.minimum(different, TELLING))]
 
 
@@ -152,7 +152,7 @@ def list_files(paths: tuple[Path, ...]) -> list[Path]:
                 f"{path}: not found; the storage audit needs the files that are shipped"
             )
         if path.is_dir():
-            files.update(entry for entry in path.rglob("*") if entry.is_file())
+            files.update(file for file in path.rglob("*") if file.is_file())
         elif path.is_file():
             files.add(path)
     return sorted(files)

@@ -46,7 +46,7 @@ def strata(pairs: Pairs, _: np.random.Generator | None = None) -> Strata | NoFin
     Other pairs sort the samples of a pair, so that chance makes no trend.
 
     Memorization is the score with a sample minus that without it, of doing nothing (Feldman 2020,
-    who uses accuracy in place of the score).
+    who uses accuracy instead of the score).
     """
     reference = pairs.nothing or pairs
     if pairs.count < 2:

@@ -17,7 +17,7 @@ INDEX = ("", "unnamed: 0")  # the header of the index that pandas writes, and re
 
 
 class TableError(ValueError):
-    """A CSV file cannot be used as it is. `faults` holds all that is wrong, by line."""
+    """A CSV file cannot be used. `faults` lists everything wrong, by line."""
 
     def __init__(self, path: str | Path, faults: Sequence[str]) -> None:
         self.faults = list(faults)
@@ -50,7 +50,7 @@ class Table:
 def read_table(path: str | Path, *, strip: bool = True) -> Table:
     """Read a CSV file with a header; `-` is standard input.
 
-    Raises as `parse_table`, `read_user_text`.
+    Raises the same errors as `parse_table` and `read_user_text`.
     """
     return parse_table(path, read_user_text(path), strip=strip)
 

@@ -38,7 +38,7 @@ LONGEST_COMPARED = 200  # letters of a name for which similar ones are looked up
 
 
 def unit_name(unit: Any) -> str | None:
-    """Return the name of a unit, however it was given; None where there is none.
+    """Return the name of a unit as text, or None if it is missing.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def unit_name(unit: Any) -> str | None:
     name : str or None
         In Unicode's form NFC and without blanks around it. A whole number is the same name
         however it is written: 7, 7.0 and "7.0" are "7". ``NA``, ``NaN``, ``NaT``, ``None``,
-        ``<NA>``, ``null`` and an empty text are no unit.
+        ``<NA>``, ``null`` and an empty text mean that there is no unit.
     """
     if isinstance(unit, bytes):
         unit = unit.decode("utf-8", "backslashreplace")
@@ -138,7 +138,7 @@ def large_units_warning(units: Sequence[str | None]) -> str:
     """Return a warning about units that may stand for no unit, as "unknown" does; empty without any.
 
     Such a unit holds more than a tenth of all samples, and at least twice the median of the other
-    units: a few persons with about as many samples each are no mistake.
+    units: a few persons with similar numbers of samples are not a mistake.
     """
     counts = Counter(unit for unit in units if unit is not None)
     large_units = []

@@ -84,7 +84,7 @@ def csv_file(settings: SourceSettings) -> Source:
         else:
             names.append(str(picture))
         picture_by_title[f"{path}, line {line}, column 'file', {picture}"] = picture
-    classes, labels = _number_labels(label_names)
+    classes, labels = _encode_labels(label_names)
     splits = complete_splits("csv", split_names, labels, settings.split, units or None)
     if has_units:
         divided_units = _find_divided_units(units, splits)
@@ -121,13 +121,13 @@ def _are_readable(
     )
 
 
-def _number_labels(label_names: Sequence[str]) -> tuple[list[str], np.ndarray]:
-    """Return the names of the classes, and the number of the class (N,) of each sample."""
+def _encode_labels(label_names: Sequence[str]) -> tuple[list[str], np.ndarray]:
+    """Return the class names and the class index of each sample, shape (N,)."""
     classes = sorted(set(label_names))
     if all(map(str.isdecimal, label_names)):
         classes = sorted(classes, key=int)  # the sort is stable: 07 stays before 7
-    number_by_class = {name: number for number, name in enumerate(classes)}
-    return classes, np.array([number_by_class[name] for name in label_names])
+    index_by_name = {name: index for index, name in enumerate(classes)}
+    return classes, np.array([index_by_name[name] for name in label_names])
 
 
 def _find_divided_units(units: Sequence[str | None], splits: np.ndarray) -> list[str]:

@@ -84,7 +84,7 @@ def _read_units(
 ) -> list[str | None] | None:
     """Read the unit of each sample from the arrays {prefix}_units; None without such arrays.
 
-    Raises SourceError if a split lacks its array, or if an array has another length than `counts`.
+    Raises SourceError if the array of a split is missing or does not have the length in `counts`.
     """
     names = []
     for prefix in prefixes:
@@ -106,7 +106,7 @@ def _read_units(
 
 
 def _require_arrays(path: Path, names: set[str], arrays: dict[str, str]) -> None:
-    """Raise SourceError if an archive of the files `names` lacks arrays."""
+    """Raise SourceError if arrays are missing from an archive of the files `names`."""
     # Without arrays of their own, train and test are missing.
     prefixes = {"train": "train", "test": "test", **arrays}.values()
     faults = []

@@ -33,7 +33,7 @@ class RequestLimits:
     decoding : float
         Seconds of computing to decode all pictures.
     predictions : int
-        Predictions in progress at once, over all requests.
+        Concurrent predictions, over all requests.
     """
 
     bytes: int = 8 * 2**20
@@ -43,8 +43,8 @@ class RequestLimits:
     predictions: int = 32
 
 
-Body = TypeVar("Body", bound=BaseModel)
-PicturesBody = TypeVar("PicturesBody", bound="PicturesRequest")
+BodyT = TypeVar("BodyT", bound=BaseModel)
+PicturesBodyT = TypeVar("PicturesBodyT", bound="PicturesRequest")
 MAX_PICTURES = 64  # or rows, in a request
 MAX_NAMES = 1000  # of one kind in a request
 MAX_PATTERNS = 32  # in a request: each is compared with every source file
@@ -247,11 +247,11 @@ async def read_body(request: Request, limits: RequestLimits) -> bytes:
 
 
 async def read_picture_body(
-    model: type[PicturesBody],
+    model: type[PicturesBodyT],
     request: Request,
     limits: RequestLimits,
     **options: bool | int | float,
-) -> PicturesBody:
+) -> PicturesBodyT:
     """Read the body of /predict or /find: JSON, or one picture with options from the query."""
     body = await read_body(request, limits)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -264,8 +264,8 @@ async def read_picture_body(
 
 
 def make_json_body(
-    model: type[Body], limits: RequestLimits
-) -> Callable[[Request], Awaitable[Body]]:
+    model: type[BodyT], limits: RequestLimits
+) -> Callable[[Request], Awaitable[BodyT]]:
     """Make a dependency that reads the body as JSON, after those of roles.
 
     If the model were a parameter of the endpoint, FastAPI would parse it before it checks the token,
@@ -273,7 +273,7 @@ def make_json_body(
     the first of them.
     """
 
-    async def parse(request: Request) -> Body:
+    async def parse(request: Request) -> BodyT:
         return model.model_validate_json(await read_body(request, limits))
 
     return parse

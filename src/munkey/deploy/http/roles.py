@@ -1,4 +1,4 @@
-"""Roles, and what each may do. Every role has a token of its own."""
+"""Roles, and what each may do. Every role has its own token."""
 
 import hmac
 from collections.abc import Awaitable, Callable, Mapping

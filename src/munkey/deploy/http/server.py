@@ -18,7 +18,7 @@ from munkey.deploy.predictor import Predictor
 # Environment variables with the token of each role.
 VARIABLES = {role: f"MUNKEY_{role.upper()}_TOKEN" for role in ROLES} | {"forget": "MUNKEY_TOKEN"}
 MIN_TOKEN_LENGTH = 16  # characters of a token
-MAX_CONNECTIONS = 512  # connections at once: more are turned away
+MAX_CONNECTIONS = 512  # concurrent connections: more are refused
 GRACE_S = 30  # seconds for requests that are under way when the service is stopped
 
 PICTURE_EXAMPLES = """\
@@ -40,7 +40,7 @@ munkey serves {directory} at {url}, and ends with Ctrl-C. Call it like this:
 
 
 def open_listener(host: str, port: int) -> socket.socket:
-    """Open a listening socket whose connections send each answer at once.
+    """Open a listening socket whose connections send each answer immediately.
 
     Without TCP_NODELAY, the body of an answer waits until the client acknowledges its head: 40 ms
     in Linux. asyncio sets it only on sockets that name their protocol, and those of `create_server`
@@ -54,7 +54,7 @@ def open_listener(host: str, port: int) -> socket.socket:
 def read_tokens(token_file: Path | None) -> tuple[dict[str, str], dict[str, str]]:
     """Read the token of each role that has one; `forget` gets a new one if it has none.
 
-    Also returns, by role, the word by which a shell finds the token. Raises ValueError for a token
+    Also returns, by role, the shell expression for the token. Raises ValueError for a token
     that can be guessed, or that two roles share.
     """
     tokens: dict[str, str] = {}
@@ -75,7 +75,7 @@ def read_tokens(token_file: Path | None) -> tuple[dict[str, str], dict[str, str]
                 f"{place}: a token must have {MIN_TOKEN_LENGTH} characters or more, all of them ASCII"
             )
     if len(set(tokens.values())) < len(tokens):
-        raise ValueError(f"each role needs a token of its own: {', '.join(tokens)}")
+        raise ValueError(f"each role needs its own token: {', '.join(tokens)}")
     if "forget" not in tokens:
         tokens["forget"] = secrets.token_urlsafe(32)
         shell_words["forget"] = tokens["forget"]

@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from munkey.deploy import json_answers
-from munkey.deploy.certificate import Certificate, list_unconfirmed_fields
+from munkey.deploy.certificate import Certificate, describe_unconfirmed_fields
 from munkey.deploy.deletions import CertificateOrder, DeletionPlan
 from munkey.deploy.errors import EmptyModelError, UnknownNamesError, UnreadableModelError
 from munkey.deploy.http.bodies import (
@@ -308,17 +308,17 @@ def make_verify_router(
         certificate = body.certificate
         ids = body.ids or None
         salt = bytes.fromhex(body.salt or "")
-        exact = None
+        digests = None
         if certificate.exact:
-            exact = await queue.run_with_reader(lambda model: model.digests(anew=True))
+            digests = await queue.run_with_reader(lambda model: model.digests(recompute=True))
         faults = await queue.run_with_reader(
-            lambda model: model.certificate_faults(certificate, ids, salt, exact)
+            lambda model: model.find_certificate_faults(certificate, ids, salt, digests)
         )
         return {
             "sound": not faults,
             "faults": faults,
             "ids_checked": ids is not None,
-            "unconfirmed": [*list_unconfirmed_fields(certificate, exact)],
+            "unconfirmed": list(describe_unconfirmed_fields(certificate, digests)),
         }
 
     @router.get("/verify")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.torch import save as to_safetensors
+from safetensors.torch import save as serialize_tensors
 
 from munkey.core.device import to_host
 from munkey.core.files import atomic
@@ -68,7 +68,7 @@ class EstimatorRows:
 
 
 def export(result: str | Path, directory: str | Path, sections: Sections | None = None) -> Path:
-    """Write a trained system to a directory of its own, all of it or nothing.
+    """Write a trained system to its own directory, all of it or nothing.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def write_model(result: TrainedSystem, folder: Path) -> None:
         tensors = {}
         for name, tensor in model.state_dict().items():
             tensors[name] = to_host(tensor).contiguous()
-        content_by_name[WEIGHTS] = to_safetensors(tensors)
+        content_by_name[WEIGHTS] = serialize_tensors(tensors)
     checksums: dict[str, str] = {}
     for name, content in content_by_name.items():
         with atomic(folder / name) as temporary:

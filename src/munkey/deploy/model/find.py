@@ -82,12 +82,12 @@ class Finder:
                 queries = check_queries(keys, view.keys.shape[1])
                 nearest = find_nearest(view, queries, min(count, len(view.live)))
                 is_present = nearest.rows != NOBODY
-                rows = nearest.rows[is_present]  # of all queries, one after the other
+                rows = nearest.rows[is_present]  # of all queries, concatenated
                 row_contents = view.records["content"][rows]
                 sources = self.store.read_sources(rows)
                 copied_rows = view.copy_rows(rows)
             if copied_rows.live.all():
-                break  # otherwise, a row was deleted meanwhile
+                break  # otherwise, a row was deleted during the search
         query_of_row = np.nonzero(is_present)[0]
         cosines = nearest.cosines[is_present].clip(-1, 1)
         has_same_content = (row_contents == contents[query_of_row]).all(axis=1)

@@ -46,7 +46,7 @@ class LiveSums:
     The sums cover the first `_covered_count` live rows, in the order of the memory. New rows come
     after these, a compaction keeps the order, and a deletion subtracts those of its rows that are
     covered. `_head` is where the chain of deletions ended then. If it ends elsewhere, another
-    process has deleted rows whose keys are gone, and the sums are computed anew from all rows.
+    process has deleted rows whose keys are gone, and the sums are recomputed from all rows.
 
     The sums are exact, so the order in which rows come and go does not matter. empty: sums of no
     rows.
@@ -151,7 +151,7 @@ class LiveSums:
                 self._sums = sums
                 self._covered_count += len(added_rows)
                 return position
-            # Rows came or went while they were read. These sums are lost: start from zero.
+            # Rows were added or deleted while they were read. Discard these sums: start from zero.
 
     def _subtract_deleted(self, sums: Sums) -> None:
         """Subtract the rows that were deleted since the last time."""
@@ -217,13 +217,13 @@ class FittedModel:
                 f"{self.family.title} holds at most {max_rows:,} samples, so nothing was added"
             )
 
-    def digests(self, *, anew: bool = False) -> dict[str, str]:
+    def digests(self, *, recompute: bool = False) -> dict[str, str]:
         """Return the SHA-256 of `sums` and `weights` that answer now, or of the `rows` that vote.
 
-        It comes with the `head` of the chain and the number of `live` rows. anew: compute
-        everything from the remaining rows, and nothing from earlier sums.
+        The result also has the `head` of the chain and the number of `live` rows. recompute:
+        compute everything from the remaining rows, and nothing from earlier sums.
         """
-        if anew:
+        if recompute:
             return FittedModel(self.manifest, self.store).digests()
         if self.sums is None:
             position, digests = self._digest_rows()
@@ -243,7 +243,7 @@ class FittedModel:
                 rows = np.flatnonzero(view.live)
                 rows = rows[np.argsort(view.ids[rows])]
                 digest = _hash_arrays([view.keys[rows], view.labels[rows]])
-            if self.store.position == position:  # otherwise, rows went while they were read
+            if self.store.position == position:  # otherwise, rows were deleted during the read
                 return position, {"rows": digest}
 
     @contextmanager
@@ -261,12 +261,12 @@ class FittedModel:
                 if self._solved_head is not None:
                     yield position, sums, self._solved_head.head
                     return
-                # Rows went while they were read: again, at the new position.
+                # Rows were deleted during the read: repeat it at the new position.
 
     def _solve_head(self, position: Position, sums: Sums, classes: np.ndarray) -> SolvedHead | None:
-        """Solve for the weights of these classes, by number, at a position.
+        """Solve for the weights of these classes, by class index, at a position.
 
-        Returns None if the family reads the rows themselves, and rows went or moved meanwhile.
+        Returns None if the family reads the rows themselves, and rows were deleted or moved concurrently.
         """
         with translate_sum_errors(self.store.folder):
             class_sums = sums.select(classes)
@@ -298,7 +298,7 @@ class FittedModel:
             return head
 
     def solve_present_head(self) -> SolvedHead:
-        """Solve for the weights of the classes with rows, in ascending order of their names.
+        """Solve for the weights of the classes that have rows, sorted by class name.
 
         They equal those of a fit to the rows, bit for bit: the last bits of the weights depend on
         the order of classes.
@@ -313,20 +313,22 @@ class FittedModel:
                     return self._present_head
 
     def find_present_classes(self) -> np.ndarray:
-        """Find the numbers of the classes with rows, in ascending order of their names."""
+        """Find the indices of the classes that have rows, sorted by class name."""
         with self.store.snapshot() as (_, view):
             rows = np.flatnonzero(view.live)
             labels = view.labels[rows]
-            labels = labels[view.live[rows]]  # read last: a row deleted meanwhile reads as zero
+            labels = labels[view.live[rows]]  # read last: a concurrently deleted row reads as zero
         if len(labels) and (labels.min() < 0 or labels.max() >= len(self.manifest.classes)):
             raise UnreadableModelError(self.store.folder, UNKNOWN_LABEL)
         return self._sort_classes(np.flatnonzero(np.bincount(labels)))
 
     def _sort_classes(self, classes: np.ndarray) -> np.ndarray:
-        """Sort numbers of classes by the names of the classes.
+        """Sort class indices by class name.
 
-        Raises UnreadableModelError for a class without a name, which has no rows.
+        Raises UnreadableModelError if a class has no name.
         """
+        # Any, since mypy cannot know that the names of one model, which may be text or numbers,
+        # can be compared with each other.
         names: list[Any] = self.manifest.classes
         if any(names[label] is None for label in classes):
             raise UnreadableModelError(self.store.folder, UNKNOWN_LABEL)
@@ -345,8 +347,8 @@ class FittedModel:
         """Compute logits (N, C) of keys (N, d) for the classes with rows alone.
 
         They equal those of a fit to the rows, bit for bit. retrieve: finds the neighbors of keys,
-        if the family needs any. Returns the numbers of the classes, as `find_present_classes`, and
-        the logits.
+        if the family needs any. Returns the class indices, in the order of `find_present_classes`,
+        and the logits.
         """
         from munkey.deploy.model.retrieval import make_empty_rows
 
@@ -405,7 +407,7 @@ class FittedModel:
 
 
 def _hash_arrays(arrays: list[np.ndarray]) -> str:
-    """Return the SHA-256 of the numbers of all arrays, one after the other."""
+    """Return the SHA-256 of the concatenated numbers of all arrays."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(np.ascontiguousarray(array).tobytes())

@@ -11,7 +11,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from munkey.core.console import pluralize, warn_user
-from munkey.data.decoding.decoder import decode_pictures as decode
+from munkey.data.decoding.decoder import decode_pictures
 from munkey.data.decoding.picture_files import (
     FORMATS,
     DecodedPicture,
@@ -100,11 +100,11 @@ def read_pixels(
         files.append(file)
         places.append(place)
     if faults and (on_bad == "raise" or not pictures):
-        raise PictureError(_list_faults(faults))
+        raise PictureError(_format_faults(faults))
     if not pictures:
         raise PictureError("no picture was given")
     if faults:
-        warn_user(f"skipped {pluralize(len(faults), 'picture')}: {_list_faults(faults)}")
+        warn_user(f"skipped {pluralize(len(faults), 'picture')}: {_format_faults(faults)}")
     if many and picture_size.white is None:
         warning = dim_warning(brightest, "white")
         if warning:
@@ -112,7 +112,7 @@ def read_pixels(
     return DecodedPictures(np.stack(pictures), tuple(files), np.array(places))
 
 
-def _list_faults(faults: Sequence[str]) -> str:
+def _format_faults(faults: Sequence[str]) -> str:
     """Join the faults of pictures, one a line. A single fault stands alone."""
     if len(faults) == 1:
         return faults[0]
@@ -262,7 +262,7 @@ def _decode(
 ) -> list[DecodedPicture]:
     """Decode pictures in the decoder's process. names: one for each, for the message."""
     try:
-        return decode(pictures, limits, size)
+        return decode_pictures(pictures, limits, size)
     except TooManyPixelsError:  # a refused picture, too; callers tell it apart
         raise
     except RefusedPictureError as error:

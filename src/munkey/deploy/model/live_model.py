@@ -68,7 +68,7 @@ class LiveModel:
     def answer_with_manifest(self, answer: Callable[[], T]) -> tuple[Manifest, T]:
         """Return an answer and the manifest that held while it was computed.
 
-        The answer is computed again if the classes changed meanwhile.
+        The answer is recomputed if the classes changed during its computation.
         """
         while True:
             manifest = self.follow()
@@ -181,7 +181,7 @@ class LiveModel:
         if only_held_classes:
             _, present_labels = self.samples.read_ids_and_labels()
             has_samples = np.isin(range(len(names)), present_labels)
-            if not has_samples.any():  # the last ones were deleted meanwhile
+            if not has_samples.any():  # the last ones were deleted concurrently
                 raise EmptyModelError(self.directory, self.fitted_model is not None)
             allowed_logits = np.where(has_samples, logits, np.float32(-np.inf))
         labels = allowed_logits.argmax(axis=1)
@@ -249,7 +249,7 @@ class LiveModel:
         # Rows that were added after training have no token of their own, and borrow one.
         first_borrower: int | None = self.manifest.memory.first_new_id
         if self.fitted_model is not None or self.tokens_are_keys:
-            first_borrower = None  # every row has a token of its own
+            first_borrower = None  # every row has its own token
         return Retriever(self.store, settings, first_borrower).retrieve(keys)
 
     def _collect_evidence(self, retrieved_rows: "RetrievedRows") -> Evidence:

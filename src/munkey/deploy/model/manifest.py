@@ -52,7 +52,7 @@ Text = Annotated[str, Field(max_length=10_000)]
 
 
 def compute_digest(model: BaseModel) -> str:
-    """Return the SHA-256 of a model's canonical form, without its entry `sha256`.
+    """Return the SHA-256 of a model's canonical form, without its field `sha256`.
 
     That form is JSON in UTF-8 with sorted keys and no spaces. The digest is stored in the model's
     file, to reveal accidental changes.
@@ -75,10 +75,10 @@ class PictureSize(Section):
     @model_serializer(mode="wrap")
     def _omit_default_white(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out a white of None, so that the digest of an older manifest stays the same."""
-        entries: dict[str, Any] = serialize(self)
-        if entries.get("white") is None:
-            entries.pop("white", None)
-        return entries
+        fields: dict[str, Any] = serialize(self)
+        if fields.get("white") is None:
+            fields.pop("white", None)
+        return fields
 
 
 class EncoderReference(Section):
@@ -164,7 +164,7 @@ class Manifest(Section):
     files : dict
         SHA-256 of static files, by name.
     sha256 : str or None
-        Of all other entries (`compute_digest`); `write` sets it.
+        SHA-256 of all other fields (`compute_digest`); `write` sets it.
     """
 
     format: Literal["munkey model"]
@@ -206,7 +206,7 @@ class Manifest(Section):
     @model_validator(mode="after")
     def _require_entries_in_pairs(self) -> Self:
         """Refuse an encoder without a size of pictures, a network without inference, or the reverse."""
-        message = "it lacks the encoder, the size of its pictures, or settings of inference"
+        message = "it has no encoder, no picture size, or no inference settings"
         if (self.encoder is None) != (self.stored is None):
             raise ValueError(message)
         if (self.model is None) != (self.inference is None):
@@ -261,7 +261,7 @@ class Manifest(Section):
         )
 
     def write(self, directory: Path) -> None:
-        """Write the manifest with the digest of its own content, atomically."""
+        """Write the manifest with its digest, atomically."""
         manifest = self.model_copy(update={"sha256": compute_digest(self)})
         with atomic(directory / NAME) as temporary:
             temporary.write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")

@@ -18,7 +18,7 @@ class Evidence:
     Attributes
     ----------
     ids, labels : ndarray of int64, shape (N, K)
-        Ids of the neighbors, and numbers of their classes.
+        Ids of the neighbors, and their class indices.
     cosines, weights : ndarray of float32, shape (N, K)
         Cosines of keys, and how much each neighbor counts: the weights of a picture sum to 1.
     files : tuple of tuple of str or None

@@ -66,7 +66,7 @@ class Retriever:
 
     Samples that were added after training, with ids from `first_added` on, have no token of their
     own. The nearest trained samples lend theirs: the average, weighted as inference fuses them,
-    computed anew for each answer, so that it keeps nothing of a sample that is deleted later. With
+    recomputed for each answer, so that it keeps nothing of a sample that is deleted later. With
     None, all rows have a token.
     """
 
@@ -86,13 +86,13 @@ class Retriever:
                 key_width = view.keys.shape[1]
                 nearest = find_nearest(view, check_queries(queries, key_width), self.inference.k)
                 is_present = nearest.rows != NOBODY
-                rows = nearest.rows[is_present]  # of all queries, one after the other
+                rows = nearest.rows[is_present]  # of all queries, concatenated
                 copied_rows = view.copy_rows(rows)
                 file_names = [file for file, _ in self.store.read_sources(rows)]
                 borrowers = np.flatnonzero(self._is_added(copied_rows.ids))
                 lent_tokens = self._lend_tokens(view, rows[borrowers])
             if copied_rows.live.all() and lent_tokens.still_live:
-                break  # otherwise, a row was deleted meanwhile
+                break  # otherwise, a row was deleted during the search
         copied_rows.tokens[borrowers] = lent_tokens.tokens
         has_token = np.ones(len(rows), dtype=bool)
         has_token[borrowers] = lent_tokens.has_lender

@@ -24,7 +24,7 @@ from munkey.deploy.store.store import Store
 
 # Samples of this cosine of keys are look-alikes, unless the caller sets another.
 DEFAULT_SIMILARITY = 0.95
-MAX_QUERIES = 1000  # samples whose look-alikes are looked up at once
+MAX_QUERIES = 1000  # samples whose look-alikes one call looks up
 BLOCK_ROWS = 65_536  # keys at a time
 
 
@@ -52,7 +52,7 @@ class Samples:
             rows = np.flatnonzero(view.live)
             ids = view.ids[rows]
             labels = view.labels[rows]
-            is_live = view.live[rows]  # read last: a row deleted meanwhile reads as zero
+            is_live = view.live[rows]  # read last: a concurrently deleted row reads as zero
             return ids[is_live], labels[is_live]
 
     def count_samples_and_labels(self, labels: np.ndarray) -> tuple[int, np.ndarray]:
@@ -66,7 +66,7 @@ class Samples:
             for start in range(0, len(view.live), BLOCK_ROWS):
                 block = slice(start, start + BLOCK_ROWS)
                 block_labels = np.array(view.labels[block])
-                is_live = view.live[block]  # read last: a row deleted meanwhile reads as zero
+                is_live = view.live[block]  # read last: a concurrently deleted row reads as zero
                 is_present |= np.isin(labels, block_labels[is_live])
                 if is_present.all():
                     break
@@ -78,7 +78,7 @@ class Samples:
             rows = np.flatnonzero(view.live)
             ids = view.ids[rows]
             keys = np.array(view.keys[rows])
-            is_live = view.live[rows]  # read last: a row deleted meanwhile reads as zero
+            is_live = view.live[rows]  # read last: a concurrently deleted row reads as zero
         order = np.argsort(ids[is_live])
         return ids[is_live][order], keys[is_live][order]
 
@@ -89,11 +89,11 @@ class Samples:
 
     @property
     def classes(self) -> dict[int, str]:
-        """The names of the classes by their numbers."""
+        """The class names by class index."""
         return dict(enumerate(self._manifest().names))
 
     def encode_labels(self, labels: Iterable[int | str] | np.ndarray) -> np.ndarray:
-        """Turn labels, names or numbers of classes, into numbers of classes.
+        """Turn labels, class names or class indices, into class indices.
 
         Raises ValueError that lists the classes.
         """
@@ -102,15 +102,15 @@ class Samples:
         labels = require_list("labels", labels)
         text_labels = {label for label in labels if isinstance(label, str)}
         matching_names = match_units(text_labels, class_names)
-        class_numbers: list[Any] = []
+        class_indices: list[Any] = []
         for label in labels:
-            class_number: Any = label
+            class_index: Any = label
             if isinstance(label, str) and len(matching_names[label]) == 1:
-                class_number = class_names.index(matching_names[label][0])
-            if not _is_class_number(class_number, manifest.classes):
-                raise ValueError(_describe_unknown_class(class_number, class_names))
-            class_numbers.append(class_number)
-        return np.array(class_numbers, dtype=np.int64)
+                class_index = class_names.index(matching_names[label][0])
+            if not _is_class_index(class_index, manifest.classes):
+                raise ValueError(_describe_unknown_class(class_index, class_names))
+            class_indices.append(class_index)
+        return np.array(class_indices, dtype=np.int64)
 
     def list_rows(
         self,
@@ -119,7 +119,7 @@ class Samples:
         files: Iterable[str | Path],
     ) -> list[MemoryRow]:
         """Implement `Predictor.rows`."""
-        class_numbers = set(self.encode_labels(labels).tolist())
+        class_indices = set(self.encode_labels(labels).tolist())
         units = require_list("units", units)
         includes_samples_without_unit = None in units
         unit_names = [unit for unit in units if unit is not None]
@@ -137,7 +137,7 @@ class Samples:
         columns = [records[name].tolist() for name in ("id", "label", "added")]
         rows = []
         for sample_id, label, added, (file, unit) in zip(*columns, sources, strict=True):
-            if class_numbers and label not in class_numbers:
+            if class_indices and label not in class_indices:
                 continue
             is_wanted_without_unit = includes_samples_without_unit and unit is None
             if units and sample_id not in ids_of_units and not is_wanted_without_unit:
@@ -177,7 +177,7 @@ class Samples:
         missing_names = [name for name, name_ids in ids_by_name if not name_ids]
         hint = f"{unit_hint}{self.sources.suggest_names(missing_files)}".rstrip()
         if (unknown_ids or missing_names) and not ignore_missing:
-            # The samples of a request that was carried out before are gone, and that is no error.
+            # The samples of a request that was carried out before are gone, which is not an error.
             is_repeated = request is not None and self._store.find_receipt(request) is not None
             if not is_repeated and missing_names:
                 raise UnknownNamesError([*map(str, unknown_ids), *missing_names], hint)
@@ -274,13 +274,13 @@ class Samples:
             return {sample["id"]: sample["unit"] for sample in self._read_ids_and_units(rows)}
 
 
-def _is_class_number(number: object, classes: Sequence[object]) -> bool:
-    """Return whether a value is the number of a class."""
-    if isinstance(number, bool) or not isinstance(number, int | np.integer):
+def _is_class_index(value: object, classes: Sequence[object]) -> bool:
+    """Return whether a value is the index of a class that has a name."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
         return False
     # A class without rows may be None: an estimator has dropped its name.
-    place = int(number)
-    return 0 <= place < len(classes) and classes[place] is not None
+    index = int(value)
+    return 0 <= index < len(classes) and classes[index] is not None
 
 
 def _describe_unknown_class(label: object, names: Sequence[str]) -> str:

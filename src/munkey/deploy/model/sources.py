@@ -110,7 +110,7 @@ class SourceFiles:
             rows = np.flatnonzero(view.live)
             sources = self._store.read_sources(rows)
             records = view.records[rows]
-            is_live = view.live[rows]  # read last: a row deleted meanwhile reads as zero
+            is_live = view.live[rows]  # read last: a concurrently deleted row reads as zero
             return records[is_live], list(compress(sources, is_live))
 
     def find_ids_by_name(self, files: Iterable[str | Path]) -> dict[str, set[int]]:
@@ -118,7 +118,7 @@ class SourceFiles:
 
         A name is a file as the memory stores it, or where the file lies; a folder, for all files
         below it; or a pattern as in a shell, with `**` for any folders. A name without samples is
-        looked up once more as seen from the data set's folder and those above it, then in another
+        looked up again as seen from the data set's folder and those above it, then in another
         Unicode form. A data set without a root has the deepest folder that holds all its files.
         Only the memory is asked, not the disk. Raises AmbiguousFileError if a name means two files.
         """
@@ -265,12 +265,12 @@ class FileTree:
         if place in self._ids_by_place:
             return self._ids_by_place[place]
         is_pattern = not SPECIAL.isdisjoint(place)
-        # A folder may have a name with brackets, and then its name is no pattern.
+        # A folder may have a name with brackets; then its name is not a pattern.
         if place in self._subfolders or not is_pattern:
-            return self._list_ids_below(place)
+            return self._find_ids_below(place)
         return self._match_pattern(place)
 
-    def _list_ids_below(self, place: str) -> set[int]:
+    def _find_ids_below(self, place: str) -> set[int]:
         """List the ids of all files below a folder."""
         ids = set()
         for folder in self._subfolders.get(place, ()):
@@ -311,7 +311,7 @@ def suggest_near_names(kind: str, missing: Iterable[str], present: Iterable[str]
             suggestions.append(f"{name!r}: {' or '.join(map(repr, near_names))}")
     if not suggestions:
         return ""
-    return f"Near names of a {kind} are, for {'; for '.join(suggestions)}. "
+    return f"Similar {kind} names for {'; for '.join(suggestions)}. "
 
 
 def _matches_folder(pattern: Sequence[str], folder: Sequence[str]) -> bool:

@@ -1,8 +1,8 @@
 """A trained system of a run with all that an export needs.
 
-`record.json` beside the system says with which settings it was trained. `settings.json` of the run
+`record.json` beside the system has the settings of its training. `settings.json` of the run
 adds the sections that no training reads: where the pictures come from, which encoder makes the
-keys, and how the model is asked.
+keys, and how the model is queried.
 """
 
 from collections.abc import Mapping
@@ -132,14 +132,14 @@ class TrainedSystem:
             ) from None
         if self.system.memory is None or self.system.family not in EXPORTED_FAMILIES:
             raise ExportError(
-                f"{file}: {EXPORTABLE}; of this seed there are: {self._list_exportable()}"
+                f"{file}: {EXPORTABLE}; MUNKEY systems of this seed: {self._format_exportable()}"
             )
         if not sections:
             sections = self._read_run_settings()
         # The settings that it was trained with replace those of params.yaml, changed since.
-        self._read_sections({**sections, **self.record["settings"]})
+        self._set_sections({**sections, **self.record["settings"]})
 
-    def _read_sections(self, sections: Sections) -> None:
+    def _set_sections(self, sections: Sections) -> None:
         """Check the sections that an export needs, and keep them."""
         self.data = DataSettings.model_validate(sections["data"])
         self.model = ModelSettings.model_validate(sections["model"])
@@ -147,7 +147,7 @@ class TrainedSystem:
         self.keys = KeySettings.model_validate(sections["keys"])
         self.source = SourceSettings.model_validate(sections["source"])
 
-    def _list_exportable(self) -> str:
+    def _format_exportable(self) -> str:
         """List the MUNKEY systems of the same seed, in words."""
         records = sorted(self.place.file.parents[2].glob("*/*/record.json"))
         folders = [file.parent for file in records if "munkey" in read_json(file)["settings"]]
@@ -162,13 +162,13 @@ class TrainedSystem:
             if file.is_relative_to(Path.cwd()):
                 target = file.relative_to(Path.cwd())
             raise ExportError(
-                f"{file}: is missing; it says with which settings a run was made. Make it with"
+                f"{file}: is missing; it records the settings of a run. Make it with"
                 f" `{command_to_make(target)}`{overlays_hint(file)}"
             )
         cases = read_json(file)
         if self.place.case not in cases or not set(SECTIONS) <= set(cases[self.place.case]):
             raise ExportError(
-                f"{file}: lacks settings of {self.place.case}, so it cannot be exported"
+                f"{file}: has no settings of {self.place.case}, so it cannot be exported"
             )
         return cases[self.place.case]
 
@@ -199,10 +199,7 @@ class TrainedSystem:
         folder = name_cache_folder(self.keys)
         file = self.place.root / "keys" / self.place.dataset / folder / "keys.npz"
         if not file.exists():
-            raise ExportError(
-                f"{file}: is missing, so there is no telling which encoder the memory's keys come"
-                " from"
-            )
+            raise ExportError(f"{file}: is missing, so the encoder of the memory's keys is unknown")
         extracted_keys = keys.read(file)
         expected_keys = extracted_keys.keys[find_rows(extracted_keys.ids, memory.ids.numpy())]
         family = FAMILIES[self.system.family]
@@ -257,5 +254,5 @@ class EstimatorSystem(TrainedSystem):
         self.record = {"provenance": origin}
         self.system = system
         self.estimator = estimator
-        self._read_sections(sections)
+        self._set_sections(sections)
         vars(self).update(dataset=data, names=files, metrics={})

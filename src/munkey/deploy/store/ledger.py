@@ -189,7 +189,7 @@ class Ledger:
             if not all(issubclass(value_type, expected_type) for value_type in value_types):
                 table = clause.partition(" ")[0]
                 raise UnreadableMemoryError(
-                    self.path, f"damaged: its table {table} holds what it must not"
+                    self.path, f"damaged: its table {table} holds invalid values"
                 )
         return records
 
@@ -209,7 +209,7 @@ class Ledger:
             if isinstance(error, sqlite3.DatabaseError):
                 raise OSError(f"{self.path}: cannot be written ({error})") from error
             raise
-        self._require_wal()  # without the log's name, nobody would find what was committed
+        self._require_wal()  # without the log's name, no process would find the commits
 
     def read_state(self) -> LedgerState:
         """Read the state.
@@ -219,7 +219,7 @@ class Ledger:
         return self._read_sealed_state()[0]
 
     def read_position(self) -> Position:
-        """Read which rows there are, as one value. Raises as `read_state`."""
+        """Read the position of the memory. Raises the same errors as `read_state`."""
         state, head, dead_count = self._read_sealed_state()
         return Position(
             generation=state.generation,
@@ -281,8 +281,8 @@ class Ledger:
 
     def list_links(self) -> list[ChainLink]:
         """List the links of the chain, in order."""
-        # Links before marks: if a deletion comes in between, its marks are left over, but no link
-        # lacks its mark.
+        # Read links before marks: if a deletion comes in between, its marks are left over, but
+        # every link has its mark.
         links = self._query_links("ORDER BY sequence")
         marks = dict(
             self._query_records("first, mark", (int, bytes), "deletions WHERE first <= last")
@@ -505,7 +505,7 @@ class Ledger:
             )
 
     def vacuum(self) -> None:
-        """Write the file anew: unused parts of pages hold deleted data, despite `secure_delete`."""
+        """Rewrite the file: unused parts of pages hold deleted data, despite `secure_delete`."""
         self._query("VACUUM")
 
     def empty_wal(self) -> bool:

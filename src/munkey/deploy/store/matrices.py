@@ -32,7 +32,7 @@ class CopiedRows(NamedTuple):
 
 @dataclass(frozen=True)
 class MemoryView:
-    """Read-only maps of a memory. They show deletions at once, but no additions or compactions.
+    """Read-only maps of a memory. They show deletions immediately, but no additions or compactions.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class MemoryView:
         return Rows(self.records[rows], self.keys[rows], self.tokens[rows])
 
     def copy_rows(self, rows: np.ndarray) -> CopiedRows:
-        """Copy rows (any shape), with zeros for those that are not live afterwards."""
+        """Copy rows (any shape), with zeros for rows that are not live once they are read."""
         records = self.records[rows]
         tokens = self.tokens[rows]
         live = self.live[rows]  # read last: rows deleted before this line are not handed out
@@ -175,7 +175,7 @@ class Matrices:
                 disk.truncate(file, size)
 
     def hide(self, rows: np.ndarray, total: int) -> None:
-        """Clear `live` of some rows. Every reader sees that at once.
+        """Clear `live` of some rows. Every reader sees that immediately.
 
         total: the number of rows in the files.
         """

@@ -32,8 +32,8 @@ def open_matrices(folder: Path, state: LedgerState, flags: int) -> Matrices:
     return Matrices(current, (state.key_width, state.token_width), flags, state.rows)
 
 
-def list_generations(folder: Path) -> set[Path]:
-    """List the folders of all generations, without links."""
+def find_generations(folder: Path) -> set[Path]:
+    """Find the folders of all generations. Links do not count."""
     folders = set()
     for path in folder.glob("generation-*"):
         is_numbered = path.name.removeprefix("generation-").isdecimal()
@@ -121,7 +121,7 @@ def recover_memory(folder: Path, ledger: Ledger) -> Matrices:
         matrices.erase(ledger.list_dead_rows(after=state.erased))
         matrices.sync()
         # A compaction that was killed before or after its switch has left them.
-        for other_folder in sorted(list_generations(folder) - {matrices.folder}):
+        for other_folder in sorted(find_generations(folder) - {matrices.folder}):
             retire_generation(other_folder)
         disk.sync_folder(folder)
         if state.erased != last_sequence:

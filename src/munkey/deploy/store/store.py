@@ -29,9 +29,9 @@ from munkey.deploy.store.matrices import (
 )
 from munkey.deploy.store.recovery import (
     SQLITE_FILES,
+    find_generations,
     generation_folder,
     list_foreign_files,
-    list_generations,
     map_rows_for_reading,
     open_matrices,
     recover_memory,
@@ -54,9 +54,10 @@ from munkey.deploy.store.verify import (
     split_blocks,
 )
 
-# A deletion of up to so many rows overwrites them before it returns; `settle` overwrites more.
+# A deletion of at most this many rows overwrites them before it returns. `settle` overwrites
+# the rows of a larger one.
 MAX_ERASED_AT_ONCE = 1000
-# After so many deletions, `settle` waits until their zeros are on the disk.
+# After this many deletions, `settle` waits until their zeros are on the disk.
 MAX_PENDING_DELETIONS = 64
 
 
@@ -404,7 +405,7 @@ class Store(AbstractContextManager["Store"]):
     def snapshot(self) -> Iterator[tuple[Position, MemoryView]]:
         """Yield the position and the rows at that position; the view shows no dead row as live.
 
-        Compare with `position` after reading: if it has changed, rows came or went meanwhile.
+        Compare with `position` after reading: if it has changed, rows were added or deleted.
         """
         while True:
             with self.reading() as view:
@@ -547,7 +548,7 @@ class Store(AbstractContextManager["Store"]):
             last_sequence = sequences.stop - 1
             if self._ledger.read_state().erased < last_sequence:
                 return False
-            # Rows that are not listed any more were overwritten by a compaction.
+            # Rows that are no longer listed were overwritten by a compaction.
             rows = self._ledger.list_dead_rows(sequences.start - 1, last_sequence)
             return not len(find_nonzero_rows(view, rows))
 
@@ -688,7 +689,7 @@ class Store(AbstractContextManager["Store"]):
                 return earlier_receipt
             with self._close_on_failure():
                 # The ledger first: once it says that the rows are dead, a killed process cannot
-                # bring them back, and whoever opens the memory next hides and overwrites them.
+                # bring them back, and the next process that opens the memory hides and overwrites them.
                 receipt = self._ledger.delete(
                     rows, self._view.records[rows], self._erased_sequence, request, block_return
                 )
@@ -743,7 +744,7 @@ class Store(AbstractContextManager["Store"]):
             if len(nonzero_rows):
                 matrices.erase(nonzero_rows)
                 matrices.sync()
-            for old_folder in list_generations(self.folder) - {matrices.folder}:
+            for old_folder in find_generations(self.folder) - {matrices.folder}:
                 retire_generation(old_folder)
             self._ledger.vacuum()
             is_emptied = self._ledger.empty_wal()
@@ -757,8 +758,8 @@ class Store(AbstractContextManager["Store"]):
         """Move the live rows to a new generation without gaps, and purge.
 
         The old generation is overwritten with zeros and removed. Readers go on while rows are
-        copied. The old generation is locked for the moment of the switch: everybody who is
-        `reading` it ends first, and whoever begins then reads the new one.
+        copied. The old generation is locked for the moment of the switch: current readers
+        finish first, and later ones read the new generation.
 
         Returns
         -------
@@ -849,7 +850,7 @@ class Store(AbstractContextManager["Store"]):
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:

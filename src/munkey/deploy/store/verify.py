@@ -56,7 +56,7 @@ class Report:
             zero = f"all but {self.unsettled:,} of them zero"
         return (
             f"verified: {pluralize(self.live, 'live row')} with the right commitment, none of them a"
-            " deleted row put back (a picture that was added anew is another row);"
+            " deleted row put back (a picture that was added again is another row);"
             f" {pluralize(self.dead, 'dead row')}, hidden and {zero}; an unbroken chain of"
             f" {pluralize(self.deletions, 'deleted sample')} that ends in {self.head}{foreign}"
         )

@@ -32,7 +32,7 @@ class CostEstimate(NamedTuple):
     seconds
         The seconds of each kind of work; empty if the machine's speed is unknown.
     hours
-        The hours by number of GPUs, or of machines; empty likewise.
+        The hours by number of GPUs, or of machines; empty if `seconds` is.
     disk
         The bytes of all files.
     uncounted
@@ -97,7 +97,7 @@ def list_runs(plan: Plan, target: Target) -> Iterator[Evaluation]:
 
 
 def estimate_seconds(work: Work, machine: Machine) -> float:
-    """Return the seconds that all jobs of a kind take, one after the other on one machine or GPU."""
+    """Return the seconds that all jobs of a kind take in sequence on one machine or GPU."""
     if work.network is None:
         return 0.0
     if work.step == "keys" and not machine.gpu:
@@ -106,7 +106,7 @@ def estimate_seconds(work: Work, machine: Machine) -> float:
 
 
 def bound_seconds(work: Sequence[Work], seconds: Sequence[float], gpus: int) -> float:
-    """Return a lower bound of the seconds that the work takes on so many GPUs."""
+    """Return a lower bound of the seconds that the work takes on this many GPUs."""
     # The steps follow one another, so the longest job of each step adds to the longest chain.
     longest_chain = 0.0
     for step in ("keys", "train", "unlearn", "evaluate"):
@@ -122,9 +122,9 @@ def gigabytes(count: float) -> str:
     return f"{count / 1e9:,.1f} GB"
 
 
-def lines(costs: CostEstimate, machine: Machine, name: str) -> Iterator[str]:
+def format_lines(costs: CostEstimate, machine: Machine, name: str) -> Iterator[str]:
     """Yield the costs as a table and in words."""
-    yield heading(machine, name)
+    yield format_heading(machine, name)
     width = max(15, *(len(kind.what) + 1 for kind in costs.work))
     columns = f"{'step':9}{'what':{width}}{'data set':14}{'jobs':>6}{'steps':>12}{'PFLOP':>11}"
     if costs.seconds:
@@ -136,17 +136,17 @@ def lines(costs: CostEstimate, machine: Machine, name: str) -> Iterator[str]:
         if costs.seconds:
             cells += f"{costs.seconds[index] / 60:10,.1f}"
         yield cells
-    yield from totals(costs, machine)
+    yield from format_totals(costs, machine)
 
 
-def heading(machine: Machine, name: str) -> str:
+def format_heading(machine: Machine, name: str) -> str:
     if not machine.speeds:
         return f"{name} on {machine.name}"
     speeds = "measured" if machine.measured else "assumed, not measured"
     return f"{name} on {machine.name} (speeds {speeds})"
 
 
-def totals(costs: CostEstimate, machine: Machine) -> Iterator[str]:
+def format_totals(costs: CostEstimate, machine: Machine) -> Iterator[str]:
     """Yield the costs of all jobs together."""
     trainings = sum(kind.jobs for kind in costs.work if kind.step == "train")
     jobs = sum(kind.jobs for kind in costs.work)

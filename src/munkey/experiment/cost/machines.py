@@ -75,7 +75,7 @@ def find_machine(
         The name of a benchmark file `speed-NAME.json`. Default: this machine. If it is not
         benchmarked, a CPU gets the speeds of the first CPU that is; a GPU has no speeds.
     tflops : float, optional
-        Sustained speed in 10^12 operations per second, in place of a benchmark.
+        Sustained speed in 10^12 operations per second, instead of a benchmark.
 
     Raises
     ------

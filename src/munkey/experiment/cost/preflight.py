@@ -24,7 +24,7 @@ NO_GPU = (
 def find_obstacles(plan: Plan, costs: CostEstimate) -> Iterator[str]:
     """Yield the obstacles to the paper's experiment on this machine, a sentence each."""
     if not is_rehearsed(plan):
-        yield from find_gpu_faults(plan)
+        yield from find_gpu_obstacles(plan)
     downloads = 0
     for dataset in plan.params.datasets:
         archive = plan.params.reader(dataset).archive
@@ -34,8 +34,8 @@ def find_obstacles(plan: Plan, costs: CostEstimate) -> Iterator[str]:
             downloads += archive().bytes_to_download()
         except MissingDataError as error:
             yield f"{dataset}: {error}"
-    yield from find_encoder_faults(plan)
-    yield from find_disk_faults(plan.params.name, costs.disk + downloads)
+    yield from find_encoder_obstacles(plan)
+    yield from find_disk_obstacles(plan.params.name, costs.disk + downloads)
     yield from costs.uncounted
 
 
@@ -46,8 +46,8 @@ def is_rehearsed(plan: Plan) -> bool:
     return all(is_rehearsal(settings, seed_count) for settings in compared_settings)
 
 
-def find_gpu_faults(plan: Plan) -> Iterator[str]:
-    """Yield the faults of the device that the jobs would compute on."""
+def find_gpu_obstacles(plan: Plan) -> Iterator[str]:
+    """Yield a sentence if the device of the jobs is not the GPU that the experiment needs."""
     if plan.params.device == "cpu":
         yield (
             "device = 'cpu', but the paper's experiment needs an NVIDIA GPU: set it to auto or cuda in params.yaml, or"
@@ -62,8 +62,8 @@ def find_gpu_faults(plan: Plan) -> Iterator[str]:
             yield NO_GPU.format(why="this machine's driver does not fit this torch")
 
 
-def find_encoder_faults(plan: Plan) -> Iterator[str]:
-    """Yield the encoders that are neither here nor can be downloaded."""
+def find_encoder_obstacles(plan: Plan) -> Iterator[str]:
+    """Yield a sentence for each encoder that is missing and cannot be downloaded."""
     encoders = set()
     for cases in plan.cases.values():
         for case in cases:
@@ -79,13 +79,13 @@ def find_encoder_faults(plan: Plan) -> Iterator[str]:
             yield str(error)
 
 
-def find_disk_faults(name: str, needed: float) -> Iterator[str]:
+def find_disk_obstacles(name: str, needed: float) -> Iterator[str]:
     """Yield a sentence if the disk has too little room.
 
     Parameters
     ----------
     needed
-        The bytes of all results, those that earlier runs have written included.
+        The bytes of all results, including those that earlier runs have written.
     """
     written = sum(path.lstat().st_size for path in (RESULTS / name).rglob("*"))
     folder = Path()

@@ -318,7 +318,7 @@ class Workload:
         return Work("evaluate", "all systems", run.dataset, 1, 0, operations, network)
 
     def _query_count(self, run: Evaluation) -> int:
-        """Return how many samples are asked: all, but of an audit's training set only the pool."""
+        """Return how many samples are evaluated: all, but of an audit's training set only the pool."""
         size = self.sizes[run.dataset]
         if not _audits(run):
             return size.images
@@ -332,7 +332,7 @@ class Workload:
         numbers = 0.0
         for run in self.systems:
             if _audits(run) and run.method in METHODS and run.method not in self.plan.searched:
-                continue  # asked in the job that made it
+                continue  # evaluated in the job that made it
             _, family, size, network, token_dim, _ = self.setting(run)
             stored = network.weights if network else 0
             if family.has_memory:

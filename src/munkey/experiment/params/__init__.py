@@ -1,1 +1,1 @@
-"""The parameters: their typed form, their check with every fault in words, overlays, and what they name outside."""
+"""The parameters: their typed form, their check, overlays, and the files and packages that they name."""

@@ -33,7 +33,7 @@ def find_reader_faults(dataset: str, source: SourceSettings, prefix: str) -> lis
         return [f"{where} It must be one of {listed}, or null for a registered data set"]
     if dataset in DATASETS and source.reader not in (None, dataset):
         return [
-            f"{prefix}source.reader = {source.reader!r}: the data set {dataset} has a reader of its own; give your"
+            f"{prefix}source.reader = {source.reader!r}: the data set {dataset} has its own reader; give your"
             " files another name, or set the reader under `overrides` for yours alone"
         ]
     if dataset not in DATASETS and source.reader is None:

@@ -1,4 +1,4 @@
-"""The check of `params.yaml` and overlays, before any job starts: every fault at once, in words."""
+"""The check of `params.yaml` and overlays, before any job starts. It lists all faults."""
 
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from munkey.audits.registry import AUDITS
-from munkey.core.paths import configuration_name as name_of_configuration
+from munkey.core.paths import configuration_name
 from munkey.data.registry import DATASETS
 from munkey.encoders.registry import ENCODERS
 from munkey.experiment.params.external import (
@@ -80,15 +80,15 @@ def read_file(path: Path) -> dict[str, object]:
     return content
 
 
-def read_params(overlays: Sequence[Path], params: Path = PARAMS) -> Values:
+def read_params(overlays: Sequence[Path], params_path: Path = PARAMS) -> Values:
     """Read `params.yaml` with overlays, and merge them as Snakemake does.
 
     Raises ParamsError for a file that cannot be used.
     """
     config: Values = {}
-    for path in (params, *overlays):
+    for path in (params_path, *overlays):
         config = merge(config, read_file(path))
-    name = name_of_configuration(str(config.get("name", "")), overlays, params)
+    name = configuration_name(str(config.get("name", "")), overlays, params_path)
     return {**config, "name": name}
 
 
@@ -118,7 +118,7 @@ def from_command_line(config: Values, arguments: Sequence[str]) -> Values:
 def load(config: Values) -> Params:
     """Check a configuration as read from YAML.
 
-    Raises ParamsError that lists every fault at once: the key, its value, and the allowed values.
+    Raises ParamsError that lists all faults: each key, its value, and the allowed values.
     """
     faults: list[str] = []
     with collect_faults(faults, models().whole):
@@ -217,7 +217,7 @@ def _find_case_faults(params: Params, dataset: str) -> list[str]:
         faults += _find_class_faults(params, dataset)
     if faults:
         return faults
-    for place in params.list_changes(dataset):
+    for place in params.get_changes(dataset):
         kind, _, name = place.partition("/")
         if place == "audit/control":
             where = "audit.control"

@@ -13,7 +13,7 @@ QUOTES = (
     "YAML reads yes, no, on and off without quotes as True and False: write 'yes' in quotes, or !!str yes, which"
     " `dvc exp run -S` keeps, while it drops quotes"
 )
-Entry = TypeVar("Entry")
+EntryT = TypeVar("EntryT")
 BRIEF = reprlib.Repr()
 BRIEF.maxlevel = 4
 BRIEF.maxlist = 10
@@ -57,7 +57,7 @@ def _explain(  # noqa: PLR0911  # one for each kind of error
     assert isinstance(loc, tuple)
     where = prefix + ".".join(map(str, loc))
     if kind == "extra_forbidden":
-        allowed_keys = _list_keys_at(model, loc[:-1])
+        allowed_keys = _get_keys_at(model, loc[:-1])
         return unknown_key_message(where, value, str(loc[-1]), allowed_keys)
     if kind == "missing":
         return f"{where}: missing; params.yaml of the project shows it with its unit and reason"
@@ -78,17 +78,17 @@ def _explain(  # noqa: PLR0911  # one for each kind of error
     return f"{where} = {shorten(value)}: {message}{hint}"
 
 
-def _list_keys(section: object) -> Mapping[str, object]:
+def _get_keys(section: object) -> Mapping[str, object]:
     """Return the keys of a section: of a model, or of a TypedDict."""
     return getattr(section, "model_fields", None) or getattr(section, "__annotations__", {})
 
 
-def _list_keys_at(model: object, loc: Sequence[object]) -> Mapping[str, object]:
+def _get_keys_at(model: object, loc: Sequence[object]) -> Mapping[str, object]:
     """Return the keys of the section at a place within a model."""
     for part in loc:
-        field = _list_keys(model).get(str(part))
+        field = _get_keys(model).get(str(part))
         model = getattr(field, "annotation", field)
-    return _list_keys(model)
+    return _get_keys(model)
 
 
 def unknown_key_message(where: str, value: object, name: str, allowed: Collection[str]) -> str:
@@ -97,7 +97,7 @@ def unknown_key_message(where: str, value: object, name: str, allowed: Collectio
     return f"{where} = {shorten(value)}: unknown key{did_you_mean(name, allowed)} Allowed: {listed}"
 
 
-def require_registered(key: str, name: str, registry: Registry[Entry]) -> Entry:
+def require_registered(key: str, name: str, registry: Registry[EntryT]) -> EntryT:
     """Return the entry of a name.
 
     Raises ValueError that lists the valid names, or says why the name's file was refused.

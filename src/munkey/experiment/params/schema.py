@@ -265,8 +265,9 @@ class Params(DatasetParams):
 
     def candidates(self, dataset: str, method: str) -> list[Section]:
         """Return the settings that the search tries for a method."""
-        kind = METHODS[method].settings
-        return [kind.model_validate(values) for values in self.candidate_values(dataset, method)]
+        settings_class = METHODS[method].settings
+        candidates = self.candidate_values(dataset, method)
+        return [settings_class.model_validate(values) for values in candidates]
 
     def for_case(self, case: str) -> DatasetParams:
         """Return the parameters of a data set, with its overrides, or of one of its cases.
@@ -279,7 +280,7 @@ class Params(DatasetParams):
             override = self.overrides.get(dataset, {})
             if change:
                 base = self.for_case(dataset)
-                override = self.list_changes(dataset)[change]
+                override = self.get_changes(dataset)[change]
             model = models().dataset
             sections = {name: getattr(base, name) for name in model.model_fields}
             # Only overridden sections are dumped and checked again. The others stay as they are.
@@ -287,7 +288,7 @@ class Params(DatasetParams):
             self._cases[case] = model.model_validate(sections)
         return self._cases[case]
 
-    def list_changes(self, dataset: str) -> dict[str, dict[str, object]]:
+    def get_changes(self, dataset: str) -> dict[str, dict[str, object]]:
         """Return the changes of a data set's ablations, scenarios, selection and audit, by KNOB/VALUE."""
         if dataset not in self._changes:
             params = self.for_case(dataset)

@@ -129,7 +129,7 @@ class AuditPlan:
             case = f"{dataset}/{AUDIT}{name}"
             if self.params.for_case(case) == self.params.for_case(pool):
                 case = pool
-            # The family may add the logits of another one, its head. That is also asked alone.
+            # The family may add the logits of another one, its head. That head is also queried alone.
             section = self.params.for_case(case).get_family_section(ablated)
             heads = ablated.list_borrowed_sections(section)
             alone: list[str] = []
@@ -169,7 +169,7 @@ class AuditPlan:
         return self.subset
 
     def _make_system(self, dataset: str, role: Role, family: Family, name: str) -> PlannedSystem:
-        """Return a system of an audit: what it is, how it is asked, and the files with its answers."""
+        """Return a system of an audit: its description, its inputs, and the files with its answers."""
         title = get_title(family, name)
         pairs = self.settings.pairs
         if role == "oracle":

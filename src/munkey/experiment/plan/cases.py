@@ -65,7 +65,7 @@ class Cases:
             rates = forget_rates(params.for_case(dataset).forget)
             self.rates[dataset] = [rate_name(rate) for rate in rates]
             self.cases[dataset] = [dataset]
-            for change in params.list_changes(dataset):
+            for change in params.get_changes(dataset):
                 if not change.startswith((AUDIT, SCENARIO)):
                     self.cases[dataset].append(f"{dataset}/{change}")
         # Snakemake asks for the same sections again and again.
@@ -219,7 +219,7 @@ class Cases:
         return sections
 
     def export_settings(self, case: str) -> Sections:
-        """Return the sections that an exported model depends on: how it was trained and is asked."""
+        """Return the sections that an exported model depends on, in training and queries."""
         return self.sections(case, *self.training_sections, "inference")
 
     def encoder_settings(self, dataset: str, encoder: str) -> EncoderSettings:

@@ -36,7 +36,7 @@ class Plan(Cases):
     def prepared(self, case: str) -> Files:
         """Return a prepared data set, as named input.
 
-        An audit with wrong labels has a copy of its own.
+        An audit with wrong labels has its own copy.
         """
         dataset = get_dataset(case)
         if is_audit(case) and self.params.audit.pool_of == "mislabeled":
@@ -95,7 +95,7 @@ class Plan(Cases):
     def owner(self, case: str, subset: str, *names: str) -> str:
         """Return the case that a case shares its systems or answers of a subset with.
 
-        A scenario has a forget set of its own, so it shares only what precedes forgetting.
+        A scenario has its own forget set, so it shares only what precedes forgetting.
         """
         if is_scenario(case) and subset != "full":
             return case
@@ -117,7 +117,7 @@ class Plan(Cases):
     def neighbors(self, case: str, seed: str | int, subset: str, count: int | None = None) -> str:
         """Return the file of every sample's neighbors in the memory that a model of this subset holds.
 
-        A job that reads more than NEAR has a file of its own, so that a larger keys.depth concerns
+        A job that reads more than NEAR has its own file, so that a larger keys.depth concerns
         no other job.
 
         Parameters
@@ -224,7 +224,7 @@ class Plan(Cases):
         return {"system": path} | self.retrieval_files(case, seed, subset, system)
 
     def retrieval_files(self, case: str, seed: str, subset: str, system: str) -> Files:
-        """Return the keys and neighbors that a system with a memory is asked with."""
+        """Return the keys and neighbors for queries to a system with a memory."""
         family = self.find_family(system)
         section = self.params.for_case(case).get_family_section(family)
         files = {}
@@ -240,7 +240,7 @@ class Plan(Cases):
         return files
 
     def pool(self, case: str, seed: str) -> dict[str, list[str]]:
-        """Return the two halves of an audit's pool, whose samples its models are asked about."""
+        """Return the two halves of an audit's pool, whose samples its models are evaluated on."""
         if not is_audit(case):
             return {}
         dataset = get_dataset(case)
@@ -388,7 +388,7 @@ class Plan(Cases):
         """Return the evaluations of the cases whose places begin like this, at the largest rate."""
         rate = self.largest_rate(dataset)
         runs: list[Evaluation] = []
-        for change in self.params.list_changes(dataset):
+        for change in self.params.get_changes(dataset):
             if change.startswith(places):
                 runs += self.evaluations(f"{dataset}/{change}", systems, [rate])
         return runs

@@ -1,4 +1,4 @@
-"""Streams of requests: what each job reads, on the models of an audit's pool (docs/scenarios.md)."""
+"""Streams of requests: the inputs of each job, on the models of an audit's pool (docs/scenarios.md)."""
 
 from munkey.core.paths import fill
 from munkey.experiment.plan.cases import AUDIT
@@ -69,7 +69,7 @@ class StreamPlan:
         return files
 
     def settings(self, dataset: str, system: str) -> Sections:
-        """Return how a system is trained, unlearned and asked."""
+        """Return how a system is trained, unlearned and queried."""
         case = f"{dataset}/{AUDIT}pool"
         if system in METHODS:
             sections = self.plan.unlearn_settings(case, system)

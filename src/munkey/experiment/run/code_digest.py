@@ -43,7 +43,7 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 _ROOTS: dict[str, list[str]] = {}  # the modules behind each digest of this process
 
-Root = object  # a module's name, or what is defined in it: a function, class, method or object
+Root = object  # a module's name, or an object defined in it, e.g. a function, class or method
 
 
 def digest(*roots: Root) -> str:
@@ -85,13 +85,13 @@ def find_module(root: Root) -> str:
 
 
 class Code:
-    """The modules of this package and of plug-ins, and what they import."""
+    """The modules of this package and of plug-ins, and their imports."""
 
     def __init__(self, plugins: Mapping[str, Package]) -> None:
         self.plugins = plugins
         self.files: dict[str, Path] = {}
         for name, package in ({"munkey": Package(PACKAGE)} | dict(plugins)).items():
-            self.files |= _list_files(name, package.place)
+            self.files |= _find_module_files(name, package.place)
         try:
             self._graph = grimp.build_graph(
                 "munkey", exclude_type_checking_imports=True, cache_dir=None
@@ -159,7 +159,7 @@ def _digest(modules: tuple[str, ...]) -> str:
     return _code().digest(modules)
 
 
-def _list_files(name: str, place: Path) -> dict[str, Path]:
+def _find_module_files(name: str, place: Path) -> dict[str, Path]:
     """Return the files of a package's modules, by the modules' names."""
     if place.suffix == ".py":
         return {name: place}
@@ -172,7 +172,7 @@ def _list_files(name: str, place: Path) -> dict[str, Path]:
 
 
 def _parse_imports(module: str, file: Path) -> Iterator[str]:
-    """Yield the names of what a file imports: of modules, and of objects in them, which may be modules.
+    """Yield the names that a file imports: modules, and objects in them, which may be modules.
 
     Yields nothing for a file that does not parse.
     """

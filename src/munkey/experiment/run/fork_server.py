@@ -75,7 +75,7 @@ def open_run() -> None:
 
 
 def _launch(path: Path) -> None:
-    """Launch the server in a session of its own. Jobs can connect at once."""
+    """Launch the server in its own session. Jobs can connect immediately."""
     # The writing end is never closed here: the server ends when it closes, as this process ends.
     reading_end, _ = os.pipe()
     with socket.socket(socket.AF_UNIX) as listener:

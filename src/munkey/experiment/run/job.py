@@ -176,7 +176,7 @@ def _read_reason(log: Path) -> str:
 def keep_freed_memory() -> None:
     """Let the C library keep freed memory for the next tensor (glibc only).
 
-    By default it returns large blocks to the kernel at once, which clears their pages again in
+    By default it returns large blocks to the kernel immediately, which clears their pages again in
     every training step.
     """
     trim_threshold = -1  # M_TRIM_THRESHOLD of <malloc.h>

@@ -235,7 +235,7 @@ def outcome(
     elif main in tables and Path(layout.report).exists():
         remark = ""
         if Path(layout.report).stat().st_mtime < Path(layout.all_metrics).stat().st_mtime:
-            remark = ": older than these metrics; `make run TARGET=page` makes it anew"
+            remark = ": older than these metrics; `make run TARGET=page` updates it"
         yield f"page      {layout.report}{remark}"
     files = [path for path in files if not path.endswith(".html")]
     for folder, paths in groupby(files, key=os.path.dirname):

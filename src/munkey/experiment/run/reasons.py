@@ -57,9 +57,9 @@ class PlannedJob:
 
 
 def lines(jobs: Iterable[PlannedJob]) -> Iterator[str]:
-    """Yield a line for each job that runs for a reason of its own, then the numbers of all others.
+    """Yield a line for each job that has its own reason to run, then count all others.
 
-    These have never run, or they read what another job makes anew.
+    The others have never run, or they read a file that another job remakes.
     """
     new: Counter[str] = Counter()
     following: Counter[str] = Counter()
@@ -77,7 +77,7 @@ def lines(jobs: Iterable[PlannedJob]) -> Iterator[str]:
             following[job.rule] += 1
         else:
             new[job.rule] += 1
-    for words, rules in (("not made yet", new), ("made from what is made anew", following)):
+    for words, rules in (("not made yet", new), ("made from remade files", following)):
         if rules:
             counts = [f"{rule} ({count})" for rule, count in rules.items()]
             yield f"  {words}: {', '.join(counts)}"
@@ -91,7 +91,7 @@ def _describe_changes(job: PlannedJob) -> Iterator[str]:
         old = next((earlier for earlier in earlier_values if _is_comparable(earlier, value)), None)
         if name == "code":
             function, _, digest = str(value).partition(" ")
-            yield f"the code of {function}: {_list_changed_files(digest, job.made_at)}"
+            yield f"the code of {function}: {_format_changed_files(digest, job.made_at)}"
         elif isinstance(value, Mapping) and isinstance(old, Mapping):
             knobs = _flatten(value, job.method)
             knobs_before = _flatten(old, job.method)
@@ -138,7 +138,7 @@ def _flatten(section: Mapping[Any, Any], method: str) -> dict[str, object]:
     return values
 
 
-def _list_changed_files(digest: str, made_at: float) -> str:
+def _format_changed_files(digest: str, made_at: float) -> str:
     """Return the names of the files behind a digest that are newer than the results."""
     files = code_digest.changed_files(digest, made_at)
     if not files:

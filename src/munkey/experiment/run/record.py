@@ -30,7 +30,7 @@ def write_record(
     history
         An entry for each epoch.
     facts
-        Further entries of the record, e.g. run times in seconds.
+        Further fields of the record, e.g. run times in seconds.
     """
     values = values_of(settings)
     record = {

@@ -35,14 +35,14 @@ RESULTS = "munkey.results"  # tag: the folder of results that a run shows
 PRESENT = "munkey.present"  # tag: `true` if a run shows the results as they are now
 CHANGED = "munkey.changed"  # tag: how its params differ from those of the run that it replaced
 REPLACED = "munkey.replaced"  # tag: the id of that run
-DIGEST = "munkey.digest"  # tag: a hash of what a run shows
+DIGEST = "munkey.digest"  # tag: a hash of the contents of a run
 PARENT = "mlflow.parentRunId"  # tag: the run under which MLflow shows it
 SOURCE = {"mlflow.source.name": "munkey", "mlflow.source.type": "LOCAL"}  # tags
 OWNER = "MUNKEY_OWNER"  # environment: whose runs these are, in place of this machine and folder
 UI = "http://127.0.0.1:{port}"
 UI_PORT = 5000
-METRICS_AT_ONCE = 1000  # MLflow's limit
-PARAMS_AT_ONCE = 100  # MLflow's limit
+METRICS_PER_CALL = 1000  # MLflow's limit
+PARAMS_PER_CALL = 100  # MLflow's limit
 CHANGED_LENGTH = 500  # characters
 NO_SETTING = "no setting: code, data or versions"  # what changed
 SHOWN_CHANGES = 3  # at the end of a run
@@ -186,7 +186,7 @@ def log(uri: str, configuration: str, runs: "Sequence[Run]") -> LogSummary:
     runs
         The runs, each after the one that it is nested under.
     """
-    # Read our own files before the store is opened: what is wrong with them is no StoreError.
+    # Read our own files before the store is opened: a fault in them is not a StoreError.
     digests = [run.digest() for run in runs]
     owner = get_owner(configuration, uri)
     database = find_database(uri)
@@ -384,15 +384,15 @@ def _add(client: "MlflowClient", run: "Run", experiment: str, tags: Mapping[str,
     if run.table:
         client.log_table(run_id, read_table(run.table), TABLE)
     params = [Param(name, str(value)) for name, value in run.params.items()]
-    for first in range(0, len(params), PARAMS_AT_ONCE):
-        client.log_batch(run_id, params=params[first : first + PARAMS_AT_ONCE])
+    for first in range(0, len(params), PARAMS_PER_CALL):
+        client.log_batch(run_id, params=params[first : first + PARAMS_PER_CALL])
     time = end or created.info.start_time
     metrics = [Metric(name, value, time, 0) for name, value in run.metrics.items()]
     for name, curve in run.curves.items():
         for epoch, value in enumerate(curve, start=1):
             metrics.append(Metric(name, value, time, epoch))
-    for first in range(0, len(metrics), METRICS_AT_ONCE):
-        client.log_batch(run_id, metrics=metrics[first : first + METRICS_AT_ONCE])
+    for first in range(0, len(metrics), METRICS_PER_CALL):
+        client.log_batch(run_id, metrics=metrics[first : first + METRICS_PER_CALL])
     client.set_terminated(run_id, "FINISHED", end)
     return run_id
 

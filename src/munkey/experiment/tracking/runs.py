@@ -19,7 +19,7 @@ from munkey.evaluation.records import Evaluation
 from munkey.report.tables.summary import Key, round_short
 from munkey.settings import Sections, values_of
 
-Value = TypeVar("Value")
+ValueT = TypeVar("ValueT")
 CURVES = ("loss", "accuracy", "lr")
 SEED_GAP = "seed_gap"  # of one seed alone; `gap` is that of the means over seeds, as in the tables
 NOTE = "mlflow.note.content"  # a tag that MLflow shows as the description
@@ -136,7 +136,7 @@ def _average_runs(seeds: Sequence[Run], table_row: Mapping[Hashable, Any]) -> Ru
     )
 
 
-def _select_shared_entries(records: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
+def _select_shared_entries(records: Sequence[Mapping[str, ValueT]]) -> dict[str, ValueT]:
     """Return the entries that all records share."""
     shared_entries = dict(records[0])
     for record in records[1:]:

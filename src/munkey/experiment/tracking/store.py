@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mlflow.store.entities import PagedList
     from mlflow.tracking import MlflowClient
 
-Item = TypeVar("Item")
+ItemT = TypeVar("ItemT")
 
 LOCK = Path(".snakemake/mlflow.lock")  # for a server; an SQLite file has a lock beside it
 ARTIFACTS = "mlartifacts"  # the folder beside an SQLite file
@@ -113,7 +113,7 @@ def hide_credentials(uri: str) -> str:
     return re.sub(r"//[^/@]*@", "//", uri)
 
 
-def iterate_pages(search: "Callable[..., PagedList[Item]]", *arguments: object) -> Iterator[Item]:
+def iterate_pages(search: "Callable[..., PagedList[ItemT]]", *arguments: object) -> Iterator[ItemT]:
     """Yield all results of a search of the client, page after page."""
     token = None
     while True:

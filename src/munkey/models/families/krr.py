@@ -73,8 +73,7 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
         """Raise ValueError if a key is shorter than the pixels at its end."""
         if settings.pixels > key_dim:
             raise ValueError(
-                f"krr.pixels = {settings.pixels}: a key has {key_dim} entries, of which these must be"
-                " the last"
+                f"krr.pixels = {settings.pixels}: must be at most {key_dim}, the length of a key"
             )
 
     def kernel(self, settings: KrrSettings) -> Kernel:

@@ -122,7 +122,7 @@ class LinearFamily(ClosedFormFamily[Settings]):
         return self.solve_linear(sums, settings)
 
     def resolve_constants(self, settings: Settings, sums: Sums) -> Settings:
-        """The settings with numbers in place of each "auto" that sums alone decide."""
+        """The settings with numbers instead of each "auto" that sums alone decide."""
         return settings
 
     @abstractmethod
@@ -130,7 +130,7 @@ class LinearFamily(ClosedFormFamily[Settings]):
         """The head of these sums. settings: numbers; `calibrate` replaced any "auto"."""
 
     def calibrate(self, settings: Settings, sums: Sums, rows: FittedRows) -> Settings:
-        """The settings with numbers in place of "auto", by leave-one-out log loss."""
+        """The settings with numbers instead of "auto", by leave-one-out log loss."""
         from munkey.models.networks.calibration import calibrate_temperature
 
         def predict_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -451,7 +451,7 @@ class Draw(NamedTuple):
     image_dropped, token_dropped
         Whether the null image or the null token replaces that of the sample.
     retrieved
-        Whether neighbors' tokens are aggregated in place of the sample's own token.
+        Whether neighbors' tokens are aggregated instead of the sample's own token.
     neighbors
         K', how many neighbors a retrieved token aggregates.
     quantile
@@ -501,7 +501,7 @@ class Exemplars:
         self.neighbors = self.memory.find_rows(members.neighbors.ids)
         self.cosines = torch.from_numpy(members.neighbors.cosines).to(device)
         self.settings = settings
-        self.offsets: Tensor | None = None  # (N, C), what a head adds to the logits of each
+        self.offsets: Tensor | None = None  # (N, C), added by a head to the logits of each
         self.generator = (stage / "pathways").torch_generator()
 
     def forward(self, model: Callable[..., Tensor], images: Tensor, index: Tensor) -> Tensor:
@@ -523,7 +523,7 @@ class Exemplars:
         return logits + self.offsets[index]
 
     def draw(self, count: int) -> Draw:
-        """Draw which pathways are dropped and what is retrieved for `count` samples, on the host."""
+        """Draw the dropped pathways and the retrieved neighbors of `count` samples, on the host."""
         import torch
 
         settings = self.settings

@@ -42,7 +42,7 @@ class BackboneArchitecture(Architecture):
 
 
 class Backbone(nn.Module):
-    """A model of timm with a linear head of its own: (B, 3, S, S) -> (B, classes) logits.
+    """A timm model with a new linear head: (B, 3, S, S) -> (B, classes) logits.
 
     Frozen batch norms keep their statistics in training, too.
     """

@@ -47,9 +47,10 @@ def calibrate_constant(
 ) -> tuple[float, float]:
     """The candidate with the smallest log loss of rows that are left out, and its temperature.
 
-    Of equal candidates it is the first. Rows are answered as for `calibrate_temperature`.
-    left_out: their logits at temperature 1, by candidate; temperature: at which the loss counts,
-    None: at that of its own at which it is least. Without rows to answer it is the last candidate.
+    If several tie, it is the first. Rows are answered as for `calibrate_temperature`. left_out:
+    yields their logits at temperature 1, candidate by candidate. temperature: the temperature of
+    the compared losses; None: for each candidate, the one with the smallest loss. If there are no
+    rows to answer, the result is the last candidate.
     """
     rows = _rows_to_answer(sums, labels)
     if not len(rows):

@@ -226,7 +226,7 @@ def find_best_penalty(sums: Sums, penalties: Sequence[float]) -> float:
     """The penalty of `fit_ridge` with the least generalized cross-validation error (Golub 1979).
 
     n |Y - Z W|^2 / (n - tr H)^2, where H maps targets to predictions: from sums alone, by the
-    eigenvectors of S. Among equal ones, it is the first; if all rows are equal, the last.
+    eigenvectors of S. If several tie, it is the first; if all rows are equal, the last.
     """
     centered = _center(sums)
     rows = float(sums.counts.sum())

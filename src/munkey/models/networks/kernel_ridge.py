@@ -19,7 +19,7 @@ from munkey.models.family import FittedRows
 from munkey.models.networks.calibration import NOT_KNOWN, measure_loss
 from munkey.models.networks.closed_form import NO_ROWS
 
-BLOCK = 512  # rows of the kernel at once: bounds the memory of the copies
+BLOCK = 512  # rows per block of the kernel: bounds the memory of the copies
 LEFT_OUT = 512  # rows that are left out, at most: each costs as much as an answer by all rows
 
 
@@ -152,9 +152,9 @@ def fit_kernel_ridge(
     Parameters
     ----------
     penalties
-        Candidates, of which the one with the least log loss of rows that are left out is taken.
+        Candidates. The one with the smallest log loss of left-out rows is used.
     temperature
-        Divisor of the logits; None takes the one at which that loss is least.
+        Divisor of the logits; None: the one that minimizes that loss.
     """
     present = sums.counts > 0
     keys = round_keys(rows.keys)

@@ -53,7 +53,7 @@ class Munkey(ViT):
 
     z_i are the patch embeddings, v is the exemplar token, h_psi the adapter, and P the dropout of a
     pathway, which puts a learned null token in its place. Also Direct Key (app. D.1): there the
-    memory has each sample's frozen key in place of a learnable token.
+    memory has each sample's frozen key instead of a learnable token.
     """
 
     def __init__(self, architecture: MunkeyArchitecture) -> None:

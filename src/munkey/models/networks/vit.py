@@ -167,10 +167,10 @@ def initialize_layer(module: nn.Module, generator: torch.Generator) -> None:
         nn.init.zeros_(module.bias)
 
 
-Network = TypeVar("Network", bound=nn.Module)
+NetworkT = TypeVar("NetworkT", bound=nn.Module)
 
 
-def build_on_cpu(make: Callable[[], Network], generator: torch.Generator | None) -> Network:
+def build_on_cpu(make: Callable[[], NetworkT], generator: torch.Generator | None) -> NetworkT:
     """Build a network on the CPU.
 
     Its weights are drawn by its method `initialize`, or left unset without a generator.

@@ -83,7 +83,7 @@ def _draw_panels(
         at_rate = part[part["rate"] == rate]
         style = theme.point_style(number)
         offset = APART * (number - (len(rates) - 1) / 2)
-        # A list, not `map` of pandas: where a data set lacks this rate, that would give a series
+        # A list, not `map` of pandas: for a data set without this rate, that would give a series
         # of text, which matplotlib takes for names of categories.
         places = [names.index(title) + offset for title in at_rate["title"]]
         ends = [np.minimum(at_rate["gap_mean"], at_rate["gap_sd"]), at_rate["gap_sd"]]

@@ -20,7 +20,7 @@ TICKS = (0, 1, 5, 20, 50, 100)  # percent
 SIGNED_TICKS = (-100, -20, -5, -1, 0, 1, 5, 20, 100)  # where something reaches below 0
 LINES = 16  # of names have room beside the plot
 NAMES = 1.02  # where they begin, in widths of the plot
-WIDEST = 150.0  # percent: what is left beyond it is drawn there
+WIDEST = 150.0  # percent: larger residual shares are drawn here
 STYLES = {  # of kinds: color, marker
     "exact": (theme.GREEN, "s"),
     "rows": (theme.BLUE, "o"),

@@ -11,7 +11,7 @@ from munkey.core.diverged import DIVERGED
 from munkey.report.figures import theme
 
 ACROSS = 4  # panels
-STYLES = {  # of a role: its color, its dashes, and what it means
+STYLES = {  # by role: color, dashes and meaning
     "method": (theme.BLUE, theme.DASHES[0], "after unlearning"),
     "oracle": (theme.BLACK, theme.DASHES[1], "oracle"),
     "nothing": (theme.GRAY, theme.DASHES[2], "original"),

@@ -214,7 +214,7 @@ def _list_columns(name: str) -> list[str]:
 def _name_line(line: pd.Series, width: float) -> str:
     """Return the name of an audited system as the figure shows it, with a sign if an attack alone flagged it.
 
-    A control is named for what it is trained for; how it was trained, the table says.
+    A control is named for its purpose. The table says how it was trained.
     """
     if str(line["role"]).startswith("control"):
         line = line.replace(line["title"], REMEMBERS)

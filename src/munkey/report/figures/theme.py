@@ -48,7 +48,7 @@ DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)))
 THEME: Any = {  # as matplotlib wants it
     "font.family": "DejaVu Sans",  # comes with matplotlib, so it is the same everywhere, and has ✓ and ✗
     "font.size": 8,
-    "text.parse_math": False,  # a name may hold $; what is a formula says so
+    "text.parse_math": False,  # a name may contain $; formulas enable it themselves
     "mathtext.fontset": "dejavusans",
     "axes.titlesize": 8,
     "axes.labelsize": 8,
@@ -244,7 +244,7 @@ def seed_count(counts: "pd.Series[int]") -> str:
 
 
 def over_seeds(counts: "pd.Series[int]") -> str:
-    """Return in words what the numbers of a figure are, given how many seeds each is over."""
+    """Return in words which statistic a figure shows, given the number of seeds of each value."""
     if counts.max() > 1:
         return f"mean ± standard deviation over {seed_count(counts)} seeds"
     return "one seed, n = 1"

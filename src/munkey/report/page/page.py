@@ -271,7 +271,7 @@ def figure(path: Path, main: pd.DataFrame) -> Figure:
     path
         Its SVG.
     main
-        Summary of the main experiment, from which the figure of the gaps is drawn narrow, too.
+        Summary of the main experiment. A narrow version of the figure of the gaps is drawn from it.
     """
     narrow = ""
     if path.stem == "forgetting":

@@ -47,7 +47,7 @@ FUSIONS = {
 
 
 def summarize_cases(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
-    """Return a summary of each case, one after the other, with the columns case, knob and value.
+    """Return the concatenated summaries of all cases, with the columns case, knob and value.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ from munkey.report.tables.markup import (
 from munkey.report.tables.summary import Row
 from munkey.settings import knob_text, short_names
 
-PATHS = {  # how a memory is asked; the first is how it is deployed
+PATHS = {  # how a memory is queried; the first is how it is deployed
     "deployed": "",
     "softmax": "neighbors averaged",
     "image": "image alone",
@@ -40,12 +40,12 @@ ALONE = "†"
 ABOUT_SHARE = (
     f"residual share: of an audit, with its 95 % interval; {ALONE}: flagged by an attack alone"
 )
-# by data set and system: what an audit found to be left, as it is printed
+# by data set and system: the residual share of an audit, as text
 Residue = Mapping[str, Mapping[str, str]]
 
 
 def audited_name(line: pd.Series) -> str:
-    """Return the name of an audit's row: the method or control, and the pathway on which it was asked."""
+    """Return the name of an audit's row: the method or control, and the pathway on which it was queried."""
     role = str(line["role"])
     path = PATHS[str(line["path"])]
     name = str(line["title"])
@@ -117,7 +117,7 @@ def strata_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
 
 
 def _describe_strata(methods: pd.DataFrame) -> str:
-    """Return sentences on what the strata show and no verdict does.
+    """Return sentences on findings of the strata that no verdict shows.
 
     They name the methods that keep more of the most memorized tenth than on average, that is, the
     tenth's interval lies above that of the average, and the methods with no residue on average but
@@ -150,7 +150,7 @@ def collect_residue(audits: Mapping[Path, pd.DataFrame]) -> Residue:
     """Return the column `residual share [%]` of the main table, by data set and system.
 
     The shares are those on the deployed path. Where an audit has no power or diverged, that stands
-    in place of a share.
+    instead of a share.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def flagged_alone(line: pd.Series) -> bool:
 
 
 def interval(line: pd.Series, name: str) -> str:
-    """Return `value [low, high]` for an estimate and its interval; – where there is none."""
+    """Return `value [low, high]` for an estimate and its interval, or – if it is missing."""
     if pd.isna(line.get(name)):
         return ABSENT
     low = line[f"{name}_low"]
@@ -319,7 +319,7 @@ def _format_traces(lines: pd.DataFrame, name: str) -> str:
 def differencing_tables(attacks: pd.DataFrame, dataset: str) -> list[TitledTable]:
     """Return how many deleted samples two versions of a model give away; no table without an attack.
 
-    There is a line for each method and number of samples deleted at once.
+    There is a line for each method and number of samples deleted together.
 
     Parameters
     ----------

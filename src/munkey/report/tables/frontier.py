@@ -37,7 +37,7 @@ KINDS = {  # of designs, as legends have them
 }
 NOT_AUDITED = "not audited"
 NO_POWER = "no power"
-# percent: what a design that is advised may leave at most, the smaller one if any does
+# percent: largest residual share of a recommended design; the smaller one if any design meets it
 LITTLE = 1.0, 5.0
 SHARES = ("share", "share_low", "share_high")
 RULE = (
@@ -110,13 +110,13 @@ def mark_front(lines: pd.DataFrame) -> pd.DataFrame:
     In this order, a design is on the front if none before it is more accurate.
     """
     table = lines.sort_values(["bound", "TA_mean"], ascending=[True, False], ignore_index=True)
-    # Oracles are no rivals, so their accuracy does not count.
+    # Oracles are references, not rivals, so their accuracy does not count.
     rivals = table["TA_mean"].where(table["kind"] != "anew", -math.inf).round(TIE)
     return table.assign(front=(rivals >= rivals.cummax()) & (table["kind"] != "anew"))
 
 
 def _find_share(design: Design, audited: pd.Series | None) -> dict[str, object]:
-    """Return the residual share of a design, as it is printed and as numbers.
+    """Return the residual share of a design, as text and as numbers.
 
     Parameters
     ----------
@@ -148,9 +148,9 @@ def _find_share(design: Design, audited: pd.Series | None) -> dict[str, object]:
 def advice(points: pd.DataFrame) -> str:
     """Return one sentence that says which design to deploy, and why.
 
-    It is the most accurate of those that are shown to leave little, with all that are not told
-    apart from it. A design that is shown to be more accurate, but not to leave so little, is named
-    with the difference.
+    It names the most accurate of the designs that are shown to leave little, and all designs that
+    are not told apart from it. A design that is shown to be more accurate, but not to leave so
+    little, is named with the difference.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ def _explain_no_advice(rivals: pd.DataFrame, oracles: pd.DataFrame) -> str:
 
 
 def sentence(points: pd.DataFrame) -> str:
-    """Return sentences on the most accurate design, of those that leave little and of all.
+    """Return sentences on the most accurate designs: of those that leave little, and of all.
 
     They also say which designs are not told apart from it, and which are unknown.
 

@@ -54,7 +54,7 @@ def get_markup(path: str | Path) -> Markup:
 
 
 def number_cell(value: float | None, digits: int) -> str:
-    """Return a number with so many decimals, – where there is none."""
+    """Format a number with this many decimals, or as – if it is missing."""
     if value is None or pd.isna(value):
         return ABSENT
     return f"{value:.{digits}f}"
@@ -129,7 +129,7 @@ def seeds(n: int) -> str:
 
 
 def over_seeds(n: int) -> str:
-    """Return in words what the numbers of a table over n seeds are: a single seed has no deviation."""
+    """Return in words which statistic a table over n seeds shows; one seed has no deviation."""
     if n == 1:
         return seeds(n)
     return f"mean ± sd over {seeds(n)}"
@@ -155,12 +155,12 @@ def diverged_remark(reasons: Sequence[str]) -> str:
 
 
 def render(tables: Sequence[TitledTable], markup: Markup) -> str:
-    """Return tables as text, one after the other."""
+    """Return tables as text, in order."""
     return RENDERERS[markup](tables)
 
 
 def render_or_say(tables: Sequence[TitledTable], markup: Markup) -> str:
-    """Return tables as text, one after the other, or a sentence that there are none."""
+    """Return tables as text, in order, or a sentence that there are none."""
     if not tables:
         return NOTHING[markup]
     return render(tables, markup)

@@ -117,7 +117,7 @@ def statement(dataset: str, settings: Settings, seeds: int) -> str:
 def expected_share(seeds: int) -> float:
     """Return the share of numbers within the paper's ± that is expected if our runs repeat the paper's.
 
-    Let our runs, with so many seeds, and the paper's three be drawn from one normal distribution.
+    Assume that our runs, one per seed, and the paper's three are draws from one normal distribution.
     Then the difference of the means over the paper's standard deviation is Student's t with two
     degrees of freedom, times sqrt(1 / 3 + 1 / seeds).
     """

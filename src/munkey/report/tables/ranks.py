@@ -164,7 +164,7 @@ def ranking(blocks: "pd.DataFrame") -> RankTest:
 
 
 def critical_difference(methods: int, blocks: int) -> float:
-    """Return the smallest difference of two mean ranks that Nemenyi's test tells apart at 5 %, over so many blocks."""
+    """Return the smallest difference of two mean ranks that is significant in Nemenyi's test at 5 %."""
     from scipy.stats import studentized_range
 
     quantile = float(studentized_range.ppf(1 - LEVEL, methods, math.inf))

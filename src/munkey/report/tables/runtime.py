@@ -1,4 +1,4 @@
-"""The table of run times: the cost of forgetting, beside training anew."""
+"""The table of run times: the cost of forgetting, beside retraining."""
 
 import math
 from collections.abc import Iterator, Sequence

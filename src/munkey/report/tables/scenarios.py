@@ -25,7 +25,7 @@ LEAST_MARK = 5.0  # of FM, between original and oracle, below which it says noth
 
 
 def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
-    """Return a summary of each scenario, one after the other, with the columns case, ToW, ToW_sd and mark.
+    """Return the summaries of all scenarios, with the columns case, ToW, ToW_sd and mark.
 
     ToW (Zhao et al. 2024) is the product of 1 - |difference to the oracle| over FA, RA and TA, as
     shares, of means over seeds; 1 is the oracle. ToW_sd is the standard deviation over seeds, each

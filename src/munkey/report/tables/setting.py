@@ -6,7 +6,7 @@ What the paper leaves open is not compared; docs/method.md lists it.
 from collections.abc import Mapping
 from typing import Any
 
-# parameters of a data set: sections, by section and name, and what is not in a section
+# values of a data set's parameters, by `section.name`, or by name if outside a section
 Settings = Mapping[str, Any]
 
 SEEDS = 3
@@ -46,7 +46,7 @@ STATED: Settings = {
     "search": True,
     "selection.threshold": 0.3,
 }
-# Values that the paper gives by the name of what has them.
+# Values that the paper gives only as the name of an architecture or augmentation.
 NAMED = dict.fromkeys(
     ["model.depth", "model.heads", "model.mlp_ratio"], "ViT-Tiny"
 ) | dict.fromkeys(["train.crop_scale", "train.crop_ratio"], "random resized crop")

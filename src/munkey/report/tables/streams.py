@@ -21,7 +21,7 @@ from munkey.report.tables.markup import ABSENT, TitledTable, diverged_remark, pl
 
 CURVES = ["name", "title", "seed", "RA", "TA", "done", "seconds"]
 SHARES = ["name", "title", "done", "request", "share", "share_low", "share_high"]
-EVERY = 0  # in place of the number of a request: all that have been forgotten so far
+EVERY = 0  # instead of the number of a request: all samples that have been forgotten so far
 
 
 class StreamedSystem(TypedDict):
@@ -199,7 +199,7 @@ def _format_mean(curve: pd.DataFrame, metric: str, done: int) -> str:
 
 
 def _format_share(shares: pd.DataFrame, done: int, request: int) -> str:
-    """Return the share of a request after so many requests, with its interval, in whole percent."""
+    """Return the share of a request after `done` requests, with its interval, in whole percent."""
     if shares.empty:  # an oracle's
         return ABSENT
     line = shares.xs((done, request))[["share", "share_low", "share_high"]].astype(float)

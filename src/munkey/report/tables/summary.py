@@ -71,7 +71,7 @@ class Key(NamedTuple):
 
 
 def read_metrics(paths: Iterable[str | Path]) -> pd.DataFrame:
-    """Return tidy metrics from several CSV files, one after the other."""
+    """Return the concatenated tidy metrics of several CSV files."""
     parts = [read_table(path) for path in paths]
     if not parts:
         columns = ["dataset", "case", "rate", "seed", "method", "metric", "value"]
@@ -124,9 +124,9 @@ def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     = 1), and gap_mean and gap_sd, the Avg Gap (sec. 4): the mean over TA, RA, FA, MIA of |mean of
     the system - mean of its oracle|, and its standard deviation 1/4 * sqrt(sum of both variances).
 
-    A system of which a seed diverged has no means: those of the other seeds alone would be of the
-    lucky ones. The column `diverged`, which is there only if any system diverged, says which seeds,
-    why, and in which log.
+    A system with a diverged seed has no means: means over the other seeds would be too optimistic.
+    The column `diverged`, which exists only if any system diverged, has the seeds, the reasons and
+    the logs.
 
     Raises KeyError where a system or its oracle is missing.
     """

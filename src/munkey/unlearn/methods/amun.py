@@ -85,7 +85,7 @@ def amun(system: System, request: Request, settings: AmunSettings) -> System:
     def answer(pixels: torch.Tensor) -> torch.Tensor:
         return model(tuning.augment.eval_transform(pixels))
 
-    images = torch.empty(0)  # of the successful attacks, one after the other
+    images = torch.empty(0)  # of the successful attacks, concatenated
     predicted: list[int] = []
     radii_of_success: list[float] = []
     for index in torch.arange(len(forget)).split(tuning.settings.batch_size):

@@ -73,7 +73,7 @@ def fcs(system: System, request: Request, settings: FCSSettings) -> System:
     history = request.history
     rate = settings.lr_factor * request.tuning.base_lr
     contrast_rate = cosine_schedule(settings.contrast * rate, tuning.epochs, 0)
-    # As in the original, each of the three objectives has an optimizer of its own.
+    # As in the original, each of the three objectives has its own optimizer.
     forget_optimizer = make_optimizer(model, request)
     contrast_optimizer = make_optimizer(model, request)
     strengthen_optimizer = make_optimizer(model, request)

@@ -61,7 +61,7 @@ class RumSettings(Section):
     passes=lambda images, _: images.forget + 18 * images.epochs * images.retain,
 )
 def rum(system: System, request: Request, settings: RumSettings) -> System:
-    """Forget the thirds of D_f one after the other, each by the method for how memorized it is."""
+    """Forget the thirds of D_f in sequence, each with the method for its level of memorization."""
     from munkey.unlearn.finetune import split_by_loss
 
     unlearned = replace(system, model=system.copy_model().eval())
