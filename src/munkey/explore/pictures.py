@@ -58,10 +58,10 @@ def select_shown(
     forgotten: Mapping[str, np.ndarray], shown_ids: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Select the forgotten ids that are shown, by the memory whose neighbors the page shows."""
-    shown = {FULL: np.intersect1d(union_ids(forgotten.values()), shown_ids)}
+    ids_by_memory = {FULL: np.intersect1d(union_ids(forgotten.values()), shown_ids)}
     for request, ids in forgotten.items():
-        shown[request] = np.intersect1d(ids, shown_ids)
-    return shown
+        ids_by_memory[request] = np.intersect1d(ids, shown_ids)
+    return ids_by_memory
 
 
 def rank_neighbors(
