@@ -85,7 +85,7 @@ def test_a_name_without_a_slash_is_no_folder_though_there_is_one(folder, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [("{", "is not valid JSON"), ("[]", "is no configuration")]
+    ("content", "message"), [("{", "is not valid JSON"), ("[]", "is not an encoder configuration")]
 )
 @pytest.mark.parametrize("name", ["config.json", "preprocessor_config.json"])
 def test_a_broken_configuration_is_named_and_nobody_is_told_to_delete_it(

@@ -210,7 +210,7 @@ def test_a_request_that_found_nothing_is_not_answered_as_carried_out(office):
     for options in ({"dry_run": True}, {}, {"certificate": True}):
         answer = office.forget(units=["Ana"], request="DSR-1", ignore_missing=True, **options)
         assert answer.status == 404 and answer.json["error"].startswith(
-            "found nothing now; deleted nothing. Near"
+            "found nothing now; deleted nothing. Similar"
         )
         assert answer.json["found_nothing"] and not answer.json.get("repeated")
         assert (answer.json["unknown"], answer.json["unknown_count"]) == (["unit Ana"], 1)

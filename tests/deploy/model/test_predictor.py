@@ -114,7 +114,7 @@ def test_with_nothing_left_it_refuses_to_answer(predictor, images):
                 EmptyModelError, match="so there is nothing to answer from; train a new model"
             ):
                 predictor.predict(images.images[:2], only_held_classes=only)
-    with pytest.raises(ValueError, match="no trained sample"):
+    with pytest.raises(ValueError, match="no longer holds a trained sample"):
         predictor.add(images.images[:1], [0])
 
 
