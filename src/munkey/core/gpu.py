@@ -1,7 +1,4 @@
-"""All code that needs a GPU. The tests marked `gpu` check it on machines that have one.
-
-All other code on the path of a GPU is tested on torch's meta device (tests/test_gpu_path.py).
-"""
+"""All code that needs a GPU. The tests marked `gpu` check it on machines that have one."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext

@@ -270,11 +270,10 @@ def draw_by_difficulty(
 def draw_halves(
     ids: np.ndarray, labels: np.ndarray, share: float, pool: Stage, pair: Stage
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw a pool, a share of the training samples stratified by class, and divide it in halves.
+    """Draw a class-stratified pool of training samples and split it into two equal halves.
 
-    The halves are random, sorted, and equal in size. The pool is the same for every pair.
-
-    Raises ValueError as `draw`.
+    The split is random; the ids of each half are sorted. The pool is the same for every pair.
+    Raises ValueError in the same cases as `draw`.
 
     Parameters
     ----------
@@ -292,7 +291,7 @@ def draw_halves(
 def draw_group_halves(
     groups: Groups, labels: np.ndarray, share: float, pool: Stage, pair: Stage
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw a pool of whole groups, about `share` of the samples, and divide it in halves.
+    """Draw a pool of whole groups, about `share` of the samples, and split it into halves.
 
     The pool is the same for every pair.
 

@@ -605,15 +605,15 @@ class Predictor(AbstractContextManager["Predictor"]):
     def _deliver_certificates(
         self, deletions: list[tuple[Json, Deletion]], order: CertificateOrder
     ) -> None:
-        """Certify deletions, and deliver each certificate with the answer of its deletion."""
-        exact = self.digests()
+        """Certify deletions, and deliver each certificate along with its deletion's answer."""
+        digests = self.digests()
         for answer, deletion in deletions:
             new_certificate = certificate.certify(
                 self._store,
                 deletion.receipt,
                 live=answer["left"],
                 purged=answer["purged"],
-                exact=exact,
+                exact=digests,
                 constants=self.constants,
             )
             new_certificate = certificate.add_ids(

@@ -379,9 +379,10 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             return head_inputs.pop()
 
         hook = model.head.register_forward_pre_hook(keep_input)
-        features = predict_blocks(iterate_blocks(samples, data, device), read_features)
-        hook.remove()
-        return features
+        try:
+            return predict_blocks(iterate_blocks(samples, data, device), read_features)
+        finally:
+            hook.remove()
 
 
 def _make_learner(

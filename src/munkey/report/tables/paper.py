@@ -126,7 +126,7 @@ def expected_share(seeds: int) -> float:
 
 
 def counts(both: pd.DataFrame, printed: pd.DataFrame) -> TitledTable:
-    """Return how many of the paper's numbers are printed, compared, and agree; a line per table, data set and rate.
+    """Count the paper's numbers, those we compared, and those that agree, by table, data set and rate.
 
     Parameters
     ----------
