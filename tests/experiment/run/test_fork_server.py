@@ -210,9 +210,10 @@ def long_job(run, **options) -> tuple[subprocess.Popen, int]:
     """A job that has begun, and its process id: the fork's, if it was forked."""
     noted = run.folder / "pid"
     body = f"""
-open('pid_', 'w').write(str(os.getpid()))
-os.rename('pid_', {str(noted)!r})
-try: time.sleep(300)
+try:
+    open('pid_', 'w').write(str(os.getpid()))
+    os.rename('pid_', {str(noted)!r})
+    time.sleep(300)
 finally: open('cleaned', 'w')
 """
     job = run.start(body, **options)
@@ -246,10 +247,32 @@ time.sleep(300)"""
 
 def test_an_interrupted_job_cleans_up_before_it_ends(run):
     job, fork = long_job(run)
+    wait(lambda: passes_signals_on(job.pid))
     job.send_signal(signal.SIGINT)
     _, errors = job.communicate(timeout=60)
     assert (job.returncode, errors) == (130, "")
     assert not alive(fork) and (run.folder / "cleaned").exists()
+
+
+def passes_signals_on(pid: int) -> bool:
+    """Whether a process handles SIGTERM, the last signal that the client of a fork takes over."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = int(re.search(r"SigCgt:\s*(\w+)", status)[1], 16)
+    return bool(caught >> (signal.SIGTERM - 1) & 1)
+
+
+def test_a_fork_whose_client_has_ended_without_reading_is_killed():
+    """As if the client had been interrupted in the moment in which its job began."""
+    code = """
+import socket
+from munkey.experiment.run.fork_server import _obey_client
+client, fork = socket.socketpair()
+fork.sendall(b"b")
+client.close()
+_obey_client(fork)
+"""
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (process.returncode, process.stderr) == (-signal.SIGKILL, "")
 
 
 def test_a_job_that_is_interrupted_while_it_waits_for_the_server_says_nothing_and_never_begins(run):

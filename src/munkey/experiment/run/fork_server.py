@@ -219,8 +219,11 @@ def _take_over(connection: socket.socket) -> None:
 
 def _obey_client(connection: socket.socket) -> None:
     """Raise the signals that the client passes on, and end when it has ended, e.g. because it was killed."""
-    for number in iter(lambda: connection.recv(1), b""):
-        os.kill(os.getpid(), number[0])
+    # A client that is interrupted as the job begins ends without reading the byte that says so.
+    # That resets the connection.
+    with contextlib.suppress(ConnectionResetError):
+        for number in iter(lambda: connection.recv(1), b""):
+            os.kill(os.getpid(), number[0])
     os.kill(os.getpid(), signal.SIGKILL)
 
 
