@@ -1,6 +1,6 @@
-"""The typed sections of `params.yaml`. A section that does not fit is refused; none has a default.
+"""The typed sections of `params.yaml`. They have no defaults, and invalid values are rejected.
 
-These sections know no registry. Sections of a family of models and of an unlearning method stand in its own file.
+The section of a model family or unlearning method is defined in that family's or method's module.
 """
 
 import os
@@ -12,9 +12,9 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
-Pixels = Annotated[int, Field(ge=1, le=4096)]  # a side
-Width = Annotated[int, Field(ge=1, le=65_536)]  # of a vector
-SmallCount = Annotated[int, Field(ge=1, le=1000)]  # that are stacked, joined or run side by side
+Pixels = Annotated[int, Field(ge=1, le=4096)]  # side of an image
+Width = Annotated[int, Field(ge=1, le=65_536)]  # length of a vector
+SmallCount = Annotated[int, Field(ge=1, le=1000)]  # number of layers, heads, shards, ...
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -23,57 +23,60 @@ Rate = Annotated[float, Field(gt=0, lt=1)]
 Betas = Annotated[list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=2, max_length=2)]
 Range = Annotated[list[Positive], Field(min_length=2, max_length=2)]
 CountRange = Annotated[list[Count], Field(min_length=2, max_length=2)]
-# ~ is the home folder
+# A leading ~ stands for the home folder.
 UserPath = Annotated[str, Field(min_length=1), AfterValidator(os.path.expanduser)]
-OnBad = Literal["raise", "skip"]  # pictures that cannot be read
-White = Annotated[int, Field(ge=255, le=65_535)]  # the brightest value of gray of 16 bits
-# of the tokens of neighbors, at inference or in training (app. D.1)
+OnBad = Literal["raise", "skip"]  # what to do with unreadable pictures
+White = Annotated[int, Field(ge=255, le=65_535)]  # brightest value of 16-bit grayscale pictures
+# How neighbors' tokens are combined, in training and at inference (app. D.1).
 Fusion = Literal["ensemble", "softmax", "rank"]
 
 
 class Section(BaseModel):
-    """A section of `params.yaml`: strict, frozen, without unknown keys, NaN and infinity."""
+    """A section of `params.yaml`: strict and frozen. Rejects unknown keys, NaN and infinity."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
     @classmethod
     def parse(cls, section: object) -> Self:
-        """Return a section of this class. A mapping, e.g. from a file, is checked first."""
+        """Return the section as an instance of this class. Validates it if it is a mapping."""
         if isinstance(section, cls):
             return section
         return cls.model_validate(section)
 
 
-Sections = Mapping[str, Section]  # by the name that they have in params.yaml
+Sections = Mapping[str, Section]  # by their names in params.yaml
 
 
-def values_of(sections: Sections) -> dict[str, dict[str, object]]:
-    """Return sections as they stand in a JSON file."""
+def dump_sections(sections: Sections) -> dict[str, dict[str, object]]:
+    """Convert sections to dictionaries that can be written as JSON."""
     return {name: section.model_dump() for name, section in sections.items()}
 
 
-def _one_group(pattern: str) -> str:
+def _require_one_group(pattern: str) -> str:
+    """Return a regular expression with one group. Raises ValueError for any other string."""
     try:
-        groups = re.compile(pattern).groups
+        group_count = re.compile(pattern).groups
     except re.error as error:
-        raise ValueError(f"is no regular expression ({error})") from None
-    if groups != 1:
+        raise ValueError(f"is not a valid regular expression ({error})") from None
+    if group_count != 1:
         raise ValueError(
-            f"must have one group, in parentheses, as in '(person-[0-9]+)'; it has {groups}"
+            f"must have one group in parentheses, as in '(person-[0-9]+)'; it has {group_count}"
         )
     return pattern
 
 
 class AlterSettings(Section):
-    """How a copy of a data set is altered (`munkey.data.source_settings.alter_samples`).
+    """How to alter a copy of a data set (`munkey.data.source_settings.alter_samples`).
 
     Attributes
     ----------
+    kind
+        `confusion` swaps labels of two classes, `patch` adds a patch and the target class's label,
+        and `twins` adds near-duplicates.
     share
-        The share of those training samples that may be altered that is altered.
+        The share of the eligible training samples to alter.
     classes
-        Names of the two classes that are confused, or of the one that a patch stands for; none for
-        twins.
+        The two classes to confuse, or the target class of the patch; empty for `twins`.
     """
 
     kind: Literal["confusion", "patch", "twins"]
@@ -81,50 +84,84 @@ class AlterSettings(Section):
     classes: list[str]
 
     @model_validator(mode="after")
-    def _fitting(self) -> Self:
+    def _check_class_count(self) -> Self:
         class_count = {"confusion": 2, "patch": 1, "twins": 0}[self.kind]
         if len(set(self.classes)) != class_count:
-            raise ValueError(f"classes = {self.classes}: {self.kind} takes {class_count} of them")
+            raise ValueError(
+                f"classes = {self.classes}: {self.kind} needs {class_count} different classes"
+            )
         return self
 
 
 class SourceSettings(Section):
-    """Where a data set comes from, if it is the user's own. storage_size: side in pixels; reader: None: by its name.
+    """Where a data set comes from, and how to read it.
 
-    md5: of the user's own copy of a published file; None: the published one's.
-    limit_per_class: images of each class in each split, or in the splits that it names. val_from:
-    None: val as the data set has it; "train": val is a part of train, and its own val of test. only:
-    names of classes; None: all.
-    units: a regular expression whose group is the unit in a picture's path. on_bad: what to do with
-    pictures that cannot be read; white: the brightest value of gray of 16 bits, None: 65535. alter:
-    None: as it is.
+    Attributes
+    ----------
+    reader
+        How to read the user's own files; None for a registered data set.
+    path
+        The user's file or folder.
+    md5
+        The MD5 of the user's own copy of a published file; None to expect the published MD5.
+    storage_size
+        The side of stored images in pixels; None to keep their size.
+    split
+        The shares of training, validation and test samples, for files without splits.
+    limit_per_class
+        The maximum number of images of each class in each split, or by the names of splits.
+    val_from
+        "train" takes the validation set from the training set and moves the published validation
+        set to the test set; None uses the validation set as published.
+    classes
+        Names for numbered classes, in order.
+    only
+        Names of the classes to use; None to use all.
+    units
+        A regular expression whose group matches the unit in a picture's path.
+    on_bad
+        What to do with unreadable pictures.
+    white
+        The brightest value of 16-bit grayscale pictures; None for 65535.
+    alter
+        How to alter the data set; None to leave it unchanged.
     """
 
     reader: str | None
     path: UserPath | None
-    md5: Annotated[str, Field(pattern="^[0-9a-f]{32}$")] | None = None  # earlier results have none
+    # The fields with defaults are missing in the settings of earlier results.
+    md5: Annotated[str, Field(pattern="^[0-9a-f]{32}$")] | None = None
     storage_size: Pixels | None
     split: Annotated[list[Rate], Field(min_length=3, max_length=3)]
     limit_per_class: Count | dict[Literal["train", "val", "test"], Count] | None
-    val_from: Literal["train"] | None = None  # earlier results have none
+    val_from: Literal["train"] | None = None
     classes: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)] | None
     only: Annotated[list[str], Field(min_length=2)] | None
-    units: Annotated[str, AfterValidator(_one_group)] | None
-    on_bad: OnBad = "raise"  # earlier results have neither this nor white
+    units: Annotated[str, AfterValidator(_require_one_group)] | None
+    on_bad: OnBad = "raise"
     white: White | None = None
     alter: AlterSettings | None
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _check_split_and_classes(self) -> Self:
         if abs(sum(self.split) - 1) > 1e-9:
-            raise ValueError(f"split = {self.split} must sum to 1: shares of train, val, test")
-        if len(set(self.classes or [])) != len(self.classes or []):
+            raise ValueError(f"split = {self.split}: the shares of train, val, test must sum to 1")
+        class_names = self.classes or []
+        if len(set(class_names)) != len(class_names):
             raise ValueError(f"classes = {self.classes}: each may be listed only once")
         return self
 
 
 class DataSettings(Section):
-    """What the model's images look like. image_size: side in pixels; pixel_mean, pixel_std: of pixels in [0, 1]."""
+    """The format of the model's input images.
+
+    Attributes
+    ----------
+    image_size
+        The side in pixels.
+    pixel_mean, pixel_std
+        The mean and standard deviation that normalize pixels in [0, 1].
+    """
 
     image_size: Pixels
     pixel_mean: float
@@ -134,19 +171,29 @@ class DataSettings(Section):
 class EncoderSettings(Section):
     """The frozen encoder, or several (`munkey.encoders.parts`).
 
-    revision: commit of its hub repository; image_size: side of its input in pixels; mirror: whether
-    a key is averaged with that of the mirrored picture.
+    Attributes
+    ----------
+    encoder
+        The encoder's name or file.
+    revision
+        The commit of its hub repository; None if it is not from a hub.
+    image_size
+        The side of its input in pixels; None for the encoder's own size.
+    batch_size
+        The number of images per forward pass.
+    mirror
+        Whether to average the key of a picture with the key of its mirror image.
     """
 
     encoder: UserPath
     revision: Annotated[str, Field(pattern="^[0-9a-f]{40}$")] | None
     image_size: Pixels | None
     batch_size: Count
-    mirror: bool = False  # earlier results and models have none
+    mirror: bool = False  # missing in the settings of earlier results and models
 
 
 class KeySettings(EncoderSettings):
-    """The frozen encoder, and depth: how many neighbors are looked up for each sample."""
+    """The frozen encoder, and the number of neighbors (`depth`) to store for each sample."""
 
     depth: Count
 
@@ -161,7 +208,7 @@ class ModelSettings(Section):
     mlp_ratio: Annotated[float, Field(gt=0, le=100)]
 
     @model_validator(mode="after")
-    def _divisible(self) -> Self:
+    def _check_width(self) -> Self:
         if self.width % self.heads:
             raise ValueError(f"width = {self.width} must be a multiple of heads = {self.heads}")
         return self
@@ -182,7 +229,7 @@ class TrainSettings(Section):
     compile: bool
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
+    def _check_ranges(self) -> Self:
         if not self.crop_scale[0] <= self.crop_scale[1] <= 1:
             raise ValueError(
                 f"crop_scale = {self.crop_scale} must be [low, high] with 0 < low <= high <= 1"
@@ -213,35 +260,49 @@ Sampling: TypeAlias = Literal[
 
 
 class ForgetSettings(Section):
-    """Forget sets (sec. 4). names: classes or units that are forgotten together, instead of shares of the samples; of
-    `known`, the units of which shares are known, and of `relied-on`, those of the test samples that are asked. file: of
-    `listed`, the list (`munkey.data.forget_draws`), under the one rate that it is shown by.
+    """How to choose forget sets (sec. 4).
+
+    Attributes
+    ----------
+    rates
+        Shares of the training set to forget. For `listed`, the share of the listed samples.
+    sampling
+        How to draw the samples, for example stratified by class.
+    names
+        For `class` and `unit`: the classes or units to forget, instead of random ones. For
+        `known`: the units whose samples are known in part. For `relied-on`: the units of the test
+        samples whose nearest training samples are forgotten.
+    file
+        For `listed`: the file that lists the samples to forget (`munkey.data.forget_draws`).
     """
 
     rates: Annotated[list[Rate], Field(min_length=1, max_length=100)]
     sampling: Sampling
     names: Annotated[list[str], Field(min_length=1, max_length=10_000)] | None
-    file: UserPath | None = None  # earlier results have none
+    file: UserPath | None = None  # missing in the settings of earlier results
 
     @model_validator(mode="after")
-    def _sound(self) -> Self:
+    def _check_sampling(self) -> Self:
         if len(set(self.rates)) != len(self.rates):
             raise ValueError(f"rates = {self.rates}: each may be listed only once")
         if self.names and self.sampling not in ("class", "unit", "known", "relied-on"):
             raise ValueError(
-                f"names = {self.names}: only with sampling class or unit, not {self.sampling}"
+                f"names = {self.names}: cannot be combined with sampling = {self.sampling}, only"
+                " with class, unit, known or relied-on"
             )
         if not self.names and self.sampling in ("known", "relied-on"):
             raise ValueError(
-                f"names = null: sampling {self.sampling} is of units; for what is altered, [altered]"
+                f"names = null: sampling = {self.sampling} needs the names of units; for altered"
+                " samples, set [altered]"
             )
         if self.sampling == "listed" and self.file is None:
             raise ValueError(
-                "file = null: sampling listed needs the file that lists what to forget"
+                "file = null: sampling = listed needs a file that lists the samples to forget"
             )
         if self.sampling == "listed" and len(self.rates) != 1:
             raise ValueError(
-                f"rates = {self.rates}: with sampling listed, one value: the share that the list holds"
+                f"rates = {self.rates}: sampling = listed needs a single rate, the listed share"
+                " of the training set"
             )
         return self
 
@@ -255,7 +316,7 @@ class InferenceSettings(Section):
 
 
 class FinetuneSettings(Section):
-    """What all methods that fine-tune share (app. B.2)."""
+    """Settings that all fine-tuning methods share (app. B.2)."""
 
     epochs: Count
     batch_size: Count
@@ -264,7 +325,7 @@ class FinetuneSettings(Section):
 
 
 class AuditInference(Section):
-    """How an audit asks a memory a second time: what differs from `inference`."""
+    """The values that replace those of `inference` when an audit queries a memory a second time."""
 
     k: Count
     fusion: Fusion
@@ -277,13 +338,13 @@ class NetworkName(Section):
 
 
 class WeightsOrigin(Section):
-    """What tells the pretrained weights that a training starts from from others."""
+    """The identifier of the pretrained weights that training starts from."""
 
     of: str
 
 
 class SelectionSettings(Section):
-    """The grid of (p_image, p_token) and how the selection chooses from it (sec. 3.2, app. E)."""
+    """The grid of (p_image, p_token), and how to choose from it (sec. 3.2, app. E)."""
 
     p_image: Annotated[list[Probability], Field(min_length=1, max_length=20)]
     p_token: Annotated[list[Probability], Field(min_length=1, max_length=20)]
@@ -292,7 +353,15 @@ class SelectionSettings(Section):
 
 
 class RelearnSettings(Section):
-    """Training on the retain set alone. steps: after which it is measured; lr_factor: constant rate / train.lr."""
+    """Further training on the retain set only, to see whether the system relearns deleted samples.
+
+    Attributes
+    ----------
+    steps
+        The numbers of steps after which to measure.
+    lr_factor
+        The constant learning rate divided by train.lr.
+    """
 
     steps: Annotated[
         list[Annotated[int, Field(ge=0, le=1_000_000)]], Field(min_length=2, max_length=100)
@@ -300,26 +369,48 @@ class RelearnSettings(Section):
     lr_factor: Positive
 
     @model_validator(mode="after")
-    def _ascending(self) -> Self:
+    def _check_steps(self) -> Self:
         if self.steps[0] or sorted(set(self.steps)) != self.steps:
             raise ValueError(f"steps = {self.steps} must start with 0 and ascend")
         return self
 
 
-MOST_APART = 0.4  # of the training set: another pool of this size lies apart and leaves something
+# A second pool must not overlap the first, and both together must leave some training samples.
+MAX_REDRAWN_POOL = 0.4
 
 
 class AuditSettings(Section):
-    """How much is left of what was deleted: pairs of models that swap halves of a pool.
+    """An audit: how many pairs of models swap the halves of which pool.
 
-    pairs: of models for each system; pool: share of the training set, half of which a model is trained on and forgets;
-    pool_of: samples at random, those that the nearest keys classify worst, random ones trained with a wrong label, or
-    whole classes, units or clusters, each of which is in one half;
-    oracles: pairs of models that never see the pool; control_pairs: of a model that is known to keep what it should
-    forget, with the knobs `control` changed; 0 leaves it out; k: neighbors that are averaged on a path that is not the
-    deployed one, at most as many as are looked up; grid: blocks of knobs with the values to try, all combinations of a
-    block; grid_pairs: pairs for each of them; relearn: training further of the main run's systems; in_paper: whether
-    the target `paper` and its report include the audit; draw: 0, or the number of a random pool apart from that one.
+    Attributes
+    ----------
+    pairs
+        The number of pairs for each system.
+    pool
+        The pool's share of the training set. A model trains on half of the pool and forgets it.
+    pool_of
+        The samples in the pool: `random`, `hardest` (most often misclassified by their nearest
+        keys), `mislabeled` (random, trained with a wrong label), or whole groups (`class`, `unit`,
+        `cluster`), each of which belongs to one half.
+    oracles
+        The number of pairs of models that never see the pool.
+    control_pairs
+        The number of pairs of a control that is known to retain deleted samples; 0 for no control.
+    control
+        The settings that differ for this control, by knob.
+    k
+        The number of neighbors to average when a memory is queried a second time; at most
+        `keys.depth`.
+    grid
+        Blocks of knobs with the values to try. An audit is run for each combination in a block.
+    grid_pairs
+        The number of pairs for each combination.
+    relearn
+        How to train the systems of the main run further.
+    in_paper
+        Whether the target `paper` and its report include the audit.
+    draw
+        0 for the first random pool; n for the n-th further pool, which does not overlap the first.
     """
 
     pairs: Annotated[int, Field(ge=2, le=64)]
@@ -338,25 +429,34 @@ class AuditSettings(Section):
     in_paper: bool
 
     @model_validator(mode="after")
-    def _apart(self) -> Self:
-        if self.draw and (self.pool_of != "random" or self.pool > MOST_APART):
+    def _check_draw(self) -> Self:
+        if self.draw and (self.pool_of != "random" or self.pool > MAX_REDRAWN_POOL):
             raise ValueError(
-                f"draw = {self.draw} must be 0, but for random pools of at most {MOST_APART}"
+                f"draw = {self.draw} must be 0, except for random pools of at most"
+                f" {MAX_REDRAWN_POOL}"
             )
         return self
 
     @model_validator(mode="after")
-    def _control_or_none(self) -> Self:
+    def _check_control_pairs(self) -> Self:
         if self.control_pairs == 1:
             raise ValueError(
-                "control_pairs = 1 must be 0, for no control, or at least 2: one pair has no interval"
+                "control_pairs = 1: an interval needs at least 2 pairs; 0 runs no control"
             )
         return self
 
 
 class StreamSettings(Section):
-    """Requests one after another, of an audit's pool. pairs: of models; requests: into how many a half is cut;
-    additions: the numbers of those after which new samples come.
+    """A stream of deletion requests for the samples of an audit's pool.
+
+    Attributes
+    ----------
+    pairs
+        The number of pairs of models.
+    requests
+        The number of requests that half of a pool is divided into.
+    additions
+        The requests, numbered from 1, after which new samples are added.
     """
 
     pairs: Annotated[int, Field(ge=2, le=64)]
@@ -364,15 +464,25 @@ class StreamSettings(Section):
     additions: list[Annotated[int, Field(ge=1)]]
 
     @model_validator(mode="after")
-    def _in_the_stream(self) -> Self:
+    def _check_additions(self) -> Self:
         if max(self.additions, default=0) > self.requests:
-            raise ValueError(f"additions = {self.additions}: there are {self.requests} requests")
+            raise ValueError(
+                f"additions = {self.additions}: there are only {self.requests} requests"
+            )
         return self
 
 
 class ExploreSettings(Section):
-    """The page on which single samples are looked at. samples: shown at most; neighbors: shown of each sample;
-    pictures: false shows ids alone.
+    """The web page that shows single samples and their neighbors.
+
+    Attributes
+    ----------
+    samples
+        The maximum number of samples to show.
+    neighbors
+        The number of neighbors to show for each sample.
+    pictures
+        Whether to show pictures; if false, only ids are shown.
     """
 
     samples: Annotated[int, Field(ge=10, le=20_000)]
@@ -386,15 +496,29 @@ class TrackingSettings(Section):
     uri: Annotated[str, Field(min_length=1)]
 
 
-def short_names(knobs: Iterable[str]) -> dict[str, str]:
-    """Knobs by name: p_image for munkey.p_image, but all of it where two end alike, as munkey.temperature does."""
-    ends = {knob: knob.rpartition(".")[2] for knob in knobs}
-    alike = Counter(ends.values())
-    return {knob: end if alike[end] == 1 else knob for knob, end in ends.items()}
+def shorten_knobs(knobs: Iterable[str]) -> dict[str, str]:
+    """Return the short name of each knob, e.g. p_image for munkey.p_image.
+
+    If two knobs have the same short name, like munkey.temperature and inference.temperature, both
+    keep their full names.
+    """
+    last_parts = {knob: knob.rpartition(".")[2] for knob in knobs}
+    uses = Counter(last_parts.values())
+    short_names = dict(last_parts)
+    for knob, last_part in last_parts.items():
+        if uses[last_part] > 1:
+            short_names[knob] = knob
+    return short_names
 
 
-def knob_text(value: object) -> str:
-    """A knob's value as a person writes it: 0.6–1 for [0.6, 1.0], be it a list or its text."""
-    if str(value).startswith("["):
-        return "–".join(f"{float(part):g}" for part in str(value).strip("[]").split(","))
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def format_knob_value(value: object) -> str:
+    """Format the value of a knob for tables and titles.
+
+    A range, as a list or as its text, is joined by a dash: 0.6–1 for [0.6, 1.0].
+    """
+    text = str(value)
+    if text.startswith("["):
+        return "–".join(f"{float(part):g}" for part in text.strip("[]").split(","))
+    if isinstance(value, float):
+        return f"{value:g}"
+    return text

@@ -15,7 +15,7 @@ from munkey.audits.pools import (
     draw_wrong_labels,
     require_fitting,
 )
-from munkey.core.ids import NOBODY
+from munkey.core.ids import NO_NEIGHBOR
 from munkey.core.randomness import Stage
 from munkey.data.prepared import Dataset
 
@@ -24,7 +24,7 @@ STAGE = Stage("digits", "audit")
 
 
 def test_votes_are_the_share_of_neighbors_with_the_samples_own_label():
-    neighbors = np.array([[5, 8], [8, 13], [13, NOBODY], [NOBODY, NOBODY]])
+    neighbors = np.array([[5, 8], [8, 13], [13, NO_NEIGHBOR], [NO_NEIGHBOR, NO_NEIGHBOR]])
     assert compute_vote_shares(MEMBERS, neighbors).tolist() == [0.5, 0.0, 1.0, 0.0]
 
 

@@ -14,7 +14,7 @@ from munkey.cli.mlflow import StaleResultsError, read_results
 from munkey.core.files import write_csv, write_json
 from munkey.experiment.params.load import ParamsError
 from munkey.experiment.tracking.store import StoreError
-from munkey.settings import values_of
+from munkey.settings import dump_sections
 from tests.conftest import ROOT
 
 
@@ -38,7 +38,7 @@ def make(plan):
     """The settings and the metrics of a run, without anything else."""
     write_json(
         plan.layout.settings,
-        {case: values_of(plan.export_settings(case)) for case in plan.params.datasets},
+        {case: dump_sections(plan.export_settings(case)) for case in plan.params.datasets},
     )
     write_csv(
         plan.layout.all_metrics, [run.key | {"metric": "TA", "value": 1.0} for run in plan.main]

@@ -6,7 +6,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from munkey.core.ids import NOBODY
+from munkey.core.ids import NO_NEIGHBOR
 from munkey.memory.exemplars import (
     ExemplarMemory,
     count_passes,
@@ -67,8 +67,8 @@ def test_an_id_that_is_not_held_cannot_be_forgotten(ids):
 
 def test_the_row_of_an_id_holds_that_id():
     memory = memory_of(IDS)
-    rows = memory.find_rows(np.array([[21, 3], [NOBODY, 8]]))
-    assert rows.tolist() == [[4, 0], [NOBODY, 2]]
+    rows = memory.find_rows(np.array([[21, 3], [NO_NEIGHBOR, 8]]))
+    assert rows.tolist() == [[4, 0], [NO_NEIGHBOR, 2]]
     with pytest.raises(KeyError, match="4"):
         memory.find_rows(np.array([3, 4]))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from munkey.core.ids import NOBODY
+from munkey.core.ids import NO_NEIGHBOR
 from munkey.memory import neighbors
 from munkey.memory.neighbors import SearchedRows, bound_length, find_nearest_rows
 from tests.conftest import unit_rows
@@ -26,7 +26,7 @@ def brute_force(
     queries: np.ndarray, searched: SearchedRows, depth: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sort all live rows by falling float64 cosine and rising id. Returns rows, and cosines."""
-    rows = np.full((len(queries), depth), NOBODY)
+    rows = np.full((len(queries), depth), NO_NEIGHBOR)
     cosines = np.zeros((len(queries), depth))
     live = np.flatnonzero(searched.live)
     for place, query in enumerate(queries.astype(np.float64)):
@@ -41,7 +41,7 @@ def check(queries: np.ndarray, searched: SearchedRows, depth: int) -> None:
     rows, cosines = brute_force(queries, searched, depth)
     result = find_nearest_rows(queries, searched, depth)
     np.testing.assert_array_equal(result.rows, rows)
-    ids = np.append(searched.ids, NOBODY)  # the last one where there is no row
+    ids = np.append(searched.ids, NO_NEIGHBOR)  # the last one where there is no row
     np.testing.assert_array_equal(result.ids, ids[rows])
     np.testing.assert_array_equal(result.cosines, cosines)
 
@@ -163,7 +163,7 @@ def test_a_product_is_never_further_off_than_the_margin(width, exponent, seed):
     queries = (10**exponent * random.standard_t(2, size=(20, width))).astype(np.float32)
     keys = random.standard_t(2, size=(30, width)).astype(np.float32)
     wide = queries.astype(np.float64) @ keys.astype(np.float64).T
-    search = neighbors._Search(queries, np.full(20, NOBODY), searched_rows(keys), 3, None)
+    search = neighbors._Search(queries, np.full(20, NO_NEIGHBOR), searched_rows(keys), 3, None)
     margins = search.bound_errors(np.arange(20))[:, None]
     assert (np.abs(queries @ keys.T - wide) <= margins).all()
     products, rows = faiss.knn(queries, keys, 30, faiss.METRIC_INNER_PRODUCT)
@@ -188,7 +188,7 @@ def test_a_memory_of_fewer_rows_than_wanted_gives_all_it_has(count):
         5,
     )
     assert (
-        find_nearest_rows(unit_rows(12, 8), searched_rows(unit_rows(0, 8)), 5).rows == NOBODY
+        find_nearest_rows(unit_rows(12, 8), searched_rows(unit_rows(0, 8)), 5).rows == NO_NEIGHBOR
     ).all()
 
 

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from munkey.core.files import DamagedFileError, write_npz
-from munkey.core.ids import NOBODY
+from munkey.core.ids import NO_NEIGHBOR
 from munkey.encoders.keys import Keys
 from munkey.memory import neighbors
 from munkey.memory.neighbors import Neighbors, drop_self, find_nearest
@@ -23,7 +23,7 @@ def searched_slowly(queries, members, depth):
             key=lambda row: (members.ids[row] != query_id, -cosines[row], members.ids[row]),
         )[:depth]
         line = [(int(members.ids[row]), cosines[row]) for row in order]
-        lines.append(line + [(NOBODY, 0.0)] * (depth - len(line)))
+        lines.append(line + [(NO_NEIGHBOR, 0.0)] * (depth - len(line)))
     table = np.array(lines).reshape(len(queries.ids), depth, 2)
     return table[..., 0], table[..., 1]
 
@@ -121,19 +121,19 @@ def test_neighbors_are_cut_by_query_and_by_number():
 
 def test_a_sample_is_left_out_wherever_it_stands():
     """The last one has nobody but itself."""
-    absent = [NOBODY] * 3
+    absent = [NO_NEIGHBOR] * 3
     ids = np.array([[1, 7, 8, 9], [2, 1, 7, 9], [7, 8, *absent[:2]], [4, *absent]])
     cosines = np.array(
         [[1, 0.9, 0.8, 0.7], [0.9, 0.9, 0.8, 0.7], [0.9, 0.8, 0, 0], [1, 0, 0, 0]], dtype=np.float32
     )
     others = drop_self(Neighbors(ids, cosines), np.array([1, 1, 3, 4]), 3)
-    assert others.ids.tolist() == [[7, 8, 9], [2, 7, 9], [7, 8, NOBODY], absent]
+    assert others.ids.tolist() == [[7, 8, 9], [2, 7, 9], [7, 8, NO_NEIGHBOR], absent]
     np.testing.assert_allclose(
         others.cosines, [[0.9, 0.8, 0.7], [0.9, 0.8, 0.7], [0.9, 0.8, 0], [0, 0, 0]], rtol=1e-6
     )
     assert others.cosines.dtype == np.float32
     whole = drop_self(Neighbors(ids, cosines), np.array([1, 1, 3, 4]), 4)
-    assert whole.ids[:, -1].tolist() == [*absent, NOBODY] and not whole.cosines[:, -1].any()
+    assert whole.ids[:, -1].tolist() == [*absent, NO_NEIGHBOR] and not whole.cosines[:, -1].any()
 
 
 def test_the_order_of_the_others_stays_in_long_rows_too():

@@ -7,7 +7,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from munkey.core.ids import NOBODY
+from munkey.core.ids import NO_NEIGHBOR
 from munkey.encoders.keys import Keys
 from munkey.memory.neighbors import Neighbors, find_nearest
 from munkey.models.families.knn import FLOOR
@@ -46,7 +46,7 @@ def test_the_index_holds_labels_as_tokens():
         # class 0 is nearest of all, but has fewer votes
         ([0, 3, 1, 4, 2], [1 / 5, 2 / 5, 2 / 5], 2),
         ([1, 2], [FLOOR, 1, FLOOR], 1),
-        ([4, 0, NOBODY, NOBODY], [1 / 2, FLOOR, 1 / 2], 2),
+        ([4, 0, NO_NEIGHBOR, NO_NEIGHBOR], [1 / 2, FLOOR, 1 / 2], 2),
     ],
 )
 def test_each_class_gets_its_share_of_the_votes(neighbors, shares, winner):
@@ -58,7 +58,7 @@ def test_each_class_gets_its_share_of_the_votes(neighbors, shares, winner):
 
 def test_a_vote_by_rank_weighs_1_over_2_plus_rank_and_one_by_similarity_a_softmax():
     """Neighbors of the classes 0, 1, 1, and one that is not there."""
-    ids, cosines = [0, 1, 2, NOBODY], [0.9, 0.8, 0.7, 0.0]
+    ids, cosines = [0, 1, 2, NO_NEIGHBOR], [0.9, 0.8, 0.7, 0.0]
     first = (1 / 2) / (1 / 2 + 1 / 3 + 1 / 4)
     np.testing.assert_allclose(
         votes(index(vote="rank"), ids, cosines), [first, 1 - first, FLOOR], atol=2 * FLOOR

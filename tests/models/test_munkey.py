@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from munkey.core.ids import NOBODY
+from munkey.core.ids import NO_NEIGHBOR
 from munkey.models.family import FAMILIES
 from tests.conftest import image_set
 from tests.models.inputs import DATA, QUERIES, answered, normalized, retrieval, seven_samples
@@ -37,7 +37,7 @@ def answered_slowly(system, images, asked):
         present = [
             (i, c)
             for i, c in zip(ids[: settings.k], cosines[: settings.k], strict=True)
-            if i != NOBODY
+            if i != NO_NEIGHBOR
         ]
         tokens = torch.stack([system.memory.tokens[system.memory.ids == i][0] for i, _ in present])
         similarity = np.exp([c / settings.temperature for _, c in present])
@@ -73,7 +73,7 @@ def test_answers_equal_those_of_a_slow_loop(munkey_system, inference, fusion, k)
 def test_a_memory_with_fewer_rows_than_k_answers_with_what_it_has(munkey_system, inference, fusion):
     samples, left = seven_samples(), without(munkey_system, 10, 14, 16, 20)
     asked = retrieval(left.memory, inference(fusion=fusion, k=4))
-    assert (asked.neighbors.ids[:, 2:] == NOBODY).all()
+    assert (asked.neighbors.ids[:, 2:] == NO_NEIGHBOR).all()
     np.testing.assert_allclose(
         answered(left, samples, asked), answered_slowly(left, normalized(samples), asked), **CLOSE
     )

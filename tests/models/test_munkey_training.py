@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from munkey.core.ids import NOBODY
+from munkey.core.ids import NO_NEIGHBOR
 from munkey.memory.neighbors import Neighbors
 from munkey.models.families.munkey import Draw, Exemplars
 from munkey.models.family import FAMILIES, MemberKeys, Training
@@ -140,9 +140,12 @@ def test_in_a_memory_of_two_the_other_one_stands_in_alone(exemplars):
     """Even where it points away: a neighbor that is absent, with a cosine of 0, would weigh more."""
     keys = unit_rows(1, 4) * np.array([[1], [-1]], dtype=np.float32)
     cosines = np.array([[-1, 0, 0, 0]] * 2, dtype=np.float32)
-    near = Neighbors(np.array([[4, *[NOBODY] * 3], [3, *[NOBODY] * 3]]), cosines)
+    near = Neighbors(np.array([[4, *[NO_NEIGHBOR] * 3], [3, *[NO_NEIGHBOR] * 3]]), cosines)
     part = exemplars(MemberKeys(keys, near), ids=np.array([3, 4]))
-    assert part.neighbors.tolist() == [[1, NOBODY, NOBODY, NOBODY], [0, NOBODY, NOBODY, NOBODY]]
+    assert part.neighbors.tolist() == [
+        [1, NO_NEIGHBOR, NO_NEIGHBOR, NO_NEIGHBOR],
+        [0, NO_NEIGHBOR, NO_NEIGHBOR, NO_NEIGHBOR],
+    ]
     torch.testing.assert_close(
         part.choose_tokens(torch.tensor([0, 1]), draw([True, True], [4, 4])),
         part.tokens.detach()[[1, 0]],

@@ -101,7 +101,7 @@ def read_results(plan: "Plan") -> "Results":
     from munkey.core.files import read_json, read_table
     from munkey.experiment.plan.exhibits import Exhibits
     from munkey.experiment.tracking.runs import Results
-    from munkey.settings import values_of
+    from munkey.settings import dump_sections
 
     settings = read_json(plan.layout.settings)
     metrics = read_table(plan.layout.all_metrics)
@@ -110,7 +110,7 @@ def read_results(plan: "Plan") -> "Results":
     planned_runs = {(run.dataset, float(run.rate), run.seed, run.method) for run in plan.main}
     has_changed_settings = False
     for dataset in plan.params.datasets:
-        if settings.get(dataset) != values_of(plan.export_settings(dataset)):
+        if settings.get(dataset) != dump_sections(plan.export_settings(dataset)):
             has_changed_settings = True
     if has_changed_settings or runs != planned_runs:
         raise StaleResultsError(

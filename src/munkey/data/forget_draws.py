@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from munkey.core.files import read_user_text
-from munkey.core.ids import NOBODY, find_rows
+from munkey.core.ids import NO_NEIGHBOR, find_rows
 from munkey.core.randomness import Stage
 from munkey.core.registry import did_you_mean
 from munkey.data.intake.csv_tables import parse_table
@@ -232,9 +232,9 @@ def compute_vote_shares(members: Members, neighbors: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     neighbors
-        (N, K) ids of other training samples, or NOBODY.
+        (N, K) ids of other training samples, or NO_NEIGHBOR.
     """
-    is_neighbor = neighbors != NOBODY
+    is_neighbor = neighbors != NO_NEIGHBOR
     neighbor_labels = np.full(neighbors.shape, -1)
     neighbor_rows = find_rows(members.ids, neighbors[is_neighbor])
     neighbor_labels[is_neighbor] = members.labels[neighbor_rows]

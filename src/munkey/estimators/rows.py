@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 
-from munkey.core.ids import NOBODY
+from munkey.core.ids import NO_NEIGHBOR
 from munkey.deploy.errors import translate_read_errors
 from munkey.deploy.estimator_predictor import EstimatorPredictor
 from munkey.deploy.model.export import EstimatorRows, write_rows
@@ -152,7 +152,9 @@ class RowsInMemory:
             retrieval = Retrieval(None, keys=keys)
         else:
             (depth,) = self.family.count_neighbors(self.settings).values()  # KNN has one number
-            queries = Keys(np.full(len(keys), NOBODY), keys)  # queries are not rows of the memory
+            queries = Keys(
+                np.full(len(keys), NO_NEIGHBOR), keys
+            )  # queries are not rows of the memory
             members = Keys(self.ids, self._memory.keys.numpy())
             retrieval = Retrieval(find_nearest(queries, members, depth))
         logits = self.family.predict_logits(self.system, UNREAD, UNREAD, "cpu", retrieval)

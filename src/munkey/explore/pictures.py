@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from munkey.core.ids import NOBODY
+from munkey.core.ids import NO_NEIGHBOR
 from munkey.core.randomness import Stage
 from munkey.explore.contents import FULL, Thumbnails
 from munkey.memory.neighbors import Neighbors
@@ -79,7 +79,7 @@ def rank_neighbors(
     for rank in range(depth):
         for memories in ([FULL], after):
             ids = union_ids(near[memory].ids[rows[memory], rank] for memory in memories)
-            yield ids[ids != NOBODY]
+            yield ids[ids != NO_NEIGHBOR]
 
 
 def union_ids(groups: Iterable[np.ndarray]) -> np.ndarray:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from munkey.core.files import write_json
 from munkey.deploy.model.export import renew_export
-from munkey.settings import Sections, values_of
+from munkey.settings import Sections, dump_sections
 
 
 def settings(settings: Path, cases: Mapping[str, Sections]) -> None:
     """Write the settings for training and querying each case of a configuration."""
-    values = {case: values_of(sections) for case, sections in cases.items()}
+    values = {case: dump_sections(sections) for case, sections in cases.items()}
     write_json(settings, values)
 
 
@@ -23,6 +23,6 @@ def export(system: Path, manifest: Path, exported: Path, sections: Sections) -> 
         The sections for its training and its queries. They are written to `exported` at the
         end.
     """
-    values = values_of(sections)
+    values = dump_sections(sections)
     print(f"exported to {renew_export(system, manifest.parent, values)}")
     write_json(exported, values)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from munkey.core.device import to_device
-from munkey.core.ids import NOBODY, find_rows
+from munkey.core.ids import NO_NEIGHBOR, find_rows
 from munkey.settings import Fusion, InferenceSettings
 
 
@@ -100,12 +100,12 @@ class ExemplarMemory:
         )
 
     def find_rows(self, ids: np.ndarray) -> Tensor:
-        """Return the row numbers of neighbor ids (any shape), NOBODY for NOBODY.
+        """Return the row numbers of neighbor ids (any shape), NO_NEIGHBOR for NO_NEIGHBOR.
 
         Raises KeyError for an id that is not in the memory.
         """
-        is_present = ids != NOBODY
-        rows = np.full(ids.shape, NOBODY, dtype=np.int64)
+        is_present = ids != NO_NEIGHBOR
+        rows = np.full(ids.shape, NO_NEIGHBOR, dtype=np.int64)
         rows[is_present] = find_rows(self.ids.numpy(), ids[is_present])
         return to_device(torch.from_numpy(rows), self.tokens.device.type)
 

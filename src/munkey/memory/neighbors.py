@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from munkey.core.files import DamagedFileError, read_npz, write_npz
-from munkey.core.ids import NOBODY, find_rows
+from munkey.core.ids import NO_NEIGHBOR, find_rows
 from munkey.encoders.keys import Keys
 
 QUERY_BLOCK = 256  # queries per block: bounds the memory of candidates
@@ -27,7 +27,7 @@ class Neighbors(NamedTuple):
     """The nearest rows of a memory to each query, nearest first.
 
     ids: (Q, K) int64; cosines: (Q, K) float32. If the memory has fewer than K rows, the last ids
-    are NOBODY and their cosines 0.
+    are NO_NEIGHBOR and their cosines 0.
     """
 
     ids: np.ndarray
@@ -60,7 +60,7 @@ class NearestRows(NamedTuple):
     """The nearest rows to each query, nearest first.
 
     rows, ids: (Q, K) int64; cosines: (Q, K) float64. With fewer than K live rows, the last rows and
-    ids are NOBODY and their cosines 0.
+    ids are NO_NEIGHBOR and their cosines 0.
     """
 
     rows: np.ndarray
@@ -95,12 +95,12 @@ def find_nearest_rows(
     """
     shape = (len(queries), depth)
     result = NearestRows(
-        rows=np.full(shape, NOBODY), ids=np.full(shape, NOBODY), cosines=np.zeros(shape)
+        rows=np.full(shape, NO_NEIGHBOR), ids=np.full(shape, NO_NEIGHBOR), cosines=np.zeros(shape)
     )
     if not len(searched.keys):
         return result
     if query_ids is None:
-        query_ids = np.full(len(queries), NOBODY)
+        query_ids = np.full(len(queries), NO_NEIGHBOR)
     search = _Search(np.ascontiguousarray(queries), query_ids, searched, depth, result)
     for start in range(0, len(queries), QUERY_BLOCK):
         places = np.arange(start, min(start + QUERY_BLOCK, len(queries)))
@@ -188,7 +188,7 @@ class _Search:
         # comparison with NaN is false.
         threshold = float(np.partition(products, -depth)[-depth]) - 2 * margin
         may_be_near = ~(products < threshold)
-        if query_id != NOBODY:
+        if query_id != NO_NEIGHBOR:
             may_be_near |= self.searched.ids == query_id
         return np.flatnonzero(may_be_near)
 
@@ -200,7 +200,7 @@ class _Search:
         cosines = self.compute_cosines(places, rows)
         ids = self.searched.ids[rows]
         # Read after the keys: the key of a row that is live now had not been overwritten then.
-        is_live = self.searched.live[rows] & (rows != NOBODY)
+        is_live = self.searched.live[rows] & (rows != NO_NEIGHBOR)
         is_query = ids == self.query_ids[places, None]
         score = cosines + 10.0 * is_query  # 10 is above any cosine: the query itself comes first
         score[~is_live] = -np.inf
@@ -208,14 +208,14 @@ class _Search:
         is_live = np.take_along_axis(is_live, order, axis=1)
         columns = order.shape[1]  # fewer than depth with few candidates
         for candidate_values, result, absent in (
-            (rows, self.result.rows, NOBODY),
-            (ids, self.result.ids, NOBODY),
+            (rows, self.result.rows, NO_NEIGHBOR),
+            (ids, self.result.ids, NO_NEIGHBOR),
             (cosines, self.result.cosines, 0),
         ):
             best_values = np.take_along_axis(candidate_values, order, axis=1)
             result[places] = absent
             result[places, :columns] = np.where(is_live, best_values, absent)
-        is_full = self.result.rows[places, -1] != NOBODY
+        is_full = self.result.rows[places, -1] != NO_NEIGHBOR
         return np.where(is_full, self.result.cosines[places, -1], -np.inf)
 
     def compute_cosines(self, places: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -256,7 +256,7 @@ def drop_self(neighbors: Neighbors, member_ids: np.ndarray, count: int) -> Neigh
     is_other = neighbors.ids != member_ids[:, None]
     # A stable sort of False and True moves the member itself to the end and keeps all others' order.
     order = np.argsort(~is_other, axis=1, kind="stable")[:, :count]
-    ids = np.take_along_axis(np.where(is_other, neighbors.ids, NOBODY), order, axis=1)
+    ids = np.take_along_axis(np.where(is_other, neighbors.ids, NO_NEIGHBOR), order, axis=1)
     cosines = np.take_along_axis(np.where(is_other, neighbors.cosines, 0.0), order, axis=1)
     return Neighbors(ids, cosines.astype(np.float32))
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from munkey.settings import knob_text, short_names
+from munkey.settings import format_knob_value, shorten_knobs
 
 
 def test_knobs_that_end_alike_keep_their_sections():
     alike = ["munkey.temperature", "inference.temperature"]
-    assert short_names(["munkey.p_image", *alike]) == {"munkey.p_image": "p_image"} | {
+    assert shorten_knobs(["munkey.p_image", *alike]) == {"munkey.p_image": "p_image"} | {
         knob: knob for knob in alike
     }
 
@@ -24,4 +24,4 @@ def test_knobs_that_end_alike_keep_their_sections():
     ],
 )
 def test_a_knob_is_written_as_a_person_writes_it(value, text):
-    assert knob_text(value) == text
+    assert format_knob_value(value) == text

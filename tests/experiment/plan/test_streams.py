@@ -42,7 +42,7 @@ def test_nothing_need_be_added():
 
 
 def test_additions_after_the_last_request_are_refused():
-    with pytest.raises(ParamsError, match=r"additions = \[3, 6, 9\]: there are 5 requests"):
+    with pytest.raises(ParamsError, match=r"additions = \[3, 6, 9\]: there are only 5 requests"):
         small_plan({"stream.requests": 5})
 
 

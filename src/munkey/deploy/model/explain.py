@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from munkey.core.console import warn
-from munkey.core.ids import NOBODY
+from munkey.core.ids import NO_NEIGHBOR
 from munkey.core.templates import render_template
 from munkey.deploy.errors import PictureError
 from munkey.deploy.model.find import NearSample, NearSamples
@@ -18,7 +18,7 @@ MAX_SIDE = 128  # longest side of a picture on the page [px]
 TITLE = "munkey: what the answers rest on"
 NEAR_TITLE = "munkey: the nearest samples"
 PAGE = Path(__file__).parents[1] / "explain.html.j2"
-NO_NEIGHBOR = "No neighbor: no trained sample is left, so the picture alone was read."
+NO_NEIGHBOR_NOTE = "No neighbor: no trained sample is left, so the picture alone was read."
 HEADERS = (
     "picture",
     "answer",
@@ -95,7 +95,7 @@ def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
         answers.append(answer)
     without_neighbors = "No single sample decided: all of them together did."
     if prediction.neighbors.ids.shape[1] > 0:
-        without_neighbors = NO_NEIGHBOR
+        without_neighbors = NO_NEIGHBOR_NOTE
     return render_template(
         PAGE,
         {
@@ -162,7 +162,7 @@ def _load_picture(row: ExplanationRow | NearSample, images: np.ndarray | None) -
             return encode_picture(read_picture(Path(row.file)))
         except (PictureError, OSError) as error:
             warn(str(error))
-    if images is not None and NOBODY < row.id < len(images):
+    if images is not None and NO_NEIGHBOR < row.id < len(images):
         return encode_picture(np.asarray(images[row.id]))
     return None
 

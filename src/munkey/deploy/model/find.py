@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from munkey.core.ids import NOBODY
+from munkey.core.ids import NO_NEIGHBOR
 from munkey.deploy.store.store import Store
 
 DEFAULT_COUNT = 10  # samples that are listed for each picture, unless another number is asked for
@@ -81,7 +81,7 @@ class Finder:
             with self.store.reading() as view:
                 queries = check_queries(keys, view.keys.shape[1])
                 nearest = find_nearest(view, queries, min(count, len(view.live)))
-                is_present = nearest.rows != NOBODY
+                is_present = nearest.rows != NO_NEIGHBOR
                 rows = nearest.rows[is_present]  # of all queries, concatenated
                 row_contents = view.records["content"][rows]
                 sources = self.store.read_sources(rows)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from munkey.core.ids import NOBODY
+from munkey.core.ids import NO_NEIGHBOR
 from munkey.deploy.errors import UnreadableModelError
 from munkey.deploy.model.manifest import Manifest
 from munkey.deploy.store.chain import Receipt
@@ -281,7 +281,7 @@ class FittedModel:
                 if self.store.position != position:
                     return None
                 # A label becomes the place of its class among `classes`.
-                place_of_class = np.full(len(sums.counts), NOBODY)
+                place_of_class = np.full(len(sums.counts), NO_NEIGHBOR)
                 place_of_class[classes] = np.arange(len(classes))
                 fitted_rows = FittedRows(ids, keys, place_of_class[labels])
             head = self.family.solve(class_sums, self.section, fitted_rows)
@@ -366,7 +366,7 @@ class FittedModel:
             if self.store.position == position:  # otherwise, rows of new classes may have come
                 break
         # The token of a row is its class: here, the place of the class among those with rows.
-        place_of_class = np.full(len(self.manifest.classes), NOBODY)
+        place_of_class = np.full(len(self.manifest.classes), NO_NEIGHBOR)
         place_of_class[classes] = np.arange(len(classes))
         tokens = place_of_class[retrieved_rows.labels].astype(np.float32)[..., None]
         retrieved_rows = replace(retrieved_rows, tokens=tokens)
@@ -399,7 +399,7 @@ class FittedModel:
         """Return how much each neighbor counts (N, K). The weights of a picture sum to 1."""
         import torch
 
-        present = torch.from_numpy(neighbors.ids != NOBODY)
+        present = torch.from_numpy(neighbors.ids != NO_NEIGHBOR)
         cosines = torch.from_numpy(neighbors.cosines)
         weights = self.family.weigh_votes(self.section, present, cosines)
         total = weights.sum(dim=1, keepdim=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from munkey.core.ids import NOBODY
+from munkey.core.ids import NO_NEIGHBOR
 from munkey.deploy.model.manifest import Manifest
 
 LOOK_UP = "The command munkey find lists the samples nearest to a picture."
@@ -87,10 +87,10 @@ class Prediction:
     def explanation(self) -> Iterator[ExplanationRow]:
         """Yield a line for each neighbor that the answers rest on."""
         neighbors = self.neighbors
-        for picture, rank in zip(*np.nonzero(neighbors.ids != NOBODY), strict=True):
+        for picture, rank in zip(*np.nonzero(neighbors.ids != NO_NEIGHBOR), strict=True):
             label = int(neighbors.labels[picture, rank])
             label_name = None
-            if label != NOBODY:
+            if label != NO_NEIGHBOR:
                 label_name = self.names[label]
             yield ExplanationRow(
                 picture=int(picture),

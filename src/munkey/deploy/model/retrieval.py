@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from munkey.core.device import to_device
-from munkey.core.ids import NOBODY
+from munkey.core.ids import NO_NEIGHBOR
 from munkey.deploy.store.matrices import MemoryView
 from munkey.deploy.store.store import Store
 from munkey.memory.exemplars import ExemplarMemory, fusion_weights
@@ -30,7 +30,7 @@ class RetrievedRows:
 
     def to_memory(self, device: str) -> ExemplarMemory:
         """Make a memory of the rows that are a neighbor of any query, without keys."""
-        present = self.neighbors.ids != NOBODY
+        present = self.neighbors.ids != NO_NEIGHBOR
         ids, first_places = np.unique(self.neighbors.ids[present], return_index=True)
         keys = torch.zeros(len(ids), 0)
         tokens = torch.from_numpy(self.tokens[present][first_places])
@@ -41,7 +41,7 @@ class RetrievedRows:
 
 def make_empty_rows(queries: int) -> RetrievedRows:
     """Make rows without any neighbor (Q, 0), for a family that needs no neighbors."""
-    no_ids = np.full((queries, 0), NOBODY)
+    no_ids = np.full((queries, 0), NO_NEIGHBOR)
     no_cosines = np.zeros((queries, 0), dtype=np.float32)
     no_tokens = np.zeros((queries, 0, 1), dtype=np.float32)
     no_files = np.full((queries, 0), None)
@@ -85,7 +85,7 @@ class Retriever:
             with self.store.reading() as view:
                 key_width = view.keys.shape[1]
                 nearest = find_nearest(view, check_queries(queries, key_width), self.inference.k)
-                is_present = nearest.rows != NOBODY
+                is_present = nearest.rows != NO_NEIGHBOR
                 rows = nearest.rows[is_present]  # of all queries, concatenated
                 copied_rows = view.copy_rows(rows)
                 file_names = [file for file, _ in self.store.read_sources(rows)]
@@ -99,13 +99,13 @@ class Retriever:
         # From here on, a row without a token counts as missing.
         is_present[is_present] = has_token
         shape = nearest.rows.shape
-        labels = np.full(shape, NOBODY)
+        labels = np.full(shape, NO_NEIGHBOR)
         labels[is_present] = copied_rows.labels[has_token]
         tokens = np.zeros((*shape, view.tokens.shape[1]), dtype=np.float32)
         tokens[is_present] = copied_rows.tokens[has_token]
         files = np.full(shape, None)
         files[is_present] = np.array(file_names, dtype=object)[has_token]
-        ids = np.where(is_present, nearest.ids, NOBODY)
+        ids = np.where(is_present, nearest.ids, NO_NEIGHBOR)
         cosines = np.where(is_present, nearest.cosines, 0).astype(np.float32)
         return RetrievedRows(Neighbors(ids, cosines), labels, tokens, files)
 
@@ -127,7 +127,7 @@ class Retriever:
         # All trained rows lie before the first added one.
         end = int(self._is_added(view.ids).argmax())
         nearest = find_nearest(view, keys, self.inference.k, end)
-        is_present = nearest.rows != NOBODY
+        is_present = nearest.rows != NO_NEIGHBOR
         lenders = view.copy_rows(nearest.rows[is_present])
         tokens = np.zeros((*nearest.rows.shape, width), dtype=np.float32)
         tokens[is_present] = lenders.tokens

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from munkey.core.ids import NOBODY
+from munkey.core.ids import NO_NEIGHBOR
 
 DIGEST = 16  # bytes of a digest, equal for identical contents
 FIELDS = [
@@ -127,7 +127,7 @@ def make_rows(  # noqa: PLR0913  # the parts of a row
     if len(np.unique(ids)) != len(ids):
         raise ValueError("an id occurs twice among the rows to add")
     if labels is None:
-        label_array = np.full(len(ids), NOBODY)
+        label_array = np.full(len(ids), NO_NEIGHBOR)
     else:
         label_array = check_ids(labels)
     if len(label_array) != len(ids):

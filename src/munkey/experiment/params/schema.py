@@ -53,7 +53,7 @@ from munkey.settings import (
     StreamSettings,
     TrackingSettings,
     TrainSettings,
-    short_names,
+    shorten_knobs,
 )
 from munkey.unlearn.contract import METHODS, Method
 
@@ -325,7 +325,7 @@ class Params(DatasetParams):
         knobs: list[str] = []
         for block in self.audit.grid:
             knobs += block
-        names = short_names(knobs)
+        names = shorten_knobs(knobs)
         points: dict[str, dict[str, object]] = {}
         for block in self.audit.grid:
             for values in product(*block.values()):

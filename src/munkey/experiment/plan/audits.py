@@ -19,7 +19,7 @@ from munkey.experiment.params.load import memory_family, rate_name
 from munkey.experiment.plan.cases import AUDIT
 from munkey.experiment.plan.plan import Plan
 from munkey.models.family import FAMILIES, Family
-from munkey.settings import knob_text, short_names
+from munkey.settings import format_knob_value, shorten_knobs
 from munkey.unlearn.contract import METHODS, Method
 
 PATHS = (DEPLOYED, "softmax", "image", "token")  # of a family with pathways
@@ -177,9 +177,9 @@ class AuditPlan:
         elif role.startswith("control"):
             pairs = self.settings.control_pairs
             title = family.title
-            names = short_names(self.settings.control)
+            names = shorten_knobs(self.settings.control)
             for knob, value in self.settings.control.items():
-                title += f", {names[knob]} {knob_text(value)}"
+                title += f", {names[knob]} {format_knob_value(value)}"
         paths = [DEPLOYED]
         if family.has_pathways:
             paths = list(PATHS)

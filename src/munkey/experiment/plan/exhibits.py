@@ -14,7 +14,7 @@ from munkey.experiment.plan.plan import Plan
 from munkey.models.family import Family
 from munkey.report.figures.charts import CHARTS
 from munkey.report.tables.ranks import has_enough_blocks
-from munkey.settings import values_of
+from munkey.settings import dump_sections
 from munkey.unlearn.contract import Method
 
 ABLATION_TABLES = ["ablations", "aggregation", "strategies", "fusion", "encoders"]
@@ -136,7 +136,7 @@ class Exhibits:
         names = ("source", "forget", "inference", "finetune", *memory_family().sections)
         keys = self.params.for_case(dataset).keys
         return {
-            **values_of(self.plan.sections(dataset, *names)),
+            **dump_sections(self.plan.sections(dataset, *names)),
             "keys": keys.model_dump() | {"encoder": find_published_name(keys.encoder)},
             "search": self.params.search,
             "network": self.params.network,

@@ -6,7 +6,7 @@ from pathlib import Path
 from munkey.core.files import write_json
 from munkey.experiment.run.job import measure_usage, now
 from munkey.experiment.run.provenance import provenance
-from munkey.settings import Sections, values_of
+from munkey.settings import Sections, dump_sections
 
 
 def write_record(
@@ -32,7 +32,7 @@ def write_record(
     facts
         Further fields of the record, e.g. run times in seconds.
     """
-    values = values_of(settings)
+    values = dump_sections(settings)
     record = {
         "started": started,
         "ended": now(),

@@ -17,7 +17,7 @@ from munkey.core.files import checksum_path, read_bytes, read_json, read_table
 from munkey.core.paths import Layout, fill
 from munkey.evaluation.records import Evaluation
 from munkey.report.tables.summary import Key, round_short
-from munkey.settings import Sections, values_of
+from munkey.settings import Sections, dump_sections
 
 ValueT = TypeVar("ValueT")
 CURVES = ("loss", "accuracy", "lr")
@@ -161,7 +161,7 @@ def _make_seed_runs(results: Results) -> Iterator[Run]:
             "method": run.method,
         }
         record = read_json(run.record)
-        inference = values_of(results.inference[run.dataset][run.method])
+        inference = dump_sections(results.inference[run.dataset][run.method])
         params: dict[str, object] = dict(key)
         params |= flatten(record["settings"])
         params |= flatten(inference)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from munkey.core.device import to_device, to_host
-from munkey.core.ids import NOBODY
+from munkey.core.ids import NO_NEIGHBOR
 from munkey.models.family import FittedFamily, Retrieval, System, family
 from munkey.settings import DataSettings, Positive, Section
 
@@ -82,7 +82,7 @@ class KnnFamily(FittedFamily[KnnSettings]):
         settings = self.get_settings(system)
         near = retrieval.neighbors.truncate(settings.k)
         rows = memory.find_rows(near.ids)
-        is_present = rows != NOBODY  # (B, K)
+        is_present = rows != NO_NEIGHBOR  # (B, K)
         cosines = to_device(torch.from_numpy(near.cosines), device)
         weights = self.weigh_votes(settings, is_present, cosines)
         labels = memory.tokens  # (N, 1)

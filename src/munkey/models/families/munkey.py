@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import model_validator
 
 from munkey.core.device import to_device, to_host
-from munkey.core.ids import NOBODY
+from munkey.core.ids import NO_NEIGHBOR
 from munkey.core.randomness import Stage
 from munkey.models.families.vit import ViTFamily
 from munkey.models.family import (
@@ -240,7 +240,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         if self.get_architecture(system).architecture != "direct-key":
             memory_keys = Keys(memory.ids.numpy(), to_host(memory.keys).numpy())
             near = find_nearest(new_keys, memory_keys, inference.k)
-            is_present = torch.from_numpy(near.ids != NOBODY)  # (S, K)
+            is_present = torch.from_numpy(near.ids != NO_NEIGHBOR)  # (S, K)
             cosines = torch.from_numpy(near.cosines)
             weights = fusion_weights(cosines, is_present, inference.fusion, inference.temperature)
             neighbor_tokens = to_host(memory.tokens.detach())[memory.find_rows(near.ids)]
@@ -554,7 +554,7 @@ class Exemplars:
         settings = self.settings
         rows = self.neighbors[index]  # (B, K)
         is_drawn = torch.arange(rows.shape[1], device=rows.device) < draw.neighbors[:, None]
-        is_present = is_drawn & (rows != NOBODY)
+        is_present = is_drawn & (rows != NO_NEIGHBOR)
         weights = fusion_weights(  # (B, K)
             self.cosines[index], is_present, settings.aggregation, settings.temperature
         )

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from munkey.core.ids import NOBODY
+from munkey.core.ids import NO_NEIGHBOR
 from munkey.memory.exemplars import ExemplarMemory, fuse
 from munkey.models.networks.vit import Block, ViT, ViTArchitecture, attend
 from munkey.settings import InferenceSettings
@@ -180,7 +180,7 @@ class Nearest(NamedTuple):
     Attributes
     ----------
     rows
-        (B, K) rows of the memory, NOBODY where absent.
+        (B, K) rows of the memory, NO_NEIGHBOR where absent.
     cosines
         (B, K) cosines of their keys with the query's.
     """
@@ -206,7 +206,7 @@ def predict_queries(
     cut
         The pathway to replace by its null token for all queries, as in pathway sensitivity (eq. 3).
     """
-    present = nearest.rows != NOBODY  # (B, K)
+    present = nearest.rows != NO_NEIGHBOR  # (B, K)
     has_token = present.any(dim=1) & (cut != "token")  # (B,)
     if len(memory):
         tokens = memory.tokens[nearest.rows.clamp(min=0)]  # (B, K, m); absent ones get weight 0

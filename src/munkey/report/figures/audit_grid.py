@@ -11,7 +11,7 @@ from munkey.core.diverged import DIVERGED
 from munkey.report.figures import theme
 from munkey.report.figures.shares import CROWDED, limits
 from munkey.report.tables.audits import RESIDUE, deployed_rows, list_knobs
-from munkey.settings import knob_text, short_names
+from munkey.settings import format_knob_value, shorten_knobs
 
 COLUMNS_FONT = "DejaVu Sans Mono"
 PANELS = {  # what stands beside the shares, in which color
@@ -58,12 +58,12 @@ def grid_plot(grid: pd.DataFrame) -> Figure:
 
 def _label_settings(axes: Axes, knobs: pd.DataFrame) -> None:
     """Write the values of each setting's knobs beside its line, in columns under the names of the knobs."""
-    names = short_names(map(str, knobs)).values()
+    names = shorten_knobs(map(str, knobs)).values()
     lines = []
     for values in knobs.values:
         cells = []
         for name, value in zip(names, values, strict=True):
-            cells.append(knob_text(value).rjust(len(name)))
+            cells.append(format_knob_value(value).rjust(len(name)))
         lines.append("  ".join(cells))
     axes.set_yticks(range(len(lines)), lines, family=COLUMNS_FONT)
     axes.set(ylim=(len(lines) - 0.4, -0.8))

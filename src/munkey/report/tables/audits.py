@@ -18,7 +18,7 @@ from munkey.report.tables.markup import (
     seeds,
 )
 from munkey.report.tables.summary import Row
-from munkey.settings import knob_text, short_names
+from munkey.settings import format_knob_value, shorten_knobs
 
 PATHS = {  # how a memory is queried; the first is how it is deployed
     "deployed": "",
@@ -366,12 +366,12 @@ def grid_table(grid: pd.DataFrame, dataset: str) -> TitledTable:
 
     A line has the shares by path, what training had put there, P_s before deletion, and accuracies.
     """
-    names = short_names(list_knobs(grid))
+    names = shorten_knobs(list_knobs(grid))
     rows = deployed_rows(grid)
     lines = []
     reasons: list[str] = []
     for _, line in rows.iterrows():
-        cells = {name: knob_text(line[knob]) for knob, name in names.items()}
+        cells = {name: format_knob_value(line[knob]) for knob, name in names.items()}
         if pd.notna(line.get(DIVERGED)):
             cells[RESIDUE] = DIVERGED
             lines.append(cells)
