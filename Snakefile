@@ -39,7 +39,7 @@ onstart:
         say_figures()
     if workflow.local_exec:  # on a cluster, a job must be a process of its own, where it was submitted to
         fork_server.open_run()
-        gpu_seats.share(workflow.global_resources.get("gpu").value)
+        gpu_slots.share(workflow.global_resources.get("gpu").value)
         # Snakemake 9.27 starts a timer for each job that ends, and each wakes the scheduler every second from then on.
         workflow.scheduler.job_rate_limiter = None
 

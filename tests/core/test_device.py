@@ -23,7 +23,7 @@ def test_a_promised_gpu_that_is_not_there_is_an_error():
 
 
 def test_a_job_on_a_gpu_keeps_float32_in_convolutions_too(monkeypatch):
-    monkeypatch.setattr("munkey.core.gpu_seats.take_seat", lambda: None)
+    monkeypatch.setattr("munkey.core.gpu_slots.take_slot", lambda: None)
     monkeypatch.setattr("munkey.core.gpu.is_available", lambda: True)
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     assert select_device(1) == "cuda" and not torch.backends.cudnn.allow_tf32

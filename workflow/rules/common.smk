@@ -6,7 +6,7 @@ from pathlib import Path
 
 from snakemake.logging import logger
 
-from munkey.core import gpu_seats
+from munkey.core import gpu_slots
 from munkey.experiment.run import code_digest, fork_server, outcome, reasons
 from munkey.experiment.tracking import mlflow_log
 from munkey.experiment.run.job import last_words

@@ -12,7 +12,7 @@ import typer
 
 from munkey.cli import arguments
 from munkey.cli.output import FOUND_NOTHING, AfterDeletionError, print_result, show_spinner
-from munkey.core.console import one_line, pluralize
+from munkey.core.console import escape_to_one_line, pluralize
 
 if TYPE_CHECKING:
     from munkey.deploy.deletions import CertificateOrder, DeletionPlan
@@ -311,7 +311,7 @@ def _describe_missing(plan: "DeletionPlan") -> list[str]:
     if plan.missing:
         lines.append(f"not in the memory, {MEMORY_SCOPE}: {format_first_ten(plan.missing)}")
     if plan.hint:
-        lines.append(one_line(plan.hint))
+        lines.append(escape_to_one_line(plan.hint))
     return lines
 
 
@@ -319,7 +319,7 @@ def _describe(answer: dict[str, Any], directory: Path) -> str:
     """Describe a request that was carried out, or would be."""
     name = ""
     if answer["request"]:
-        name = f"request {one_line(answer['request'])}: "
+        name = f"request {escape_to_one_line(answer['request'])}: "
     if answer.get("repeated"):
         return _describe_repeated(answer, name)
     is_dry_run = "would_delete" in answer
@@ -351,7 +351,7 @@ def _describe_repeated(answer: dict[str, Any], name: str) -> str:
         return f"{name}found nothing on {answer['when']}; deleted nothing"
     text = f"{name}carried out on {answer['when']}, so nothing was changed"
     if "certify" in answer:
-        text += f"\nthe certificate is missing: `{one_line(answer['certify'])}` writes it"
+        text += f"\nthe certificate is missing: `{escape_to_one_line(answer['certify'])}` writes it"
     return text
 
 

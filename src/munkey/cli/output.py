@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
-from munkey.core.console import escape_unprintable, one_line
+from munkey.core.console import escape_to_one_line, escape_unprintable
 
 # exit codes, see `munkey --help`
 FAILED, BAD_INPUT, LOCKED, MACHINE, FOUND_NOTHING, INTERRUPTED = 1, 2, 3, 4, 5, 130
@@ -53,7 +53,7 @@ def format_table(lines: Sequence[Sequence[object]]) -> str:
 
     cells = []
     for line in lines:
-        cells.append(["" if value is None else one_line(str(value)) for value in line])
+        cells.append(["" if value is None else escape_to_one_line(str(value)) for value in line])
     return tabulate(cells, "firstrow", "plain", disable_numparse=True)
 
 

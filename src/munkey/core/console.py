@@ -1,4 +1,4 @@
-"""Messages of jobs and commands. Nothing here can change a result."""
+"""Console output of jobs and commands."""
 
 import re
 import sys
@@ -9,37 +9,37 @@ from typing import TypeVar
 
 T = TypeVar("T")
 Report = Callable[[str], None]
-# A warning points at the user's line, not at one in these packages.
+# Packages whose lines a warning skips, so that it points to the user's code.
 LIBRARIES = ("munkey", "sklearn", "joblib")
-# Control characters but tab and line feed, marks of text direction, and lone surrogates.
-UNSEEN = re.compile(
+# Control characters except tab and line feed, text-direction marks, and lone surrogates.
+UNPRINTABLE = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
 
 def escape_unprintable(text: str) -> str:
-    """Escape control characters and marks of text direction as \\uXXXX.
+    """Escape control characters and text-direction marks as \\uXXXX.
 
-    Names of files and classes may come from strangers, who could rewrite the terminal with them.
-    Line breaks and tabs stay. Escaped JSON has the same meaning.
+    Names of files and classes may come from untrusted sources, and these characters could alter
+    what the terminal shows. Line breaks and tabs are kept. Escaped JSON has the same meaning.
     """
-    return UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def one_line(text: str) -> str:
-    """Escape line breaks and tabs too, for a name within a line."""
+def escape_to_one_line(text: str) -> str:
+    """Escape line breaks and tabs as well, for a name within a line."""
     return escape_unprintable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def warn(message: str) -> None:
-    """Write to the job's log, and to the terminal: logs of successful jobs are not read."""
+    """Print to the job's log and to the terminal, since logs of successful jobs are rarely read."""
     message = escape_unprintable(message)
     print(message)
     print(message, file=sys.__stderr__, flush=True)
 
 
 def warn_user(message: str) -> None:
-    """Issue a Python warning at the first line of the stack that is not in a library."""
+    """Issue a Python warning that points to the innermost caller outside LIBRARIES."""
     depth = 1
     frame = sys._getframe()
     while frame.f_back is not None:
@@ -52,11 +52,13 @@ def warn_user(message: str) -> None:
 
 
 def pluralize(count: int, noun: str) -> str:
-    """Join a number and its noun: 1 sample, 1,200 samples."""
-    return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
+    """Format a count with its noun: 1 sample, 1,200 samples."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,} {noun}s"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format a duration: 0.4 s, 12 s, 4 min, 2 h 5 min."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
@@ -71,23 +73,30 @@ def duration(seconds: float) -> str:
 def progress(
     items: Iterable[T], what: str, unit: str, every_s: float = 2.0, units_per_item: int = 1
 ) -> Iterator[T]:
-    """Yield the items.
+    """Yield the items, and print the rate and the remaining time.
 
-    Every `every_s` seconds, and at the end, print the rate and the time left.
+    Parameters
+    ----------
+    what
+        What an item is, as the line begins: "batch" for "batch 3/8".
+    unit, units_per_item
+        The unit of the rate, and how many of them an item has.
+    every_s
+        The minimum number of seconds between two lines. The last item always prints one.
     """
-    total = len(items) if isinstance(items, Sized) else 0
+    total = len(items) if isinstance(items, Sized) else None
     start = time.monotonic()
     last_print = start
     for count, item in enumerate(items, start=1):
         yield item
         now = time.monotonic()
-        if now - last_print >= every_s or count == total:
-            last_print = now
-            rate = count / max(now - start, 1e-9)
-            if total:
-                seconds_left = (total - count) / rate
-                print(
-                    f"{what} {count}/{total}: {rate * units_per_item:.2f} {unit}/s, {seconds_left:.0f} s left"
-                )
-            else:
-                print(f"{what} {count}/?: {rate * units_per_item:.2f} {unit}/s")
+        if now - last_print < every_s and count != total:
+            continue
+        last_print = now
+        items_per_second = count / max(now - start, 1e-9)
+        rate = f"{items_per_second * units_per_item:.2f} {unit}/s"
+        if total is None:
+            print(f"{what} {count}/?: {rate}")
+        else:
+            seconds_left = (total - count) / items_per_second
+            print(f"{what} {count}/{total}: {rate}, {seconds_left:.0f} s left")

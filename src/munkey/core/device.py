@@ -1,4 +1,4 @@
-"""The device of a job: which one, copying to it and back, and timing it."""
+"""A job's device: selecting it, copying tensors to and from it, and timing its work."""
 
 import os
 import time
@@ -6,36 +6,39 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from munkey.core import gpu_seats
+from munkey.core import gpu_slots
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 def has_gpu() -> bool:
-    """Return whether this machine has an NVIDIA GPU. Needs no torch, which planning must not import."""
+    """Return whether this machine has an NVIDIA GPU.
+
+    Avoids importing torch, which must not be loaded during planning.
+    """
     if os.environ.get("CUDA_VISIBLE_DEVICES", "all") in {"", "-1"}:
         return False
-    device_files = ("/dev/nvidia0", "/proc/driver/nvidia/gpus", "/dev/dxg")  # the last one in WSL
+    # /dev/dxg is the GPU of Windows in WSL.
+    device_files = ("/dev/nvidia0", "/proc/driver/nvidia/gpus", "/dev/dxg")
     return any(Path(file).exists() for file in device_files)
 
 
 def select_device(gpus: int) -> str:
     """Select the device of a job that was granted `gpus` GPUs.
 
-    Raises RuntimeError if there is none.
-
-    From now on this process sees a single GPU, so call it before CUDA starts.
+    Call this before CUDA starts, because it restricts the process to a single GPU. Raises
+    RuntimeError if a GPU was granted but torch cannot use it.
     """
     if not gpus:
         return "cpu"
-    gpu_seats.take_seat()
+    gpu_slots.take_slot()
     from munkey.core import gpu
 
     if not gpu.is_available():
         raise RuntimeError(
-            "this job was planned for a GPU (device in params.yaml), but torch sees none here:"
-            " set device: cpu, or run on a machine whose driver fits this torch"
+            "this job was planned for a GPU (`device` in params.yaml), but torch sees none here:"
+            " set device: cpu, or run on a machine whose driver supports this version of torch"
         )
     gpu.disable_tf32()
     return "cuda"
@@ -43,22 +46,24 @@ def select_device(gpus: int) -> str:
 
 @cache
 def keep_freed_memory() -> None:
-    """Let this process reuse memory that it freed, instead of returning it to the system.
+    """Let this process reuse freed memory instead of returning it to the operating system.
 
-    The activations of a convolutional encoder are so large that glibc maps and unmaps each of them,
-    and clearing the new pages then takes longer than the products. With this, EfficientNet-Lite2 at
-    224 px takes 17 instead of 40 ms of CPU time an image. Other C libraries lack the call.
+    The activations of a convolutional encoder are so large that glibc maps new memory for each of
+    them, and the kernel takes longer to zero these pages than the network takes to compute. With
+    this setting, EfficientNet-Lite2 at 224 px takes 17 ms of CPU time per image instead of 40.
+    Does nothing if the C library is not glibc.
     """
     import ctypes
 
-    library = ctypes.CDLL(None)
-    if not hasattr(library, "mallopt"):
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "mallopt"):
         return
-    # glibc's malloc.h; above these sizes in bytes, memory is mapped, or returned
-    m_trim_threshold = -1
+    # The numbers of the options are from glibc's malloc.h. Above the first threshold, in bytes,
+    # memory is mapped; above the second, free memory is returned.
     m_mmap_threshold = -3
-    library.mallopt(m_mmap_threshold, 1 << 30)
-    library.mallopt(m_trim_threshold, (1 << 31) - 1)
+    m_trim_threshold = -1
+    libc.mallopt(m_mmap_threshold, 2**30)
+    libc.mallopt(m_trim_threshold, 2**31 - 1)
 
 
 def to_device(tensor: "Tensor", device: str) -> "Tensor":
@@ -71,15 +76,15 @@ def to_device(tensor: "Tensor", device: str) -> "Tensor":
 
 
 def to_host(tensor: "Tensor") -> "Tensor":
-    """Copy a tensor to the host. Waits for a GPU; besides AMUN's attack, nothing else does."""
+    """Copy a tensor to the host. Waits for a GPU; apart from AMUN's attack, nothing else does."""
     return tensor.cpu()
 
 
 class Stopwatch:
-    """Measure the wall time of a block, in `seconds`.
+    """Measure the wall time of a `with` block, in `seconds`.
 
-    CUDA calls return before their work is done. So the clock is read only after all queued work is
-    done, at both ends of the block.
+    CUDA calls return before their work is done, so the clock is read after all queued work is
+    done, both at the start and at the end.
     """
 
     seconds = 0.0

@@ -1,33 +1,36 @@
-"""Models that diverged: how a job reports them, and how files pass it on.
+"""How jobs and files report a model that diverged.
 
-NaN costs a run a row of a table, not the table. The job that trains or unlearns writes a system
-without weights; its file gives the reason and names the log. Later jobs write NaN as the answers
-of such a system, with the reason.
+A diverged model costs a run one row of a table, not the whole table. The job that trains or
+unlearns it writes a system without weights, with the reason and the path of the log. Later jobs
+write NaN as its logits, with the same reason.
 """
 
 from collections.abc import Mapping
 
 import numpy as np
 
-DIVERGED = "diverged"  # key of the reason in metadata of systems, in answers and in records
-LOG = "; log: "
+DIVERGED = "diverged"  # key of the reason in systems' metadata, files of logits, and records
+LOG_PREFIX = "; log: "
 
 
 class DivergedError(ValueError):
-    """A loss, a weight or an answer is not finite; the message says which."""
+    """A loss, weight or logit is not finite. The message says which."""
 
     def reason(self, log: str) -> str:
-        """Return the message with a job's log, unless it names the log of an earlier job."""
+        """Return the message with the path of a job's log.
+
+        A message that already names the log of an earlier job is unchanged.
+        """
         message = str(self)
-        if LOG in message:
+        if LOG_PREFIX in message:
             return message
-        return f"{message}{LOG}{log}"
+        return f"{message}{LOG_PREFIX}{log}"
 
 
-def make_nan_answers(
+def make_nan_logits(
     arrays: Mapping[str, np.ndarray], classes: int, why: str
 ) -> dict[str, np.ndarray]:
-    """Return the answers of a diverged model: NaN.
+    """Return the arrays with NaN as the logits of a diverged model, and the reason.
 
     Parameters
     ----------
@@ -39,5 +42,7 @@ def make_nan_answers(
 
 
 def explain_divergence(arrays: Mapping[str, np.ndarray]) -> str:
-    """Return why the model of these answers diverged; empty if it did not."""
-    return str(arrays[DIVERGED]) if DIVERGED in arrays else ""
+    """Return why the model that gave these logits diverged, or "" if it did not."""
+    if DIVERGED not in arrays:
+        return ""
+    return str(arrays[DIVERGED])

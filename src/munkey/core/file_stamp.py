@@ -1,4 +1,4 @@
-"""The state of external files, so that results made from them are remade when they change."""
+"""Digests of external files, so that results are recomputed when these files change."""
 
 import hashlib
 import os
@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 
-def compute_stamp(path: str | Path, *more: Path) -> str:
-    """Return a digest of path, size and modification time of all files at or below a path.
+def compute_stamp(path: str | Path, *further_files: Path) -> str:
+    """Return a digest of the paths, sizes and modification times of all files at or below a path.
 
-    Follows links, but enters no folder twice, so a link to its own folder does no harm.
+    Follows links, but enters each folder only once, so a link to a parent folder does no harm.
 
     Parameters
     ----------
-    more
-        Further files, in this order.
+    further_files
+        Files whose sizes and modification times are also part of the digest, in this order.
     """
     root = Path(path).absolute()
     stamps = []
@@ -23,7 +23,7 @@ def compute_stamp(path: str | Path, *more: Path) -> str:
         relative_path = str(file).removeprefix(str(root))
         stamps.append((os.fsencode(relative_path), _stamp(file)))
     stamps.sort()
-    stamps += [(b"", _stamp(file)) for file in more]
+    stamps += [(b"", _stamp(file)) for file in further_files]
     return hashlib.sha256(repr(stamps).encode()).hexdigest()[:16]
 
 
@@ -32,7 +32,7 @@ def _walk(root: Path) -> Iterator[Path]:
     yield root
     visited: set[Path] = set()
     for folder, folders, files in os.walk(root, followlinks=True):
-        folders.sort()  # so that of two links to one folder, the same one is entered everywhere
+        folders.sort()  # if two links lead to one folder, always enter it by the same link
         real_folder = Path(folder).resolve()
         if real_folder in visited:
             folders.clear()
@@ -43,11 +43,13 @@ def _walk(root: Path) -> Iterator[Path]:
 
 
 def _stamp(path: Path) -> str:
-    """Return size and modification time of a file, or the target of a link to a folder."""
+    """Return the size and modification time of a file, or the target of a link to a folder."""
     try:
         status = path.stat()
     except (OSError, ValueError):
-        return "cannot be read"  # such as a dangling link
+        return "cannot be read"  # e.g. a dangling link
     if not stat.S_ISDIR(status.st_mode):
         return f"{status.st_size} {status.st_mtime_ns}"
-    return str(path.resolve()) if path.is_symlink() else "folder"
+    if path.is_symlink():
+        return str(path.resolve())
+    return "folder"

@@ -1,8 +1,8 @@
-"""Files of the pipeline: written atomically, and checked before they are read.
+"""Files of the pipeline: written atomically, and verified when they are read.
 
-A killed job or a full disk leaves no partial file. Beside every file is its SHA-256, as
-`.NAME.sha256` in the format of sha256sum. Readers refuse a file without a checksum, or with
-another one. The check takes half a second per GiB (docs/performance.md).
+A killed job or a full disk leaves no partial file. The SHA-256 of each file is stored next to it
+as `.NAME.sha256`, in sha256sum's format. Readers reject a file whose checksum is missing or does
+not match. The check takes half a second per GiB (docs/performance.md).
 """
 
 import codecs
@@ -27,36 +27,38 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-CONFIGFILES = "MUNKEY_CONFIGFILES"  # environment variable: the run's configuration files, quoted
+CONFIGFILES = (
+    "MUNKEY_CONFIGFILES"  # environment variable with the quoted paths of the run's overlays
+)
 
 
 class DamagedFileError(ValueError):
-    """A file differs from the one that was written. The message says how to recreate it."""
+    """A file is not the one that was written. The message says how to recreate it."""
 
     def __init__(self, path: str | Path, why: str) -> None:
-        command = f"`{command_to_make(path, '--force')}`{overlays_hint(path)}"
+        command = f"`{format_make_command(path, '--force')}`{format_overlays_hint(path)}"
         super().__init__(f"{path}: {why}. Recreate it with {command}, then run again")
 
 
-def command_to_make(path: str | Path, *options: str) -> str:
-    """Return the command that makes a file of the current run, or of the run that CONFIGFILES names."""
-    words = ["snakemake --cores all --resources gpu=1"]
+def format_make_command(path: str | Path, *options: str) -> str:
+    """Return the snakemake command that creates a file, with the overlays in CONFIGFILES."""
+    arguments = ["snakemake --cores all --resources gpu=1"]
     configfiles = os.environ.get(CONFIGFILES)
     if configfiles:
-        words.append(f"--configfile {configfiles}")
-    words += [*options, "--", shlex.quote(str(path))]
-    return " ".join(words)
+        arguments.append(f"--configfile {configfiles}")
+    arguments += [*options, "--", shlex.quote(str(path))]
+    return " ".join(arguments)
 
 
-def overlays_hint(path: str | Path) -> str:
-    """Return a hint about the overlays of the file's run; it follows `command_to_make`."""
-    folders = Path(path).parts[:-1]
-    name = "default"
-    if "results" in folders[:-1]:
-        name = folders[folders.index("results") + 1]
-    if name == "default" or os.environ.get(CONFIGFILES):
+def format_overlays_hint(path: str | Path) -> str:
+    """Return a hint to follow `format_make_command` if the command lacks the run's overlays."""
+    if os.environ.get(CONFIGFILES):
         return ""
-    return ", with each --configfile that the run had"
+    folders = Path(path).parts[:-1]
+    is_result = "results" in folders[:-1]
+    if not is_result or folders[folders.index("results") + 1] == "default":
+        return ""
+    return ", adding each --configfile that the run used"
 
 
 class UnwritableFileError(OSError):
@@ -65,19 +67,19 @@ class UnwritableFileError(OSError):
 
 @contextmanager
 def atomic(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
-    """Yield a temporary path beside `path`, which replaces it only if the block succeeds.
+    """Yield a temporary file next to `path`, and move it to `path` if the block succeeds.
 
-    Removes temporary files of killed processes. Raises UnwritableFileError if `path` cannot be
-    written; an existing file stays as it is.
+    Also removes temporary files of killed processes. Raises UnwritableFileError if `path` cannot
+    be written; an existing file is then unchanged.
 
     Parameters
     ----------
     mode
-        The permissions of the new file, before the user's umask.
+        The permissions of the new file, before the user's umask is applied.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    for leftover in abandoned_files(path):
+    for leftover in find_abandoned_files(path):
         leftover.unlink(missing_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(8)}{path.suffix}")
     os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
@@ -90,14 +92,14 @@ def atomic(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
         raise
     except OSError as error:
         why = error.strerror or f"{error}: is the disk full?"  # numpy gives no error number
-        message = f"cannot be written ({why}); no half file was left"
+        message = f"cannot be written ({why}); no partial file was left"
         raise UnwritableFileError(error.errno or errno.EIO, message, str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def abandoned_files(path: Path) -> Iterator[Path]:
-    """Find temporary files that processes left beside `path` when they were killed."""
+def find_abandoned_files(path: Path) -> Iterator[Path]:
+    """Yield temporary files that killed processes left next to `path`."""
     candidates = f".{glob.escape(path.name)}.*-*{glob.escape(path.suffix)}"
     pattern = rf"\.{re.escape(path.name)}\.(\d+)-\w+{re.escape(path.suffix)}"
     for candidate in path.parent.glob(candidates):
@@ -107,23 +109,24 @@ def abandoned_files(path: Path) -> Iterator[Path]:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process with this id runs; true on systems that cannot tell."""
+    """Return whether a process with this id is running. Outside POSIX, always returns True."""
+    if os.name != "posix":
+        return True
     try:
-        if os.name == "posix":
-            os.kill(pid, 0)
+        os.kill(pid, 0)  # sends no signal, only checks whether the process exists
     except ProcessLookupError:
         return False
-    except PermissionError:  # it runs, but belongs to another user
+    except PermissionError:  # it exists, but belongs to another user
         return True
     return True
 
 
 @contextmanager
 def atomic_with_checksum(path: str | Path) -> Iterator[Path]:
-    """Write as `atomic` does, and write the file's checksum beside it.
+    """Write a file like `atomic`, with its checksum next to it.
 
-    The checksum is replaced first: if the process is killed in between, the old file does not
-    match.
+    The checksum is replaced first. If the process is killed before the file is replaced, the old
+    file does not match the new checksum and is rejected.
     """
     with atomic(path) as temporary:
         yield temporary
@@ -144,23 +147,21 @@ def _checksum_line(path: str | Path, digest: str) -> bytes:
 
 
 def _require_checksum(path: str | Path, digest: str) -> None:
-    """Raise DamagedFileError unless the checksum file of `path` holds this digest."""
-    checksum = checksum_path(path)
-    if not checksum.exists():
+    """Raise DamagedFileError unless the checksum file of `path` contains this digest."""
+    checksum_file = checksum_path(path)
+    if not checksum_file.exists():
         raise DamagedFileError(
             path,
-            f"its checksum {checksum.name} is missing, so nothing tells whether it is whole",
+            f"its checksum {checksum_file.name} is missing, so the file cannot be verified",
         )
-    if checksum.read_bytes() != _checksum_line(path, digest):
-        raise DamagedFileError(
-            path, f"damaged, since its SHA-256 is not the one in {checksum.name}"
-        )
+    if checksum_file.read_bytes() != _checksum_line(path, digest):
+        raise DamagedFileError(path, f"damaged (its SHA-256 does not match {checksum_file.name})")
 
 
 def read_user_text(path: str | Path) -> str:
-    """Read a user's text file, without a byte order mark; `-` is standard input.
+    """Read a user's text file without its byte order mark. `-` is standard input.
 
-    Raises ValueError for a file that is not in UTF-8. The message says how to convert it.
+    Raises ValueError if the text is not in UTF-8; the message says how to convert it.
     """
     if str(path) == "-":
         name = "standard input"
@@ -170,27 +171,27 @@ def read_user_text(path: str | Path) -> str:
         try:
             content = Path(path).read_bytes()
         except IsADirectoryError:
-            raise ValueError(f"{path}: is a folder; name a text file") from None
-    line = 1
-    encoding = "latin1"
-    origin = "CSV files of older programs"
-    # No text in UTF-8 has a zero byte; that in UTF-16 has one for each letter of English.
+            raise ValueError(f"{path}: is a folder; give the path of a text file instead") from None
+    # UTF-8 text has no zero bytes, whereas UTF-16 has one for each English letter.
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content:
+        line = 1
         encoding = "UTF-16"
-        origin = "the 'Unicode text' of Excel"
+        origin = "Excel's 'Unicode text'"
     else:
         try:
             return content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            line += content.count(b"\n", 0, error.start)
+            line = 1 + content.count(b"\n", 0, error.start)
+        encoding = "latin1"
+        origin = "CSV files of older programs"
     raise ValueError(
-        f"{name}: is not text in UTF-8 (line {line}); it may be in {encoding}, as {origin}."
+        f"{name}: is not text in UTF-8 (line {line}). It may be in {encoding}, like {origin}."
         f" Save it as 'CSV UTF-8', or convert it: `iconv -f {encoding} -t utf-8 FILE > NEW`"
     )
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """Read a file of the pipeline. Raises DamagedFileError if it has changed."""
+    """Read a file of the pipeline. Raises DamagedFileError if its checksum does not match."""
     content = Path(path).read_bytes()
     _require_checksum(path, hashlib.sha256(content).hexdigest())
     return content
@@ -212,12 +213,12 @@ def read_json(path: str | Path) -> Any:
 def write_csv(
     path: str | Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()
 ) -> None:
-    """Write rows with equal keys.
+    """Write rows that all have the same keys.
 
     Parameters
     ----------
     columns
-        The keys, needed if there may be no rows.
+        The column names. By default, the keys of the first row; required if there are no rows.
     """
     with (
         atomic_with_checksum(path) as temporary,
@@ -249,8 +250,8 @@ def read_npy(path: str | Path) -> np.ndarray:
 
 
 def map_npy(path: str | Path) -> np.ndarray:
-    """Memory-map an array, after checking all of it."""
-    # The open file is mapped, not the path: that may be another file by now.
+    """Memory-map an array after verifying the whole file."""
+    # Map the open file rather than the path, which may have been replaced since it was verified.
     with Path(path).open("rb") as file:
         _require_checksum(path, hashlib.file_digest(file, "sha256").hexdigest())
         file.seek(0)
@@ -266,7 +267,10 @@ def write_npz(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def read_npz(path: str | Path, *names: str) -> dict[str, np.ndarray]:
-    """Read the named arrays of an NPZ file, by default all. Raises DamagedFileError."""
+    """Read arrays of an NPZ file by name, or all if no names are given.
+
+    Raises DamagedFileError if the checksum does not match or an array is missing.
+    """
     with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as archive:
         missing = set(names) - set(archive.files)
         if missing:

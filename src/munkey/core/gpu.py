@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 ResultT = TypeVar("ResultT")
-Arrival = torch.cuda.Event  # of a copy on the GPU
+Arrival = torch.cuda.Event  # occurs when a copy to the GPU is done
 
 
 def is_available() -> bool:
@@ -17,64 +17,64 @@ def is_available() -> bool:
 
 
 def disable_tf32() -> None:
-    """Compute convolutions in float32, as matrix products; torch's default for them is TF32."""
+    """Compute convolutions in float32, like matrix products. By default, torch uses TF32."""
     torch.backends.cudnn.allow_tf32 = False
 
 
 def name() -> str:
-    """Return the model of the GPU."""
+    """Return the GPU's model name."""
     return torch.cuda.get_device_name()
 
 
 def free_bytes() -> int:
-    """Free memory of the GPU, counting all processes."""
+    """Return how many bytes of the GPU's memory are not used by any process."""
     return torch.cuda.mem_get_info()[0]
 
 
 def wait() -> None:
-    """Wait until all queued work is done."""
+    """Wait until the GPU has done all queued work."""
     torch.cuda.synchronize()
 
 
 def copy_to_gpu(tensor: Tensor) -> Tensor:
-    """Copy a tensor from the host to the GPU. Does not wait, since it copies from pinned memory."""
+    """Copy a tensor to the GPU. Returns immediately, since the copy is from pinned memory."""
     return tensor.pin_memory().to("cuda", non_blocking=True)
 
 
 class CopyStream:
-    """Copies that run beside the computation of the thread that creates this object."""
+    """A stream for copies, concurrent with the computation of the thread that creates it."""
 
     def __init__(self) -> None:
         self.copying = torch.cuda.Stream()
         self.computing = torch.cuda.current_stream()
 
-    def start(self, make: Callable[[], ResultT]) -> tuple[ResultT, Arrival]:
-        """Call `make`, which copies to the GPU, on the stream for copies. Thread-safe.
+    def start(self, copy: Callable[[], ResultT]) -> tuple[ResultT, Arrival]:
+        """Call `copy`, which copies tensors to the GPU, on the stream for copies. Thread-safe.
 
         Returns its result and an event that occurs when the copies are done.
         """
         with torch.cuda.stream(self.copying):
-            return make(), self.copying.record_event()
+            return copy(), self.copying.record_event()
 
     def hand_over(self, tensors: Iterable[Tensor], arrival: Arrival) -> None:
-        """Let the computation wait for the tensors, and keep their memory until it is done."""
+        """Make the computation wait for the copies, and keep their memory until it is done."""
         self.computing.wait_event(arrival)
         for tensor in tensors:
             tensor.record_stream(self.computing)
 
 
 def autocast(dtype: torch.dtype, device: str) -> AbstractContextManager[object]:
-    """Return a context in which matrix products have this number format, on devices with autocast."""
+    """Return a context with matrix products in this format, if the device supports autocast."""
     if not torch.amp.is_autocast_available(device):
         return nullcontext()
     return torch.autocast(device, dtype, enabled=dtype != torch.float32)
 
 
 def loss_scaler(device: str, enabled: bool) -> torch.amp.GradScaler:
-    """Make a scaler for the loss of a training in float16."""
+    """Return a scaler for the loss, which is enabled when training in float16."""
     return torch.amp.GradScaler(device, enabled=enabled)
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """softmax(q k^T / sqrt(d)) v over (B, heads, n, d), without its (n, n) weights in memory."""
+    """Return softmax(q k^T / sqrt(d)) v, of shape (B, heads, n, d), without storing the softmax."""
     return F.scaled_dot_product_attention(q, k, v)

@@ -1,4 +1,4 @@
-"""Sample ids, and their positions in sorted arrays."""
+"""Sample ids and their positions in sorted arrays."""
 
 import numpy as np
 
@@ -8,14 +8,14 @@ NO_NEIGHBOR = -1  # pads ids and rows where a memory has too few rows
 def find_rows(sorted_ids: np.ndarray, ids: np.ndarray) -> np.ndarray:
     """Return the positions of `ids` (any shape) in the ascending array `sorted_ids`.
 
-    Raises KeyError.
+    Raises KeyError if an id is not in `sorted_ids`.
     """
     positions = np.searchsorted(sorted_ids, ids)
     is_known = np.zeros(np.shape(ids), dtype=bool)
     if len(sorted_ids):
-        # The position of an id above all others is one past the end, hence "clip".
+        # searchsorted returns len(sorted_ids) for an id above all others, hence "clip".
         is_known = np.take(sorted_ids, positions, mode="clip") == ids
     if not np.all(is_known):
         unknown = np.asarray(ids)[~is_known].ravel()
-        raise KeyError(f"{unknown.size} sample ids are unknown here, e.g. {unknown[:5].tolist()}")
+        raise KeyError(f"{unknown.size} sample ids are unknown, e.g. {unknown[:5].tolist()}")
     return positions

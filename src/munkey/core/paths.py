@@ -1,7 +1,8 @@
 """All paths of a configuration's results. Names in braces are wildcards.
 
-case: a data set, or DATASET/KNOB/VALUE for an ablation. subset: `full`, or `rateR` for a system
-without a forget set. scope: `full` or `seedS/rateR`, of the memory that is searched.
+`case` is a data set, or DATASET/KNOB/VALUE for an ablation. `subset` is `full`, or `rateR` for a
+system trained without the forget set of that rate. `scope` is the memory that is searched: `full`
+or `seedS/rateR`.
 """
 
 import re
@@ -12,7 +13,7 @@ DEFAULT = "default"  # the name of the configuration without an overlay
 
 
 class Layout:
-    """The paths of the configuration `name`, which has its own folders of results and logs."""
+    """The paths of a configuration. Each configuration has its own folders for results and logs."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -71,24 +72,28 @@ class Layout:
 
 
 def fill(pattern: str, **values: object) -> str:
-    """Return a path with these wildcards filled in; others stay wildcards."""
-    return re.sub(r"\{(\w+)\}", lambda match: str(values.get(match[1], match[0])), pattern)
+    """Replace these wildcards by their values, and keep all other wildcards."""
+
+    def get_value(match: re.Match[str]) -> str:
+        return str(values.get(match[1], match[0]))
+
+    return re.sub(r"\{(\w+)\}", get_value, pattern)
 
 
 def configuration_name(name_setting: str, overlays: Iterable[Path], params: Path) -> str:
     """Return the name of a configuration.
 
-    It is the setting `name`, or else that of the overlays' files; `default-overlay` for a file
-    default.yaml.
+    This is the setting `name` if an overlay sets it. Otherwise it consists of the names of the
+    overlay files; an overlay default.yaml is called `default-overlay`.
 
     Parameters
     ----------
     name_setting
-        `default` if no overlay sets it.
+        The setting `name`, which is `default` if no overlay sets it.
     overlays
-        The files of `--configfile`.
+        The files passed to `--configfile`.
     params
-        The project's `params.yaml`, which may be among them.
+        The project's `params.yaml`, which may be one of these files.
     """
     if name_setting != DEFAULT:
         return name_setting

@@ -1,7 +1,8 @@
-"""Plug-ins: registry entries of other packages, announced by entry points (docs/extending.md).
+"""Plug-ins: registry entries that other packages declare as entry points (docs/extending.md).
 
-The group of an entry point is the munkey package whose files register such entries, e.g.
-munkey.unlearn.methods. Its name is that of the entry, its value the module that registers it.
+The group of such an entry point is the munkey package that the entry would belong to, e.g.
+munkey.unlearn.methods. Its name is the entry's name, and its value is the module that registers
+the entry.
 """
 
 from contextlib import suppress
@@ -11,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-# Once per process: it reads a file of every installed package.
+# Cached, because it reads a file of every installed package.
 installed_entry_points = cache(entry_points)
 
 
@@ -25,7 +26,7 @@ def find_plugins(package: str) -> list[EntryPoint]:
 
 
 def origin(plugin: EntryPoint) -> str:
-    """Return the distribution of a plug-in: NAME VERSION."""
+    """Return the name and version of a plug-in's distribution, or its module if unknown."""
     if plugin.dist is None:
         return plugin.module
     return f"{plugin.dist.name} {plugin.dist.version}"
@@ -37,9 +38,9 @@ class Package(NamedTuple):
     Attributes
     ----------
     place
-        The folder of the package, or its file.
+        The package's folder, or its file if it is a single module.
     origin
-        The distribution of the plug-ins, NAME VERSION.
+        The name and version of its distribution.
     """
 
     place: Path
@@ -47,10 +48,10 @@ class Package(NamedTuple):
 
 
 def plugin_packages() -> dict[str, Package]:
-    """Find the packages of all plug-ins, without importing them.
+    """Return the packages of all plug-ins by name, without importing them.
 
-    The package of a plug-in is the outermost one that is a folder or a file; a namespace package
-    is neither. Plug-ins that cannot be found are left out: their registry refuses them.
+    The package of a plug-in is the outermost one that is not a namespace package. Plug-ins whose
+    modules cannot be located are omitted here, and refused by their registry.
     """
     packages: dict[str, Package] = {}
     for plugin in find_plugins("munkey"):
@@ -58,7 +59,7 @@ def plugin_packages() -> dict[str, Package]:
         with suppress(ImportError, ValueError):
             for length in range(1, len(parts) + 1):
                 spec = find_spec(".".join(parts[:length]))
-                if spec is None or spec.origin is None:  # a namespace package
+                if spec is None or spec.origin is None:  # namespace packages have no origin
                     continue
                 place = Path(spec.origin)
                 if spec.submodule_search_locations:

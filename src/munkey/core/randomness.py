@@ -1,4 +1,4 @@
-"""Explicit randomness: every stage has its own generator, and the global ones are not used."""
+"""Explicit randomness: each stage has its own generator, and global generators are not used."""
 
 import hashlib
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Stage:
         object.__setattr__(self, "parts", tuple(str(part) for part in parts))
 
     def __truediv__(self, part: object) -> "Stage":
-        """A stage within this one: Stage("a") / "b" is Stage("a", "b")."""
+        """Return a stage within this one: Stage("a") / "b" is Stage("a", "b")."""
         return Stage(*self.parts, part)
 
     def seed(self) -> int:
@@ -35,7 +35,7 @@ class Stage:
         return np.random.default_rng(self.seed())
 
     def torch_generator(self) -> "torch.Generator":
-        """Return a generator on the CPU: its draws do not depend on the device."""
+        """Return a generator on the CPU, so that its draws do not depend on the device."""
         import torch
 
         return torch.Generator().manual_seed(self.seed())

@@ -1,4 +1,4 @@
-"""Registries of entries that decorators add: data sets, encoders, families, methods, audits."""
+"""Registries of data sets, encoders, families, methods and audits, which decorators add."""
 
 import difflib
 import importlib
@@ -13,11 +13,11 @@ from typing import Generic, TypeVar
 from munkey.core.plugins import find_plugins, origin
 
 T = TypeVar("T")
-NAME = re.compile(r"[\w-]+|timm:NAME")  # the latter stands for all timm models
+NAME = re.compile(r"[\w-]+|timm:NAME")  # timm:NAME stands for all timm models
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return the end of a message about an unknown name: suggests the most similar valid one."""
+    """Return the end of a message about an unknown name, which suggests a similar valid name."""
     similar_names = difflib.get_close_matches(name.lower(), list(names), n=1)
     if not similar_names:
         return "."
@@ -27,20 +27,28 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 class Registry(Generic[T]):
     """A mapping from names to entries of one kind, in alphabetical order.
 
-    The first look-up imports all of them, so a new file is enough to add an entry. Plug-ins of
-    other packages are imported when a name is not among the package's own. A module that cannot be
-    imported is refused, and all others still work: `refusals` has the reason by the name that the
-    entry should have, which is the plug-in's, or the file's with - for _.
-
-    origins: distributions of plug-ins, NAME VERSION, by the names of their entries.
-
-    A name that is taken, or that cannot be part of a path, raises ValueError. An unknown one raises
-    KeyError, with the valid names and the refused modules.
+    The first lookup imports all modules of the package, so a new file is enough to add an entry.
+    Plug-ins of other packages are imported when a name is not found in the package. A module that
+    cannot be imported is refused, and all others still work.
 
     Parameters
     ----------
+    kind
+        What an entry is, for messages.
     package
-        The package whose modules add the entries.
+        The package whose modules add the entries. None if entries are added by hand.
+
+    Attributes
+    ----------
+    origins
+        The names and versions of plug-ins' distributions, by entry name.
+
+    Raises
+    ------
+    ValueError
+        If an entry's name is already registered or cannot be part of a path.
+    KeyError
+        If an unknown name is looked up. The message lists the valid names and refused modules.
     """
 
     def __init__(self, kind: str, package: str | None = None) -> None:
@@ -56,8 +64,8 @@ class Registry(Generic[T]):
     def add(self, name: str, entry: T) -> T:
         if not (isinstance(name, str) and NAME.fullmatch(name)):
             raise ValueError(
-                f"{self.kind} {name!r}: a name may hold letters, digits, - and _ only, as it"
-                " stands in paths"
+                f"{self.kind} {name!r}: a name may contain only letters, digits, - and _, because"
+                " it is part of paths"
             )
         if name in self._entries:
             raise ValueError(f"{self.kind} {name!r} is registered twice")
@@ -65,7 +73,7 @@ class Registry(Generic[T]):
         return entry
 
     def remove(self, name: str) -> None:
-        """Remove an entry, as tests do that added one. Raises KeyError for an unknown name."""
+        """Remove an entry, for tests that added one. Raises KeyError for an unknown name."""
         del self._entries[name]
 
     def __getitem__(self, name: str) -> T:
@@ -82,7 +90,7 @@ class Registry(Generic[T]):
         file = self._find_silent_file(name)
         if file:
             message = (
-                f"{file} registers no {self.kind} {name!r}: its decorator is missing, or gives"
+                f"{file} registers no {self.kind} {name!r}: its decorator is missing or has"
                 f" another name; {message}"
             )
         for reason in self._refusals.values():
@@ -90,7 +98,10 @@ class Registry(Generic[T]):
         return message
 
     def _find_silent_file(self, name: str) -> str:
-        """Return the file that by its name should register an entry, but does not, or ''."""
+        """Return the path of the file that should, by its name, have registered an entry.
+
+        Returns "" if there is no such file.
+        """
         if not self._package or name in self._refusals or not NAME.fullmatch(name):
             return ""
         folder = importlib.import_module(self._package).__path__[0]
@@ -113,19 +124,28 @@ class Registry(Generic[T]):
         return [self[name] for name in self]
 
     def loaded_entries(self) -> list[T]:
-        """Return the entries of modules imported so far. For modules of the package itself."""
+        """Return the entries of the modules imported so far, without importing others.
+
+        Modules of the package use this while they are imported.
+        """
         return list(self._entries.values())
 
     @property
     def refusals(self) -> dict[str, str]:
-        """Place and reason of each module that cannot be imported, by the name of its entry."""
+        """Where and why each refused module failed, by entry name.
+
+        The name is that of the plug-in, or of the file with - instead of _.
+        """
         self._load()
         return self._refusals
 
     def _load(self, name: object = None) -> dict[str, T]:
-        """Import modules until one adds the entry `name`; by default, all. Returns the entries."""
+        """Import modules until one adds the entry `name`, or all modules if `name` is None.
+
+        Returns the entries.
+        """
         pending_imports = self._pending_imports
-        # A module may use its registry while it is being imported. That must not import it again.
+        # A module may use its registry while it is being imported, which must not import it again.
         self._pending_imports = []
         while pending_imports and name not in self._entries:
             do_import = pending_imports.pop(0)
@@ -140,7 +160,7 @@ class Registry(Generic[T]):
             self._import(f"{package.__name__}.{module.name}", folder / f"{module.name}.py")
 
     def _import(self, module: str, file: Path) -> None:
-        """Import a module. If that fails, record why, and remove the entry that it added."""
+        """Import a module. If this fails, record why and remove the entry it may have added."""
         try:
             importlib.import_module(module)
         except Exception as error:  # a user's file may raise anything
@@ -148,12 +168,12 @@ class Registry(Generic[T]):
             self._entries.pop(name, None)
             place = os.path.relpath(file)
             for frame in traceback.extract_tb(error.__traceback__):
-                if frame.filename == str(file):  # the last such frame is nearest to the error
+                if frame.filename == str(file):  # the last such frame is closest to the error
                     place = f"{os.path.relpath(file)}, line {frame.lineno}"
             self._refusals[name] = f"{place}: {_describe_error(error)}"
 
     def _import_plugins(self) -> None:
-        """Import the plug-ins. If one fails, or has the name of another entry, record why."""
+        """Import the plug-ins. If one fails or its name is already registered, record why."""
         for plugin in find_plugins(self._package):
             entries_before = dict(self._entries)
             try:
@@ -177,7 +197,7 @@ def _describe_error(error: Exception) -> str:
 
 
 def _find_failing_line(error: Exception) -> str:
-    """Return file and line of a plug-in at which its import fails, or '' if it was not reached."""
+    """Return the file and line where importing a plug-in failed, or "" if none of it was run."""
     for frame in traceback.extract_tb(error.__traceback__):
         if frame.filename != __file__ and "importlib" not in frame.filename:
             return f", {os.path.relpath(frame.filename)}, line {frame.lineno}"

@@ -1,4 +1,4 @@
-"""Pages and texts from Jinja templates: this module defines their escaping and their errors."""
+"""Rendering of Jinja templates, with the same escaping and error handling everywhere."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import Any
 def render_template(
     template: Path, values: Mapping[str, Any], filters: Mapping[str, Any] | None = None
 ) -> str:
-    """Fill in a template. In HTML, text is escaped; a name without a value is an error."""
+    """Render a template. Escapes text in HTML, and raises UndefinedError for a missing value."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(

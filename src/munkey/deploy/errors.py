@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from munkey.core.console import one_line
+from munkey.core.console import escape_to_one_line
 
 OTHER_VERSION = (
     "another version of munkey made it: use that one, or move it elsewhere, export again and forget"
@@ -16,7 +16,7 @@ MEMORY_SCOPE = "which holds nothing that was forgotten, and no pictures of valid
 
 def format_first_ten(values: Sequence[object]) -> str:
     """Format the first ten values, separated by commas, and say how many there are."""
-    text = ", ".join(one_line(str(value)) for value in values[:10])
+    text = ", ".join(escape_to_one_line(str(value)) for value in values[:10])
     if len(values) > 10:
         text += f", … ({len(values):,} in all)"
     return text

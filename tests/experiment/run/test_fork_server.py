@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from munkey.core import gpu_seats
+from munkey.core import gpu_slots
 from munkey.experiment.run import fork_server
 from tests.plugins import written
 
@@ -231,11 +231,11 @@ def test_the_fork_of_a_killed_job_is_killed(run):
 
 def test_forks_have_a_gpu_each_until_they_are_killed(run):
     (run.folder / "copy/munkey/core").mkdir()
-    shutil.copy(gpu_seats.__file__, run.folder / "copy/munkey/core")
-    env = {gpu_seats.VISIBLE: "GPU-a,GPU-b", gpu_seats.AT_ONCE: "2", "TMPDIR": str(run.folder)}
-    body = f"""from munkey.core.gpu_seats import take_seat
-take_seat()
-print(os.environ["{gpu_seats.VISIBLE}"], 'MUNKEY_FORKED' in os.environ, flush=True)
+    shutil.copy(gpu_slots.__file__, run.folder / "copy/munkey/core")
+    env = {gpu_slots.VISIBLE: "GPU-a,GPU-b", gpu_slots.JOB_COUNT: "2", "TMPDIR": str(run.folder)}
+    body = f"""from munkey.core.gpu_slots import take_slot
+take_slot()
+print(os.environ["{gpu_slots.VISIBLE}"], 'MUNKEY_FORKED' in os.environ, flush=True)
 time.sleep(300)"""
     first, second = (run.start(body, env=env) for _ in range(2))
     told = {first: first.stdout.readline(), second: second.stdout.readline()}

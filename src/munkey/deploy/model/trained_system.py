@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from munkey.core.diverged import DivergedError
-from munkey.core.files import command_to_make, overlays_hint, read_csv, read_json
+from munkey.core.files import format_make_command, format_overlays_hint, read_csv, read_json
 from munkey.core.ids import find_rows
 from munkey.data.prepared import Dataset, load
 from munkey.data.registry import DATASETS
@@ -163,7 +163,7 @@ class TrainedSystem:
                 target = file.relative_to(Path.cwd())
             raise ExportError(
                 f"{file}: is missing; it records the settings of a run. Make it with"
-                f" `{command_to_make(target)}`{overlays_hint(file)}"
+                f" `{format_make_command(target)}`{format_overlays_hint(file)}"
             )
         cases = read_json(file)
         if self.place.case not in cases or not set(SECTIONS) <= set(cases[self.place.case]):

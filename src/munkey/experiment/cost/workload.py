@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from munkey.core.files import command_to_make, map_npy, read_csv, read_json
+from munkey.core.files import format_make_command, map_npy, read_csv, read_json
 from munkey.core.randomness import Stage
 from munkey.data.sizes import SIZES, Size, get_class_limit
 from munkey.data.source_settings import apply_source_settings
@@ -98,7 +98,7 @@ def _read_size(dataset: str, files: Mapping[str, str]) -> Size:
     try:
         samples = read_csv(files["samples"])
     except FileNotFoundError:
-        command = command_to_make(files["samples"])
+        command = format_make_command(files["samples"])
         raise ParamsError(
             f"the size of {dataset} is not known yet; prepare it first: `{command}`"
         ) from None

@@ -35,7 +35,7 @@ NO_INFLUENCE = frozenset({
     # check values, which each rule hands to its job
     "munkey.settings", "munkey.experiment.params.load",
     # where things lie, run, and are printed
-    "munkey.core.paths", "munkey.core.gpu_seats", "munkey.core.console",
+    "munkey.core.paths", "munkey.core.gpu_slots", "munkey.core.console",
     "munkey.core.registry", "munkey.core.plugins",  # find code, which is passed as a root
     "munkey.experiment.run.job", "munkey.experiment.run.provenance", "munkey.experiment.run.fork_server",
 })  # fmt: skip

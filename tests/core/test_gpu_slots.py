@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from filelock import FileLock
 
-from munkey.core import gpu_seats
+from munkey.core import gpu_slots
 from munkey.core.device import select_device
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no file locks")
@@ -19,19 +19,19 @@ Take = Callable[..., str]
 
 @pytest.fixture
 def take(monkeypatch, tmp_path) -> Iterator[Take]:
-    """Take a seat as a job does: `at_once` jobs share the GPUs. It is held until the test ends, like a job's."""
+    """Take a slot as a job does: `at_once` jobs share the GPUs. It is held until the test ends, like a job's."""
     locks: list[FileLock | None] = []
-    take_seat = gpu_seats.take_seat.__wrapped__
+    take_slot = gpu_slots.take_slot.__wrapped__
 
     def taken(at_once: int | None, visible: list[str] = FOUR) -> str:
-        monkeypatch.setenv(gpu_seats.VISIBLE, ",".join(visible))
+        monkeypatch.setenv(gpu_slots.VISIBLE, ",".join(visible))
         if at_once:
-            monkeypatch.setenv(gpu_seats.AT_ONCE, str(at_once))
-        locks.append(take_seat())
-        return os.environ[gpu_seats.VISIBLE]
+            monkeypatch.setenv(gpu_slots.JOB_COUNT, str(at_once))
+        locks.append(take_slot())
+        return os.environ[gpu_slots.VISIBLE]
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.delenv(gpu_seats.AT_ONCE, raising=False)
+    monkeypatch.delenv(gpu_slots.JOB_COUNT, raising=False)
     yield taken
     for lock in filter(None, locks):
         lock.release()
@@ -51,9 +51,9 @@ def test_on_a_cluster_a_job_keeps_the_gpus_that_the_scheduler_chose(take: Take) 
 
 JOB = """
 import os
-from munkey.core.gpu_seats import take_seat
-take_seat()
-take_seat()
+from munkey.core.gpu_slots import take_slot
+take_slot()
+take_slot()
 print(os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
 input()
 """
@@ -87,9 +87,9 @@ def test_a_job_waits_for_a_gpu_and_gets_the_one_of_a_job_that_was_killed(tmp_pat
 
 def test_who_waits_for_a_gpu_says_so_once(take: Take, monkeypatch, capsys) -> None:
     free = iter([False, False, True])
-    lock = gpu_seats._try_lock
-    monkeypatch.setattr(gpu_seats, "_try_lock", lambda path: lock(path) if next(free) else None)
-    monkeypatch.setattr(gpu_seats, "LOOK_AGAIN_S", 0.0)
+    lock = gpu_slots._try_lock
+    monkeypatch.setattr(gpu_slots, "_try_lock", lambda path: lock(path) if next(free) else None)
+    monkeypatch.setattr(gpu_slots, "POLL_SECONDS", 0.0)
     assert take(1, ["GPU-a"]) == "GPU-a"
     assert capsys.readouterr().out == "waiting for a GPU: other jobs use GPU-a.0\n"
 
@@ -107,9 +107,9 @@ def test_the_folder_of_the_seats_is_the_users_alone(take: Take, tmp_path, umask)
 
 
 def test_a_folder_that_was_open_to_others_is_closed(tmp_path) -> None:
-    (tmp_path / "seats").mkdir()
-    (tmp_path / "seats").chmod(0o777)
-    assert gpu_seats.make_private_folder(tmp_path / "seats").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "slots").mkdir()
+    (tmp_path / "slots").chmod(0o777)
+    assert gpu_slots.make_private_folder(tmp_path / "slots").stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("whose", ["another's", "a link", "a file"])
@@ -132,26 +132,26 @@ def test_no_seat_is_taken_in_what_is_no_folder_of_ones_own(
 
 @pytest.mark.parametrize(("at_once", "expected"), [(4, "4"), (None, "1")])
 def test_without_a_limit_each_gpu_takes_one_job(monkeypatch, at_once, expected) -> None:
-    monkeypatch.setenv(gpu_seats.AT_ONCE, "to be restored")
-    gpu_seats.share(at_once)
-    assert os.environ[gpu_seats.AT_ONCE] == expected
+    monkeypatch.setenv(gpu_slots.JOB_COUNT, "to be restored")
+    gpu_slots.share(at_once)
+    assert os.environ[gpu_slots.JOB_COUNT] == expected
 
 
 def test_gpus_are_counted_where_none_are_named(monkeypatch, tmp_path) -> None:
     for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "nvidia7"):
         (tmp_path / name).touch()
-    monkeypatch.delenv(gpu_seats.VISIBLE, raising=False)
-    monkeypatch.setattr(gpu_seats, "DEVICES", tmp_path)
-    assert gpu_seats._list_gpu_names() == ["0", "1", "2"]  # as CUDA counts them
+    monkeypatch.delenv(gpu_slots.VISIBLE, raising=False)
+    monkeypatch.setattr(gpu_slots, "DEVICES", tmp_path)
+    assert gpu_slots._list_gpu_names() == ["0", "1", "2"]  # as CUDA counts them
 
 
 def test_a_job_has_its_gpu_before_cuda_is_asked(monkeypatch, take: Take) -> None:
     seen: list[str | None] = []
     monkeypatch.setattr(
         "torch.cuda.is_available",
-        lambda: bool(seen.append(os.environ.get(gpu_seats.VISIBLE))) or True,
+        lambda: bool(seen.append(os.environ.get(gpu_slots.VISIBLE))) or True,
     )
-    monkeypatch.setattr(gpu_seats, "take_seat", lambda: take(4))
+    monkeypatch.setattr(gpu_slots, "take_slot", lambda: take(4))
     assert select_device(1) == "cuda"
     assert seen == ["GPU-a"]
 

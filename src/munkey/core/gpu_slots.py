@@ -1,9 +1,9 @@
-"""The GPU that a job uses. Snakemake limits the number of GPU jobs, but assigns no GPU to them.
+"""Assigns a GPU to each job, since Snakemake only limits the number of concurrent GPU jobs.
 
-`--resources gpu=4` lets four such jobs run at once. To spread them evenly, every GPU has the same
-number of seats. A seat is a file, and a job locks one as long as it runs. The kernel releases the
-lock when the process ends, even if it is killed. All runs of a user on this machine share the
-files, so two runs do not compete for one GPU while another is idle.
+With `--resources gpu=4`, four GPU jobs run concurrently. To spread them evenly, each GPU has the
+same number of slots. A slot is a file, which a job locks while it runs. The operating system
+releases the lock when the process ends, even if it is killed. All runs of a user on this machine
+share these files, so that two runs do not compete for one GPU while another is idle.
 """
 
 import errno
@@ -20,50 +20,51 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from filelock import FileLock
 
-AT_ONCE = "MUNKEY_GPU_JOBS"  # environment variable of a local run's jobs: how many use GPUs at once
+JOB_COUNT = "MUNKEY_GPU_JOBS"  # environment variable: concurrent GPU jobs of a local run
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 DEVICES = Path("/dev")
-LOOK_AGAIN_S = 0.1
+POLL_SECONDS = 0.1
 
 
 def share(job_count: int | None) -> None:
-    """Let `job_count` jobs of this run share the GPUs; None: one on each GPU."""
-    os.environ[AT_ONCE] = str(job_count or 1)
+    """Let `job_count` jobs of this run share the GPUs. None allows one job per GPU."""
+    os.environ[JOB_COUNT] = str(job_count or 1)
 
 
-@functools.cache  # a process has one seat, whose lock it keeps
-def take_seat() -> "FileLock | None":
-    """Restrict CUDA in this process to a single GPU. Waits for a free seat.
+@functools.cache  # a process keeps the lock of its only slot
+def take_slot() -> "FileLock | None":
+    """Wait for a free slot, and restrict CUDA in this process to that slot's GPU.
 
-    Call it before CUDA starts. On a cluster, where the scheduler assigns GPUs, it does nothing.
+    Call this before CUDA starts. It does nothing on a cluster, where the scheduler assigns GPUs.
     """
-    if AT_ONCE not in os.environ:
+    if JOB_COUNT not in os.environ:
         return None
     names = _list_gpu_names()
     folder = make_private_folder(Path(tempfile.gettempdir()) / f"munkey-gpus-{os.getuid()}")
-    seats_per_gpu = math.ceil(int(os.environ[AT_ONCE]) / len(names))
-    # The first seat of every GPU, then the second of every GPU, ...: jobs spread evenly.
+    slots_per_gpu = math.ceil(int(os.environ[JOB_COUNT]) / len(names))
+    # To spread jobs evenly, the first slot of each GPU comes before all second slots.
     gpu_by_file: dict[Path, str] = {}
-    for seat in range(seats_per_gpu):
+    for slot in range(slots_per_gpu):
         for name in names:
-            gpu_by_file[folder / f"{name.replace('/', '-')}.{seat}"] = name
+            gpu_by_file[folder / f"{name.replace('/', '-')}.{slot}"] = name
     lock = _lock_any(list(gpu_by_file))
     os.environ[VISIBLE] = gpu_by_file[Path(lock.lock_file)]
     return lock
 
 
 def make_private_folder(folder: Path) -> Path:
-    """Create a folder that only this user may enter. Raises PermissionError if it is another's.
+    """Create a folder that only this user may enter.
 
-    In /tmp, any user may have created a folder or a link of this name.
+    Raises PermissionError if the path is a link or belongs to another user, since any user can
+    create folders and links in /tmp.
     """
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         message = (
-            "is not a folder of yours, so nobody may lock files in it; set TMPDIR to a folder"
-            " of your own"
+            "is not a folder of yours, so files in it cannot be locked safely; set TMPDIR to a"
+            " folder of your own"
         )
         raise PermissionError(errno.EPERM, message, str(folder))
     folder.chmod(0o700)
@@ -71,7 +72,7 @@ def make_private_folder(folder: Path) -> Path:
 
 
 def _list_gpu_names() -> list[str]:
-    """Return the names that CUDA has for the GPUs that this process may use."""
+    """Return CUDA's names of the GPUs that this process may use."""
     visible_gpus = os.environ.get(VISIBLE)
     if visible_gpus:
         return [name.strip() for name in visible_gpus.split(",")]
@@ -80,7 +81,7 @@ def _list_gpu_names() -> list[str]:
 
 
 def _lock_any(paths: list[Path]) -> "FileLock":
-    """Lock the first of these files that is free. Waits for one."""
+    """Lock the first free file. Waits until one is free."""
     has_printed = False
     while True:
         for path in paths:
@@ -90,11 +91,11 @@ def _lock_any(paths: list[Path]) -> "FileLock":
         if not has_printed:
             print(f"waiting for a GPU: other jobs use {', '.join(path.name for path in paths)}")
             has_printed = True
-        time.sleep(LOOK_AGAIN_S)
+        time.sleep(POLL_SECONDS)
 
 
 def _try_lock(path: Path) -> "FileLock | None":
-    """Lock a file. Returns None if another process has the lock."""
+    """Lock a file, or return None if another process holds the lock."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(path, mode=0o600)
