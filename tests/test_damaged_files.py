@@ -104,8 +104,8 @@ KINDS = [
     ),
     Kind(
         "near.npz",
-        lambda folder: neighbors.write(folder / "near.npz", IDS, NEAR),
-        lambda path: neighbors.read(path, IDS),
+        lambda folder: neighbors.write_neighbors(folder / "near.npz", IDS, NEAR),
+        lambda path: neighbors.read_neighbors(path, IDS),
     ),
     Kind(
         "logits.npz", lambda folder: files.write_npz(folder / "logits.npz", LOGITS), files.read_npz

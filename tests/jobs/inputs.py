@@ -32,5 +32,5 @@ def keyed(folder: Path, dataset: Dataset, depth: int) -> tuple[Path, Path]:
     keys.write(folder / "keys.npz", dataset.ids, vectors)
     members = keys.read(folder / "keys.npz", dataset.get_ids("train"))
     found = neighbors.find_nearest(keys.Keys(dataset.ids, vectors), members, depth)
-    neighbors.write(folder / "neighbors.npz", dataset.ids, found)
+    neighbors.write_neighbors(folder / "neighbors.npz", dataset.ids, found)
     return folder / "keys.npz", folder / "neighbors.npz"

@@ -131,7 +131,10 @@ def test_hard_medium_and_easy_follow_the_votes_of_all_neighbors_but_the_deepest(
 def test_what_the_test_pictures_of_a_person_relied_on(drawn, made, k):
     asked = [one for one in range(189, 210) if UNITS[one] == "person 8"]
     ids, _ = drawn("relied-on", names=["person 8"], k=k)
-    assert ids.tolist() == np.unique(neighbors.read(made[3], np.array(asked)).ids[:, :k]).tolist()
+    assert (
+        ids.tolist()
+        == np.unique(neighbors.read_neighbors(made[3], np.array(asked)).ids[:, :k]).tolist()
+    )
     with pytest.raises(ValueError, match="no sample is of 'person 70'"):
         drawn("relied-on", names=["person 70"])
 

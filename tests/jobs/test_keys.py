@@ -19,7 +19,7 @@ def test_neighbors_are_those_that_are_left_and_as_many_as_asked_for(tmp_path, ca
         images, keyfile, tmp_path / "out.npz", 40, tmp_path / "forget.csv", tmp_path / "absent.csv"
     )
     assert capsys.readouterr().out == "40 nearest of 40 members for 210 samples\n"
-    found = files.read(tmp_path / "out.npz", dataset.ids).ids
+    found = files.read_neighbors(tmp_path / "out.npz", dataset.ids).ids
     assert (np.sort(found) == np.arange(140, 180)).all()
     with pytest.raises(
         SourceError, match=r"(?s)too little data.*40 samples to retain; keys.depth wants 41"

@@ -148,7 +148,7 @@ def test_the_order_of_the_others_stays_in_long_rows_too():
 
 def test_neighbors_for_training_never_hold_the_sample_itself(tmp_path):
     samples = Keys(np.arange(30), unit_rows(30, 4))
-    neighbors.write(tmp_path / "n.npz", samples.ids, find_nearest(samples, samples, 6))
+    neighbors.write_neighbors(tmp_path / "n.npz", samples.ids, find_nearest(samples, samples, 6))
     others = neighbors.read_other_neighbors(tmp_path / "n.npz", samples.ids, 5)
     assert others.ids.shape == others.cosines.shape == (30, 5)
     assert not (others.ids == samples.ids[:, None]).any()
@@ -157,12 +157,12 @@ def test_neighbors_for_training_never_hold_the_sample_itself(tmp_path):
 
 def test_neighbors_are_read_in_the_order_asked_for(tmp_path):
     table = Neighbors(np.array([[20], [40], [60]]), np.array([[0.2], [0.4], [0.6]]))
-    neighbors.write(tmp_path / "n.npz", np.array([2, 4, 6]), table)
-    ids, cosines = neighbors.read(tmp_path / "n.npz", np.array([6, 2]))
+    neighbors.write_neighbors(tmp_path / "n.npz", np.array([2, 4, 6]), table)
+    ids, cosines = neighbors.read_neighbors(tmp_path / "n.npz", np.array([6, 2]))
     assert ids.tolist() == [[60], [20]]
     assert cosines.tolist() == [[0.6], [0.2]]
     with pytest.raises(KeyError, match="3"):
-        neighbors.read(tmp_path / "n.npz", np.array([3]))
+        neighbors.read_neighbors(tmp_path / "n.npz", np.array([3]))
 
 
 @pytest.mark.parametrize("shorter", ["ids", "neighbor_ids", "cosines"])
@@ -170,4 +170,4 @@ def test_neighbors_that_do_not_fit_together_are_refused(tmp_path, shorter):
     arrays = {"ids": np.arange(3), "neighbor_ids": np.ones((3, 1)), "cosines": np.ones((3, 1))}
     write_npz(tmp_path / "n.npz", arrays | {shorter: arrays[shorter][:2]})
     with pytest.raises(DamagedFileError, match=r"n\.npz.*differ in length"):
-        neighbors.read(tmp_path / "n.npz", np.arange(2))
+        neighbors.read_neighbors(tmp_path / "n.npz", np.arange(2))

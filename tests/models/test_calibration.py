@@ -16,7 +16,7 @@ LABELS = np.array([0, 1, 3] * 20)  # none has class 2
 
 
 def sums_of(keys=KEYS, labels=LABELS):
-    sums = Sums.empty(CLASSES, keys.shape[1], seconds=False)
+    sums = Sums.empty(CLASSES, keys.shape[1], with_outer_products=False)
     sums.add(keys, labels)
     return sums
 
@@ -51,7 +51,7 @@ def test_where_every_row_is_answered_right_it_is_about_the_nearest_margin_and_no
     margins = np.r_[np.full(20, 3.0), 2.0]
     logits = np.stack([margins, np.zeros(21)], axis=1)
     labels = np.zeros(21, dtype=int)
-    sums = Sums.empty(2, 5, seconds=False)
+    sums = Sums.empty(2, 5, with_outer_products=False)
     sums.counts[:] = 21, 2
     chosen = calibrate_temperature(sums, KEYS[:21], labels, lambda *_: logits)
     assert 0.5 < chosen < 2

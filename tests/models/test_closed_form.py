@@ -171,13 +171,13 @@ def test_sums_that_rows_left_again_are_those_of_the_rest(order, gone):
     """In another order, and one by one; nothing is rounded on the way."""
     keys, whole, rest = (
         round_keys(MEMBERS.keys),
-        *(Sums.empty(CLASSES, WIDTH, seconds=True) for _ in range(2)),
+        *(Sums.empty(CLASSES, WIDTH, with_outer_products=True) for _ in range(2)),
     )
     whole.add(keys, LABELS)
     for one in order[:gone]:
         whole.add(keys[[one]], LABELS[[one]], sign=-1)
     rest.add(keys[order[gone:]], LABELS[order[gone:]])
-    for name in ("counts", "firsts", "seconds"):
+    for name in ("counts", "class_sums", "outer_products"):
         assert getattr(whole, name).tobytes() == getattr(rest, name).tobytes()
 
 
@@ -189,14 +189,14 @@ def test_keys_are_rounded_to_whole_multiples_that_float32_holds():
 
 def test_the_largest_numbers_at_the_bound_are_still_exact():
     """2^23 rows that are all as large as can be, as sums of fewer: one row more or less is seen."""
-    most = Sums.empty(1, 1, seconds=True)
+    most = Sums.empty(1, 1, with_outer_products=True)
     most.add(np.ones((8, 1), np.float32) * 32767 / 32768, np.zeros(8, int))
-    most.counts, most.firsts, most.seconds = (
-        2**20 * part for part in (most.counts, most.firsts, most.seconds)
+    most.counts, most.class_sums, most.outer_products = (
+        2**20 * part for part in (most.counts, most.class_sums, most.outer_products)
     )
-    before = most.seconds.copy()
+    before = most.outer_products.copy()
     most.add(np.full((1, 1), 2.0**-15, np.float32), np.zeros(1, int), sign=-1)
-    assert before - most.seconds == 1
+    assert before - most.outer_products == 1
     most.add(np.full((1, 1), 2.0**-15, np.float32), np.zeros(1, int))
     with pytest.raises(ValueError, match=r"at most 8,388,608 rows"):
         most.add(np.full((1, 1), 2.0**-15, np.float32), np.zeros(1, int))
@@ -255,7 +255,7 @@ def test_ranpac_is_ridge_regression_on_its_features():
 
 
 def test_rows_left_out_of_a_ridge_are_answered_as_by_a_fit_without_them():
-    sums = Sums.empty(CLASSES, WIDTH, seconds=True)
+    sums = Sums.empty(CLASSES, WIDTH, with_outer_products=True)
     sums.add(MEMBERS.keys, LABELS)
     vectors = round_keys(MEMBERS.keys).astype(np.float64)
     penalty = 0.2 * ((vectors - vectors.mean(axis=0)) ** 2).sum() / WIDTH
@@ -270,7 +270,7 @@ def test_rows_left_out_of_a_ridge_are_answered_as_by_a_fit_without_them():
 
 
 def test_the_penalty_with_the_least_error_of_generalized_cross_validation_is_taken():
-    sums = Sums.empty(CLASSES, WIDTH, seconds=True)
+    sums = Sums.empty(CLASSES, WIDTH, with_outer_products=True)
     sums.add(MEMBERS.keys, LABELS)
     vectors = round_keys(MEMBERS.keys).astype(np.float64)
     centered = vectors - vectors.mean(axis=0)
@@ -397,7 +397,7 @@ def test_answers_by_alpha_are_those_of_each_alpha(rows, width, step, least):
     if least == 1:
         labels[-1] = 3
     keys = unit_rows(rows, width, seed=8)
-    row_sums = Sums.empty(CLASSES, width, seconds=True)
+    row_sums = Sums.empty(CLASSES, width, with_outer_products=True)
     row_sums.add(keys, labels)
     together = np.flatnonzero(row_sums.counts[labels] > 1)[::step]
     by_alpha = predict_left_out_by_alpha(row_sums, keys[together], labels[together], ALPHAS)
@@ -409,7 +409,7 @@ def test_answers_by_alpha_are_those_of_each_alpha(rows, width, step, least):
 def test_answers_by_alpha_of_rows_that_are_all_equal():
     keys = np.tile(unit_rows(1, WIDTH, seed=8), (12, 1))
     labels = np.arange(12) % 3
-    row_sums = Sums.empty(CLASSES, WIDTH, seconds=True)
+    row_sums = Sums.empty(CLASSES, WIDTH, with_outer_products=True)
     row_sums.add(keys, labels)
     for alpha, logits in zip(
         ALPHAS, predict_left_out_by_alpha(row_sums, keys, labels, ALPHAS), strict=True

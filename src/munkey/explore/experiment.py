@@ -104,7 +104,7 @@ def gather_contents(
         forgotten[make_request_key(run)] = forget_sets.read(Path(run.forget))
     near = {}
     for key, path in experiment.near.items():
-        near[key] = neighbors.read(path, dataset.ids).truncate(settings.neighbors)
+        near[key] = neighbors.read_neighbors(path, dataset.ids).truncate(settings.neighbors)
     ids = choose_page_ids(dataset.ids, forgotten, near, settings.samples)
     rows = dataset.rows(ids)
     points = project_keys(keys.read(files.keyfile, ids).keys)

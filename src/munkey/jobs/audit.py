@@ -139,7 +139,7 @@ def differencing(
     data = prepared.load(images.parent)
     members = keys.read(keyfile, data.get_ids("train"))
     public = keys.read(keyfile, data.get_ids("val"))
-    near = neighbor_files.read(neighbors, members.ids)
+    near = neighbor_files.read_neighbors(neighbors, members.ids)
     stage = Stage(dataset, "differencing")
     attacker = Attacker(data, members, near, public, stage, device)
     lines: list[dict[str, object]] = []

@@ -89,7 +89,7 @@ def _answer(
         query_keys = keys.read(files.keyfile, ids).keys
         retrieval = Retrieval(None, keys=query_keys)
     if system.memory is not None and files.neighbors:
-        near = neighbor_files.read(files.neighbors, ids)
+        near = neighbor_files.read_neighbors(files.neighbors, ids)
         family = FAMILIES[system.family]
         retrieval = family.make_retrieval(near, settings["inference"], query_keys)
         if "audit" in settings:

@@ -12,7 +12,7 @@ from munkey.data import forget_draws, forget_sets
 from munkey.data.forget_draws import Groups, Members, compute_vote_shares
 from munkey.data.prepared import Dataset, load
 from munkey.encoders import keys
-from munkey.memory.neighbors import read, read_other_neighbors
+from munkey.memory.neighbors import read_neighbors, read_other_neighbors
 
 CLUSTER = 20  # samples in a cluster, about
 
@@ -92,7 +92,7 @@ def forget(images: Path, forget: Path, dataset: str, seed: int, rate: str, draw:
         test_units = forget_draws.group_samples(prepared, "unit", "test")
         forget_draws.check_group_names(test_units, names)
         queries = test_units.ids[np.isin(test_units.names, list(names))]
-        near = read(draw.neighbors, queries)
+        near = read_neighbors(draw.neighbors, queries)
         forget_ids = np.unique(near.truncate(draw.k).ids)
     elif draw.neighbors:
         voters = read_other_neighbors(draw.neighbors, members, draw.depth - 1).ids

@@ -18,8 +18,7 @@ from munkey.data import forget_sets, prepared
 from munkey.data.source import SourceError
 from munkey.encoders.keys import Keys, extract, read, write
 from munkey.encoders.parts import build, join_keys
-from munkey.memory.neighbors import find_nearest
-from munkey.memory.neighbors import write as write_neighbors
+from munkey.memory.neighbors import find_nearest, write_neighbors
 from munkey.settings import EncoderSettings
 
 ORIGIN = ".made-from.json"  # beside the keys

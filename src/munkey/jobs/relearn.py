@@ -81,7 +81,7 @@ def relearn(
         query_keys = None
         if files.keyfile:
             query_keys = keys.read(files.keyfile, queries.ids).keys
-        near = neighbor_files.read(retrieved, queries.ids)
+        near = neighbor_files.read_neighbors(retrieved, queries.ids)
         retrieval = family.make_retrieval(near, settings["inference"], query_keys)
     is_forgotten = np.isin(queries.ids, split.forget)
     evaluation = EvaluationSamples(queries, is_forgotten, recipe.data, device, retrieval)

@@ -1,1 +1,1 @@
-"""The exemplar memory M = {(k_i, v_i)} and nearest neighbors in it (sec. 3.2)."""
+"""The exemplar memory M = {(k_i, v_i)} and its nearest-neighbor search (sec. 3.2)."""

@@ -1,6 +1,6 @@
-"""The exemplar memory M = {(k_i, v_i)} (sec. 3.2), with a row for each training sample.
+"""The exemplar memory M = {(k_i, v_i)} (sec. 3.2), with one row per training sample.
 
-To forget a sample, delete its row.
+Deleting a sample's row forgets the sample.
 """
 
 from dataclasses import dataclass
@@ -22,18 +22,18 @@ class ExemplarMemory:
     Parameters
     ----------
     ids : Tensor of int64, shape (N,)
-        Sample ids in ascending order, on the host.
+        Sample ids in strictly ascending order, on the host.
     keys : Tensor of float32, shape (N, d)
         The keys k_i, of unit norm, on the device. They never change.
     tokens : Tensor of float32, shape (N, m)
-        The exemplar tokens v_i, on the device. Training learns them.
+        The exemplar tokens v_i, on the device. They are learned in training.
     labels : Tensor of int64, shape (N,), optional
         Class of each row, on the host, if the model has a head that needs them.
 
     Raises
     ------
     ValueError
-        If the lengths differ, or if the ids do not ascend.
+        If the tensors differ in length, or if the ids are not strictly ascending.
     """
 
     ids: Tensor
@@ -42,67 +42,66 @@ class ExemplarMemory:
     labels: Tensor | None = None
 
     def __post_init__(self) -> None:
-        lengths = {len(self.ids), len(self.keys), len(self.tokens)}
-        if self.labels is not None:
-            lengths.add(len(self.labels))
-        if len(lengths) > 1:
+        if not len(self.ids) == len(self.keys) == len(self.tokens):
             raise ValueError(
-                f"memory of {len(self.ids)} ids, {len(self.keys)} keys and {len(self.tokens)}"
-                " tokens"
+                f"the memory has {len(self.ids)} ids, {len(self.keys)} keys and"
+                f" {len(self.tokens)} tokens, but needs one of each per row"
+            )
+        if self.labels is not None and len(self.labels) != len(self.ids):
+            raise ValueError(
+                f"the memory has {len(self.ids)} ids and {len(self.labels)} labels, but needs one"
+                " of each per row"
             )
         if (self.ids[1:] <= self.ids[:-1]).any():
-            raise ValueError("the memory's ids must ascend, each once")
+            raise ValueError("the memory's ids must be in strictly ascending order")
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def forget(self, ids: np.ndarray) -> "ExemplarMemory":
-        """Return M_u, a copy of M without the rows of `ids` (sec. 3.2, Unlearning).
+        """Return M_u, a copy of M without these samples (sec. 3.2, Unlearning).
 
-        Raises KeyError for an id that is not in the memory.
+        Raises KeyError if an id is not in the memory.
         """
         is_remaining = np.ones(len(self), dtype=bool)
         is_remaining[find_rows(self.ids.numpy(), ids)] = False
-        rows = torch.from_numpy(np.flatnonzero(is_remaining))
-        labels = None
-        if self.labels is not None:
-            labels = self.labels[rows]
+        remaining_rows = torch.from_numpy(np.flatnonzero(is_remaining))
         # Ids and labels are on the host, keys and tokens on the device.
-        device_rows = to_device(rows, self.tokens.device.type)
+        device_rows = to_device(remaining_rows, self.tokens.device.type)
         return ExemplarMemory(
-            self.ids[rows],
-            self.keys[device_rows],
-            self.tokens.detach()[device_rows],
-            labels,
+            ids=self.ids[remaining_rows],
+            keys=self.keys[device_rows],
+            tokens=self.tokens.detach()[device_rows],
+            labels=None if self.labels is None else self.labels[remaining_rows],
         )
 
     def add(
         self, ids: np.ndarray, keys: Tensor, tokens: Tensor, labels: Tensor | None = None
     ) -> "ExemplarMemory":
-        """Return a copy of this memory with new rows, sorted by id.
+        """Return a copy of this memory with additional rows, sorted by id.
 
-        Raises ValueError for an id that it already has.
+        Raises ValueError if an id is already in the memory.
         """
         device = self.tokens.device.type
         all_ids = torch.cat([self.ids, torch.from_numpy(ids)])
-        order = all_ids.argsort()
-        device_order = to_device(order, device)
         all_keys = torch.cat([self.keys, to_device(keys, device)])
         all_tokens = torch.cat([self.tokens.detach(), to_device(tokens, device)])
-        all_labels = None
+        order = all_ids.argsort()
+        device_order = to_device(order, device)
+        sorted_labels = None
         if self.labels is not None and labels is not None:
-            all_labels = torch.cat([self.labels, labels])[order]
+            sorted_labels = torch.cat([self.labels, labels])[order]
         return ExemplarMemory(
-            all_ids[order],
-            all_keys[device_order],
-            all_tokens[device_order],
-            all_labels,
+            ids=all_ids[order],
+            keys=all_keys[device_order],
+            tokens=all_tokens[device_order],
+            labels=sorted_labels,
         )
 
     def find_rows(self, ids: np.ndarray) -> Tensor:
-        """Return the row numbers of neighbor ids (any shape), NO_NEIGHBOR for NO_NEIGHBOR.
+        """Return the row of each id (any shape). NO_NEIGHBOR stays NO_NEIGHBOR.
 
-        Raises KeyError for an id that is not in the memory.
+        Raises KeyError if an id is not in the memory.
         """
         is_present = ids != NO_NEIGHBOR
         rows = np.full(ids.shape, NO_NEIGHBOR, dtype=np.int64)
@@ -110,49 +109,67 @@ class ExemplarMemory:
         return to_device(torch.from_numpy(rows), self.tokens.device.type)
 
     def find_tokens(self, ids: np.ndarray) -> Tensor:
-        """Return the tokens (B, m) of samples. Raises KeyError for an id that is not in the memory."""
+        """Return the tokens (B, m) of samples. Raises KeyError if an id is not in the memory."""
         return self.tokens[self.find_rows(ids)]
 
 
 class FusedTokens(NamedTuple):
-    """The tokens (B, P, m) that a model reads, one per forward pass, and their weights (B, P)."""
+    """The tokens that a model reads for a batch of B queries.
+
+    Attributes
+    ----------
+    tokens
+        (B, P, m): one token for each of P forward passes.
+    weights
+        (B, P): the weight of each forward pass's logits.
+    """
 
     tokens: Tensor
     weights: Tensor
 
 
 def similarity_weights(cosines: Tensor, present: Tensor, temperature: float) -> Tensor:
-    """Return w_j = softmax(cos / tau) over present neighbors (..., K), 0 if absent (sec. 3.2)."""
+    """Return the weights w_j = softmax(cos / tau) of neighbors (..., K) (sec. 3.2).
+
+    Absent neighbors get a weight of 0.
+    """
     scores = (cosines / temperature).masked_fill(~present, -torch.inf)
-    return torch.nan_to_num(scores.softmax(dim=-1))  # NaN: a query without any neighbor
+    # Without any present neighbor, the softmax is NaN.
+    return torch.nan_to_num(scores.softmax(dim=-1))
 
 
 def rank_weights(present: Tensor) -> Tensor:
-    """Return weights (..., K) in proportion to 1 / (2 + rank), rank from 0 (app. D.1).
+    """Return weights (..., K) proportional to 1 / (2 + rank), with ranks from 0 (app. D.1).
 
-    The paper gives no formula for them; this one is ours.
+    The paper gives no formula for these weights; this one is ours.
     """
-    weights = present / (2.0 + torch.arange(present.shape[-1], device=present.device))
+    ranks = torch.arange(present.shape[-1], device=present.device)
+    weights = present / (2.0 + ranks)
     total = weights.sum(dim=-1, keepdim=True)
-    return weights / total.clamp(min=1e-12)  # 0 / 0: a query without any neighbor
+    return weights / total.clamp(min=1e-12)  # the total is 0 without any present neighbor
 
 
 def draw_weights(weights: Tensor, quantile: Tensor) -> Tensor:
-    """Draw one neighbor per query with probabilities `weights`; return one-hot weights (B, K).
+    """Draw one neighbor per query with probabilities `weights`. Returns one-hot weights (B, K).
 
-    quantile: (B,) uniform in [0, 1). A query whose weights are all 0 gets weights of 0.
+    If all weights of a query are 0, so are the returned weights.
+
+    Parameters
+    ----------
+    quantile
+        (B,) uniform random numbers in [0, 1).
     """
-    # Inverse transform sampling: the first neighbor whose cumulative weight exceeds the quantile.
-    # The last cumulative weight is the total, which need not be exactly 1.
+    # Inverse transform sampling: choose the first neighbor whose cumulative weight exceeds the
+    # quantile. The quantile is scaled by the total weight, which rounding can move away from 1.
     cumulative = weights.cumsum(dim=1)
     exceeds = cumulative > quantile[:, None] * cumulative[:, -1:]
-    first = exceeds.int().argmax(dim=1, keepdim=True)  # argmax returns the first True
-    one_hot = torch.zeros_like(weights).scatter(1, first, 1.0)
+    drawn = exceeds.int().argmax(dim=1, keepdim=True)  # argmax returns the first True
+    one_hot = torch.zeros_like(weights).scatter(1, drawn, 1.0)
     return one_hot * (weights > 0)  # without neighbors, argmax still returns 0
 
 
 def fusion_weights(cosines: Tensor, present: Tensor, fusion: Fusion, temperature: float) -> Tensor:
-    """Return the weight of each neighbor (..., K). `rank` does not use the temperature."""
+    """Return the weight of each neighbor (..., K). The temperature has no effect for `rank`."""
     if fusion == "rank":
         return rank_weights(present)
     return similarity_weights(cosines, present, temperature)
@@ -161,10 +178,20 @@ def fusion_weights(cosines: Tensor, present: Tensor, fusion: Fusion, temperature
 def fuse(
     tokens: Tensor, cosines: Tensor, present: Tensor, settings: InferenceSettings
 ) -> FusedTokens:
-    """Fuse the tokens (B, K, m) of the nearest neighbors. cosines, present: (B, K).
+    """Combine the neighbors' tokens for the forward passes of a query.
 
-    `ensemble`: K passes, one for each token, whose logits are averaged by weight (sec. 3.2,
-    Inference). `softmax` and `rank`: one pass with the weighted average token (app. D.1).
+    With the fusion `ensemble`, the model reads each token in its own forward pass, and the logits
+    of the K passes are averaged by weight (sec. 3.2, Inference). With `softmax` and `rank`, it
+    reads the weighted average of the tokens in a single pass (app. D.1).
+
+    Parameters
+    ----------
+    tokens
+        (B, K, m): tokens of the K nearest neighbors of each query.
+    cosines
+        (B, K): their cosine similarities to the query.
+    present
+        (B, K): false where the memory has too few rows.
     """
     weights = fusion_weights(cosines, present, settings.fusion, settings.temperature)
     if settings.fusion == "ensemble":
@@ -174,5 +201,7 @@ def fuse(
 
 
 def count_passes(settings: InferenceSettings) -> int:
-    """Return the number of forward passes that one query takes."""
-    return settings.k if settings.fusion == "ensemble" else 1
+    """Return the number of forward passes per query."""
+    if settings.fusion == "ensemble":
+        return settings.k
+    return 1

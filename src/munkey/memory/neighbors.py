@@ -1,9 +1,10 @@
-"""Exact search for nearest neighbors by cosine, and the files of neighbors on disk.
+"""Exact search for nearest neighbors by cosine similarity, and files of neighbors on disk.
 
-faiss selects candidates by their products in float32, and float64 sorts them. A float32 product of
-d terms, summed in any order, differs from q.k by at most d * 2^-23 * |q| |k| (Higham, Accuracy and
-Stability of Numerical Algorithms, sec. 3.1, with a factor of 2 to spare). If another row could be as near as a
-candidate within that bound, the search compares all rows.
+faiss selects candidates by float32 inner products, which are then sorted by cosines in float64. A
+float32 inner product of d terms, summed in any order, differs from q.k by at most
+d * 2^-23 * |q| |k| (Higham, Accuracy and Stability of Numerical Algorithms, sec. 3.1, with a
+factor of 2 to spare). If another row could, within this bound, be among the nearest, the search
+compares all rows.
 """
 
 from dataclasses import dataclass
@@ -16,38 +17,50 @@ from munkey.core.files import DamagedFileError, read_npz, write_npz
 from munkey.core.ids import NO_NEIGHBOR, find_rows
 from munkey.encoders.keys import Keys
 
-QUERY_BLOCK = 256  # queries per block: bounds the memory of candidates
-SMALL_QUERY_BLOCK = 16  # queries per block of products with all rows: bounds the memory of products
+QUERY_BLOCK = 256  # queries per block, which limits the memory for candidates
+SMALL_QUERY_BLOCK = 16  # queries to compare with all rows at a time, which limits memory
 ROWS_PER_PRODUCT = 16_384  # see _Search.search_candidates
-FLOAT64_BLOCK = 16_384  # rows per block: bounds the memory of float64 copies
+FLOAT64_BLOCK = 16_384  # rows per block, which limits the memory for float64 copies
 UNDERFLOW_ERROR = 1e-30  # far above the error of a product that underflows in float32
 
 
 class Neighbors(NamedTuple):
-    """The nearest rows of a memory to each query, nearest first.
+    """The nearest rows of a memory to each of Q queries, nearest first.
 
-    ids: (Q, K) int64; cosines: (Q, K) float32. If the memory has fewer than K rows, the last ids
-    are NO_NEIGHBOR and their cosines 0.
+    Attributes
+    ----------
+    ids
+        (Q, K) int64. If the memory has fewer than K rows, the last ids are NO_NEIGHBOR.
+    cosines
+        (Q, K) float32. The cosine of NO_NEIGHBOR is 0.
     """
 
     ids: np.ndarray
     cosines: np.ndarray
 
-    def select(self, rows: np.ndarray) -> "Neighbors":
+    def select(self, positions: np.ndarray) -> "Neighbors":
         """Return the neighbors of the queries at these positions."""
-        return Neighbors(self.ids[rows], self.cosines[rows])
+        return Neighbors(self.ids[positions], self.cosines[positions])
 
     def truncate(self, count: int) -> "Neighbors":
-        """Return the `count` nearest of each query."""
+        """Return the `count` nearest neighbors of each query."""
         return Neighbors(self.ids[:, :count], self.cosines[:, :count])
 
 
 class SearchedRows(NamedTuple):
-    """The rows to search, in arrays or memory maps.
+    """The rows of a memory to search, in arrays or memory maps.
 
-    keys: (N, d) float32; ids: (N,) int64; live: (N,) bool, false for deleted rows. Another thread
-    or process may clear it during the search, before it overwrites the key. max_length: no key is
-    longer.
+    Attributes
+    ----------
+    keys
+        (N, d) float32.
+    ids
+        (N,) int64.
+    live
+        (N,) bool, false for deleted rows. Another thread or process may set an entry to false
+        during the search, before it overwrites the row's key.
+    max_length
+        An upper bound on the Euclidean norms of the keys.
     """
 
     keys: np.ndarray
@@ -57,10 +70,14 @@ class SearchedRows(NamedTuple):
 
 
 class NearestRows(NamedTuple):
-    """The nearest rows to each query, nearest first.
+    """The nearest live rows to each of Q queries, nearest first.
 
-    rows, ids: (Q, K) int64; cosines: (Q, K) float64. With fewer than K live rows, the last rows and
-    ids are NO_NEIGHBOR and their cosines 0.
+    Attributes
+    ----------
+    rows, ids
+        (Q, K) int64. If there are fewer than K live rows, the last entries are NO_NEIGHBOR.
+    cosines
+        (Q, K) float64. The cosine of NO_NEIGHBOR is 0.
     """
 
     rows: np.ndarray
@@ -69,16 +86,21 @@ class NearestRows(NamedTuple):
 
 
 def find_nearest(queries: Keys, members: Keys, depth: int) -> Neighbors:
-    """Find the `depth` nearest rows to each query, by descending cosine, then ascending id.
+    """Find the `depth` nearest members to each query.
 
-    A query that is itself in the memory comes first. Cosines are compared in float64, so that
-    neither threads nor the blocking of a product can change the order.
+    Neighbors are sorted by descending cosine, then by ascending id. If a query is itself a member,
+    it comes first. Cosines are compared in float64, so neither the number of threads nor the block
+    size of a matrix product can change the order.
     """
     keys = np.ascontiguousarray(members.keys)
-    live = np.ones(len(keys), dtype=bool)
-    searched = SearchedRows(keys, members.ids, live, bound_length(keys))
-    result = find_nearest_rows(queries.keys, searched, depth, queries.ids)
-    return Neighbors(result.ids, result.cosines.astype(np.float32))
+    searched = SearchedRows(
+        keys=keys,
+        ids=members.ids,
+        live=np.ones(len(keys), dtype=bool),
+        max_length=bound_length(keys),
+    )
+    nearest = find_nearest_rows(queries.keys, searched, depth, queries.ids)
+    return Neighbors(nearest.ids, nearest.cosines.astype(np.float32))
 
 
 def find_nearest_rows(
@@ -87,189 +109,214 @@ def find_nearest_rows(
     depth: int,
     query_ids: np.ndarray | None = None,
 ) -> NearestRows:
-    """Find the `depth` nearest live rows to queries (Q, d) float32.
+    """Find the `depth` nearest live rows to each query.
 
-    They are sorted by descending cosine, then by ascending id.
+    Rows are sorted by descending cosine, then by ascending id.
 
-    query_ids: (Q,); the row with a query's own id, whose key is the query, comes first.
+    Parameters
+    ----------
+    queries
+        (Q, d) float32.
+    query_ids
+        (Q,) int64, if queries may themselves be in the memory. A query's own row comes first.
     """
     shape = (len(queries), depth)
-    result = NearestRows(
+    nearest = NearestRows(
         rows=np.full(shape, NO_NEIGHBOR), ids=np.full(shape, NO_NEIGHBOR), cosines=np.zeros(shape)
     )
     if not len(searched.keys):
-        return result
+        return nearest
     if query_ids is None:
         query_ids = np.full(len(queries), NO_NEIGHBOR)
-    search = _Search(np.ascontiguousarray(queries), query_ids, searched, depth, result)
+    search = _Search(
+        queries=np.ascontiguousarray(queries),
+        query_ids=query_ids,
+        searched=searched,
+        depth=depth,
+        nearest=nearest,
+    )
     for start in range(0, len(queries), QUERY_BLOCK):
-        places = np.arange(start, min(start + QUERY_BLOCK, len(queries)))
-        # faiss is slower for few queries, and of no use if all rows are candidates.
-        if len(places) > SMALL_QUERY_BLOCK and search.candidates < len(searched.keys):
-            places = search.search_candidates(places)
-        for small_start in range(0, len(places), SMALL_QUERY_BLOCK):
-            search.search_all_rows(places[small_start : small_start + SMALL_QUERY_BLOCK])
-    return result
+        undecided = np.arange(start, min(start + QUERY_BLOCK, len(queries)))
+        # faiss is slower for few queries, and does not help if all rows are candidates.
+        if len(undecided) > SMALL_QUERY_BLOCK and search.candidate_count < len(searched.keys):
+            undecided = search.search_candidates(undecided)
+        for small_start in range(0, len(undecided), SMALL_QUERY_BLOCK):
+            search.search_all_rows(undecided[small_start : small_start + SMALL_QUERY_BLOCK])
+    return nearest
 
 
 @dataclass(frozen=True)
 class _Search:
-    """A search in progress, which fills in `result`. places: positions of queries."""
+    """A search in progress, which writes its results into `nearest`.
+
+    In the methods, `positions` are the positions (Q,) of the queries to search for.
+    """
 
     queries: np.ndarray
     query_ids: np.ndarray
     searched: SearchedRows
     depth: int
-    result: NearestRows
+    nearest: NearestRows
 
     @property
-    def candidates(self) -> int:
-        """Number of candidates per query: more than `depth`, so that few ties need all rows."""
+    def candidate_count(self) -> int:
+        """Candidates per query: more than `depth`, so that ties rarely need a search of all rows."""
         return 2 * self.depth + 16
 
-    def search_candidates(self, places: np.ndarray) -> np.ndarray:
-        """Keep the best of faiss's candidates; return the queries that need `search_all_rows`.
+    def search_candidates(self, positions: np.ndarray) -> np.ndarray:
+        """Write the nearest of faiss's candidates into the results.
 
-        Deleted rows take up candidates, too: faiss does not know which they are.
+        Returns the positions of the queries that need `search_all_rows`. Candidates include
+        deleted rows, which faiss does not know about.
         """
         import faiss
 
-        # By default faiss uses BLAS from 128,000 / d queries on; at d = 768, 64 queries took 7
-        # times as long without it. faiss multiplies 1,024 rows at a time, and its threads wait for
-        # each other after each product: on two busy cores, fewer and larger products took a
-        # quarter of the time, on one core the same.
+        # By default, faiss uses BLAS only from 128,000 / d queries on; at d = 768, 64 queries took
+        # 7 times as long without it. It also multiplies only 1,024 rows at a time, and its threads
+        # wait for each other after each product. On two busy cores, fewer and larger products took
+        # a quarter of the time; on one core, the time did not change.
         faiss.cvar.distance_compute_blas_threshold = 1
         faiss.cvar.distance_compute_blas_database_bs = ROWS_PER_PRODUCT
         products, rows = faiss.knn(
-            self.queries[places],
+            self.queries[positions],
             self.searched.keys,
-            self.candidates,
+            self.candidate_count,
             faiss.METRIC_INNER_PRODUCT,
         )
-        last_cosines = self.keep_best_candidates(places, rows)
-        # No other row has a larger product than the last candidate, nor a cosine above this limit.
-        limits = products[:, -1].astype(np.float64) + self.bound_errors(places)
-        is_decided = limits < last_cosines  # False for NaN, so these queries are searched again
-        return places[~is_decided]
+        last_cosines = self.write_nearest(positions, rows)
+        # No other row has a larger product than the last candidate, so none has a cosine above
+        # this limit.
+        limits = products[:, -1].astype(np.float64) + self.bound_errors(positions)
+        is_decided = limits < last_cosines  # false for NaN, so these queries are searched again
+        return positions[~is_decided]
 
-    def search_all_rows(self, places: np.ndarray) -> None:
-        """Keep the nearest of all rows; search again if one of them was deleted meanwhile."""
+    def search_all_rows(self, positions: np.ndarray) -> None:
+        """Write the nearest of all rows into the results.
+
+        Repeats the search for a query if one of its rows is deleted in the meantime.
+        """
         keys = np.asarray(self.searched.keys)
-        while len(places):
+        while len(positions):
             with np.errstate(over="ignore", invalid="ignore"):
-                if len(places) == 1:
-                    # Here reading the keys takes the time, and threads of a BLAS slow it down.
-                    products = np.einsum("qd,nd->qn", self.queries[places], keys)
+                if len(positions) == 1:
+                    # Reading the keys takes most of the time here, and BLAS threads slow it down.
+                    products = np.einsum("qd,nd->qn", self.queries[positions], keys)
                 else:
-                    products = self.queries[places] @ keys.T
+                    products = self.queries[positions] @ keys.T
+            # A copy, because another thread may delete a row and change `self.searched.live`.
             live = np.array(self.searched.live)
             products[:, ~live] = -np.inf
-            must_repeat = np.zeros(len(places), dtype=bool)
-            margins = self.bound_errors(places)
-            for index, place in enumerate(places):
-                rows = self.find_near_rows(
-                    products[index], float(margins[index]), self.query_ids[place]
+            must_repeat = np.zeros(len(positions), dtype=bool)
+            margins = self.bound_errors(positions)
+            for index, position in enumerate(positions):
+                near_rows = self.find_near_rows(
+                    products[index], float(margins[index]), self.query_ids[position]
                 )
-                rows = rows[live[rows]]
-                self.keep_best_candidates(places[index : index + 1], rows[None])
-                # `live` is a copy, `self.searched.live` changes when another thread deletes a row.
-                must_repeat[index] = not self.searched.live[rows].all()
-            places = places[must_repeat]
+                live_rows = near_rows[live[near_rows]]
+                self.write_nearest(positions[index : index + 1], live_rows[None])
+                must_repeat[index] = not self.searched.live[live_rows].all()
+            positions = positions[must_repeat]
 
     def find_near_rows(self, products: np.ndarray, margin: float, query_id: int) -> np.ndarray:
-        """Return the rows, ascending, that may be among the nearest to a query.
+        """Return the rows that may be among the nearest to a query, in ascending order.
 
-        products: (N,) of its key with all keys; margin: their largest error.
+        Parameters
+        ----------
+        products
+            (N,) float32 inner products of the query with all keys.
+        margin
+            An upper bound on the errors of these products.
         """
         depth = min(self.depth, len(products))
-        # With p the depth-th largest product, `depth` rows have cosines of at least p - margin,
-        # and a row's cosine is at most its product + margin. So a row with a product below p - 2
-        # margin is not among the nearest. If the threshold is NaN (inf - inf), all rows stay: every
-        # comparison with NaN is false.
+        # Let p be the depth-th largest product. At least `depth` rows have a cosine of p - margin
+        # or more, and no cosine exceeds its product + margin. So rows with a product below
+        # p - 2 * margin are not among the nearest. If the threshold is NaN (inf - inf), all rows
+        # remain, because every comparison with NaN is false.
         threshold = float(np.partition(products, -depth)[-depth]) - 2 * margin
         may_be_near = ~(products < threshold)
         if query_id != NO_NEIGHBOR:
             may_be_near |= self.searched.ids == query_id
         return np.flatnonzero(may_be_near)
 
-    def keep_best_candidates(self, places: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Write the `depth` best of the candidates `rows` (Q, C) into the result.
+    def write_nearest(self, positions: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Write the `depth` nearest of the candidates `rows` (Q, C) into the results.
 
-        Returns the cosine of the last one (Q,), -inf for a query with fewer than `depth`.
+        Returns the cosine of each query's last neighbor (Q,), or -inf if it has fewer than `depth`.
         """
-        cosines = self.compute_cosines(places, rows)
+        cosines = self.compute_cosines(positions, rows)
         ids = self.searched.ids[rows]
-        # Read after the keys: the key of a row that is live now had not been overwritten then.
+        # Read `live` after the keys: if a row is still live now, its key was intact when read.
         is_live = self.searched.live[rows] & (rows != NO_NEIGHBOR)
-        is_query = ids == self.query_ids[places, None]
-        score = cosines + 10.0 * is_query  # 10 is above any cosine: the query itself comes first
-        score[~is_live] = -np.inf
-        order = np.lexsort((ids, -score), axis=-1)[:, : self.depth]  # the last key sorts first
-        is_live = np.take_along_axis(is_live, order, axis=1)
-        columns = order.shape[1]  # fewer than depth with few candidates
-        for candidate_values, result, absent in (
-            (rows, self.result.rows, NO_NEIGHBOR),
-            (ids, self.result.ids, NO_NEIGHBOR),
-            (cosines, self.result.cosines, 0),
+        is_query = ids == self.query_ids[positions, None]
+        scores = cosines + 10.0 * is_query  # 10 exceeds any cosine, so the query itself is first
+        scores[~is_live] = -np.inf
+        # np.lexsort sorts by its last key first: by descending score, then by ascending id.
+        order = np.lexsort((ids, -scores), axis=-1)[:, : self.depth]
+        is_nearest_live = np.take_along_axis(is_live, order, axis=1)
+        column_count = order.shape[1]  # below depth if there are fewer candidates
+        for values, results, padding in (
+            (rows, self.nearest.rows, NO_NEIGHBOR),
+            (ids, self.nearest.ids, NO_NEIGHBOR),
+            (cosines, self.nearest.cosines, 0),
         ):
-            best_values = np.take_along_axis(candidate_values, order, axis=1)
-            result[places] = absent
-            result[places, :columns] = np.where(is_live, best_values, absent)
-        is_full = self.result.rows[places, -1] != NO_NEIGHBOR
-        return np.where(is_full, self.result.cosines[places, -1], -np.inf)
+            nearest_values = np.take_along_axis(values, order, axis=1)
+            results[positions] = padding
+            results[positions, :column_count] = np.where(is_nearest_live, nearest_values, padding)
+        is_full = self.nearest.rows[positions, -1] != NO_NEIGHBOR
+        return np.where(is_full, self.nearest.cosines[positions, -1], -np.inf)
 
-    def compute_cosines(self, places: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return the cosines (Q, C) of candidates, in float64."""
-        queries = self.queries[places].astype(np.float64)
-        step = max(1, FLOAT64_BLOCK // len(places))
-        parts = [np.zeros((len(places), 0))]  # so that there is a part without candidates, too
-        for start in range(0, rows.shape[1], step):
-            keys = self.searched.keys[rows[:, start : start + step]].astype(np.float64)
-            parts.append(np.einsum("qd,qcd->qc", queries, keys))
-        return np.concatenate(parts, axis=1)
+    def compute_cosines(self, positions: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Return the cosines (Q, C) of queries and their candidates `rows`, in float64."""
+        queries = self.queries[positions].astype(np.float64)
+        block_size = max(1, FLOAT64_BLOCK // len(positions))
+        blocks = [np.zeros((len(positions), 0))]  # np.concatenate needs one even if C is 0
+        for start in range(0, rows.shape[1], block_size):
+            keys = self.searched.keys[rows[:, start : start + block_size]].astype(np.float64)
+            blocks.append(np.einsum("qd,qcd->qc", queries, keys))
+        return np.concatenate(blocks, axis=1)
 
-    def bound_errors(self, places: np.ndarray) -> np.ndarray:
-        """Return a bound (Q,) on the error of each query's float32 products.
+    def bound_errors(self, positions: np.ndarray) -> np.ndarray:
+        """Return an upper bound (Q,) on the errors of each query's float32 products.
 
-        It is inf if a product may overflow.
+        The bound is inf if a product could overflow.
         """
-        lengths = np.linalg.norm(self.queries[places].astype(np.float64), axis=1)
-        largest_product = lengths * self.searched.max_length
-        margin = (
-            self.queries.shape[1] * 2.0**-23 * largest_product + UNDERFLOW_ERROR
-        )  # Higham, see above
-        return np.where(largest_product < np.finfo(np.float32).max / 2, margin, np.inf)
+        key_dim = self.queries.shape[1]
+        lengths = np.linalg.norm(self.queries[positions].astype(np.float64), axis=1)
+        largest_products = lengths * self.searched.max_length
+        # Higham's bound, see the module's docstring.
+        margins = key_dim * 2.0**-23 * largest_products + UNDERFLOW_ERROR
+        return np.where(largest_products < np.finfo(np.float32).max / 2, margins, np.inf)
 
 
 def bound_length(keys: np.ndarray) -> float:
-    """Return a length that no key exceeds."""
+    """Return an upper bound on the Euclidean norms of keys (N, d)."""
     if not len(keys):
         return 0.0
     with np.errstate(over="ignore"):
         squares = np.einsum("nd,nd->n", keys, keys)
-    # Computed in float32: 1 % covers its rounding, 1e-17 keys whose squares underflow to zero.
+    # The margin of 1 % covers float32 rounding, and 1e-17 covers squares that underflow to zero.
     return 1.01 * float(np.sqrt(squares.max())) + 1e-17
 
 
 def drop_self(neighbors: Neighbors, member_ids: np.ndarray, count: int) -> Neighbors:
-    """Return the `count` nearest others of each member of the memory, (M, count)."""
+    """Return the `count` nearest other members (M, count) of each member of a memory."""
     is_other = neighbors.ids != member_ids[:, None]
-    # A stable sort of False and True moves the member itself to the end and keeps all others' order.
+    # A stable sort of booleans moves the member itself to the end and keeps the order of others.
     order = np.argsort(~is_other, axis=1, kind="stable")[:, :count]
     ids = np.take_along_axis(np.where(is_other, neighbors.ids, NO_NEIGHBOR), order, axis=1)
     cosines = np.take_along_axis(np.where(is_other, neighbors.cosines, 0.0), order, axis=1)
     return Neighbors(ids, cosines.astype(np.float32))
 
 
-def write(path: str | Path, ids: np.ndarray, neighbors: Neighbors) -> None:
-    """Write the neighbors of the samples `ids` (Q,)."""
+def write_neighbors(path: str | Path, ids: np.ndarray, neighbors: Neighbors) -> None:
+    """Write the neighbors of the samples `ids` (Q,) to an NPZ file."""
     write_npz(path, {"ids": ids, "neighbor_ids": neighbors.ids, "cosines": neighbors.cosines})
 
 
-def read(path: str | Path, ids: np.ndarray) -> Neighbors:
-    """Read the neighbors of the samples `ids`, in their order.
+def read_neighbors(path: str | Path, ids: np.ndarray) -> Neighbors:
+    """Read the neighbors of the samples `ids`, in this order.
 
-    Raises DamagedFileError, or KeyError for an unknown id.
+    Raises DamagedFileError if the file has changed, and KeyError if it lacks an id.
     """
     arrays = read_npz(path, "ids", "neighbor_ids", "cosines")
     if not len(arrays["ids"]) == len(arrays["neighbor_ids"]) == len(arrays["cosines"]):
@@ -279,5 +326,5 @@ def read(path: str | Path, ids: np.ndarray) -> Neighbors:
 
 
 def read_other_neighbors(path: str | Path, ids: np.ndarray, count: int) -> Neighbors:
-    """Read the `count` nearest others of each member of the memory, for training."""
-    return drop_self(read(path, ids), ids, count)
+    """Read the `count` nearest other members of each member `ids` of a memory, for training."""
+    return drop_self(read_neighbors(path, ids), ids, count)

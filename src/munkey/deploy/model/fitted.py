@@ -229,9 +229,9 @@ class FittedModel:
             position, digests = self._digest_rows()
         else:
             with self._solve_current_head() as (position, sums, head):
-                arrays = [sums.counts, sums.firsts]
-                if sums.seconds is not None:
-                    arrays.append(sums.seconds)
+                arrays = [sums.counts, sums.class_sums]
+                if sums.outer_products is not None:
+                    arrays.append(sums.outer_products)
                 weights = [buffer.numpy() for buffer in head.buffers()]
                 digests = {"sums": _hash_arrays(arrays), "weights": _hash_arrays(weights)}
         return {"head": position.head.hex(), "live": str(position.live)} | digests

@@ -60,7 +60,7 @@ class ClosedFormFamily(FittedFamily[Settings]):
 
     asks_keys = True
     holds = "keys, labels, weights"
-    seconds = False
+    uses_outer_products = False
 
     def prepare_keys(self, keys: np.ndarray) -> np.ndarray:
         from munkey.memory.sums import round_keys
@@ -70,7 +70,7 @@ class ClosedFormFamily(FittedFamily[Settings]):
     def make_sums(self, architecture: FittedArchitecture) -> Sums:
         from munkey.memory.sums import Sums
 
-        return Sums.empty(architecture.classes, architecture.key_dim, self.seconds)
+        return Sums.empty(architecture.classes, architecture.key_dim, self.uses_outer_products)
 
     def head(self, architecture: FittedArchitecture, memory: ExemplarMemory) -> nn.Module:
         sums = self.make_sums(architecture)
@@ -154,7 +154,7 @@ class LinearFamily(ClosedFormFamily[Settings]):
         from munkey.models.networks.closed_form import Head
 
         sums = self.make_sums(architecture)
-        return Head(np.zeros_like(sums.firsts), np.zeros_like(sums.counts), sums.features)
+        return Head(np.zeros_like(sums.class_sums), np.zeros_like(sums.counts), sums.features)
 
 
 def read_labeled_rows(memory: ExemplarMemory) -> FittedRows:
@@ -171,7 +171,7 @@ class LdaFamily(LinearFamily[LdaSettings]):
     settings = LdaSettings
     tuned = ("alpha", "temperature")
     place = 5
-    seconds = True
+    uses_outer_products = True
     tried = (
         ("alpha", ALPHAS),
         ("temperature", (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)),

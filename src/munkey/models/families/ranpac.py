@@ -51,14 +51,16 @@ class RanpacFamily(LinearFamily[RanpacSettings]):
     settings = RanpacSettings
     tuned = ("lam", "temperature")
     place = 6
-    seconds = True
+    uses_outer_products = True
 
     def make_sums(self, architecture: FittedArchitecture) -> Sums:
         from munkey.memory.sums import RandomFeatures, Sums
 
         settings = self.validate_section(architecture.settings)
         features = RandomFeatures(settings.features, settings.seed)
-        return Sums.empty(architecture.classes, architecture.key_dim, self.seconds, features)
+        return Sums.empty(
+            architecture.classes, architecture.key_dim, self.uses_outer_products, features
+        )
 
     def resolve_constants(self, settings: RanpacSettings, sums: Sums) -> RanpacSettings:
         from munkey.models.networks.closed_form import find_best_penalty

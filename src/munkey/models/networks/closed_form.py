@@ -73,7 +73,7 @@ def predict_leave_one_out(
     keys: (N, d); labels: (N,). Raises ValueError for a class with a single row, since it would be
     empty without it.
     """
-    sums = Sums.empty(classes, keys.shape[1], seconds=True)
+    sums = Sums.empty(classes, keys.shape[1], with_outer_products=True)
     sums.add(keys, labels)
     if (sums.counts == 1).any():
         single = np.flatnonzero(sums.counts == 1).tolist()
@@ -264,13 +264,13 @@ class _Centered(NamedTuple):
 
 
 def _center(sums: Sums) -> _Centered:
-    assert sums.seconds is not None
+    assert sums.outer_products is not None
     present = sums.counts > 0
     counts = sums.counts[present]
     rows = counts.sum()
-    firsts = UNIT * sums.firsts[present]
-    mean = firsts.sum(axis=0) / max(rows, 1)
-    second_moment = UNIT**2 * sums.seconds
+    class_sums = UNIT * sums.class_sums[present]
+    mean = class_sums.sum(axis=0) / max(rows, 1)
+    second_moment = UNIT**2 * sums.outer_products
     scatter = second_moment - rows * np.outer(mean, mean)  # S = sum z z^T - n m m^T
     scale = float(np.trace(scatter)) / len(mean)
     if not scale * len(mean) > SPREAD * np.trace(second_moment):
@@ -281,7 +281,7 @@ def _center(sums: Sums) -> _Centered:
         counts / max(rows, 1),
         mean,
         scatter,
-        firsts - counts[:, None] * mean,
+        class_sums - counts[:, None] * mean,
         scale,
     )
 
@@ -314,13 +314,13 @@ class _Pooled(NamedTuple):
 
 
 def _pool(sums: Sums) -> _Pooled:
-    assert sums.seconds is not None
+    assert sums.outer_products is not None
     present, means = compute_class_means(sums)
     counts = sums.counts[present]
     width = means.shape[1]
     rows = counts.sum()
     degrees_of_freedom = rows - len(counts)
-    second_moment = UNIT**2 * sums.seconds
+    second_moment = UNIT**2 * sums.outer_products
     # (N - C) S = sum z z^T - sum_c n_c mu_c mu_c^T, the scatter within classes
     scatter = second_moment - means.T @ (counts[:, None] * means)
     has_spread = float(np.trace(scatter)) > SPREAD * np.trace(second_moment)
@@ -363,7 +363,7 @@ def _estimate_normal(sums: Sums, alpha: float) -> _Normal:
 def compute_class_means(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
     """Whether each class has rows (C,), and the means (C', d) of those that do."""
     present = sums.counts > 0
-    means = UNIT * sums.firsts[present] / sums.counts[present, None]
+    means = UNIT * sums.class_sums[present] / sums.counts[present, None]
     return present, np.asarray(means)
 
 

@@ -197,7 +197,7 @@ def predict_leave_one_out(
     labels
         Their classes, (N,).
     """
-    sums = Sums.empty(classes, keys.shape[1], seconds=False)
+    sums = Sums.empty(classes, keys.shape[1], with_outer_products=False)
     sums.add(keys, labels)
     targets = _make_targets(sums, labels)
     factor = _factor_gram(_compute_gram(kernel, round_keys(keys)), penalty)
