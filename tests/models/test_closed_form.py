@@ -426,9 +426,9 @@ def test_lda_with_both_constants_auto_has_the_temperature_of_its_alpha():
 
 
 def test_krr_refuses_more_rows_than_it_can_be_fitted_to(monkeypatch):
-    monkeypatch.setattr(type(FAMILIES["krr"]), "most_rows", 39)
+    monkeypatch.setattr(type(FAMILIES["krr"]), "max_rows", 39)
     with pytest.raises(
-        ValueError, match="at most 39 samples, and these are 40: take lda or ranpac"
+        ValueError, match="at most 39 samples, but there are 40: use lda or ranpac"
     ):
         system("krr")
     assert len(system("krr", slice(1, None)).require_memory()) == 39
@@ -456,10 +456,10 @@ def test_lda_of_classes_that_do_not_spread_is_the_nearest_mean():
         np.testing.assert_allclose(lda - np.log(1 / 4), ncm, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", [name for name in EXACT if FAMILIES[name].tried])
+@pytest.mark.parametrize("name", [name for name in EXACT if FAMILIES[name].search_values])
 def test_what_a_search_tries_differs_and_may_stand_in_params(name):
     family = FAMILIES[name]
-    names, values = zip(*family.tried, strict=True)
+    names, values = zip(*family.search_values, strict=True)
     assert all(len(each) == len(set(each)) > 1 for each in values)
     for chosen in product(*values):
         family.settings(**dict(zip(names, chosen, strict=True)))

@@ -157,7 +157,7 @@ def test_blocks_hold_all_samples_in_order_normalized_with_mean_and_deviation(
     monkeypatch.setattr(forward, "PASSES", 3)
     blocks = list(forward.iterate_blocks(seven_samples(), DATA, "cpu", passes))
     assert [len(block.images) for block in blocks] == sizes
-    assert [i for block in blocks for i in range(7)[block.where]] == list(range(7))
+    assert [i for block in blocks for i in range(7)[block.positions]] == list(range(7))
     torch.testing.assert_close(
         torch.cat([block.images for block in blocks]), normalized(seven_samples())
     )

@@ -101,7 +101,7 @@ def train_further(
         return Loader(samples, positions, training.device)
 
     def step(batch: Batch) -> Outcome:
-        logits = learner.answer(augment(batch.images, crops), batch.index)
+        logits = learner.predict(augment(batch.images, crops), batch.index)
         return classification_outcome(logits, batch.labels)
 
     def measure(number: int) -> Line:

@@ -298,7 +298,7 @@ def search_fitted(
     elif keys.is_dir():
         keys = keys / "keys.npz"
     for family in FAMILIES.values():
-        if isinstance(family, FittedFamily) and family.tried:
+        if isinstance(family, FittedFamily) and family.search_values:
             print(f"{family.name}:")
             candidates = search(folder, keys, family)
             print(*describe_candidates(candidates, count), sep="\n", flush=True)

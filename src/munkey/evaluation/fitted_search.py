@@ -38,7 +38,7 @@ def search(folder: Path, keyfile: Path, family: FittedFamily) -> list[FittedCand
     samples = image_set(dataset, val.ids)
     retrieval = Retrieval(find_nearest(val, train, NEIGHBORS), keys=val.keys)
     candidates: list[FittedCandidate] = []
-    names, values = zip(*family.tried, strict=True)
+    names, values = zip(*family.search_values, strict=True)
     for combination in progress(list(product(*values)), family.name, "settings"):
         settings = dict(zip(names, combination, strict=True))
         section = family.read_section({family.name: settings})

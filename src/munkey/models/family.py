@@ -1,4 +1,4 @@
-"""The interface of a family of models: its names, its training and its answers.
+"""The interface of a family of models: its names, its training and its predictions.
 
 Each file in `models/families` adds a family.
 """
@@ -32,20 +32,23 @@ if TYPE_CHECKING:
     from munkey.memory.sums import Sums
     from munkey.training.checkpoint import CheckpointFile, History
 
-# A family's own section of params.yaml. In place of one, a family without a section has None.
+# The family's section of params.yaml. The value is None for a family without a section.
 Settings = TypeVar("Settings", bound=Section, default=Any)
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """The sizes that build a model, stored with its weights. A family adds its own fields."""
+    """Everything needed to build a model. It is stored with the weights.
+
+    Each family adds fields of its own.
+    """
 
     classes: int
 
     def list_differences(self, other: Architecture) -> list[str]:
-        """Return the fields in which `other` differs.
+        """Describe the fields in which `other` differs. A field that is None here matches any value.
 
-        A field that is None here matches any value.
+        Returns one text per differing field, sorted by field name.
         """
         differences = []
         for name in sorted(field.name for field in fields(self)):
@@ -74,7 +77,7 @@ class FittedArchitecture(Architecture):
 
 @dataclass(frozen=True)
 class System:
-    """A trained model of a family: its weights, its exemplar memory, or both."""
+    """A trained system: a model's weights, an exemplar memory, or both."""
 
     family: str
     architecture: Architecture
@@ -82,7 +85,7 @@ class System:
     memory: ExemplarMemory | None = None
 
     def require_model(self) -> nn.Module:
-        """Return the model. Raises ValueError if there is none."""
+        """Return the model. Raises ValueError if the system has none."""
         if self.model is None:
             raise ValueError(f"a system of the family {self.family} has no weights")
         return self.model
@@ -92,13 +95,13 @@ class System:
         return copy.deepcopy(self.require_model())
 
     def require_memory(self) -> ExemplarMemory:
-        """Return the memory. Raises ValueError if there is none."""
+        """Return the memory. Raises ValueError if the system has none."""
         if self.memory is None:
             raise ValueError(f"a system of the family {self.family} has no memory")
         return self.memory
 
     def to(self, device: str) -> System:
-        """Return this system on a device."""
+        """Return this system with its model and memory on `device`."""
         memory = self.memory
         if memory is not None:
             memory = replace(
@@ -112,13 +115,19 @@ class System:
 
 @dataclass(frozen=True)
 class Recipe(Generic[Settings]):
-    """How a model is trained.
+    """How to train a model.
 
     Attributes
     ----------
+    data, model, train
+        The sections of params.yaml with these names.
+    family
+        The family's own section.
+    stage
+        The source of all random numbers.
     head
-        The constants of a head whose logits are added, without its temperature, as
-        `read_added_head` reads them; None for no such head.
+        The constants, except the temperature, of a head whose logits are added to the network's
+        (`read_added_head`). None if no head is added.
     """
 
     data: DataSettings
@@ -131,7 +140,15 @@ class Recipe(Generic[Settings]):
 
 @dataclass(frozen=True)
 class MemberKeys:
-    """Keys (N, d) of the training samples, and the neighbors of each sample, without itself."""
+    """Keys of the training samples, and the neighbors of each sample, excluding itself.
+
+    Attributes
+    ----------
+    keys
+        (N, d) float32.
+    neighbors
+        The nearest other training samples of each training sample.
+    """
 
     keys: np.ndarray
     neighbors: Neighbors
@@ -142,20 +159,29 @@ Watch = Callable[[int, System], None]
 
 @dataclass(frozen=True)
 class Training(Generic[Settings]):
-    """A training to run.
+    """The input of a training run.
 
     Attributes
     ----------
     samples
         The training samples, sorted by id.
+    classes
+        The number of classes.
+    recipe
+        How to train the model.
+    device
+        "cpu" or "cuda".
+    report
+        A function that prints a line of progress.
     members
-        Their keys and neighbors, for a family with a memory.
-    watch
-        A function that is called before the first epoch, with 0, and after each epoch, with its
-        number. It must change nothing, and is not called again for epochs before a checkpoint.
+        The samples' keys and neighbors, for a family with a memory.
     checkpoint
-        The file from which a killed training resumes. The caller removes it once the result is
-        safe.
+        The file from which an interrupted run resumes. The caller removes it after writing the
+        result.
+    watch
+        A function that is called with the number of completed epochs and the system: with 0 before
+        training, and after each epoch. It must not change the system. It is not called for epochs
+        that a resumed run skips.
     """
 
     samples: ImageSet
@@ -169,7 +195,7 @@ class Training(Generic[Settings]):
 
 
 class TrainingResult(NamedTuple):
-    """The result of a training: the system, and its curves by epoch."""
+    """The trained system, and a record for each epoch."""
 
     system: System
     history: History
@@ -181,38 +207,40 @@ class Learner:
 
     Attributes
     ----------
-    answer
-        A function (images, index) that returns the logits of a batch of crops (B, 3, S, S) of the
-        samples at positions `index` (B,).
+    system
+        The system.
+    predict
+        A function ``predict(images, index)`` that returns the logits (B, C) of a batch. `images`
+        are crops (B, 3, S, S) of the samples at the positions `index` (B,).
     generators
-        The sources of its random numbers.
+        The random generators that `predict` draws from.
     """
 
     system: System
-    answer: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+    predict: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
     generators: Sequence[torch.Generator] = ()
 
     def parameters(self) -> list[nn.Parameter]:
-        """Return the weights, then the tokens."""
+        """Return the model's parameters, followed by the tokens."""
         parameters = list(self.system.require_model().parameters())
         if self.system.memory is not None:
-            # A memory holds any tensor, but in training its tokens are a parameter.
+            # During training, the tokens of a memory are a parameter.
             parameters.append(cast("nn.Parameter", self.system.memory.tokens))
         return parameters
 
 
 @dataclass(frozen=True)
 class Retrieval:
-    """The input of a memory for S queries.
+    """What a system with a memory reads, besides the images, to classify S queries.
 
     Attributes
     ----------
     neighbors
-        The neighbors of each query, (S, K) or more.
+        At least K neighbors of each query.
     settings
         The section `inference`, for a family that reads it.
     keys
-        The keys of the queries, (S, d), for a family or a head that reads them.
+        The keys of the queries, (S, d), for a family or an added head that reads them.
     """
 
     neighbors: Neighbors | None
@@ -221,11 +249,11 @@ class Retrieval:
 
 
 class Family(ABC, Generic[Settings]):
-    """A kind of model: how to build, train and query it.
+    """A kind of model: how to build it, train it and predict with it.
 
-    Subclass it, set the class attributes, implement the abstract methods, and decorate the class
-    with ``family`` (docs/extending.md). A family whose model follows from keys and labels is a
-    ``FittedFamily``.
+    To add a family, subclass this class, set the class attributes, implement the abstract methods,
+    and decorate the subclass with ``family`` (docs/extending.md). If the model is a function of
+    keys and labels, subclass ``FittedFamily`` instead.
 
     Parameters
     ----------
@@ -237,30 +265,31 @@ class Family(ABC, Generic[Settings]):
     title : str
         Name in tables and figures.
     letter : str
-        Names the original, ``original-LETTER``, and the oracle, ``retrain-LETTER``.
+        Letter in the names of the original, ``original-LETTER``, and the oracle, ``retrain-LETTER``.
     settings : type of Section, optional
         Class of the family's section. None for a family without a section.
     learns : bool, default True
-        Whether it is trained in epochs, from images.
+        Whether it is trained on images in epochs.
     exact : bool, default False
         Whether deleting rows gives the oracle, bit for bit.
     has_memory : bool, default False
         Whether a system has an exemplar memory.
     asks_keys : bool, default False
-        Whether it answers from a sample's key and needs no neighbors.
+        Whether it predicts from a sample's key and needs no neighbors.
     has_pathways : bool, default False
         Whether the image and the token can each be dropped. Ablations and the selection of
-        p_image and p_token apply to such a family.
+        p_image and p_token apply only to such families.
     in_every_run : bool, default False
-        Whether a run trains it even if no method starts from it.
+        Whether each run trains it, even if no method starts from it.
     is_network : bool, default False
-        Whether ``network`` in params.yaml may name it. Post-hoc methods then start from it.
+        Whether ``network`` in params.yaml can select it as the network that post-hoc methods start
+        from.
     place : int, default 9
         Position of its rows in the tables.
     reads_inference : bool, default False
-        Whether its answers depend on the section ``inference`` of params.yaml.
+        Whether its predictions depend on the section ``inference`` of params.yaml.
     holds : str, default "weights"
-        What a system stores, in words, for the tables.
+        What a system stores, as the tables show it.
 
     Raises
     ------
@@ -270,16 +299,16 @@ class Family(ABC, Generic[Settings]):
     Notes
     -----
     ``train`` must draw all random numbers from ``training.recipe.stage``, so that the same settings
-    give the same weights. ``predict_logits`` returns float32 of shape (S, C), for S samples and C classes;
-    images arrive as float32 of shape (B, 3, H, W) in [0, 1]. ``estimate_epoch_seconds`` is in seconds.
-    Planning imports the module of each family, so methods import torch inside.
+    give the same weights. ``predict_logits`` returns float32 logits of shape (S, C), for S samples
+    and C classes. Images are float32 of shape (B, 3, H, W) in [0, 1]. Because planning imports the
+    module of each family and must not load torch, import torch inside the methods.
 
-    MUNKEY's family, ``munkey.models.families.munkey``, implements sec. 3.2 of the paper; the plain
-    ViT of app. B.3, ``munkey.models.families.vit``, is the shortest example.
+    For MUNKEY (sec. 3.2), see ``munkey.models.families.munkey``. The plain ViT (app. B.3),
+    ``munkey.models.families.vit``, is the shortest example.
 
     Examples
     --------
-    A family that answers every sample with the most frequent label of its training set:
+    A family that always predicts the most frequent label in its training set:
 
     >>> import numpy as np
     >>> class Majority(Family):
@@ -347,7 +376,7 @@ class Family(ABC, Generic[Settings]):
 
     @property
     def oracle(self) -> str:
-        """The name of the system that is trained on D_r alone."""
+        """The name of the system that is trained only on D_r."""
         return f"retrain-{self.letter}"
 
     @property
@@ -371,13 +400,13 @@ class Family(ABC, Generic[Settings]):
         return sections
 
     def read_section(self, sections: Mapping[str, object]) -> Settings:
-        """Return the family's section of params.yaml; None for a family without one."""
+        """Return the family's section of params.yaml, or None for a family without a section."""
         if self.settings is None:
             return cast("Settings", None)
         return self.validate_section(sections[self.name])
 
     def validate_section(self, section: object) -> Settings:
-        """Return the section as an instance of `settings`."""
+        """Return the family's section as an instance of `settings`. Validates a mapping."""
         assert self.settings is not None
         return self.settings.parse(section)
 
@@ -387,12 +416,16 @@ class Family(ABC, Generic[Settings]):
         stage: Stage,
         selected: Mapping[str, float] | None = None,
     ) -> Recipe[Settings]:
-        """Return a recipe from sections of params.yaml, by name.
+        """Make a recipe from the sections of params.yaml.
 
         Parameters
         ----------
+        sections
+            The sections by name.
+        stage
+            The source of all random numbers.
         selected
-            Settings that the selection chose. They replace those of the family's section.
+            Settings that the selection chose, which replace those in the family's section.
         """
         family_section = self.read_section(sections)
         if selected:
@@ -410,45 +443,54 @@ class Family(ABC, Generic[Settings]):
         )
 
     def adapt_train_settings(self, train: TrainSettings, section: Settings) -> TrainSettings:
-        """Return the section `train` as this family uses it, by its own section."""
+        """Return the section `train` with the changes that the family's own section makes."""
         return train
 
     def identify_weights(self, section: Settings) -> str | None:
-        """Return an identifier of the pretrained weights that training starts from, or None."""
+        """Return an identifier of the pretrained weights to start from, or None for no weights."""
         return None
 
     def make_stage(self, seed: object, dataset: str, subset: str) -> Stage:
-        """Return the root of a training's random numbers.
+        """Return the source of all random numbers of a training run.
 
         Parameters
         ----------
         subset
-            `full`, or the rate that is left out, as `rate0.1`.
+            `full`, or for example `rate0.1` if a forget set of this rate is left out.
         """
         return Stage(seed, dataset, subset, self.name)
 
     def count_neighbors(self, settings: Settings) -> dict[str, int]:
-        """Return how many neighbors of each sample training reads, by the setting that says so."""
+        """Return the number of neighbors of each sample that training reads.
+
+        The key is the setting that determines this number.
+        """
         return {}
 
     def list_borrowed_sections(self, settings: Settings) -> Sequence[str]:
-        """Return the sections of other families that its training depends on.
+        """Return the names of other families' sections that its training depends on.
 
-        If there are any, its answers need keys.
+        If there are any, its predictions need the queries' keys.
         """
         return ()
 
     def make_retrieval(
         self, neighbors: Neighbors, inference: object, keys: np.ndarray | None = None
     ) -> Retrieval:
-        """Return the input of its memory. Only some families read the section `inference`."""
+        """Return what a system reads besides the images.
+
+        Parameters
+        ----------
+        inference
+            The section `inference`, which is ignored unless the family reads it.
+        """
         settings = None
         if self.reads_inference:
             settings = InferenceSettings.parse(inference)
         return Retrieval(neighbors, settings, keys)
 
     def estimate_epoch_seconds(self, history: History, recipe: Recipe[Settings]) -> float:
-        """Return the wall time of a typical epoch."""
+        """Return the wall time of a typical epoch, in seconds."""
         return median(epoch["seconds"] for epoch in history)
 
     @abstractmethod
@@ -493,9 +535,9 @@ class Family(ABC, Generic[Settings]):
         Parameters
         ----------
         architecture : Architecture
-            As ``make_architecture`` or ``restore_architecture`` returned it.
+            Result of ``make_architecture`` or ``restore_architecture``.
         generator : torch.Generator or None
-            Source of the fresh weights. None if stored weights will replace them.
+            Generator of the initial weights. None if stored weights will be loaded.
 
         Returns
         -------
@@ -504,23 +546,23 @@ class Family(ABC, Generic[Settings]):
 
     @abstractmethod
     def train(self, training: Training[Settings]) -> TrainingResult:
-        """Train a model from fresh weights.
+        """Train a model from scratch.
 
         Parameters
         ----------
         training : Training
-            The samples, the recipe, the device, and where to report.
+            The samples, the recipe and the device.
 
         Returns
         -------
         TrainingResult
-            The system, and one record for each epoch.
+            The system, and a record for each epoch.
         """
 
     def resume(self, system: System, training: Training[Settings]) -> Learner:
-        """Return a copy of a system, to train it further.
+        """Return a copy of a system that can be trained further.
 
-        Its memory has only the rows of `training.samples`.
+        Its memory contains only the rows of `training.samples`.
         """
         model = system.copy_model()
         return Learner(replace(system, model=model), lambda images, _: model(images))
@@ -532,18 +574,18 @@ class Family(ABC, Generic[Settings]):
         labels: np.ndarray,
         inference: InferenceSettings | None,
     ) -> System:
-        """Return the system with new samples in its memory, without training.
+        """Add samples to a system's memory without training.
 
-        A family without a memory returns the system as it is.
+        A family without a memory returns the system unchanged.
 
         Parameters
         ----------
         new_keys
-            The keys of the n samples.
+            The keys of the n new samples.
         labels
             Their labels (n,).
         inference
-            The section `inference`.
+            The section `inference`, for a family that reads it.
         """
         return system
 
@@ -556,33 +598,33 @@ class Family(ABC, Generic[Settings]):
         device: str,
         retrieval: Retrieval | None,
     ) -> np.ndarray:
-        """Answer samples.
+        """Predict the logits of samples.
 
         Parameters
         ----------
         system : System
             A system of this family.
         samples : ImageSet
-            The S samples to answer.
+            The S samples to classify.
         data : DataSettings
             The section ``data``: image size and normalization.
         device : str
             "cpu" or "cuda".
         retrieval : Retrieval or None
-            The samples' neighbors or keys, for a family with a memory.
+            Neighbors or keys of the samples, for a family with a memory.
 
         Returns
         -------
         ndarray of float32, shape (S, C)
-            Logits, in the order of the samples.
+            Logits, in the order of `samples`.
         """
 
     def predict_cut_logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> dict[str, np.ndarray]:
-        """Return logits (N, C) of the memory's samples, from the image, the token, and both.
+        """Return logits (N, C) from only the image, only the token, and both.
 
-        Families without pathways return nothing.
+        The samples must be in the memory. A family without pathways returns an empty dictionary.
         """
         return {}
 
@@ -594,26 +636,24 @@ class Family(ABC, Generic[Settings]):
         device: str,
         retrieval: Retrieval,
     ) -> dict[str, np.ndarray]:
-        """Return logits (S, C) on the paths that are not deployed, by path.
+        """Return logits (S, C) for each path other than the deployed one, by the path's name.
 
-        Families without pathways return nothing.
+        A family without pathways returns an empty dictionary.
         """
         return {}
 
     def extract_features(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> np.ndarray:
-        """Return [CLS] before the head, (N, width), of the memory's samples.
+        """Return the features (N, width) that the head reads for samples in the memory.
 
         Raises TypeError for a family without pathways.
         """
-        raise TypeError(
-            f"a model of the family {self.name} has no memory whose members could be read"
-        )
+        raise TypeError(f"a system of the family {self.name} has no memory to read features from")
 
 
 class FittedRows(NamedTuple):
-    """Rows that a family is fitted to.
+    """The rows that a family is fitted to.
 
     Attributes
     ----------
@@ -631,19 +671,19 @@ class FittedRows(NamedTuple):
 
 
 class FittedFamily(Family[Settings]):
-    """A family whose model is a function of keys, labels and settings: it has no epochs.
+    """A family whose model is a function of keys, labels and settings.
 
-    If it is exact, it has no seed either. Its memory holds the keys, and the labels as tokens (N,
-    1).
+    It is fitted rather than trained in epochs and, if it is exact, does not depend on the seed.
+    Its memory stores the keys, and the labels as tokens (N, 1).
 
     Attributes
     ----------
-    tried
-        The values of its settings that `munkey search-fitted` combines.
-    most_rows
-        The most rows that it can be fitted to.
-    most_rows_instead
-        The families to use for more rows, in words.
+    search_values
+        The values of each setting that `munkey search-fitted` combines.
+    max_rows
+        The maximum number of rows that it can be fitted to; None for no limit.
+    larger_families
+        The families to use for more rows, as messages name them.
     tuned
         The settings that are chosen on data.
     """
@@ -652,9 +692,9 @@ class FittedFamily(Family[Settings]):
     exact = True
     has_memory = True
     holds = "keys, labels"
-    tried: Sequence[tuple[str, Sequence[object]]] = ()
-    most_rows: int | None = None
-    most_rows_instead = ""
+    search_values: Sequence[tuple[str, Sequence[object]]] = ()
+    max_rows: int | None = None
+    larger_families = ""
     tuned: Sequence[str] = ()
 
     def fit(
@@ -670,7 +710,7 @@ class FittedFamily(Family[Settings]):
         Parameters
         ----------
         stage
-            The source of random numbers, for a family that draws any.
+            The source of random numbers, for a family that draws random numbers.
         """
         import torch
 
@@ -683,14 +723,14 @@ class FittedFamily(Family[Settings]):
         return System(self.name, architecture, self.head(architecture, memory), memory)
 
     def forget(self, system: System, ids: np.ndarray) -> System:
-        """Return the system without these samples. Raises KeyError for an unknown id."""
+        """Return the system without these samples. Raises KeyError if an id is not in its memory."""
         remaining = system.require_memory().forget(ids)
         return replace(system, memory=remaining, model=self.refit_head(system, ids, remaining))
 
     def refit_head(
         self, system: System, ids: np.ndarray, remaining: ExemplarMemory
     ) -> nn.Module | None:
-        """Return the weights of a fit to the remaining rows, after the rows `ids` were deleted."""
+        """Return the weights of a fit to the memory `remaining`, from which `ids` were deleted."""
         return self.head(self.get_architecture(system), remaining)
 
     def add_samples(
@@ -700,7 +740,7 @@ class FittedFamily(Family[Settings]):
         labels: np.ndarray,
         inference: InferenceSettings | None,
     ) -> System:
-        """Return the system of a fit to all rows, old and new."""
+        """Return a system that is fitted to the old and new rows."""
         import torch
 
         keys = torch.from_numpy(self.prepare_keys(new_keys.keys))
@@ -717,7 +757,10 @@ class FittedFamily(Family[Settings]):
         device: str,
         retrieval: Retrieval | None,
     ) -> np.ndarray:
-        """Return logits (S, C) from keys. A family that reads neighbors overrides this."""
+        """Return logits (S, C) from the samples' keys.
+
+        A family that reads neighbors overrides this method.
+        """
         import torch
 
         assert retrieval is not None and retrieval.keys is not None
@@ -726,76 +769,78 @@ class FittedFamily(Family[Settings]):
         return to_host(logits).numpy()
 
     def prepare_keys(self, keys: np.ndarray) -> np.ndarray:
-        """Return keys (N, d) float32 as its memory stores them."""
+        """Return keys (N, d) as float32, in the form in which the memory stores them."""
         return keys
 
     def head(self, architecture: FittedArchitecture, memory: ExemplarMemory) -> nn.Module | None:
-        """Return the weights of a fit to a memory; None for a family without weights."""
+        """Return weights that are fitted to a memory, or None for a family without weights."""
         return None
 
     def make_sums(self, architecture: FittedArchitecture) -> Sums | None:
-        """Return empty sums, for a head that is fitted to sums; None for other families."""
+        """Return the sums of zero rows, or None for a family that is not fitted to sums."""
         return None
 
     def list_constants(self, settings: Settings) -> list[str]:
-        """Return the settings in `tuned` that are not "auto", which no deletion changes.
+        """Return the settings in `tuned` that are numbers, which no deletion changes.
 
-        Without any, deletion is exact; otherwise, it is exact given these constants.
+        If all are "auto", deletion is unconditionally exact. Otherwise, it is exact given these
+        constants.
         """
         return [name for name in self.tuned if getattr(settings, name) != "auto"]
 
     def reads_rows(self, settings: Settings) -> bool:
-        """Return whether a fit reads the rows themselves, and not only their sums."""
+        """Return whether fitting needs the rows themselves, in addition to their sums."""
         return False
 
     def solve(self, sums: Sums, settings: Settings, rows: FittedRows | None) -> nn.Module:
-        """Return the weights of a fit to sums and, if it `reads_rows`, to these rows."""
+        """Return weights that are fitted to sums and, if the family `reads_rows`, to rows."""
         raise TypeError(f"{self.title} has no weights")
 
     def require_fixed_shrinkage(self, settings: Settings) -> None:
-        """Raise ValueError if the shrinkage is "auto", which a head inside a network may not have."""
+        """Raise ValueError if the shrinkage is "auto", which a head inside a network cannot use."""
         shrinkage = self.tuned[0]  # alpha or lam
         if getattr(settings, shrinkage) == "auto":
             raise ValueError(
-                f"munkey.head: {self.name} needs a number for {self.name}.{shrinkage}: with auto it would"
-                " change at each deletion, and the network was trained on the head's logits with another"
+                f"munkey.head: {self.name} needs a number for {self.name}.{shrinkage}: auto would"
+                " choose a new value after each deletion, which the network was not trained with"
             )
 
-    def require_few_rows(self, rows: int) -> None:
-        """Raise ValueError for more rows than it can be fitted to."""
-        if self.most_rows is not None and rows > self.most_rows:
+    def require_few_rows(self, count: int) -> None:
+        """Raise ValueError if there are more rows than the family can be fitted to."""
+        if self.max_rows is not None and count > self.max_rows:
             raise ValueError(
-                f"{self.title} holds at most {self.most_rows:,} samples, and these are {rows:,}: take"
-                f" {self.most_rows_instead} for more"
+                f"{self.title} can be fitted to at most {self.max_rows:,} samples, but there are"
+                f" {count:,}: use {self.larger_families} instead"
             )
 
     def weigh_votes(
         self, settings: Settings, present: torch.Tensor, cosines: torch.Tensor
     ) -> torch.Tensor:
-        """Return the weight of each neighbor (B, K); by default, all present ones count the same."""
+        """Return the weight of each neighbor (B, K). By default, all present neighbors weigh 1."""
         return present.float()
 
     def get_settings(self, system: System) -> Settings:
-        """Return the settings with which a system was fitted."""
+        """Return the settings that a system was fitted with."""
         return self.validate_section(self.get_architecture(system).settings)
 
     def get_architecture(self, system: System) -> FittedArchitecture:
-        """Return a system's architecture, with its type."""
+        """Return a system's architecture as a FittedArchitecture."""
         return cast(FittedArchitecture, system.architecture)
 
     def restore_architecture(self, stored: Mapping[str, object]) -> Architecture:
-        return FittedArchitecture(**stored)  # type: ignore[arg-type]  # checked when it was made
+        # The fields were validated when the system was created.
+        return FittedArchitecture(**stored)  # type: ignore[arg-type]
 
     def make_architecture(
         self, recipe: Recipe[Settings], classes: int, key_dim: int | None = None
     ) -> NoReturn:
-        raise TypeError(f"{self.title} has no recipe: it is fitted")
+        raise TypeError(f"{self.title} is fitted to keys and has no training recipe")
 
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
         raise TypeError(f"{self.title} has no weights to build")
 
     def train(self, training: Training[Settings]) -> TrainingResult:
-        raise TypeError(f"{self.title} is not trained: it is fitted to keys")
+        raise TypeError(f"{self.title} is fitted to keys, not trained")
 
 
 FAMILIES: Registry[Family] = Registry("family", "munkey.models.families")
@@ -804,12 +849,13 @@ FAMILIES: Registry[Family] = Registry("family", "munkey.models.families")
 def read_added_head(
     constants: Mapping[str, float | int | str],
 ) -> tuple[FittedFamily, dict[str, float | int | str]]:
-    """Return the family of a head that MUNKEY adds, and the settings of that family.
+    """Return the family and the settings of a head whose logits are added to MUNKEY's.
 
     Parameters
     ----------
     constants
-        The constants in MUNKEY's architecture: the settings, and `family`, by default LDA.
+        The head's settings as stored in MUNKEY's architecture, with the name of its family under
+        `family`. By default, the family is LDA.
     """
     settings = dict(constants)
     name = str(settings.pop("family", "lda"))
@@ -820,7 +866,10 @@ FamilyT = TypeVar("FamilyT", bound=Family)
 
 
 def family(cls: type[FamilyT]) -> type[FamilyT]:
-    """Register a family under its name. Raises ValueError if another one already uses its letter."""
+    """Register a family under its name.
+
+    Raises ValueError if another family already uses its letter.
+    """
     for other in FAMILIES.loaded_entries():
         if cls.letter == other.letter and cls.name != other.name:
             raise ValueError(
@@ -834,7 +883,7 @@ def family(cls: type[FamilyT]) -> type[FamilyT]:
 def forget_samples(system: System, ids: np.ndarray) -> System:
     """Return a system of a fitted family without these samples.
 
-    Raises KeyError for an unknown id.
+    Raises KeyError if an id is not in its memory.
     """
     fitted_family = FAMILIES[system.family]
     assert isinstance(fitted_family, FittedFamily)

@@ -1,4 +1,4 @@
-"""Supervised training of a network, and its answers to a set of samples: common to families."""
+"""Supervised training of networks and prediction on a set of samples, shared by families."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -26,13 +26,14 @@ from munkey.training.loop import (
 )
 from munkey.training.precision import Precision
 
-PASSES = 256  # forward passes per batch; not a setting, so that results do not depend on it
+# Forward passes per prediction batch. This is fixed so that results do not depend on a setting.
+PASSES = 256
 
 
 def supervise(learner: Learner, training: Training) -> TrainingResult:
-    """Minimize the cross-entropy of random crops (sec. 3.2, eq. 2; app. B.3).
+    """Minimize the cross-entropy loss on random crops (sec. 3.2, eq. 2; app. B.3).
 
-    All random numbers derive from the recipe's stage.
+    All random numbers are derived from the recipe's stage.
     """
     recipe = training.recipe
     samples = training.samples
@@ -47,19 +48,19 @@ def supervise(learner: Learner, training: Training) -> TrainingResult:
         return Loader(samples, positions, training.device)
 
     def step(batch: Batch) -> Outcome:
-        logits = learner.answer(augment(batch.images, crops), batch.index)
+        logits = learner.predict(augment(batch.images, crops), batch.index)
         return classification_outcome(logits, batch.labels)
 
     def watch(epoch: int) -> dict[str, float]:
         if training.watch:
             training.watch(epoch, learner.system)
-        return {}  # adds nothing to the epoch's record
+        return {}  # adds no values to the epoch's record
 
     checkpoint = None
     if training.checkpoint:
         generators = [order, crops, *learner.generators]
         checkpoint = Checkpoint(training.checkpoint, generators, buffers=model.buffers())
-    watch(0)  # before the first epoch
+    watch(0)
     fit = Fit(
         epochs=settings.epochs,
         batches=batches,
@@ -75,8 +76,8 @@ def supervise(learner: Learner, training: Training) -> TrainingResult:
         if settings.compile:
             from torch._inductor.utils import fresh_cache
 
-            # A compilation that is killed while it links leaves an empty library in its cache.
-            # It has its own cache, so no other training finds it.
+            # Each training run has its own cache. If a compilation is killed while linking, it
+            # leaves an empty library in the cache, which other runs would fail to load.
             contexts.enter_context(fresh_cache())
         history = fit.run()
     model.eval()
@@ -94,13 +95,13 @@ class ImageBlock(NamedTuple):
 
     Attributes
     ----------
-    where
-        The positions of the samples.
+    positions
+        The positions of the samples in the whole set.
     images
-        Their images (B, 3, S, S), normalized, on the device.
+        Their normalized images (B, 3, S, S), on the device.
     """
 
-    where: slice
+    positions: slice
     images: Tensor
 
 
@@ -111,11 +112,12 @@ def iterate_blocks(
 
     Parameters
     ----------
-        The number of forward passes for each sample.
+    passes
+        The number of forward passes per sample. The more passes, the fewer samples per block.
     """
     start = 0
-    positions = torch.arange(len(samples)).split(max(1, PASSES // passes))
-    for batch in Loader(samples, positions, device):
+    batch_positions = torch.arange(len(samples)).split(max(1, PASSES // passes))
+    for batch in Loader(samples, batch_positions, device):
         resized = resize(batch.images, data.image_size)
         images = normalize(resized, data.pixel_mean, data.pixel_std)
         yield ImageBlock(slice(start, start + len(batch)), images)
@@ -123,17 +125,17 @@ def iterate_blocks(
 
 
 def predict_blocks(
-    blocks: Iterator[ImageBlock], answer: Callable[[ImageBlock], Tensor]
+    blocks: Iterator[ImageBlock], predict: Callable[[ImageBlock], Tensor]
 ) -> np.ndarray:
-    """Return the answers to all blocks as one float32 array on the host."""
+    """Return the predictions for all blocks as a single float32 array on the host."""
     with torch.inference_mode():
-        answers = [answer(block).float() for block in blocks]
-        return to_host(torch.cat(answers)).numpy()
+        predictions = [predict(block).float() for block in blocks]
+        return to_host(torch.cat(predictions)).numpy()
 
 
 def predict_from_images(
     system: System, samples: ImageSet, data: DataSettings, device: str
 ) -> np.ndarray:
-    """Return logits (S, C) float32 of a system whose only input is the image."""
+    """Return the float32 logits (S, C) of a system whose only input is the image."""
     model = system.require_model()
     return predict_blocks(iterate_blocks(samples, data, device), lambda block: model(block.images))

@@ -1,4 +1,4 @@
-"""Systems on disk: weights and memory in one file, with their architecture."""
+"""System files: a model's weights and memory with their architecture, in one safetensors file."""
 
 import json
 from dataclasses import asdict
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def save(path: str | Path, system: System) -> None:
-    """Write a system. The same system gives the same bytes."""
+    """Write a system. Equal systems give identical files."""
     tensors: dict[str, torch.Tensor] = {}
     if system.model is not None:
         for name, tensor in system.model.state_dict().items():
@@ -33,7 +33,7 @@ def save(path: str | Path, system: System) -> None:
         if memory.labels is not None:
             tensors["memory.labels"] = memory.labels
     tensors = {name: to_host(tensor).contiguous() for name, tensor in tensors.items()}
-    # A single entry of metadata, since safetensors writes several in any order.
+    # All metadata are in a single entry, because safetensors writes entries in arbitrary order.
     description = {"family": system.family, "architecture": asdict(system.architecture)}
     metadata = {"system": json.dumps(description, sort_keys=True)}
     with atomic_with_checksum(path) as temporary:
@@ -41,47 +41,49 @@ def save(path: str | Path, system: System) -> None:
 
 
 def save_diverged(path: str | Path, why: str) -> None:
-    """Write a system without weights, for a job that diverged.
+    """Write a system file without weights, for a job that diverged.
 
     Parameters
     ----------
     why
-        The reason, with the path of the log.
+        The reason, including the path of the log.
     """
     with atomic_with_checksum(path) as temporary:
         temporary.write_bytes(serialize_tensors({}, {DIVERGED: why}))
 
 
 def require_finite(system: System) -> System:
-    """Return the system. Raises DivergedError if a weight or a token is NaN or infinite."""
-    values: dict[str, torch.Tensor] = {}
+    """Return the system. Raises DivergedError if a weight or token is NaN or infinite."""
+    parameters: dict[str, torch.Tensor] = {}
     if system.model is not None:
-        values |= system.model.named_parameters()
+        parameters |= system.model.named_parameters()
     if system.memory is not None:
-        values["tokens"] = system.memory.tokens
-    not_finite = [name for name, value in values.items() if not value.isfinite().all()]
+        parameters["tokens"] = system.memory.tokens
+    not_finite = [name for name, value in parameters.items() if not value.isfinite().all()]
     if not_finite:
         raise DivergedError(
-            f"{len(not_finite)} of {len(values)} weights are not finite, {not_finite[0]} among them",
+            f"{len(not_finite)} of {len(parameters)} weights are not finite, for example"
+            f" {not_finite[0]}"
         )
     return system
 
 
 def save_for_timm(system: System, folder: Path, mean: float, std: float) -> None:
-    """Write a ViT in timm's format. `pretrained.model` and `keys.encoder` may name the folder.
+    """Write a ViT to a folder in timm's format.
 
-    Raises ValueError for another family.
+    The settings `pretrained.model` and `keys.encoder` accept the path of this folder. Raises
+    ValueError if the system belongs to another family.
 
     Parameters
     ----------
     mean, std
-        The mean and standard deviation that normalized its training images, in [0, 1].
+        The mean and standard deviation that normalized its training images, for pixels in [0, 1].
     """
     import timm
 
     if system.family != "vit" or system.model is None:
         raise ValueError(
-            f"holds a system of the family {system.family}; only a plain ViT can be saved for timm",
+            f"is a system of the family {system.family}; only a plain ViT can be saved for timm",
         )
     a = cast("ViTArchitecture", system.architecture)
     arguments: dict[str, Any] = {
@@ -92,6 +94,7 @@ def save_for_timm(system: System, folder: Path, mean: float, std: float) -> None
         "num_heads": a.heads,
         "mlp_ratio": a.mlp_ratio,
     }
+    # timm needs the name of a registered model; the arguments replace all of its sizes.
     model: Any = timm.create_model("vit_tiny_patch16_224", num_classes=a.classes, **arguments)
     model.load_state_dict(system.model.state_dict())
     model.pretrained_cfg |= {
@@ -110,14 +113,20 @@ def save_for_timm(system: System, folder: Path, mean: float, std: float) -> None
 
 
 def load(path: str | Path, expected: Architecture | None = None, device: str = "cpu") -> System:
-    """Load a system.
+    """Load a system from its file.
 
-    Raises DamagedFileError for a damaged file, ValueError if the architecture is not the `expected`
-    one, and DivergedError for a file of `save_diverged`.
+    Raises
+    ------
+    DamagedFileError
+        If the file has changed since it was written.
+    DivergedError
+        If `save_diverged` wrote the file.
+    ValueError
+        If the architecture differs from `expected`.
     """
     content = read_bytes(path)
     tensors = load_tensors(content)
-    # safetensors: 8 bytes with the length of the header, then the header in JSON.
+    # A safetensors file starts with 8 bytes for the length of its JSON header.
     header_length = int.from_bytes(content[:8], "little")
     metadata = json.loads(content[8 : 8 + header_length])["__metadata__"]
     if DIVERGED in metadata:
@@ -128,18 +137,19 @@ def load(path: str | Path, expected: Architecture | None = None, device: str = "
     if expected is not None:
         if type(expected) is not type(architecture):
             raise ValueError(
-                f"{path} holds a model of the family {family.name}, not the one expected",
+                f"{path} contains a model of the family {family.name}, but a"
+                f" {type(expected).__name__} was expected"
             )
-        differing = expected.list_differences(architecture)
-        if differing:
-            raise ValueError(f"{path} holds another architecture: {', '.join(differing)}")
+        differences = expected.list_differences(architecture)
+        if differences:
+            raise ValueError(f"{path} has an unexpected architecture: {', '.join(differences)}")
     weights = {}
-    for name, value in tensors.items():
+    for name, tensor in tensors.items():
         if name.startswith("model."):
-            weights[name.removeprefix("model.")] = value
+            weights[name.removeprefix("model.")] = tensor
     model = None
     if weights:
-        model = family.build(architecture, None)
+        model = family.build(architecture, generator=None)
         model.load_state_dict(weights)
         model.to(device).eval()
     memory = None
@@ -150,4 +160,4 @@ def load(path: str | Path, expected: Architecture | None = None, device: str = "
             tokens=tensors["memory.tokens"].to(device),
             labels=tensors.get("memory.labels"),
         )
-    return System(family.name, architecture, model, memory)
+    return System(family.name, architecture, model=model, memory=memory)

@@ -1,4 +1,4 @@
-"""The files that jobs read about samples: images, forget sets, keys, neighbors, selected settings."""
+"""The input files of training jobs: images, forget sets, keys, neighbors and selected settings."""
 
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -13,20 +13,20 @@ from munkey.models.family import Family, MemberKeys, Recipe
 
 @dataclass(frozen=True)
 class SampleFiles:
-    """The files that a job reads about the samples of a data set.
+    """The files about a data set's samples that a job reads.
 
     Attributes
     ----------
     images
-        The stored images; the data set's other files are in the same folder.
+        The stored images. The other files of the data set are in the same folder.
     forget
         The forget set.
     absent
-        The samples that an audit's models never see.
+        Samples that an audit's models never see.
     keyfile, neighbors
-        The keys and the neighbors of all samples, for a family with a memory.
+        The keys and neighbors of all samples, for a family with a memory.
     selected
-        The p_image and p_token that the selection chose.
+        The values of p_image and p_token that the selection chose.
     """
 
     images: Path
@@ -37,26 +37,32 @@ class SampleFiles:
     selected: Path | None = None
 
     def list_files(self) -> list[Path]:
-        """Return the files that are given."""
+        """Return the paths of all files that are not None."""
         return [file for file in astuple(self) if file]
 
 
 def read_member_keys(
     family: Family, recipe: Recipe, ids: np.ndarray, keyfile: Path | None, neighbors: Path | None
 ) -> MemberKeys | None:
-    """Read keys and neighbors of the training samples `ids`; None for a family without a memory."""
+    """Read the keys and neighbors of the training samples `ids`.
+
+    Returns None for a family without a memory.
+    """
     if not family.has_memory or recipe.family is None:
         return None
-    assert keyfile and neighbors, f"{family.name} has a memory: it needs keys and neighbors"
-    count = max(family.count_neighbors(recipe.family).values())
+    assert keyfile and neighbors, f"{family.name} has a memory, so it needs keys and neighbors"
+    neighbor_count = max(family.count_neighbors(recipe.family).values())
     return MemberKeys(
         keys=keys.read(keyfile, ids).keys,
-        neighbors=read_other_neighbors(neighbors, ids, count),
+        neighbors=read_other_neighbors(neighbors, ids, neighbor_count),
     )
 
 
 def read_selected_knobs(file: str | Path | None) -> dict[str, float]:
-    """Return the p_image and p_token that the selection chose; empty without a selection."""
+    """Read the values of p_image and p_token that the selection chose.
+
+    Returns an empty dictionary without a file.
+    """
     if not file:
         return {}
     return read_json(file)["chosen"]

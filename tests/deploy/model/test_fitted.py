@@ -252,7 +252,7 @@ def test_no_more_rows_are_taken_than_can_be_summed(family, model, pictures, monk
 
 @pytest.mark.parametrize("family", ["krr"])
 def test_no_more_rows_are_taken_than_can_be_solved_for(family, model, pictures, monkeypatch):
-    monkeypatch.setattr(type(FAMILIES["krr"]), "most_rows", 25)
+    monkeypatch.setattr(type(FAMILIES["krr"]), "max_rows", 25)
     with Predictor.load(model, writer=True, device="cpu") as used:
         used.add(pictures[:1], [0])
         with pytest.raises(ValueError, match="KRR holds at most 25 samples, so nothing was added"):

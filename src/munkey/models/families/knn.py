@@ -45,7 +45,7 @@ class KnnFamily(FittedFamily[KnnSettings]):
     settings = KnnSettings
     tuned = ("k", "vote", "temperature")
     place = 3
-    tried = (
+    search_values = (
         ("k", (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 100)),
         ("vote", ("equal", "similarity", "rank")),
         ("temperature", (0.01, 0.02, 0.03, 0.05, 0.07, 0.1)),

@@ -53,8 +53,8 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
     settings = KrrSettings
     tuned = ("lam", "temperature")
     place = 6
-    most_rows = 10_000
-    most_rows_instead = "lda or ranpac"
+    max_rows = 10_000
+    larger_families = "lda or ranpac"
 
     def reads_rows(self, settings: KrrSettings) -> bool:
         return True

@@ -172,7 +172,7 @@ class LdaFamily(LinearFamily[LdaSettings]):
     tuned = ("alpha", "temperature")
     place = 5
     uses_outer_products = True
-    tried = (
+    search_values = (
         ("alpha", ALPHAS),
         ("temperature", (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)),
     )
@@ -232,7 +232,7 @@ class NcmFamily(LinearFamily[NcmSettings]):
     settings = NcmSettings
     tuned = ("temperature",)
     place = 4
-    tried = (("temperature", (0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1)),)
+    search_values = (("temperature", (0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1)),)
 
     def solve_linear(self, sums: Sums, settings: NcmSettings) -> Head:
         from munkey.models.networks.closed_form import fit_nearest_mean
