@@ -214,7 +214,7 @@ def test_what_cannot_be_used_is_refused_with_what_to_do(
 ) -> None:
     saved(tmp_path)
     with pytest.raises(
-        ValueError, match=r"pretrained.frozen = 9: vit_tiny_patch16_224 has 4 layers"
+        ValueError, match=r"pretrained.frozen = 9: vit_tiny_patch16_224 has only 4 layers"
     ):
         trained("pretrained", pretrained(tmp_path, frozen=9))
     (tmp_path / "model.safetensors").write_bytes(b"no weights")

@@ -7,7 +7,7 @@ from scipy.special import log_softmax
 from munkey.memory.sums import Sums
 from munkey.models.networks import calibration
 from munkey.models.networks.calibration import calibrate_temperature, predict_left_out_nearest_mean
-from munkey.models.networks.closed_form import NO_ROWS, fit_nearest_mean
+from munkey.models.networks.closed_form import EMPTY_CLASS_LOGIT, fit_nearest_mean
 from tests.conftest import unit_rows
 
 CLASSES = 4
@@ -29,7 +29,7 @@ def test_a_mean_without_the_row_is_that_of_the_other_rows():
         rounded = np.rint(KEYS[row] * 2**15) / 2**15
         expected = rounded @ head.weight.numpy().T + head.bias.numpy()
         np.testing.assert_allclose(logits[row, [0, 1, 3]], expected[[0, 1, 3]], rtol=1e-9)
-        assert logits[row, 2] == NO_ROWS
+        assert logits[row, 2] == EMPTY_CLASS_LOGIT
 
 
 def loss(logits, labels, temperature):
@@ -65,11 +65,11 @@ def test_of_many_rows_every_nth_is_answered(monkeypatch):
         asked.append(labels)
         return predict_left_out_nearest_mean(sums, keys, labels)
 
-    monkeypatch.setattr(calibration, "LEFT_OUT", 25)
+    monkeypatch.setattr(calibration, "MAX_LEFT_OUT", 25)
     calibrate_temperature(sums_of(), KEYS, LABELS, left_out)
-    monkeypatch.setattr(calibration, "LEFT_OUT", 4096)
-    monkeypatch.setattr(calibration, "FEWEST", 10)
-    monkeypatch.setattr(calibration, "LOGITS", 30 * CLASSES)
+    monkeypatch.setattr(calibration, "MAX_LEFT_OUT", 4096)
+    monkeypatch.setattr(calibration, "MIN_LEFT_OUT", 10)
+    monkeypatch.setattr(calibration, "MAX_LOGITS", 30 * CLASSES)
     calibrate_temperature(sums_of(), KEYS, LABELS, left_out)
     assert [one.tolist() for one in asked] == [LABELS[::3].tolist(), LABELS[::2].tolist()]
 
@@ -79,5 +79,5 @@ def test_without_two_classes_or_two_rows_of_one_nothing_is_known(labels):
     rows = KEYS[:3], np.array(labels)
     assert (
         calibrate_temperature(sums_of(*rows), *rows, predict_left_out_nearest_mean)
-        == calibration.NOT_KNOWN
+        == calibration.DEFAULT_TEMPERATURE
     )

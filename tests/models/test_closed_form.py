@@ -18,7 +18,7 @@ from munkey.models.family import FAMILIES, Retrieval, forget_samples
 from munkey.models.networks import calibration, kernel_ridge
 from munkey.models.networks.calibration import measure_loss
 from munkey.models.networks.closed_form import (
-    NO_ROWS,
+    EMPTY_CLASS_LOGIT,
     find_best_penalty,
     predict_leave_one_out,
     predict_left_out,
@@ -89,8 +89,8 @@ def test_constants_that_follow_the_rows_are_those_of_a_fit_on_the_rest(
     """To the bit, also where only some of the rows are left out."""
     cuts = sorted({0, *ends})
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(calibration, "LEFT_OUT", most)
-        patched.setattr(kernel_ridge, "LEFT_OUT", most)
+        patched.setattr(calibration, "MAX_LEFT_OUT", most)
+        patched.setattr(kernel_ridge, "MAX_LEFT_OUT", most)
         remaining = system(family, **constants)
         for start, end in pairwise(cuts):
             remaining = forget_samples(remaining, IDS[order[start:end]])
@@ -379,7 +379,7 @@ def test_all_rows_left_out_of_krr_are_answered_as_by_a_fit_without_them(monkeypa
         others = np.arange(40) != row
         ridged = gram[np.ix_(others, others)] + 0.1 * np.eye(39)
         expected = gram[row, others] @ np.linalg.solve(ridged, targets[others]) + shares
-        expected[[2, 3]] = NO_ROWS
+        expected[[2, 3]] = EMPTY_CLASS_LOGIT
         np.testing.assert_allclose(logits[row], expected, rtol=1e-8, atol=1e-8)
 
 
@@ -427,9 +427,7 @@ def test_lda_with_both_constants_auto_has_the_temperature_of_its_alpha():
 
 def test_krr_refuses_more_rows_than_it_can_be_fitted_to(monkeypatch):
     monkeypatch.setattr(type(FAMILIES["krr"]), "max_rows", 39)
-    with pytest.raises(
-        ValueError, match="at most 39 samples, but there are 40: use lda or ranpac"
-    ):
+    with pytest.raises(ValueError, match="at most 39 samples, but there are 40: use lda or ranpac"):
         system("krr")
     assert len(system("krr", slice(1, None)).require_memory()) == 39
 

@@ -15,7 +15,11 @@ from munkey.memory.sums import round_keys
 from munkey.models.families.munkey import Exemplars
 from munkey.models.family import FAMILIES, MemberKeys, System, Training, read_added_head
 from munkey.models.networks.calibration import measure_loss
-from munkey.models.networks.closed_form import NO_ROWS, find_best_temperature, predict_leave_one_out
+from munkey.models.networks.closed_form import (
+    EMPTY_CLASS_LOGIT,
+    find_best_temperature,
+    predict_leave_one_out,
+)
 from munkey.models.networks.kernel_ridge import Kernel
 from munkey.models.networks.kernel_ridge import predict_leave_one_out as krr_leave_one_out
 from munkey.models.system import load, save
@@ -65,7 +69,7 @@ def refitted(keys, labels, classes, alpha, left_out, held):
         trace, freedom = np.trace(scatter(np.ones(rows, bool), whole)), rows - int(present.sum())
     covariance = ((1 - alpha) * within + alpha * trace / width * np.eye(width)) / freedom
     weight = np.linalg.solve(covariance, means.T)
-    logits = np.full(classes, NO_ROWS)
+    logits = np.full(classes, EMPTY_CLASS_LOGIT)
     logits[present] = (
         z[left_out] @ weight - 0.5 * (means.T * weight).sum(axis=0) + np.log(counts[present] / rows)
     )
@@ -200,7 +204,9 @@ def test_every_pass_of_training_adds_what_the_others_say_of_a_sample(training, s
     alone = Exemplars(SAMPLES.ids, training.members, settings, training.recipe.stage, "cpu")
     alone.tokens.data.copy_(system.memory.tokens)
     with torch.no_grad():
-        added = learning.predict(images, index) - alone.forward(learning.system.model, images, index)
+        added = learning.predict(images, index) - alone.forward(
+            learning.system.model, images, index
+        )
     expected = left_out(system)[index]
     np.testing.assert_allclose(added, expected, rtol=1e-4, atol=1e-4)
 

@@ -1,4 +1,4 @@
-"""A network of timm with a new head: ResNet-18, or any model, pretrained or not."""
+"""A timm model with a new head: ResNet-18 or any other, pretrained or from scratch."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,20 +16,20 @@ from munkey.models.family import Architecture
 
 @dataclass(frozen=True)
 class BackboneArchitecture(Architecture):
-    """The shape of the network.
+    """The architecture of a timm model with a new head.
 
     Attributes
     ----------
     name, arguments
-        The arguments of `timm.create_model`.
+        The model's name and arguments for `timm.create_model`.
     small_stem
-        Whether the stem is a 3 x 3 convolution without pooling, as in ResNets for small images.
+        Whether to replace the stem by a 3 x 3 convolution without pooling, for small images.
     image_size
-        The side to which images are resized first [px].
+        The side in pixels to which images are resized first.
     scale, shift
-        The factor and the offset of each channel after that.
+        The factor and offset that are then applied to each channel.
     frozen
-        The number of layers, from the input, that do not train.
+        The number of frozen layers, counted from the input.
     """
 
     name: str
@@ -44,7 +44,7 @@ class BackboneArchitecture(Architecture):
 class Backbone(nn.Module):
     """A timm model with a new linear head: (B, 3, S, S) -> (B, classes) logits.
 
-    Frozen batch norms keep their statistics in training, too.
+    Frozen batch norms keep their running statistics even in training mode.
     """
 
     scale: Tensor
@@ -54,17 +54,19 @@ class Backbone(nn.Module):
         super().__init__()
         a = architecture
         self.image_size = a.image_size
-        body: Any = timm.create_model(a.name, num_classes=0, **a.arguments)  # without its head
+        body: Any = timm.create_model(a.name, num_classes=0, **a.arguments)  # without a head
         if a.small_stem:
             body.conv1 = nn.Conv2d(3, body.conv1.out_channels, 3, padding=1, bias=False)
             nn.init.kaiming_normal_(body.conv1.weight, mode="fan_out", nonlinearity="relu")
             body.maxpool = nn.Identity()
         for module in body.modules():
             if isinstance(module, DropPath):
-                module.drop_prob = 0.0  # it would draw from torch's global generator
+                module.drop_prob = 0.0  # DropPath draws from torch's global generator
         layers = list(group_parameters(body, body.group_matcher(coarse=False)).values())
         if a.frozen > len(layers):
-            raise ValueError(f"pretrained.frozen = {a.frozen}: {a.name} has {len(layers)} layers")
+            raise ValueError(
+                f"pretrained.frozen = {a.frozen}: {a.name} has only {len(layers)} layers"
+            )
         for layer in layers[: a.frozen]:
             for name in layer:
                 body.get_parameter(name).requires_grad_(False)
@@ -95,11 +97,13 @@ def create_backbone(
 ) -> Backbone:
     """Build a network on the CPU.
 
-    Its weights are drawn from `generator`; without one, they are to be loaded.
+    Its initial weights are determined by `generator`. Without a generator, they are arbitrary, and
+    stored weights must be loaded.
     """
     with torch.random.fork_rng(devices=[]):  # timm draws from torch's global generator
-        seed = 0
-        if generator is not None:
+        if generator is None:
+            seed = 0
+        else:
             seed = int(torch.randint(2**62, (), generator=generator))
         torch.manual_seed(seed)
         return Backbone(architecture)

@@ -1,40 +1,60 @@
-"""The constants of a closed-form head, by leave-one-out answers to its own rows."""
+"""Choosing the constants of a closed-form head by leave-one-out predictions of its own rows."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from munkey.memory.sums import Sums
-from munkey.models.networks.closed_form import NO_ROWS, compute_class_means, find_best_temperature
+from munkey.models.networks.closed_form import (
+    EMPTY_CLASS_LOGIT,
+    compute_class_means,
+    find_best_temperature,
+)
 
-LEFT_OUT = 4096  # most rows to answer: more would change little, and a deletion would take seconds
-LOGITS = 2**22  # most logits of these rows: with many classes, fewer rows, but at least FEWEST
-FEWEST = 256
-NOT_KNOWN = 1.0  # the temperature if there is a single class, or no class has two rows
-BOUNDS = (1e-6, 1e3)  # of the temperature
-DIGITS = 3  # of the temperature: further digits would only be rounding of the search
+# At most this many rows are left out: more would hardly change the result, and each deletion would
+# take seconds.
+MAX_LEFT_OUT = 4096
+MAX_LOGITS = 2**22  # fewer rows are left out if they would have more logits than this,
+MIN_LEFT_OUT = 256  # but not fewer than this
+DEFAULT_TEMPERATURE = 1.0  # used if no row can be left out
+TEMPERATURE_BOUNDS = (1e-6, 1e3)
+TEMPERATURE_DIGITS = 3  # further digits would depend on the rounding of the search
 
-LeftOut = Callable[[Sums, np.ndarray, np.ndarray], np.ndarray]
+# A function of sums, keys and labels that returns logits.
+PredictLeftOut = Callable[[Sums, np.ndarray, np.ndarray], np.ndarray]
+
+
+class MeasuredLoss(NamedTuple):
+    """A mean log loss, and the temperature at which it was measured."""
+
+    loss: float
+    temperature: float
 
 
 def calibrate_temperature(
-    sums: Sums, keys: np.ndarray, labels: np.ndarray, left_out: LeftOut
+    sums: Sums, keys: np.ndarray, labels: np.ndarray, predict_left_out: PredictLeftOut
 ) -> float:
-    """The temperature with the smallest leave-one-out log loss.
+    """Return the temperature with the smallest leave-one-out log loss.
 
-    sums: of all rows; keys: (N, d) and labels: (N,) of the rows, by ascending id; left_out: their
-    logits at temperature 1, each from all other rows. Skips rows that are alone in their class. Of
-    more than LEFT_OUT rows (fewer with more than 1,024 classes), it answers every n-th.
+    Skips rows that are alone in their class. If there are more than MAX_LEFT_OUT rows (or fewer,
+    with more than 1,024 classes), only every n-th row is left out.
 
-    If all answers are right, the loss has its minimum at temperature 0. So one more row is assumed:
-    a copy of the row with the smallest margin, labeled as the runner-up. If some answers are wrong,
-    that margin is about 0, and the copy changes nothing.
+    Parameters
+    ----------
+    sums
+        The sums over all rows.
+    keys, labels
+        (N, d) and (N,): the rows, by ascending id.
+    predict_left_out
+        A function that returns the logits of rows at temperature 1, each from all other rows.
     """
-    rows = _rows_to_answer(sums, labels)
+    rows = _select_left_out_rows(sums, labels)
     if not len(rows):
-        return NOT_KNOWN
-    classes = labels[rows]
-    return measure_loss(left_out(sums, keys[rows], classes), classes)[1]
+        return DEFAULT_TEMPERATURE
+    logits = predict_left_out(sums, keys[rows], labels[rows])
+    return measure_loss(logits, labels[rows]).temperature
 
 
 def calibrate_constant(
@@ -42,76 +62,102 @@ def calibrate_constant(
     keys: np.ndarray,
     labels: np.ndarray,
     candidates: Sequence[float],
-    left_out: Callable[[np.ndarray, np.ndarray], Iterable[np.ndarray]],
+    predict_left_out: Callable[[np.ndarray, np.ndarray], Iterable[np.ndarray]],
     temperature: float | None,
 ) -> tuple[float, float]:
-    """The candidate with the smallest log loss of rows that are left out, and its temperature.
+    """Return the candidate with the smallest leave-one-out log loss, and its temperature.
 
-    If several tie, it is the first. Rows are answered as for `calibrate_temperature`. left_out:
-    yields their logits at temperature 1, candidate by candidate. temperature: the temperature of
-    the compared losses; None: for each candidate, the one with the smallest loss. If there are no
-    rows to answer, the result is the last candidate.
+    Leaves out the same rows as `calibrate_temperature`. The first candidate wins a tie. If no row
+    can be left out, returns the last candidate.
+
+    Parameters
+    ----------
+    sums, keys, labels
+        The rows, as in `calibrate_temperature`.
+    candidates
+        The values to compare.
+    predict_left_out
+        A function that yields the logits of rows at temperature 1 for each candidate.
+    temperature
+        The temperature at which to compare losses. None to use the best one of each candidate.
     """
-    rows = _rows_to_answer(sums, labels)
+    rows = _select_left_out_rows(sums, labels)
     if not len(rows):
-        return candidates[-1], temperature or NOT_KNOWN
-    losses = []
-    temperatures = []
-    for logits in left_out(keys[rows], labels[rows]):
-        loss, divisor = measure_loss(logits, labels[rows], temperature)
-        losses.append(loss)
-        temperatures.append(divisor)
-    best = int(np.argmin(losses))
-    return candidates[best], temperatures[best]
+        return candidates[-1], temperature or DEFAULT_TEMPERATURE
+    measured = [
+        measure_loss(logits, labels[rows], temperature)
+        for logits in predict_left_out(keys[rows], labels[rows])
+    ]
+    best = int(np.argmin([each.loss for each in measured]))
+    return candidates[best], measured[best].temperature
 
 
-def _rows_to_answer(sums: Sums, labels: np.ndarray) -> np.ndarray:
-    """The rows to leave out and answer; none if no class has two rows, or there is a single class."""
-    together = np.flatnonzero(sums.counts[labels] > 1)
-    if not len(together) or np.count_nonzero(sums.counts) < 2:
-        return together[:0]
-    most = min(LEFT_OUT, max(FEWEST, LOGITS // len(sums.counts)))
-    return together[:: -(-len(together) // most)]
+def _select_left_out_rows(sums: Sums, labels: np.ndarray) -> np.ndarray:
+    """Return the rows to leave out.
+
+    There are none if no class has two rows, or if there is only one class.
+    """
+    candidates = np.flatnonzero(sums.counts[labels] > 1)
+    if not len(candidates) or np.count_nonzero(sums.counts) < 2:
+        return candidates[:0]
+    max_count = min(MAX_LEFT_OUT, max(MIN_LEFT_OUT, MAX_LOGITS // len(sums.counts)))
+    step = math.ceil(len(candidates) / max_count)
+    return candidates[::step]
 
 
 def measure_loss(
     logits: np.ndarray, classes: np.ndarray, temperature: float | None = None
-) -> tuple[float, float]:
-    """The log loss of leave-one-out logits (N, C), and the temperature at which it is measured.
+) -> MeasuredLoss:
+    """Return the log loss of leave-one-out logits (N, C), with one additional row.
 
-    temperature: None: the one with the smallest loss.
+    Parameters
+    ----------
+    temperature
+        The temperature at which to measure. None to use the one with the smallest loss.
     """
     from scipy.special import log_softmax
 
-    positions = np.arange(len(logits))
-    others = logits.copy()
-    others[positions, classes] = -np.inf
-    margins = logits[positions, classes] - others.max(axis=1)
-    right = np.flatnonzero(margins > 0)
-    if len(right):
-        nearest = right[margins[right].argmin()]
-        logits = np.vstack([logits, logits[nearest]])
-        classes = np.append(classes, others[nearest].argmax())
+    logits, classes = _add_misclassified_row(logits, classes)
     if temperature is None:
-        temperature = float(f"{find_best_temperature(logits, classes, BOUNDS):.{DIGITS}g}")
-    losses = log_softmax(logits / temperature, axis=1)[np.arange(len(logits)), classes]
-    return -float(losses.mean()), temperature
+        best_temperature = find_best_temperature(logits, classes, TEMPERATURE_BOUNDS)
+        temperature = float(f"{best_temperature:.{TEMPERATURE_DIGITS}g}")
+    log_probabilities = log_softmax(logits / temperature, axis=1)
+    true_class = (np.arange(len(logits)), classes)
+    return MeasuredLoss(-float(log_probabilities[true_class].mean()), temperature)
+
+
+def _add_misclassified_row(
+    logits: np.ndarray, classes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Append a copy of the correct row with the smallest margin, labeled as its runner-up.
+
+    If all predictions are correct, the loss is smallest at temperature 0, and the additional row
+    prevents this. If some are wrong, the smallest margin is about 0, and the row has no effect.
+    """
+    positions = np.arange(len(logits))
+    other_logits = logits.copy()
+    other_logits[positions, classes] = -np.inf
+    margins = logits[positions, classes] - other_logits.max(axis=1)
+    correct_rows = np.flatnonzero(margins > 0)
+    if not len(correct_rows):
+        return logits, classes
+    row = correct_rows[margins[correct_rows].argmin()]
+    runner_up = other_logits[row].argmax()
+    return np.vstack([logits, logits[row]]), np.append(classes, runner_up)
 
 
 def predict_left_out_nearest_mean(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Logits (N, C) of `fit_nearest_mean` at temperature 1 of rows, each from all others."""
+    """Return the logits (N, C) of rows at temperature 1, each from `fit_nearest_mean` without it."""
     present, means = compute_class_means(sums)
-    place = np.cumsum(present) - 1
-    classes = place[labels]
+    column_of_class = np.cumsum(present) - 1
+    y = column_of_class[labels]
     z = sums.compute_vectors(keys)
-    positions = np.arange(len(z))
     counts = sums.counts[labels][:, None]
-    own_means = (counts * means[classes] - z) / (counts - 1)  # mu_y without row z of class y
-    # -|z - mu_c|^2 / 2 up to z's own term, which is the same for all classes
+    own_means = (counts * means[y] - z) / (counts - 1)  # mu_y without row z of class y
+    # -|z - mu_c|^2 / 2, without the term -|z|^2 / 2, which is the same for all classes
     class_scores = z @ means.T - 0.5 * (means**2).sum(axis=1)
-    class_scores[positions, classes] = (z * own_means).sum(axis=1) - 0.5 * (own_means**2).sum(
-        axis=1
-    )
-    logits = np.full((len(z), len(present)), NO_ROWS)
+    own_scores = (z * own_means).sum(axis=1) - 0.5 * (own_means**2).sum(axis=1)
+    class_scores[np.arange(len(z)), y] = own_scores
+    logits = np.full((len(z), len(present)), EMPTY_CLASS_LOGIT)
     logits[:, present] = class_scores
     return logits

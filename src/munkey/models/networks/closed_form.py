@@ -1,6 +1,6 @@
-"""Linear heads in closed form: functions of exact sums over rows, so deletion leaves no trace.
+"""Closed-form linear heads. They are functions of exact sums over rows, so deletion leaves no trace.
 
-Centering, scaling and shrinkage are computed from these sums, too; the settings are constants.
+Centering, scaling and shrinkage are computed from the same sums. The settings are constants.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,16 +13,29 @@ from torch import Tensor, nn
 from munkey.core.device import to_host
 from munkey.memory.sums import BLOCK, UNIT, RandomFeatures, Sums
 
-NO_ROWS = -1e4  # logit of a class without rows: finite, since losses and audits need that
-SPREAD = 1e-10  # scatter within classes / squared length of the rows, below which it is rounding
+# The logit of a class without rows. It is finite because losses and audits need finite logits.
+EMPTY_CLASS_LOGIT = -1e4
+# The smallest ratio of scatter to the squared length of the rows. Below it, scatter is rounding.
+MIN_SPREAD = 1e-10
 
 
 class Head(nn.Module):
-    """A linear head in float64. weight: (C, d); bias: (C,).
+    """A linear head in float64.
 
-    features: of keys, which it reads in place of the keys; sums: those that it was solved from;
-    temperature: the divisor of its logits; constant: the share or penalty that shrinks it. The last
-    three are None if it was read from a file.
+    Attributes
+    ----------
+    weight
+        (C, d).
+    bias
+        (C,).
+    features
+        The features of keys that it reads. None if it reads the keys themselves.
+    sums
+        The sums that it was computed from. None if it was read from a file.
+    temperature
+        The divisor of its logits. None if it was read from a file.
+    constant
+        The shrinkage or penalty that it was computed with. None if it was read from a file.
     """
 
     weight: Tensor
@@ -41,7 +54,7 @@ class Head(nn.Module):
         self.eval()
 
     def forward(self, keys: Tensor) -> Tensor:
-        """Keys (B, d) to logits (B, C), both float32."""
+        """Return the logits (B, C) of keys (B, d), both float32."""
         if self.features is not None:
             vectors = self.features.transform(to_host(keys).numpy())
             keys = torch.from_numpy(vectors).to(self.weight.device)
@@ -49,12 +62,13 @@ class Head(nn.Module):
 
 
 def fit_discriminant(sums: Sums, alpha: float, temperature: float) -> Head:
-    """Linear discriminant analysis with a shrunk covariance (Friedman 1989).
+    """Fit linear discriminant analysis with a shrunk covariance (Friedman 1989).
 
-    Logits are log posteriors / temperature, up to a constant, of normal classes with means mu_c and
-    a shared covariance Sigma = (1 - alpha) S + alpha tr(S) / d I, where S is pooled within classes:
-    w_c = Sigma^-1 mu_c and b_c = log(n_c / n) - mu_c^T Sigma^-1 mu_c / 2. If S is 0, Sigma is I, so
-    that the nearest mean wins.
+    The logits are log posteriors divided by the temperature, up to a constant. Classes are normally
+    distributed with means mu_c and a shared covariance Sigma = (1 - alpha) S + alpha tr(S) / d I,
+    where S is the pooled covariance within classes. Then w_c = Sigma^-1 mu_c and
+    b_c = log(n_c / n) - mu_c^T Sigma^-1 mu_c / 2. If S is 0, Sigma is I, and the class with the
+    nearest mean is predicted.
     """
     normal = _estimate_normal(sums, alpha)
     means = normal.pooled.means
@@ -66,27 +80,43 @@ def fit_discriminant(sums: Sums, alpha: float, temperature: float) -> Head:
 def predict_leave_one_out(
     keys: np.ndarray, labels: np.ndarray, classes: int, alpha: float
 ) -> np.ndarray:
-    """Logits (N, C) of each row from a `fit_discriminant` of all other rows, at temperature 1.
+    """Return the logits (N, C) of each row from `fit_discriminant` on all other rows.
 
-    In closed form. Priors, tr(S) and the divisor N - C of the covariance are those of all rows.
+    The logits are at temperature 1 and are computed in closed form. The class priors, tr(S) and the
+    covariance's divisor N - C are those of all rows.
 
-    keys: (N, d); labels: (N,). Raises ValueError for a class with a single row, since it would be
-    empty without it.
+    Parameters
+    ----------
+    keys, labels
+        (N, d) and (N,): the rows.
+    classes
+        The number of classes, C.
+
+    Raises
+    ------
+    ValueError
+        If a class has a single row, since it would be empty without this row.
     """
     sums = Sums.empty(classes, keys.shape[1], with_outer_products=True)
     sums.add(keys, labels)
     if (sums.counts == 1).any():
-        single = np.flatnonzero(sums.counts == 1).tolist()
+        single_row_classes = np.flatnonzero(sums.counts == 1).tolist()
         raise ValueError(
-            f"leaving a row out needs two rows of each class; number {single} has one: add another"
+            "leaving a row out requires two rows in each class, but the classes with these numbers"
+            f" have one: {single_row_classes}. Add another row to each"
         )
     return predict_left_out(sums, keys, labels, alpha)
 
 
 def predict_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray, alpha: float) -> np.ndarray:
-    """As `predict_leave_one_out`, for some of the rows in the sums: keys (N, d) and labels (N,).
+    """Return leave-one-out logits like `predict_leave_one_out`, but only for some of the rows.
 
-    Their classes must have two rows or more.
+    Parameters
+    ----------
+    sums
+        The sums over all rows.
+    keys, labels
+        (N, d) and (N,): the rows to predict. Their classes must have at least two rows.
     """
     normal = _estimate_normal(sums, alpha)
     return _predict_left_out(normal, sums, sums.compute_vectors(keys), labels)
@@ -95,17 +125,17 @@ def predict_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray, alpha: fl
 def predict_left_out_by_alpha(
     sums: Sums, keys: np.ndarray, labels: np.ndarray, alphas: Sequence[float]
 ) -> Iterator[np.ndarray]:
-    """Yield the logits of `predict_left_out` for each alpha, after a single eigendecomposition.
+    """Yield the logits of `predict_left_out` for each alpha, using a single eigendecomposition.
 
-    All Sigma have the same eigenvectors. With keys and means in that basis, Sigma is diagonal, so
-    the inverse that each alpha needs is a division.
+    Sigma has the same eigenvectors for all alphas. In this basis it is diagonal, so that
+    multiplying by its inverse is an elementwise division.
     """
     pooled = _pool(sums)
     vectors = sums.compute_vectors(keys)
     width = vectors.shape[1]
     if sums.counts.sum() == len(vectors) < width:
-        # Fewer rows than dimensions. They span all vectors that count: in an orthonormal basis of
-        # them, all products stay the same, and the matrices are (N, N).
+        # There are fewer rows than dimensions. Expressing all vectors in an orthonormal basis of
+        # the rows keeps their inner products and reduces the matrices to (N, N).
         basis, coordinates = map(np.asarray, torch.linalg.qr(torch.from_numpy(vectors.T.copy())))
         vectors = coordinates.T
         within = basis.T @ pooled.within @ basis
@@ -121,28 +151,35 @@ def predict_left_out_by_alpha(
 def _predict_left_out(
     normal: "_Normal", sums: Sums, vectors: np.ndarray, labels: np.ndarray
 ) -> np.ndarray:
-    """Logits (N, C) of some of the rows in the sums. vectors: (N, d), in the basis of `normal`."""
+    """Return the leave-one-out logits (N, C) of some of the rows in the sums.
+
+    Parameters
+    ----------
+    vectors
+        (N, d): the rows, in the basis of `normal`.
+    """
     means = normal.pooled.means
     weight = normal.solve(means)
     squared_lengths = (means * weight).sum(axis=1)  # mu_c^T Sigma^-1 mu_c
     counts = sums.counts[normal.pooled.present]
-    position = np.cumsum(normal.pooled.present) - 1  # of a class among those with rows
-    logits = np.full((len(labels), len(sums.counts)), NO_ROWS)
+    column_of_class = np.cumsum(normal.pooled.present) - 1  # among the classes with rows
+    logits = np.full((len(labels), len(sums.counts)), EMPTY_CLASS_LOGIT)
     for start in range(0, len(labels), BLOCK):
-        # Without row z of class y, of which n rows exist, with e = z - mu_y:
+        # Let z be a row of class y, which has n rows, and e = z - mu_y. Without this row,
         #   mu_y' = mu_y - e / (n - 1)   and   Sigma' = Sigma - s e e^T,
-        #   s = (1 - alpha) / (N - C) * n / (n - 1).
-        # With a = Sigma^-1 e and q = e^T a, the formula of Sherman and Morrison gives
-        #   Sigma'^-1 = Sigma^-1 + u a a^T,   u = s / (1 - s q).
+        #   where s = (1 - alpha) / (N - C) * n / (n - 1).
+        # With a = Sigma^-1 e and q = e^T a, the Sherman-Morrison formula gives
+        #   Sigma'^-1 = Sigma^-1 + u a a^T,   where u = s / (1 - s q).
         z = vectors[start : start + BLOCK]
-        y = position[labels[start : start + BLOCK]]
+        y = column_of_class[labels[start : start + BLOCK]]
         n = counts[y]
         e = z - means[y]
         a = normal.solve(e)
         q = (e * a).sum(axis=1)
         s = normal.row_share * n / (n - 1)
         u = (s / (1 - s * q))[:, None]
-        # Products with mu_c of all classes c, then corrected to mu_y' for the row's own class.
+        # Compute the products with mu_c for all classes c, then correct those with the row's own
+        # class, whose mean is mu_y' without the row.
         z_a = (z * a).sum(axis=1)  # z^T a
         a_mu = a @ means.T  # a^T mu_c
         z_mu = z @ weight.T  # z^T Sigma^-1 mu_c
@@ -162,7 +199,7 @@ def find_best_temperature(
     labels: np.ndarray,
     bounds: tuple[float, float] = (0.1, 1000),
 ) -> float:
-    """The temperature within bounds at which logits (N, C) have the smallest cross-entropy."""
+    """Return the temperature within bounds that minimizes the cross-entropy of logits (N, C)."""
     from scipy.optimize import minimize_scalar
     from scipy.special import log_softmax
 
@@ -177,17 +214,21 @@ def find_best_temperature(
 
 
 def fit_nearest_mean(sums: Sums, temperature: float) -> Head:
-    """Logits -|z - mu_c|^2 / (2 temperature), up to a constant: the nearest class mean wins."""
+    """Fit a head that predicts the class with the nearest mean.
+
+    The logits are -|z - mu_c|^2 / (2 temperature), up to a constant.
+    """
     _, means = compute_class_means(sums)
     return _build_head(sums, means, -0.5 * (means**2).sum(axis=1), temperature)
 
 
 def fit_ridge(sums: Sums, penalty: float, temperature: float) -> Head:
-    """Ridge regression on one-hot classes, with an intercept that is not shrunk.
+    """Fit ridge regression on one-hot classes, with an intercept that is not penalized.
 
-    With vectors z and targets y centered by the means of the rows, S = sum z z^T and
-    Q = sum z y^T: W = (S + penalty tr(S) / w I)^-1 Q. Logits are predicted shares / temperature. If
-    S is 0, shares are the classes' own.
+    Let z and y be vectors and one-hot targets, centered by their means, S = sum z z^T and
+    Q = sum z y^T. Then W = (S + penalty tr(S) / w I)^-1 Q. The logits are the predicted class
+    shares divided by the temperature. If S is 0, the prediction is the share of each class in the
+    rows.
     """
     centered = _center(sums)
     weight = _solve_ridge(centered, penalty)
@@ -198,24 +239,25 @@ def fit_ridge(sums: Sums, penalty: float, temperature: float) -> Head:
 def predict_left_out_ridge(
     sums: Sums, keys: np.ndarray, labels: np.ndarray, penalty: float
 ) -> np.ndarray:
-    """Predicted shares (N, C) of some of the rows in the sums, each from a `fit_ridge` of all others.
+    """Return the predicted shares (N, C) of some rows, each from `fit_ridge` on all other rows.
 
-    In closed form; tr(S) is that of all rows. A class without other rows keeps its column.
+    They are computed in closed form, with tr(S) over all rows. A class that has no other rows is
+    still predicted.
     """
     centered = _center(sums)
     weight = _solve_ridge(centered, penalty)
-    rows = sums.counts.sum()
+    row_count = sums.counts.sum()
     factor = _factor_ridge(centered, penalty)
-    shares = np.full((len(labels), len(sums.counts)), NO_ROWS)
-    place = np.cumsum(centered.present) - 1
+    shares = np.full((len(labels), len(sums.counts)), EMPTY_CLASS_LOGIT)
+    column_of_class = np.cumsum(centered.present) - 1
     for start in range(0, len(labels), BLOCK):
         z = sums.compute_vectors(keys[start : start + BLOCK]) - centered.mean
-        y = place[labels[start : start + BLOCK]]
+        y = column_of_class[labels[start : start + BLOCK]]
         own_class = (np.arange(len(z)), y)
-        # The leverage h = 1 / n + z^T (S + penalty)^-1 z of a row; without it, the prediction f of
-        # its target y is (f - h y) / (1 - h) (PRESS; Allen 1974).
+        # A row's leverage is h = 1 / n + z^T (S + penalty)^-1 z. If a fit to all rows predicts f for
+        # its target y, a fit without the row predicts (f - h y) / (1 - h) (PRESS; Allen 1974).
         solutions = torch.cholesky_solve(torch.from_numpy(z.T.copy()), factor).T.numpy()
-        leverage = 1 / rows + (z * solutions).sum(axis=1)
+        leverage = 1 / row_count + (z * solutions).sum(axis=1)
         predictions = z @ weight.T + centered.shares
         predictions[own_class] -= leverage
         shares[start : start + BLOCK, centered.present] = predictions / (1 - leverage)[:, None]
@@ -223,36 +265,49 @@ def predict_left_out_ridge(
 
 
 def find_best_penalty(sums: Sums, penalties: Sequence[float]) -> float:
-    """The penalty of `fit_ridge` with the least generalized cross-validation error (Golub 1979).
+    """Return the penalty of `fit_ridge` with the smallest generalized cross-validation error.
 
-    n |Y - Z W|^2 / (n - tr H)^2, where H maps targets to predictions: from sums alone, by the
-    eigenvectors of S. If several tie, it is the first; if all rows are equal, the last.
+    The error is n |Y - Z W|^2 / (n - tr H)^2, where H maps targets to predictions (Golub 1979). It
+    is computed from the sums, using the eigenvectors of S. The first penalty wins a tie. If all
+    rows are equal, returns the last penalty.
     """
     centered = _center(sums)
-    rows = float(sums.counts.sum())
+    row_count = float(sums.counts.sum())
     if not centered.scatter.any():
         return penalties[-1]
-    values, vectors = torch.linalg.eigh(torch.from_numpy(centered.scatter))
-    spectrum = np.maximum(values.numpy(), 0)
-    # squared lengths of the targets' correlations with each eigenvector, over all classes
-    energy = ((centered.cross @ vectors.numpy()) ** 2).sum(axis=0)
-    squared_targets = rows - float((centered.shares**2).sum()) * rows
+    eigenvalues, eigenvectors = torch.linalg.eigh(torch.from_numpy(centered.scatter))
+    spectrum = np.maximum(eigenvalues.numpy(), 0)
+    # |Q^T v|^2 for each eigenvector v of S
+    energy = ((centered.cross @ eigenvectors.numpy()) ** 2).sum(axis=0)
+    squared_targets = row_count - float((centered.shares**2).sum()) * row_count  # |Y|^2
     errors = []
     for penalty in penalties:
-        ridge_value = spectrum + penalty * centered.scale
+        penalized_spectrum = spectrum + penalty * centered.scale
         # |Y - Z W|^2 = |Y|^2 - 2 tr(W^T Q) + tr(W^T S W)
-        fitted = energy * (2 / ridge_value - spectrum / ridge_value**2)
-        residual = squared_targets - float(fitted.sum())
-        freedom = rows - 1 - float((spectrum / ridge_value).sum())
-        errors.append(rows * residual / freedom**2)
+        explained = energy * (2 / penalized_spectrum - spectrum / penalized_spectrum**2)
+        residual = squared_targets - float(explained.sum())
+        degrees_of_freedom = row_count - 1 - float((spectrum / penalized_spectrum).sum())
+        errors.append(row_count * residual / degrees_of_freedom**2)
     return penalties[int(np.argmin(errors))]
 
 
 class _Centered(NamedTuple):
-    """Sums about the mean of all rows.
+    """Sums centered by the mean of all rows. C' is the number of classes that have rows.
 
-    present: (C,) bool, whether a class has rows; shares: (C',) of the rows; mean: (w,); scatter:
-    (w, w), S; cross: (C', w), Q^T; scale: tr(S) / w, or 1 where that is 0.
+    Attributes
+    ----------
+    present
+        (C,) bool: whether each class has rows.
+    shares
+        (C',): the share of each class in the rows.
+    mean
+        (w,): the mean of all rows.
+    scatter
+        (w, w): S.
+    cross
+        (C', w): Q^T.
+    scale
+        tr(S) / w, or 1 if S is 0.
     """
 
     present: np.ndarray
@@ -264,45 +319,58 @@ class _Centered(NamedTuple):
 
 
 def _center(sums: Sums) -> _Centered:
+    """Center sums by the mean of all rows."""
     assert sums.outer_products is not None
     present = sums.counts > 0
     counts = sums.counts[present]
-    rows = counts.sum()
+    row_count = counts.sum()
     class_sums = UNIT * sums.class_sums[present]
-    mean = class_sums.sum(axis=0) / max(rows, 1)
-    second_moment = UNIT**2 * sums.outer_products
-    scatter = second_moment - rows * np.outer(mean, mean)  # S = sum z z^T - n m m^T
+    mean = class_sums.sum(axis=0) / max(row_count, 1)
+    outer_products = UNIT**2 * sums.outer_products
+    scatter = outer_products - row_count * np.outer(mean, mean)  # S = sum z z^T - n m m^T
     scale = float(np.trace(scatter)) / len(mean)
-    if not scale * len(mean) > SPREAD * np.trace(second_moment):
+    if not scale * len(mean) > MIN_SPREAD * np.trace(outer_products):
         scatter = np.zeros_like(scatter)
         scale = 1.0
     return _Centered(
-        present,
-        counts / max(rows, 1),
-        mean,
-        scatter,
-        class_sums - counts[:, None] * mean,
-        scale,
+        present=present,
+        shares=counts / max(row_count, 1),
+        mean=mean,
+        scatter=scatter,
+        cross=class_sums - counts[:, None] * mean,
+        scale=scale,
     )
 
 
 def _factor_ridge(centered: _Centered, penalty: float) -> Tensor:
+    """Return the Cholesky factor of S + penalty tr(S) / w I."""
     matrix = centered.scatter + penalty * centered.scale * np.eye(len(centered.mean))
     return torch.linalg.cholesky(torch.from_numpy(matrix))
 
 
 def _solve_ridge(centered: _Centered, penalty: float) -> np.ndarray:
-    """(C', w)."""
+    """Return the weights W^T (C', w) of the classes that have rows."""
     factor = _factor_ridge(centered, penalty)
     return torch.cholesky_solve(torch.from_numpy(centered.cross.T.copy()), factor).T.numpy()
 
 
 class _Pooled(NamedTuple):
-    """What the rows say about normal classes with a shared covariance.
+    """Estimates for normally distributed classes. C' is the number of classes that have rows.
 
-    present: (C,) bool, whether a class has rows; means, log_priors: (C', d) and (C',), of those
-    that do; within: (d, d), S, the covariance within classes, I if it is 0; total_variance: tr(S);
-    degrees_of_freedom: N - C', the divisor of S, infinite if S is 0.
+    Attributes
+    ----------
+    present
+        (C,) bool: whether each class has rows.
+    means
+        (C', d): the class means.
+    log_priors
+        (C',): the log of each class's share of the rows.
+    within
+        (d, d): S, the pooled covariance within classes, or I if S is 0.
+    total_variance
+        tr(S), or d if S is 0.
+    degrees_of_freedom
+        N - C', the divisor of S, or infinity if S is 0.
     """
 
     present: np.ndarray
@@ -314,46 +382,70 @@ class _Pooled(NamedTuple):
 
 
 def _pool(sums: Sums) -> _Pooled:
+    """Estimate class means, class priors and the pooled covariance from sums."""
     assert sums.outer_products is not None
     present, means = compute_class_means(sums)
     counts = sums.counts[present]
     width = means.shape[1]
-    rows = counts.sum()
-    degrees_of_freedom = rows - len(counts)
-    second_moment = UNIT**2 * sums.outer_products
+    row_count = counts.sum()
+    degrees_of_freedom = row_count - len(counts)
+    outer_products = UNIT**2 * sums.outer_products
     # (N - C) S = sum z z^T - sum_c n_c mu_c mu_c^T, the scatter within classes
-    scatter = second_moment - means.T @ (counts[:, None] * means)
-    has_spread = float(np.trace(scatter)) > SPREAD * np.trace(second_moment)
-    log_priors = np.log(counts / rows)
+    scatter = outer_products - means.T @ (counts[:, None] * means)
+    has_spread = float(np.trace(scatter)) > MIN_SPREAD * np.trace(outer_products)
     if degrees_of_freedom > 0 and has_spread:
         within = scatter / degrees_of_freedom
         total_variance = float(np.trace(within))
-        return _Pooled(present, means, log_priors, within, total_variance, degrees_of_freedom)
-    return _Pooled(present, means, log_priors, np.eye(width), float(width), np.inf)
+    else:
+        within = np.eye(width)
+        total_variance = float(width)
+        degrees_of_freedom = np.inf
+    return _Pooled(
+        present=present,
+        means=means,
+        log_priors=np.log(counts / row_count),
+        within=within,
+        total_variance=total_variance,
+        degrees_of_freedom=degrees_of_freedom,
+    )
 
 
 class _Normal:
     """Normal classes with the shared covariance Sigma = (1 - alpha) S + alpha tr(S) / d I.
 
-    covariance: Sigma (d, d), or its diagonal (d,) in a basis in which it is diagonal.
-    row_share: weight in Sigma of one row's e e^T.
+    Parameters
+    ----------
+    pooled
+        The estimates of the class means and of S.
+    alpha
+        The shrinkage.
+    covariance
+        Sigma (d, d), or its diagonal (d,) in a basis in which it is diagonal.
+
+    Attributes
+    ----------
+    row_share
+        The weight in Sigma of a single row's e e^T.
     """
 
     def __init__(self, pooled: _Pooled, alpha: float, covariance: np.ndarray) -> None:
         self.pooled = pooled
         self.row_share = (1 - alpha) / pooled.degrees_of_freedom
-        self._variances = covariance if covariance.ndim == 1 else None
-        if self._variances is None:
+        self._variances: np.ndarray | None = None
+        if covariance.ndim == 1:
+            self._variances = covariance
+        else:
             self._factor = torch.linalg.cholesky(torch.from_numpy(covariance))
 
     def solve(self, rows: np.ndarray) -> np.ndarray:
-        """Rows (N, d) times Sigma^-1."""
+        """Return rows (N, d) times Sigma^-1."""
         if self._variances is not None:
             return rows / self._variances
         return torch.cholesky_solve(torch.from_numpy(rows.T.copy()), self._factor).T.numpy()
 
 
 def _estimate_normal(sums: Sums, alpha: float) -> _Normal:
+    """Estimate normally distributed classes with a shrunk covariance from sums."""
     pooled = _pool(sums)
     width = len(pooled.within)
     shrinkage = alpha * pooled.total_variance / width * np.eye(width)
@@ -361,19 +453,19 @@ def _estimate_normal(sums: Sums, alpha: float) -> _Normal:
 
 
 def compute_class_means(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
-    """Whether each class has rows (C,), and the means (C', d) of those that do."""
+    """Return whether each class has rows (C,), and the means (C', d) of those that do."""
     present = sums.counts > 0
     means = UNIT * sums.class_sums[present] / sums.counts[present, None]
     return present, np.asarray(means)
 
 
 def _build_head(sums: Sums, weight: np.ndarray, bias: np.ndarray, temperature: float) -> Head:
-    """A head for all classes, from the weights and biases of those with rows."""
+    """Return a head for all classes, from the weights and biases of the classes that have rows."""
     present = sums.counts > 0
-    weights = np.zeros((len(present), weight.shape[1]))
-    weights[present] = weight / temperature
-    biases = np.full(len(present), NO_ROWS)
-    biases[present] = bias / temperature
-    head = Head(weights, biases, sums.features)
+    all_weights = np.zeros((len(present), weight.shape[1]))
+    all_weights[present] = weight / temperature
+    all_biases = np.full(len(present), EMPTY_CLASS_LOGIT)
+    all_biases[present] = bias / temperature
+    head = Head(all_weights, all_biases, sums.features)
     head.temperature = temperature
     return head

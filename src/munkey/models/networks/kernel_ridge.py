@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from munkey.core.device import to_host
 from munkey.memory.sums import UNIT, Sums, round_keys
 from munkey.models.family import FittedRows
-from munkey.models.networks.calibration import NOT_KNOWN, measure_loss
-from munkey.models.networks.closed_form import NO_ROWS
+from munkey.models.networks.calibration import DEFAULT_TEMPERATURE, measure_loss
+from munkey.models.networks.closed_form import EMPTY_CLASS_LOGIT
 
 BLOCK = 512  # rows per block of the kernel: bounds the memory of the copies
-LEFT_OUT = 512  # rows that are left out, at most: each costs as much as an answer by all rows
+MAX_LEFT_OUT = 512  # rows that are left out, at most: each costs as much as an answer by all rows
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def fit_kernel_ridge(
     penalty, dual, divisor = solutions[int(np.argmin(losses))]
     all_dual = np.zeros((len(keys), len(present)))
     all_dual[:, present] = dual / divisor
-    all_shares = np.full(len(present), NO_ROWS)
+    all_shares = np.full(len(present), EMPTY_CLASS_LOGIT)
     all_shares[present] = shares / divisor
     head = KernelHead(kernel, keys, all_dual, all_shares)
     head.temperature = divisor
@@ -202,7 +202,7 @@ def predict_leave_one_out(
     targets = _make_targets(sums, labels)
     factor = _factor_gram(_compute_gram(kernel, round_keys(keys)), penalty)
     dual = _solve_dual(factor, targets)
-    logits = np.full((len(labels), classes), NO_ROWS)
+    logits = np.full((len(labels), classes), EMPTY_CLASS_LOGIT)
     for start in range(0, len(labels), BLOCK):
         rows = np.arange(start, min(start + BLOCK, len(labels)))
         predicted = _predict_left_out(factor, dual, targets, rows)
@@ -245,12 +245,12 @@ def _measure_left_out_loss(
 ) -> tuple[float, float]:
     """Return the log loss of rows that are left out, and the temperature: a given one, or that of the least loss.
 
-    At most LEFT_OUT rows are answered, every n-th.
+    At most MAX_LEFT_OUT rows are answered, every n-th.
     """
     count = len(targets.classes)
     if count < 2 or len(targets.shares) < 2:
-        return 0.0, temperature or NOT_KNOWN
-    rows = np.arange(0, count, -(-count // LEFT_OUT))
+        return 0.0, temperature or DEFAULT_TEMPERATURE
+    rows = np.arange(0, count, -(-count // MAX_LEFT_OUT))
     predicted = _predict_left_out(factor, dual, targets, rows)
     return measure_loss(predicted, targets.classes[rows], temperature)
 
