@@ -89,6 +89,6 @@ def test_far_from_the_optimum_steps_are_shortened_until_they_help(monkeypatch):
     torch.testing.assert_close(
         objective.solve(far), objective.solve(torch.zeros(3, 4).double()), rtol=0, atol=1e-6
     )
-    monkeypatch.setattr("munkey.models.networks.logistic.LIMIT", 1)
+    monkeypatch.setattr("munkey.models.networks.logistic.MAX_STEPS", 1)
     with pytest.raises(ValueError, match=r"raise newton\.lam"):
         objective.solve(far)

@@ -1,1 +1,1 @@
-"""Networks: images to logits. Parameters are named as in timm, so that tests compare with timm."""
+"""Networks that map images to logits. Parameters have timm's names, so that tests can compare them."""

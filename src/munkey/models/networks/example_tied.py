@@ -1,4 +1,4 @@
-"""The network of example-tied dropout: channels belong to samples (Maini et al. 2023)."""
+"""The network for example-tied dropout, whose channels belong to samples (Maini et al. 2023)."""
 
 import math
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from munkey.models.networks.vit import ViT, ViTArchitecture
 
 @dataclass(frozen=True)
 class ExampleTiedArchitecture(ViTArchitecture):
-    """The shape of the network.
+    """The architecture of a ViT with example-tied dropout.
 
     Attributes
     ----------
     p_fixed
-        The share of channels, the first ones, that all samples use.
+        The share of channels that all samples use. These are the first channels.
     p_mem
-        The probability that any of the others belongs to a sample.
+        The probability that another channel belongs to a sample.
     """
 
     p_fixed: float
@@ -32,7 +32,10 @@ class ExampleTiedArchitecture(ViTArchitecture):
         return int(self.p_fixed * self.width)
 
     def draw_channels(self, ids: np.ndarray) -> np.ndarray:
-        """Draw which of the n other channels belong to each sample: (N, n) bool, by its id alone."""
+        """Draw which of the n other channels belong to each sample.
+
+        Returns an (N, n) bool array. A row depends only on the sample's id.
+        """
         n = self.width - self.fixed_channels
         belongs = np.empty((len(ids), n), dtype=bool)
         for row, sample_id in enumerate(ids.tolist()):
@@ -47,7 +50,7 @@ class ExampleTied(ViT):
     Attributes
     ----------
     on
-        (n,) bool, false for channels that belong to deleted samples.
+        (n,) bool: false for channels that belong to a deleted sample.
     """
 
     on: Tensor
@@ -56,7 +59,7 @@ class ExampleTied(ViT):
         super().__init__(architecture)
         self.architecture = architecture
         depth = architecture.depth
-        self.gated_blocks = {math.ceil(depth / 2), math.ceil(3 * depth / 4)}  # numbered from 1
+        self.gated_blocks = {math.ceil(depth / 2), math.ceil(3 * depth / 4)}  # counted from 1
         n = architecture.width - architecture.fixed_channels
         self.register_buffer("on", torch.empty(n, dtype=torch.bool))
 
@@ -66,9 +69,10 @@ class ExampleTied(ViT):
         Parameters
         ----------
         sample_channels
-            The channels that belong to each sample, (B, n) bool, in training; else None.
+            (B, n) bool: the channels that belong to each sample, for training. None for
+            prediction.
         """
-        gates = self.compute_gates(sample_channels)[:, None]  # the same for all tokens
+        gates = self.compute_gates(sample_channels)[:, None]  # (B or 1, 1, width)
         sequence = self.embed_positions(self.patch_embed(images))
         lengths = self.output_lengths()
         for number, (block, length) in enumerate(zip(self.blocks, lengths, strict=True), start=1):
@@ -78,10 +82,10 @@ class ExampleTied(ViT):
         return self.forward_head(sequence)
 
     def compute_gates(self, sample_channels: Tensor | None) -> Tensor:
-        """Return the factor of each channel: (B, width) in training, (1, width) in deployment.
+        """Return the factor of each channel: (B, width) for training, (1, width) for prediction.
 
-        In deployment, with all channels on and with none, these are the modes `test` and `drop` of
-        the released code; in between, the factors are in proportion.
+        For prediction, the factors are those of the released code's mode `test` if all channels are
+        on, and of its mode `drop` if all are off. In between, they are interpolated.
         """
         a = self.architecture
         if sample_channels is None:

@@ -1,10 +1,13 @@
-"""Kernel ridge regression in the dual: exact in its rows, since each entry of the kernel is of two rows alone.
+"""Kernel ridge regression in its dual form. Deletion is exact.
 
-Keys are whole multiples of UNIT, so float64 sums their products exactly, in any order and blocks.
-The kernel is an elementwise function of these, and equal matrices have equal Cholesky factors (on
-one machine): rows that remain, by ascending id, give the bytes of a fit without the others.
+Each entry of the kernel matrix depends on only two rows. Keys are multiples of UNIT, so float64
+sums their products exactly, regardless of the order or the block size. The kernel is an elementwise
+function of these products, and on one machine, equal matrices have equal Cholesky factors. A fit to
+the remaining rows, by ascending id, is therefore bit-for-bit the same as one that never had the
+deleted rows.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,26 +19,28 @@ from torch import Tensor, nn
 from munkey.core.device import to_host
 from munkey.memory.sums import UNIT, Sums, round_keys
 from munkey.models.family import FittedRows
-from munkey.models.networks.calibration import DEFAULT_TEMPERATURE, measure_loss
+from munkey.models.networks.calibration import DEFAULT_TEMPERATURE, MeasuredLoss, measure_loss
 from munkey.models.networks.closed_form import EMPTY_CLASS_LOGIT
 
-BLOCK = 512  # rows per block of the kernel: bounds the memory of the copies
-MAX_LEFT_OUT = 512  # rows that are left out, at most: each costs as much as an answer by all rows
+BLOCK = 512  # rows of the kernel matrix per block, which limits the memory for copies
+MAX_LEFT_OUT = 512  # at most this many rows are left out, since each costs as much as a prediction
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """a k(key, key') + (1 - a) exp(-|p - p'|^2 / 2 sigma^2), k the arc-cosine kernel of order 1 (Cho & Saul 2009).
+    """A weighted sum of an arc-cosine kernel on keys and a Gaussian kernel on pixels.
 
-    k = (sin t + (pi - t) cos t) / pi at an angle of t: that of an infinitely wide layer of random
-    ReLU features. Keys and pixels p count at unit length.
+    The kernel is a k(t) + (1 - a) exp(-|p - p'|^2 / (2 sigma^2)). Here, t is the angle between two
+    keys, and k(t) = (sin t + (pi - t) cos t) / pi is the arc-cosine kernel of order 1 (Cho & Saul
+    2009), which is that of an infinitely wide layer of random ReLU features. p and p' are the
+    pixels, scaled to unit length.
 
     Attributes
     ----------
     share
         The weight a of the arc-cosine kernel.
     pixels
-        How many of a vector's last entries are p; all others are the key.
+        The number of pixels at the end of each vector. All other entries are the key.
     sigma
         The width of the Gaussian kernel.
     """
@@ -45,7 +50,10 @@ class Kernel:
     sigma: float
 
     def compute(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return the kernel (N, M) of whole multiples of UNIT, float64: queries (N, d) and rows (M, d)."""
+        """Return the kernel matrix (N, M) of queries (N, d) and rows (M, d).
+
+        Both must contain integers, the multiples of UNIT, as float64.
+        """
         split = rows.shape[1] - self.pixels
         if not self.pixels:
             return _arc_cosine(queries, rows)
@@ -57,6 +65,7 @@ class Kernel:
 
 
 def _arc_cosine(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return the arc-cosine kernel (N, M) of order 1."""
     cosines = _compute_cosines(queries, rows)
     sines = np.sqrt(1 - cosines**2)
     return (sines + (np.pi - np.arccos(cosines)) * cosines) / np.pi
@@ -64,41 +73,41 @@ def _arc_cosine(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 def _gaussian(queries: np.ndarray, rows: np.ndarray, sigma: float) -> np.ndarray:
     """Return the Gaussian kernel (N, M) of vectors scaled to unit length."""
-    # exp(-|p - p'|^2 / (2 sigma^2)), where |p - p'|^2 = 2 - 2 cos t at unit length
+    # exp(-|p - p'|^2 / (2 sigma^2)), where |p - p'|^2 = 2 - 2 cos t for vectors of unit length
     return np.exp((_compute_cosines(queries, rows) - 1) / sigma**2)
 
 
 def _compute_cosines(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return the cosine of each query (N, d) and each row (M, d): (N, M).
+    """Return the cosines (N, M) between queries (N, d) and rows (M, d).
 
-    The vectors hold whole numbers, so products and squared lengths are exact sums, and do not
-    depend on the order of summation.
+    The vectors contain integers, so their products and squared lengths are exact and do not depend
+    on the order of summation.
     """
-    # einsum: a square of all rows would be another copy of them for each block of queries
+    # einsum does not make a temporary copy of all rows for each block of queries.
     squared_query_lengths = np.einsum("ij,ij->i", queries, queries)
     squared_row_lengths = np.einsum("ij,ij->i", rows, rows)
     lengths = np.sqrt(squared_query_lengths)[:, None] * np.sqrt(squared_row_lengths)
-    # a vector of zeros has no angle: as if it were at a right angle to all
+    # The cosine of a zero vector, which has no direction, is set to 0.
     return np.clip(queries @ rows.T / np.where(lengths > 0, lengths, 1), -1, 1)
 
 
 class KernelHead(nn.Module):
-    """Logits (K(x, .) A + shares) / temperature of classes with rows. In float64.
+    """The head of kernel ridge regression, in float64.
 
-    The last three are None if it was read from a file.
+    The logits are (K(x, .) A + shares) / temperature for classes that have rows.
 
     Attributes
     ----------
     rows
-        (n, d) float32, the keys by ascending id.
+        (n, d) float32: the keys by ascending id.
     dual
-        (n, C), A / temperature.
+        (n, C): the dual coefficients A, divided by the temperature.
     shares
-        (C,), of the classes / temperature.
+        (C,): the share of each class in the rows, divided by the temperature.
     sums
-        Counts of the rows.
+        The number of rows of each class. None if the head was read from a file.
     temperature, constant
-        As those of `Head`.
+        The divisor of the logits and the penalty. None if the head was read from a file.
     """
 
     rows: Tensor
@@ -119,7 +128,7 @@ class KernelHead(nn.Module):
         self.eval()
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Take as many rows as there are in the file."""
+        """Load weights with any number of rows, which replace the current rows."""
         for name in ("rows", "dual"):
             if name in state_dict:
                 setattr(self, name, torch.empty_like(state_dict[name]))
@@ -145,57 +154,57 @@ def fit_kernel_ridge(
     penalties: Sequence[float],
     temperature: float | None,
 ) -> KernelHead:
-    """Fit kernel ridge regression to one-hot labels, centered by the shares of the classes.
+    """Fit kernel ridge regression to one-hot labels, centered by the class shares.
 
-    It solves (K + penalty I) A = onehot(y) - n_c / n for A, where K is the kernel of all rows.
+    Solves (K + penalty I) A = onehot(y) - n_c / n for A, where K is the kernel matrix of all rows.
 
     Parameters
     ----------
     penalties
-        Candidates. The one with the smallest log loss of left-out rows is used.
+        The candidates, of which the one with the smallest leave-one-out log loss is used.
     temperature
-        Divisor of the logits; None: the one that minimizes that loss.
+        The divisor of the logits. None to use the one that minimizes this loss.
     """
-    present = sums.counts > 0
     keys = round_keys(rows.keys)
     targets = _make_targets(sums, rows.labels)
-    shares = targets.shares
     gram = _compute_gram(kernel, keys)
-    solutions = []
-    losses = []
+    duals = []
+    measured_losses = []
     for penalty in penalties:
         factor = _factor_gram(gram, penalty)
         dual = _solve_dual(factor, targets)
         if temperature is None or len(penalties) > 1:
-            loss, divisor = _measure_left_out_loss(factor, dual, targets, temperature)
-        else:
-            loss, divisor = 0.0, temperature
-        losses.append(loss)
-        solutions.append((penalty, dual, divisor))
-    penalty, dual, divisor = solutions[int(np.argmin(losses))]
+            measured = _measure_left_out_loss(factor, dual, targets, temperature)
+        else:  # there is nothing to choose, so the loss is not needed
+            measured = MeasuredLoss(0.0, temperature)
+        duals.append(dual)
+        measured_losses.append(measured)
+    best = int(np.argmin([measured.loss for measured in measured_losses]))
+    best_temperature = measured_losses[best].temperature
+    present = sums.counts > 0
     all_dual = np.zeros((len(keys), len(present)))
-    all_dual[:, present] = dual / divisor
+    all_dual[:, present] = duals[best] / best_temperature
     all_shares = np.full(len(present), EMPTY_CLASS_LOGIT)
-    all_shares[present] = shares / divisor
+    all_shares[present] = targets.shares / best_temperature
     head = KernelHead(kernel, keys, all_dual, all_shares)
-    head.temperature = divisor
-    head.constant = penalty
+    head.temperature = best_temperature
+    head.constant = penalties[best]
     return head
 
 
 def predict_leave_one_out(
     kernel: Kernel, keys: np.ndarray, labels: np.ndarray, classes: int, penalty: float
 ) -> np.ndarray:
-    """Return the logits (N, C) of each row from `fit_kernel_ridge` on all other rows, at temperature 1.
+    """Return the logits (N, C) of each row from `fit_kernel_ridge` on all other rows.
 
-    They are computed in closed form (`_predict_left_out`).
+    The logits are at temperature 1 and are computed in closed form (`_predict_left_out`).
 
     Parameters
     ----------
-    keys
-        Keys of the rows, (N, d).
-    labels
-        Their classes, (N,).
+    keys, labels
+        (N, d) and (N,): the rows.
+    classes
+        The number of classes, C.
     """
     sums = Sums.empty(classes, keys.shape[1], with_outer_products=False)
     sums.add(keys, labels)
@@ -205,22 +214,22 @@ def predict_leave_one_out(
     logits = np.full((len(labels), classes), EMPTY_CLASS_LOGIT)
     for start in range(0, len(labels), BLOCK):
         rows = np.arange(start, min(start + BLOCK, len(labels)))
-        predicted = _predict_left_out(factor, dual, targets, rows)
-        logits[start : start + BLOCK, sums.counts > 0] = predicted
+        shares = _predict_left_out(factor, dual, targets, rows)
+        logits[start : start + BLOCK, sums.counts > 0] = shares
     return logits
 
 
 class _Targets(NamedTuple):
-    """The targets of the regression.
+    """The targets of the regression. C' is the number of classes that have rows.
 
     Attributes
     ----------
     classes
-        (N,) places among the classes with rows.
+        (N,): the class of each row, as a position among the classes that have rows.
     shares
-        (C',) of these.
+        (C',): the share of each class in the rows.
     centered
-        (N, C'), onehot(y) - n_c / n.
+        (N, C'): onehot(y) - n_c / n.
     """
 
     classes: np.ndarray
@@ -229,57 +238,64 @@ class _Targets(NamedTuple):
 
 
 def _make_targets(sums: Sums, labels: np.ndarray) -> _Targets:
+    """Return the targets of rows with these labels."""
     present = sums.counts > 0
-    place = np.cumsum(present) - 1
-    classes = place[labels]
+    column_of_class = np.cumsum(present) - 1
+    classes = column_of_class[labels]
     shares = sums.counts[present] / max(len(labels), 1)
-    return _Targets(classes, shares, np.eye(len(shares))[classes] - shares)
+    one_hot = np.eye(len(shares))[classes]
+    return _Targets(classes, shares, centered=one_hot - shares)
 
 
 def _solve_dual(factor: Tensor, targets: _Targets) -> np.ndarray:
+    """Return the dual coefficients A (N, C')."""
     return torch.cholesky_solve(torch.from_numpy(targets.centered), factor).numpy()
 
 
 def _measure_left_out_loss(
     factor: Tensor, dual: np.ndarray, targets: _Targets, temperature: float | None
-) -> tuple[float, float]:
-    """Return the log loss of rows that are left out, and the temperature: a given one, or that of the least loss.
+) -> MeasuredLoss:
+    """Return the leave-one-out log loss of every n-th row, for at most MAX_LEFT_OUT rows.
 
-    At most MAX_LEFT_OUT rows are answered, every n-th.
+    Parameters
+    ----------
+    temperature
+        The temperature at which to measure. None to use the one with the smallest loss.
     """
     count = len(targets.classes)
     if count < 2 or len(targets.shares) < 2:
-        return 0.0, temperature or DEFAULT_TEMPERATURE
-    rows = np.arange(0, count, -(-count // MAX_LEFT_OUT))
-    predicted = _predict_left_out(factor, dual, targets, rows)
-    return measure_loss(predicted, targets.classes[rows], temperature)
+        return MeasuredLoss(0.0, temperature or DEFAULT_TEMPERATURE)
+    rows = np.arange(0, count, step=math.ceil(count / MAX_LEFT_OUT))
+    shares = _predict_left_out(factor, dual, targets, rows)
+    return measure_loss(shares, targets.classes[rows], temperature)
 
 
 def _predict_left_out(
     factor: Tensor, dual: np.ndarray, targets: _Targets, rows: np.ndarray
 ) -> np.ndarray:
-    """Return the predicted shares (R, C') of rows, each by a fit to all other rows.
+    """Return the predicted shares (R, C') of rows, each from a fit to all other rows.
 
-    The closed form of the prediction of row i is y_i - A_i / (M^-1)_ii, with M = K + penalty I. The
-    shares of the classes, which center the targets, are still those of all rows.
+    With M = K + penalty I, the prediction for row i is y_i - A_i / (M^-1)_ii. The class shares that
+    center the targets are those of all rows.
     """
-    unit = torch.zeros(len(targets.classes), len(rows), dtype=torch.float64)
-    unit[torch.from_numpy(rows), torch.arange(len(rows))] = 1
+    unit_vectors = torch.zeros(len(targets.classes), len(rows), dtype=torch.float64)
+    unit_vectors[torch.from_numpy(rows), torch.arange(len(rows))] = 1
     # (M^-1)_ii = |L^-1 e_i|^2, where M = L L^T
-    halves = torch.linalg.solve_triangular(factor, unit, upper=False)
-    diagonal = (halves**2).sum(dim=0).numpy()
+    solutions = torch.linalg.solve_triangular(factor, unit_vectors, upper=False)
+    inverse_diagonal = (solutions**2).sum(dim=0).numpy()
     one_hot = np.eye(len(targets.shares))[targets.classes[rows]]
-    return one_hot - dual[rows] / diagonal[:, None]
+    return one_hot - dual[rows] / inverse_diagonal[:, None]
 
 
-def _factor_gram(gram: np.ndarray, added: float) -> Tensor:
+def _factor_gram(gram: np.ndarray, penalty: float) -> Tensor:
+    """Return the Cholesky factor of K + penalty I."""
     matrix = torch.from_numpy(gram.copy())
-    matrix.diagonal().add_(added)
+    matrix.diagonal().add_(penalty)
     return torch.linalg.cholesky(matrix)
 
 
 def _compute_gram(kernel: Kernel, keys: np.ndarray) -> np.ndarray:
-    """Return the kernel (n, n) of rounded keys, its lower half."""
+    """Return the kernel matrix (n, n) of rounded keys. Only its lower half is valid."""
     multiples = _to_multiples(keys)
     gram = np.zeros((len(multiples), len(multiples)))
     for start in range(0, len(multiples), BLOCK):
@@ -289,5 +305,5 @@ def _compute_gram(kernel: Kernel, keys: np.ndarray) -> np.ndarray:
 
 
 def _to_multiples(keys: np.ndarray) -> np.ndarray:
-    """Return keys as whole multiples of UNIT, float64."""
+    """Return rounded keys as multiples of UNIT: integers, as float64."""
     return keys.astype(np.float64) / UNIT

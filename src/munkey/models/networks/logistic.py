@@ -1,8 +1,11 @@
-"""One-vs-rest logistic regression on keys by Newton's method, with noise (after Guo et al. 2020).
+"""Noisy one-vs-rest logistic regression on keys, by Newton's method (after Guo et al. 2020).
 
-L(w) = sum over rows i and heads c of log(1 + exp(-y_ic <w_c, k_i>)) + lam n / 2 |w|^2
+The objective is
 
-where k_i is the key of row i, n the number of rows, and y_ic is 1 for its class and -1 for others.
+    L(w) = sum over rows i and classes c of log(1 + exp(-y_ic <w_c, k_i>)) + lam n / 2 |w|^2,
+
+where k_i is the key of row i, n is the number of rows, and y_ic is 1 if row i belongs to class c
+and -1 otherwise.
 """
 
 import copy
@@ -18,14 +21,15 @@ from munkey.memory.exemplars import ExemplarMemory
 from munkey.models.networks.closed_form import Head
 
 TOLERANCE = 1e-9  # norm of the gradient at which training has converged
-LIMIT = 100  # Newton steps of a training
+MAX_STEPS = 100  # Newton steps
+MAX_HALVINGS = 30  # of a Newton step
 
 
 class NoisyHead(Head):
-    """A linear head without biases that answers with weight + noise, (C, d) each.
+    """A linear head without biases whose weights are the sum of `weight` and `noise`.
 
-    Only their sum may be published. Neither training nor removal uses the noise
-    (docs/methods/newton.md).
+    Both have the shape (C, d), and only their sum may be published. Neither training nor removal
+    uses the noise (docs/methods/newton.md).
     """
 
     noise: Tensor
@@ -39,7 +43,7 @@ class NoisyHead(Head):
         return (keys.double() @ self.published_weight().T).float()
 
     def published_weight(self) -> Tensor:
-        """Return the weights (C, d) that answer, and that a certificate covers."""
+        """Return the noisy weights (C, d), which predictions use and a certificate covers."""
         return self.weight + self.noise
 
     def with_weight(self, weight: Tensor, noise: Tensor | None = None) -> "NoisyHead":
@@ -53,7 +57,7 @@ class NoisyHead(Head):
 
 @dataclass(frozen=True)
 class Objective:
-    """L over rows.
+    """The objective L of a set of rows.
 
     Attributes
     ----------
@@ -76,12 +80,12 @@ class Objective:
 
     @property
     def curvature(self) -> float:
-        """A lower bound on the eigenvalues of the Hessian of L: lam n, those of the L2 term."""
+        """A lower bound on the eigenvalues of L's Hessian: lam n, those of the L2 term."""
         return self.lam * len(self.keys)
 
     def gradient(self, weight: Tensor) -> Tensor:
         """Return the gradient (C, d) at weights (C, d)."""
-        # dL/dw_c = sum_i (sigmoid(<w_c, k_i>) - [i is of class c]) k_i + lam n w_c
+        # dL/dw_c = sum_i (sigmoid(<w_c, k_i>) - [y_ic = 1]) k_i + lam n w_c
         residuals = (self.keys @ weight.T).sigmoid() - one_hot(self.labels, len(weight))
         return residuals.T @ self.keys + self.curvature * weight
 
@@ -91,33 +95,33 @@ class Objective:
         probabilities = (self.keys @ weight.T).sigmoid()  # (n, C)
         ridge = self.curvature * torch.eye(weight.shape[1]).to(weight)
         step = torch.zeros_like(weight)
-        for head, p in enumerate(probabilities.T):
+        for c, p in enumerate(probabilities.T):
             # H_c = sum_i p_ic (1 - p_ic) k_i k_i^T + lam n I
             hessian = self.keys.T @ ((p * (1 - p))[:, None] * self.keys) + ridge
             factor = torch.linalg.cholesky(hessian)
-            step[head] = torch.cholesky_solve(gradient[head, :, None], factor)[:, 0]
-        # Far from the optimum a whole step may overshoot: halve it until the gradient shrinks.
-        for halvings in range(30):
+            step[c] = torch.cholesky_solve(gradient[c, :, None], factor)[:, 0]
+        # Far from the optimum, a full step may overshoot, so halve it until the gradient shrinks.
+        for halvings in range(MAX_HALVINGS):
             candidate = weight - 0.5**halvings * step
             if norm(self.gradient(candidate)) < norm(gradient):
                 return candidate
-        return weight  # no step makes the gradient smaller: only rounding is left
+        return weight  # no step reduces the gradient further, except by rounding
 
     def solve(self, weight: Tensor) -> Tensor:
-        """Make Newton steps from `weight` until the gradient is at most TOLERANCE.
+        """Make Newton steps from `weight` until the gradient's norm is at most TOLERANCE.
 
-        Raises ValueError if that takes more than LIMIT steps.
+        Raises ValueError if this takes more than MAX_STEPS steps.
         """
-        for _ in range(LIMIT):
+        for _ in range(MAX_STEPS):
             if norm(self.gradient(weight)) <= TOLERANCE:
                 return weight
             weight = self.newton_step(weight)
         raise ValueError(
-            f"the gradient is still {norm(self.gradient(weight)):.1g} after {LIMIT} Newton steps:"
-            f" raise newton.lam ({self.lam:g})"
+            f"the norm of the gradient is still {norm(self.gradient(weight)):.1g} after"
+            f" {MAX_STEPS} Newton steps: increase newton.lam ({self.lam:g})"
         )
 
 
 def norm(gradient: Tensor) -> float:
-    """Return the norm of a gradient over all heads."""
+    """Return the norm of a gradient over all classes."""
     return float(to_host(gradient.norm()))

@@ -15,17 +15,17 @@ from munkey.settings import InferenceSettings
 
 @dataclass(frozen=True)
 class MunkeyArchitecture(ViTArchitecture):
-    """The shape of the network.
+    """The architecture of a ViT that reads exemplar tokens.
 
     Attributes
     ----------
     architecture
         A name in NETWORKS.
     token_dim
-        The length m of a token; None before loading.
+        The length m of a token. None if it is not known until a file is loaded.
     head
-        The constants of the head on the memory's keys whose logits are added, as `read_added_head`
-        reads them; None for no such head, or before loading.
+        The constants of a head on the memory's keys whose logits are added to the network's
+        (`read_added_head`). None if no head is added, or if it is not known until a file is loaded.
     """
 
     architecture: str
@@ -39,9 +39,9 @@ class Pathways(NamedTuple):
     Attributes
     ----------
     patches
-        (B, n, width).
+        (B, n, width): P(z_i).
     exemplar
-        (B, 1, width).
+        (B, 1, width): P(h_psi(v)).
     """
 
     patches: Tensor
@@ -49,11 +49,12 @@ class Pathways(NamedTuple):
 
 
 class Munkey(ViT):
-    """A ViT that reads one exemplar token beside the image: z_in = [P(z_i), P(h_psi(v))] (eq. 1).
+    """A ViT that reads an image and an exemplar token: z_in = [P(z_i), P(h_psi(v))] (eq. 1).
 
-    z_i are the patch embeddings, v is the exemplar token, h_psi the adapter, and P the dropout of a
-    pathway, which puts a learned null token in its place. Also Direct Key (app. D.1): there the
-    memory has each sample's frozen key instead of a learnable token.
+    z_i are the patch embeddings, v is the exemplar token, h_psi is the adapter, and P is pathway
+    dropout, which replaces its argument by a learned null embedding. The same network is used for
+    Direct Key (app. D.1), in which each sample's token is its frozen key instead of a learned
+    vector.
     """
 
     def __init__(self, architecture: MunkeyArchitecture) -> None:
@@ -63,18 +64,23 @@ class Munkey(ViT):
         self.null_image = nn.Parameter(torch.empty(architecture.width))
         self.null_token = nn.Parameter(torch.empty(architecture.width))
 
-    def forward(  # type: ignore[override]  # a ViT's input and more
+    def forward(  # type: ignore[override]  # has more arguments than a ViT's
         self,
         images: Tensor,
         tokens: Tensor,
         image_dropped: Tensor | None = None,
         token_dropped: Tensor | None = None,
     ) -> Tensor:
-        """Return logits (B, classes) of images (B, 3, S, S) with exemplar tokens (B, m).
+        """Return the logits (B, classes) of images (B, 3, S, S) with exemplar tokens (B, m).
 
-        Where `image_dropped` (B,) is true, the null image replaces every patch embedding, before
-        the position is added [ours]. Where `token_dropped` (B,) is true, the null token replaces
-        the adapted exemplar token.
+        Parameters
+        ----------
+        image_dropped
+            (B,) bool: where true, the null image replaces each patch embedding, before position
+            embeddings are added [ours]. By default, no image is dropped.
+        token_dropped
+            (B,) bool: where true, the null token replaces the adapted exemplar token. By default,
+            no token is dropped.
         """
         patches, exemplar = self.drop_pathways(images, tokens, image_dropped, token_dropped)
         return self.classify(patches, exemplar)
@@ -86,10 +92,10 @@ class Munkey(ViT):
         image_dropped: Tensor | None,
         token_dropped: Tensor | None,
     ) -> Pathways:
-        """Return the input of the backbone, with pathways dropped as in `forward`."""
+        """Return the two parts of z_in, with pathways dropped as in `forward`."""
         patches = self.patch_embed(images)  # z_i: (B, n, width)
         exemplar = self.adapter(tokens)  # v' = h_psi(v): (B, width)
-        # P(u, null, gamma) = gamma u + (1 - gamma) null (sec. 3.2), gamma = 0 where dropped.
+        # P(u, null, gamma) = gamma u + (1 - gamma) null (sec. 3.2), with gamma = 0 where dropped.
         if image_dropped is not None:
             patches = torch.where(image_dropped[:, None, None], self.null_image, patches)
         if token_dropped is not None:
@@ -110,15 +116,15 @@ class DeepPrompt(Munkey):
         sequence = self.embed_positions(patches)  # (B, 1 + n, width)
         for block, length in zip(self.blocks, self.output_lengths(), strict=True):
             prompted = torch.cat([sequence, extra], dim=1)  # (B, 2 + n, width)
-            # The exemplar token's own output, the last one, is left out.
-            sequence = block(prompted, length or sequence.shape[1])  # (B, 1 + n, width)
+            # Discard the output at the exemplar token, which is the last one.
+            sequence = block(prompted, length or sequence.shape[1])  # finally (B, 1, width)
         return self.forward_head(sequence)
 
 
 class CrossAttention(nn.Module):
-    """Queries from [CLS] and patches (B, n, width), keys and values from exemplars (B, e, width).
+    """Cross-attention from [CLS] and patches (B, n, width) to exemplars (B, e, width) (app. D.1).
 
-    App. D.1. With a single exemplar token the softmax is 1: every query gets that token's value.
+    With a single exemplar token, the softmax is 1, so each query gets this token's value.
     """
 
     def __init__(self, width: int, heads: int) -> None:
@@ -171,7 +177,7 @@ NETWORKS: dict[str, type[Munkey]] = {
 }
 
 
-Cut = Literal["image", "token"] | None
+Pathway = Literal["image", "token"]
 
 
 class Nearest(NamedTuple):
@@ -180,9 +186,9 @@ class Nearest(NamedTuple):
     Attributes
     ----------
     rows
-        (B, K) rows of the memory, NO_NEIGHBOR where absent.
+        (B, K): rows of the memory, or NO_NEIGHBOR if the memory has too few.
     cosines
-        (B, K) cosines of their keys with the query's.
+        (B, K): cosine similarities of their keys to the query's.
     """
 
     rows: Tensor
@@ -195,36 +201,40 @@ def predict_queries(
     memory: ExemplarMemory,
     nearest: Nearest,
     settings: InferenceSettings,
-    cut: Cut = None,
+    dropped: Pathway | None = None,
 ) -> Tensor:
-    """Return logits (B, C) of queries: sum_j w_j f([z_q, h_psi(v_j)]) (alg. 1, phase 3).
+    """Return the logits (B, C) of queries: sum_j w_j f([z_q, h_psi(v_j)]) (alg. 1, phase 3).
 
-    A query without neighbors, as with an empty memory, gets the null token.
+    Queries without neighbors, for example if the memory is empty, read the null token.
 
     Parameters
     ----------
-    cut
-        The pathway to replace by its null token for all queries, as in pathway sensitivity (eq. 3).
+    dropped
+        The pathway to replace by its null embedding for all queries, as for pathway sensitivity
+        (eq. 3). None to use both pathways.
     """
     present = nearest.rows != NO_NEIGHBOR  # (B, K)
-    has_token = present.any(dim=1) & (cut != "token")  # (B,)
+    has_token = present.any(dim=1) & (dropped != "token")  # (B,)
     if len(memory):
-        tokens = memory.tokens[nearest.rows.clamp(min=0)]  # (B, K, m); absent ones get weight 0
+        # Absent neighbors (row -1) read the token in row 0, with a weight of 0.
+        neighbor_tokens = memory.tokens[nearest.rows.clamp(min=0)]  # (B, K, m)
     else:
         token_dim = memory.tokens.shape[1]
-        tokens = torch.zeros(*nearest.rows.shape, token_dim, device=nearest.rows.device)
-    # w_j, softmax over cosines, and v_j; with P = 1 pass, their weighted average (app. D.1).
-    tokens, weights = fuse(tokens, nearest.cosines, present, settings)  # (B, P, m), (B, P)
+        neighbor_tokens = torch.zeros(*nearest.rows.shape, token_dim, device=nearest.rows.device)
+    # One token v_j and weight w_j for each of P = K passes (`ensemble`, sec. 3.2), or the average
+    # token for P = 1 pass (`softmax` and `rank`, app. D.1).
+    tokens, weights = fuse(neighbor_tokens, nearest.cosines, present, settings)  # (B, P, m), (B, P)
     passes = tokens.shape[1]
-    # Without a token all P passes read the null token and agree, so any weights that sum to 1 do.
+    # Queries without a token have weights of 0. All of their passes read the null token and give
+    # the same logits, which are averaged with equal weights.
     equal_weights = torch.full_like(weights, 1 / passes)
     weights = torch.where(has_token[:, None], weights, equal_weights)
 
     patches = model.patch_embed(images).repeat_interleave(passes, dim=0)  # (B P, n, width)
-    if cut == "image":
+    if dropped == "image":
         patches = model.null_image.expand_as(patches)
-    exemplar = model.adapter(tokens.flatten(0, 1))  # (B P, width)
-    has_token = has_token.repeat_interleave(passes)  # (B P,)
-    exemplar = torch.where(has_token[:, None], exemplar, model.null_token)
+    exemplar = model.adapter(tokens.flatten(0, 1))  # v'_j = h_psi(v_j): (B P, width)
+    pass_has_token = has_token.repeat_interleave(passes)  # (B P,)
+    exemplar = torch.where(pass_has_token[:, None], exemplar, model.null_token)
     logits = model.classify(patches, exemplar[:, None]).view(len(images), passes, -1)  # (B, P, C)
     return (weights[:, :, None] * logits).sum(dim=1)  # sum_j w_j f([z_q, v'_j])

@@ -12,7 +12,7 @@ from munkey.models.networks.vit import ViT, ViTArchitecture
 
 @dataclass(frozen=True)
 class SisaArchitecture(ViTArchitecture):
-    """The shape of the network.
+    """The architecture of SISA's ensemble.
 
     Attributes
     ----------
@@ -48,9 +48,9 @@ class Sisa(nn.Module):
         return cast(ViT, self.states[shard * self.slices + part])
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return the log of the shards' mean probability, (B, classes), of images (B, 3, S, S)."""
+        """Return the log of the shards' mean probabilities (B, classes) for images (B, 3, S, S)."""
         log_probabilities = []
         for shard in range(self.shards):
-            model = self.state(shard, self.slices - 1)
+            model = self.state(shard, part=self.slices - 1)
             log_probabilities.append(model(images).log_softmax(dim=1))
         return torch.stack(log_probabilities).logsumexp(dim=0) - math.log(self.shards)

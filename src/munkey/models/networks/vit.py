@@ -14,14 +14,20 @@ from munkey.models.family import Architecture
 
 @dataclass(frozen=True)
 class ViTArchitecture(Architecture):
-    """The shape of the network.
+    """The architecture of a ViT.
 
     Attributes
     ----------
     image_size, patch_size
         The sides of images and patches in pixels.
+    width
+        The embedding dimension.
+    depth
+        The number of blocks.
+    heads
+        The number of attention heads.
     mlp_ratio
-        The hidden width of the MLP, as a multiple of the width.
+        The hidden width of the MLPs divided by `width`.
     """
 
     image_size: int
@@ -33,17 +39,17 @@ class ViTArchitecture(Architecture):
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Compute softmax(q k^T / sqrt(d)) v over (B, heads, n, d)."""
+    """Return softmax(q k^T / sqrt(d)) v for inputs of shape (B, heads, n, d)."""
     if q.is_cuda:
         return gpu.attention(q, k, v)
-    # On a CPU, torch's fused kernel is slower at our lengths (docs/performance.md).
+    # On a CPU, torch's fused kernel is slower for our sequence lengths (docs/performance.md).
     return (q * q.shape[-1] ** -0.5 @ k.mT).softmax(dim=-1) @ v
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention over (B, n, width).
+    """Multi-head self-attention: (B, n, width) -> (B, length, width).
 
-    Only the first `length` tokens are queries; None: all of them.
+    Only the first `length` tokens are queries. By default, all tokens are.
     """
 
     def __init__(self, width: int, heads: int) -> None:
@@ -61,7 +67,7 @@ class Attention(nn.Module):
 
 
 class MLP(nn.Module):
-    """Two linear layers with GELU between them, token by token."""
+    """Two linear layers with a GELU in between, applied to each token."""
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
@@ -75,7 +81,8 @@ class MLP(nn.Module):
 class Block(nn.Module):
     """Pre-norm transformer block: (B, n, width) -> (B, length, width).
 
-    It attends to all tokens and returns the first `length`. After the last block only [CLS] counts.
+    It attends to all tokens but returns only the first `length`, since [CLS] is the only output of
+    the last block that the head reads. By default, it returns all tokens.
     """
 
     def __init__(self, width: int, heads: int, hidden: int) -> None:
@@ -91,7 +98,7 @@ class Block(nn.Module):
 
 
 class PatchEmbed(nn.Module):
-    """Patch embeddings: (B, 3, S, S) -> (B, n, width)."""
+    """Patch embedding: (B, 3, S, S) -> (B, n, width)."""
 
     def __init__(self, patch_size: int, width: int) -> None:
         super().__init__()
@@ -102,7 +109,7 @@ class PatchEmbed(nn.Module):
 
 
 class ViT(nn.Module):
-    """Vision Transformer with a linear head on [CLS]."""
+    """Vision Transformer with a linear head on the [CLS] token."""
 
     def __init__(self, architecture: ViTArchitecture) -> None:
         super().__init__()
@@ -123,9 +130,12 @@ class ViT(nn.Module):
         return self.classify(patches)
 
     def classify(self, patches: Tensor, extra: Tensor | None = None) -> Tensor:
-        """Return logits (B, classes) from patch embeddings (B, n, width).
+        """Return the logits (B, classes) of patch embeddings (B, n, width).
 
-        Extra tokens (B, e, width) are appended without a position embedding [ours].
+        Parameters
+        ----------
+        extra
+            (B, e, width): tokens to append, without position embeddings [ours].
         """
         sequence = self.embed_positions(patches)  # (B, 1 + n, width)
         if extra is not None:
@@ -135,20 +145,20 @@ class ViT(nn.Module):
         return self.forward_head(sequence)
 
     def output_lengths(self) -> list[int | None]:
-        """Return how many tokens each block returns: all (None), and only [CLS] for the last one."""
+        """Return the `length` of each block: None (all tokens), and 1 ([CLS]) for the last block."""
         return [None] * (len(self.blocks) - 1) + [1]
 
     def embed_positions(self, patches: Tensor) -> Tensor:
-        """Prepend [CLS] and add the positions: (B, n, width) -> (B, 1 + n, width)."""
+        """Prepend [CLS] and add position embeddings: (B, n, width) -> (B, 1 + n, width)."""
         cls = self.cls_token.expand(len(patches), -1, -1)
         return torch.cat([cls, patches], dim=1) + self.pos_embed
 
     def forward_head(self, sequence: Tensor) -> Tensor:
-        """Return logits (B, classes) from [CLS], the first token of a sequence (B, n, width)."""
+        """Return the logits (B, classes) from [CLS], the first token of a sequence (B, n, width)."""
         return self.head(self.norm(sequence[:, 0]))
 
     def initialize(self, generator: torch.Generator) -> None:
-        """Draw all weights: layers by `initialize_layer`, [CLS] and positions as in timm."""
+        """Draw all weights: layers as in `initialize_layer`, [CLS] and positions as in timm."""
         for module in self.modules():
             initialize_layer(module, generator)
         nn.init.normal_(self.cls_token, std=1e-6, generator=generator)
@@ -156,7 +166,10 @@ class ViT(nn.Module):
 
 
 def initialize_layer(module: nn.Module, generator: torch.Generator) -> None:
-    """Draw weights uniformly within 1/sqrt(fan-in), PyTorch's default [ours]; biases 0, norms 1."""
+    """Draw weights uniformly within ±1/sqrt(fan_in), as PyTorch does by default [ours].
+
+    Biases are set to 0 and the scales of norms to 1.
+    """
     if isinstance(module, nn.Linear | nn.Conv2d):
         bound = module.weight[0].numel() ** -0.5
         nn.init.uniform_(module.weight, -bound, bound, generator=generator)
@@ -170,14 +183,16 @@ def initialize_layer(module: nn.Module, generator: torch.Generator) -> None:
 NetworkT = TypeVar("NetworkT", bound=nn.Module)
 
 
-def build_on_cpu(make: Callable[[], NetworkT], generator: torch.Generator | None) -> NetworkT:
+def build_on_cpu(
+    make_network: Callable[[], NetworkT], generator: torch.Generator | None
+) -> NetworkT:
     """Build a network on the CPU.
 
-    Its weights are drawn by its method `initialize`, or left unset without a generator.
+    Its weights are drawn by its method `initialize`. Without a generator, they are not initialized.
     """
-    # On the meta device layers draw nothing, so torch's global generator stays as it is.
+    # Layers on the meta device draw no weights, so torch's global generator does not advance.
     with torch.device("meta"):
-        network = make()
+        network = make_network()
     network = network.to_empty(device="cpu")
     if generator is not None:
         assert isinstance(network, ViT)  # SISA's ensemble is only built without a generator
