@@ -58,7 +58,7 @@ def make_checkpoint(folder: Path) -> None:
 
 
 def read_checkpoint(path: Path) -> None:
-    if checkpoint.read(path) is None:
+    if checkpoint.read_checkpoint(path) is None:
         aside = path.with_name("c.pt.damaged")
         assert aside.exists() and not path.exists()
         raise DamagedFileError(path, "set aside")

@@ -10,7 +10,7 @@ from munkey.data.image_set import ImageSet
 from munkey.models import forward, system
 from munkey.models.family import FAMILIES, System
 from munkey.models.networks.sisa import SisaArchitecture
-from munkey.training.loop import Fit, cosine_schedule
+from munkey.training.loop import TrainingLoop, cosine_schedule
 from tests.conftest import MUNKEY, VIT, global_state, lively
 from tests.models.inputs import DATA, STAGE, answered, normalized, recipe, seven_samples, trained
 
@@ -93,8 +93,8 @@ def test_training_moves_every_parameter(params, family):
 @BOTH
 def test_the_settings_reach_the_optimizer_and_the_number_format(params, monkeypatch, family):
     fits = []
-    run = Fit.run
-    monkeypatch.setattr(Fit, "run", lambda fit: fits.append(fit) or run(fit))
+    run = TrainingLoop.run
+    monkeypatch.setattr(TrainingLoop, "run", lambda fit: fits.append(fit) or run(fit))
     train = {
         "lr": 0.01,
         "warmup_epochs": 1.0,

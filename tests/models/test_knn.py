@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from munkey.core.ids import NO_NEIGHBOR
 from munkey.encoders.keys import Keys
 from munkey.memory.neighbors import Neighbors, find_nearest
-from munkey.models.families.knn import FLOOR
+from munkey.models.families.knn import MIN_PROBABILITY
 from munkey.models.family import FAMILIES, Retrieval, forget_samples
 from tests.conftest import unit_rows
 from tests.models.inputs import QUERIES, answered, fitted
@@ -41,19 +41,19 @@ def test_the_index_holds_labels_as_tokens():
     ("neighbors", "shares", "winner"),
     [
         ([0, 1, 2, 3], [1 / 4, 2 / 4, 1 / 4], 1),
-        ([3, 1, 4, 2], [FLOOR, 2 / 4, 2 / 4], 2),  # a tie: class 2 is nearer
-        ([1, 3, 4, 2], [FLOOR, 2 / 4, 2 / 4], 1),
+        ([3, 1, 4, 2], [MIN_PROBABILITY, 2 / 4, 2 / 4], 2),  # a tie: class 2 is nearer
+        ([1, 3, 4, 2], [MIN_PROBABILITY, 2 / 4, 2 / 4], 1),
         # class 0 is nearest of all, but has fewer votes
         ([0, 3, 1, 4, 2], [1 / 5, 2 / 5, 2 / 5], 2),
-        ([1, 2], [FLOOR, 1, FLOOR], 1),
-        ([4, 0, NO_NEIGHBOR, NO_NEIGHBOR], [1 / 2, FLOOR, 1 / 2], 2),
+        ([1, 2], [MIN_PROBABILITY, 1, MIN_PROBABILITY], 1),
+        ([4, 0, NO_NEIGHBOR, NO_NEIGHBOR], [1 / 2, MIN_PROBABILITY, 1 / 2], 2),
     ],
 )
 def test_each_class_gets_its_share_of_the_votes(neighbors, shares, winner):
     probabilities = votes(index(k=5), neighbors)
-    np.testing.assert_allclose(probabilities, shares, atol=2 * FLOOR)
+    np.testing.assert_allclose(probabilities, shares, atol=2 * MIN_PROBABILITY)
     assert probabilities.argmax() == winner
-    assert (probabilities >= 0.99 * FLOOR).all()
+    assert (probabilities >= 0.99 * MIN_PROBABILITY).all()
 
 
 def test_a_vote_by_rank_weighs_1_over_2_plus_rank_and_one_by_similarity_a_softmax():
@@ -61,17 +61,24 @@ def test_a_vote_by_rank_weighs_1_over_2_plus_rank_and_one_by_similarity_a_softma
     ids, cosines = [0, 1, 2, NO_NEIGHBOR], [0.9, 0.8, 0.7, 0.0]
     first = (1 / 2) / (1 / 2 + 1 / 3 + 1 / 4)
     np.testing.assert_allclose(
-        votes(index(vote="rank"), ids, cosines), [first, 1 - first, FLOOR], atol=2 * FLOOR
+        votes(index(vote="rank"), ids, cosines),
+        [first, 1 - first, MIN_PROBABILITY],
+        atol=2 * MIN_PROBABILITY,
     )
     first = 1 / (1 + np.exp(-1) + np.exp(-2))
     soft = votes(index(vote="similarity", temperature=0.1), ids, cosines)
-    np.testing.assert_allclose(soft, [first, 1 - first, FLOOR], atol=2 * FLOOR)
+    np.testing.assert_allclose(soft, [first, 1 - first, MIN_PROBABILITY], atol=2 * MIN_PROBABILITY)
 
 
 def test_the_k_nearest_vote_and_no_others():
     """Of the neighbors 3, 4, 1, 2 the first two or all four."""
-    for k, shares in ((2, [FLOOR, FLOOR, 1]), (4, [FLOOR, 1 / 2, 1 / 2])):
-        np.testing.assert_allclose(votes(index(k=k), [3, 4, 1, 2]), shares, atol=2 * FLOOR)
+    for k, shares in (
+        (2, [MIN_PROBABILITY, MIN_PROBABILITY, 1]),
+        (4, [MIN_PROBABILITY, 1 / 2, 1 / 2]),
+    ):
+        np.testing.assert_allclose(
+            votes(index(k=k), [3, 4, 1, 2]), shares, atol=2 * MIN_PROBABILITY
+        )
 
 
 @pytest.mark.parametrize("wrong", [{"k": 0}, {"k": 101}, {"vote": "loud"}])
@@ -87,7 +94,7 @@ def test_an_emptied_index_gives_every_class_the_same_tiny_probability(vote):
     near = find_nearest(QUERIES, Keys(np.arange(0), unit_rows(0, 4)), 6)
     logits = answered(empty, None, Retrieval(near))
     assert logits.shape == (7, 3)
-    np.testing.assert_allclose(np.exp(logits), FLOOR, atol=1.1 * FLOOR)
+    np.testing.assert_allclose(np.exp(logits), MIN_PROBABILITY, atol=1.1 * MIN_PROBABILITY)
 
 
 def test_a_neighbor_that_was_deleted_cannot_answer():

@@ -90,5 +90,5 @@ def test_far_from_the_optimum_steps_are_shortened_until_they_help(monkeypatch):
         objective.solve(far), objective.solve(torch.zeros(3, 4).double()), rtol=0, atol=1e-6
     )
     monkeypatch.setattr("munkey.models.networks.logistic.MAX_STEPS", 1)
-    with pytest.raises(ValueError, match=r"raise newton\.lam"):
+    with pytest.raises(ValueError, match=r"increase newton\.lam"):
         objective.solve(far)

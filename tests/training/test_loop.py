@@ -8,8 +8,8 @@ import torch
 
 from munkey.core.diverged import DivergedError
 from munkey.training.loop import (
-    Fit,
     Outcome,
+    TrainingLoop,
     adamw,
     classification_outcome,
     cosine_schedule,
@@ -59,7 +59,7 @@ def fitted(losses, epochs=1, rate=lambda _: 0.0, **more):
         return Outcome((0 * weight).sum() + batch[0], torch.tensor(1))
 
     settings = {"report": lambda _: None} | more
-    history = Fit(
+    history = TrainingLoop(
         epochs, lambda _: [(loss, None) for loss in losses], step, optimizer, rate, **settings
     ).run()
     return history, rates

@@ -76,7 +76,7 @@ def train_further(
     """
     from munkey.data.augment import Augmentation
     from munkey.data.loader import Loader
-    from munkey.training.loop import Fit, adamw, classification_outcome, shuffled_batches
+    from munkey.training.loop import TrainingLoop, adamw, classification_outcome, shuffled_batches
     from munkey.training.precision import Precision
 
     recipe = training.recipe
@@ -111,12 +111,12 @@ def train_further(
         return {"step": settings.steps[number]} | record
 
     before = measure(0)
-    history = Fit(
+    history = TrainingLoop(
         epochs=len(epoch_lengths),
         batches=batches,
         step=step,
         optimizer=adamw(learner.parameters(), train.betas, train.weight_decay),
-        rate=lambda _: settings.lr_factor * train.lr,
+        learning_rate=lambda _: settings.lr_factor * train.lr,
         report=training.report,
         precision=Precision(train.precision, training.device),
         after_epoch=measure,

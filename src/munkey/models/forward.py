@@ -17,8 +17,8 @@ from munkey.models.family import Learner, System, Training, TrainingResult
 from munkey.settings import DataSettings, TrainSettings
 from munkey.training.checkpoint import Checkpoint
 from munkey.training.loop import (
-    Fit,
     Outcome,
+    TrainingLoop,
     adamw,
     classification_outcome,
     cosine_schedule,
@@ -61,12 +61,12 @@ def supervise(learner: Learner, training: Training) -> TrainingResult:
         generators = [order, crops, *learner.generators]
         checkpoint = Checkpoint(training.checkpoint, generators, buffers=model.buffers())
     watch(0)
-    fit = Fit(
+    loop = TrainingLoop(
         epochs=settings.epochs,
         batches=batches,
         step=step,
         optimizer=adamw(learner.parameters(), settings.betas, settings.weight_decay),
-        rate=cosine_schedule(settings.lr, settings.epochs, settings.warmup_epochs),
+        learning_rate=cosine_schedule(settings.lr, settings.epochs, settings.warmup_epochs),
         report=training.report,
         precision=Precision(settings.precision, training.device),
         checkpoint=checkpoint,
@@ -79,7 +79,7 @@ def supervise(learner: Learner, training: Training) -> TrainingResult:
             # Each training run has its own cache. If a compilation is killed while linking, it
             # leaves an empty library in the cache, which other runs would fail to load.
             contexts.enter_context(fresh_cache())
-        history = fit.run()
+        history = loop.run()
     model.eval()
     return TrainingResult(learner.system, history)
 

@@ -1,7 +1,8 @@
-"""Checkpoints: a training that is killed at any moment resumes, and ends with the same bytes.
+"""Checkpoints, from which an interrupted training run resumes, with bit-for-bit the same result.
 
-They are not outputs of the workflow, and are removed once the training's result is written. As a
-checkpoint is overwritten again and again, its SHA-256 is its own first 32 bytes, not another file.
+Checkpoints are not outputs of the workflow and are removed after the result is written. Because a
+checkpoint is overwritten repeatedly, its SHA-256 is stored in its own first 32 bytes, not in
+another file.
 """
 
 import hashlib
@@ -18,18 +19,20 @@ from munkey.core.console import warn
 from munkey.core.files import atomic
 
 FOLDER = Path("cache/train")
-DIGEST_BYTES = 32  # of a SHA-256
+DIGEST_BYTES = 32  # length of a SHA-256 digest
 History = list[dict[str, float]]
 
 
 @dataclass(frozen=True)
 class CheckpointFile:
-    """The file in which a training saves its checkpoints.
+    """The file in which a training run saves its checkpoints.
 
     Attributes
     ----------
+    path
+        The path of the file.
     every_s
-        The least number of seconds between two checkpoints.
+        The minimum number of seconds between two checkpoints.
     """
 
     path: Path
@@ -39,34 +42,40 @@ class CheckpointFile:
     def for_training(
         cls, identity: Iterable[object], inputs: Iterable[str | Path], every_s: float
     ) -> "CheckpointFile":
-        """Return the file of a training with this identity and the present state of its inputs."""
-        stamps = [Path(path).stat().st_mtime_ns for path in inputs]
-        name = hashlib.sha256(f"{list(identity)} {stamps}".encode()).hexdigest()[:16]
+        """Return the checkpoint file of a training run.
+
+        Its name depends on the run's identity and the modification times of its input files.
+        """
+        modification_times = [Path(path).stat().st_mtime_ns for path in inputs]
+        identifier = f"{list(identity)} {modification_times}"
+        name = hashlib.sha256(identifier.encode()).hexdigest()[:16]
         return cls(FOLDER / f"{name}.pt", every_s)
 
     def for_part(self, *numbers: int) -> "CheckpointFile":
-        """Return the file of one part of a training, beside that of the whole."""
+        """Return the checkpoint file of a part of the run, in the same folder."""
         suffix = "".join(f".{number}" for number in numbers)
         return CheckpointFile(self.path.with_suffix(f"{suffix}.pt"), self.every_s)
 
     def remove(self) -> None:
-        """Remove the checkpoints of a finished training and of its parts."""
+        """Remove the checkpoints of a finished run and of its parts."""
         for path in self.path.parent.glob(f"{self.path.stem}.*"):
             path.unlink()
 
 
 class Checkpoint:
-    """The state of a training: weights, optimizer, loss scale, generators and history.
+    """The state of a training run: weights, optimizer, loss scale, generators and history.
 
     Parameters
     ----------
+    file
+        Where to save the state.
     generators
-        All generators that the training draws from.
+        All random generators that training uses.
     always_after
-        The number of epochs after which the state is saved even if the last save was recent, for a
-        part that others follow.
+        The number of epochs after which the state is saved even if the last save was recent. Set
+        this for a part of a run that other parts follow.
     buffers
-        Other tensors that training changes, such as statistics of batch norms.
+        Other tensors that training changes, such as the statistics of batch norms.
     """
 
     def __init__(
@@ -83,8 +92,8 @@ class Checkpoint:
         self.last_save = time.monotonic()
 
     def restore(self, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> History:
-        """Restore the state in place. Returns the history so far; empty without a checkpoint."""
-        stored = read(self.file.path)
+        """Restore the state in place. Returns the history, which is empty without a checkpoint."""
+        stored = read_checkpoint(self.file.path)
         if stored is None:
             return []
         with torch.no_grad():
@@ -103,7 +112,7 @@ class Checkpoint:
         scaler: torch.amp.GradScaler,
         history: History,
     ) -> None:
-        """Save the state, unless the last save was recent and this part goes on."""
+        """Save the state, unless the last save was recent and this part is not complete."""
         is_recent = time.monotonic() - self.last_save < self.file.every_s
         if is_recent and len(history) != self.always_after:
             return
@@ -129,10 +138,10 @@ class Checkpoint:
         return tensors + self.buffers
 
 
-def read(path: Path) -> dict[str, Any] | None:
-    """Read the state in a checkpoint file. Returns None if there is no file, or a damaged one.
+def read_checkpoint(path: Path) -> dict[str, Any] | None:
+    """Read the state in a checkpoint file. Returns None if the file does not exist or is damaged.
 
-    A damaged file is renamed, so that it is kept.
+    A damaged file is kept under another name.
     """
     if not path.exists():
         return None
@@ -143,7 +152,7 @@ def read(path: Path) -> dict[str, Any] | None:
         return torch.load(io.BytesIO(content), weights_only=True)
     renamed = path.replace(path.with_name(f"{path.name}.damaged"))
     warn(
-        f"WARNING: the checkpoint {path} is damaged: this training starts over. Until it ends, the"
-        f" damaged file is kept as {renamed}"
+        f"WARNING: the checkpoint {path} is damaged, so training starts from the beginning. Until"
+        f" it ends, the damaged file is kept as {renamed}"
     )
     return None

@@ -1,4 +1,4 @@
-"""The training loop of originals, of oracles, and of methods that fine-tune (app. B.2, B.3)."""
+"""The training loop for originals, oracles and fine-tuning methods (app. B.2, B.3)."""
 
 import math
 import time
@@ -19,54 +19,70 @@ from munkey.training.precision import Precision
 
 
 class Outcome(NamedTuple):
-    """Loss and number of correct predictions of a batch: scalars on the device."""
+    """The result of a forward pass on a batch: scalar tensors on the device.
+
+    Attributes
+    ----------
+    loss
+        The loss to minimize.
+    correct
+        The number of correct predictions.
+    """
 
     loss: Tensor
     correct: Tensor
 
 
 @dataclass
-class Fit:
-    """A training.
+class TrainingLoop:
+    """A training loop over epochs and batches.
 
     Parameters
     ----------
     epochs : int
         Number of epochs.
     batches : callable
-        Epoch, from 1 -> Loader of its batches.
+        Function ``batches(epoch)`` that returns the batches of an epoch. The first epoch is 1.
     step : callable
-        Batch -> Outcome: the forward pass.
+        Function ``step(batch)`` that makes a forward pass and returns its Outcome.
     optimizer : torch.optim.Optimizer
-        Its learning rate is set at every step.
-    rate : callable
-        Number of epochs done, a fraction within an epoch -> learning rate.
+        Optimizer, whose learning rate is set before each step.
+    learning_rate : callable
+        Function ``learning_rate(progress)`` of the number of completed epochs, including fractions.
     report : callable, default print
-        Prints a line after each epoch.
-    precision : Precision
-        The number format of matrix products. By default float32.
+        Function that prints a line after each epoch.
+    precision : Precision, optional
+        Number format of matrix products. By default, float32.
     checkpoint : Checkpoint, optional
-        Where the training resumes from and saves its state to.
+        State to resume from, which is saved after epochs.
     after_epoch : callable, optional
-        Epoch -> further values of its record.
+        Function ``after_epoch(epoch)`` that returns further values for the epoch's record.
     """
 
     epochs: int
     batches: Callable[[int], Loader]
     step: Callable[[Batch], Outcome]
     optimizer: torch.optim.Optimizer
-    rate: Callable[[float], float]
+    learning_rate: Callable[[float], float]
     report: Report = print
     precision: Precision = field(default_factory=Precision)
     checkpoint: Checkpoint | None = None
     after_epoch: Callable[[int], dict[str, float]] | None = None
 
     def run(self) -> History:
-        """Train. Returns a record for each epoch.
+        """Train for all epochs.
 
-        A record has epoch, loss (mean over batches), accuracy (percent, on the augmented training
-        batches), lr (at the epoch's start), seconds, and the values of `after_epoch`. Raises
-        DivergedError if a loss is not finite.
+        Returns
+        -------
+        list of dict
+            A record for each epoch: its number (`epoch`), the mean loss over batches (`loss`), the
+            accuracy on augmented training batches in percent (`accuracy`), the learning rate at the
+            start (`lr`), the wall time (`seconds`), and the values from `after_epoch`.
+
+        Raises
+        ------
+        DivergedError
+            If the mean loss of an epoch is not finite.
         """
         history: History = []
         if self.checkpoint:
@@ -78,7 +94,7 @@ class Fit:
             if self.after_epoch:
                 record |= self.after_epoch(epoch)
             history.append(record)
-            # The last epoch needs no checkpoint, unless another part of the training follows.
+            # No checkpoint is needed after the last epoch, unless another part of the run follows.
             if self.checkpoint and (epoch < self.epochs or self.checkpoint.always_after):
                 self.checkpoint.save(self.optimizer, self.precision.scaler, history)
         return history
@@ -90,15 +106,15 @@ class Fit:
         correct_counts = []
         sample_count = 0
         batches = self.batches(epoch)
-        for position, batch in enumerate(batches):
-            # The schedule is continuous: the rate changes at every step, not once an epoch.
-            lr = self.rate(epoch - 1 + position / len(batches))
+        for batch_number, batch in enumerate(batches):
+            # The schedule is continuous, so the learning rate changes at every step.
+            lr = self.learning_rate(epoch - 1 + batch_number / len(batches))
             for group in self.optimizer.param_groups:
                 group["lr"] = lr
             with self.precision.forward():
                 outcome = self.step(batch)
             self.precision.descend(outcome.loss, self.optimizer)  # backward and optimizer step
-            # These stay on the device. To read a number here would make a GPU wait at every step.
+            # Keep these tensors on the device, since reading a number would wait for the GPU.
             losses.append(outcome.loss.detach())
             correct_counts.append(outcome.correct)
             sample_count += len(batch)
@@ -118,13 +134,13 @@ class Fit:
             "epoch": epoch,
             "loss": loss,
             "accuracy": accuracy,
-            "lr": self.rate(epoch - 1),
+            "lr": self.learning_rate(epoch - 1),
             "seconds": seconds,
         }
 
 
 def shuffled_batches(count: int, batch_size: int, generator: torch.Generator) -> tuple[Tensor, ...]:
-    """Draw batches of positions in a new order. The last one may be smaller."""
+    """Return batches of the positions 0 to count - 1 in random order. The last may be smaller."""
     return torch.randperm(count, generator=generator).split(batch_size)
 
 
@@ -133,7 +149,10 @@ def adamw(
     betas: list[float],
     weight_decay: float,
 ) -> torch.optim.AdamW:
-    """Make an AdamW over the parameters that are not frozen. `Fit` sets its learning rate."""
+    """Return an AdamW optimizer of the parameters that are not frozen.
+
+    `TrainingLoop` sets its learning rate.
+    """
     return torch.optim.AdamW(
         [parameter for parameter in parameters if parameter.requires_grad],
         lr=0.0,
@@ -144,15 +163,19 @@ def adamw(
 
 
 def cosine_schedule(lr: float, epochs: int, warmup_epochs: float) -> Callable[[float], float]:
-    """Return the learning rate by epochs done: a linear warm-up [ours], then a cosine to 0 (app. B.3)."""
+    """Return a schedule with a linear warm-up [ours] and a cosine decay to 0 (app. B.3).
 
-    def rate(done: float) -> float:
-        if done < warmup_epochs:
-            return lr * done / warmup_epochs
-        progress = (done - warmup_epochs) / (epochs - warmup_epochs)
-        return lr * 0.5 * (1 + math.cos(math.pi * progress))
+    The schedule is a function that maps the number of completed epochs, including fractions, to
+    the learning rate.
+    """
 
-    return rate
+    def learning_rate(progress: float) -> float:
+        if progress < warmup_epochs:
+            return lr * progress / warmup_epochs
+        decay_progress = (progress - warmup_epochs) / (epochs - warmup_epochs)
+        return lr * 0.5 * (1 + math.cos(math.pi * decay_progress))
+
+    return learning_rate
 
 
 def classification_outcome(logits: Tensor, labels: Tensor) -> Outcome:

@@ -1,4 +1,4 @@
-"""The number format of matrix products. Weights, optimizer state and losses are always float32."""
+"""The number format of matrix products. Weights, optimizer states and losses are always float32."""
 
 from contextlib import AbstractContextManager
 
@@ -11,25 +11,34 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 
 class Precision:
-    """float32, bfloat16, float16, or auto: bfloat16 on a GPU and float32 on a CPU.
+    """Automatic mixed precision, as in torch.amp.
 
-    In float16 the loss is scaled so that small gradients survive (Micikevicius et al. 2018). The
-    scale is part of the state of a training.
+    Parameters
+    ----------
+    name
+        float32, bfloat16, float16, or auto, which is bfloat16 on a GPU and float32 on a CPU.
+    device
+        "cpu" or "cuda".
+
+    Notes
+    -----
+    With float16, the loss is scaled so that small gradients do not underflow (Micikevicius et al.
+    2018). The scale is part of the training state.
     """
 
     def __init__(self, name: str = "float32", device: str = "cpu") -> None:
         if name == "auto":
-            name = "float32" if device == "cpu" else "bfloat16"  # not every CPU has bfloat16
+            name = "float32" if device == "cpu" else "bfloat16"  # not all CPUs support bfloat16
         self.name = name
         self.device = device
         self.scaler = loss_scaler(device, enabled=self.name == "float16")
 
     def forward(self) -> AbstractContextManager[object]:
-        """Return the context for a forward pass."""
+        """Return a context manager for the forward pass."""
         return autocast(DTYPES[self.name], self.device)
 
     def descend(self, loss: Tensor, optimizer: torch.optim.Optimizer) -> None:
-        """Make a backward pass and an optimizer step. Does not wait for the device."""
+        """Make a backward pass and an optimizer step, without waiting for the device."""
         optimizer.zero_grad(set_to_none=True)
         self.scaler.scale(loss).backward()
         self.scaler.step(optimizer)

@@ -13,7 +13,13 @@ from munkey.data.image_set import ImageSet, LabeledImages, LabeledSet, TensorSet
 from munkey.data.loader import Batch, Loader
 from munkey.models.family import System
 from munkey.training.checkpoint import History
-from munkey.training.loop import Fit, Outcome, adamw, classification_outcome, shuffled_batches
+from munkey.training.loop import (
+    Outcome,
+    TrainingLoop,
+    adamw,
+    classification_outcome,
+    shuffled_batches,
+)
 from munkey.training.precision import Precision
 from munkey.unlearn.contract import Request
 
@@ -283,12 +289,12 @@ def fit(
         order = shuffled_batches(len(samples), tuning.settings.batch_size, request.generator)
         return Loader(samples, order, request.device)
 
-    return Fit(
+    return TrainingLoop(
         epochs=epochs,
         batches=batches,
         step=step,
         optimizer=optimizer,
-        rate=rate,
+        learning_rate=rate,
         report=request.report,
         precision=Precision(tuning.precision, request.device),
     ).run()

@@ -25,7 +25,7 @@ class ExampleTiedSettings(Section):
     p_fixed
         The share of channels that all samples use.
     p_mem
-        The probability that a sample uses one of the others.
+        The probability that a sample also uses another channel.
     """
 
     p_fixed: Rate
@@ -57,13 +57,13 @@ class ExampleTiedFamily(ViTFamily[ExampleTiedSettings]):
         from munkey.models.networks.example_tied import ExampleTiedArchitecture
 
         assert isinstance(system.architecture, ExampleTiedArchitecture)
-        drawn_channels = system.architecture.draw_channels(training.samples.ids)
-        channels = torch.from_numpy(drawn_channels).to(training.device)  # (N, n)
+        sample_channels = system.architecture.draw_channels(training.samples.ids)
+        device_channels = torch.from_numpy(sample_channels).to(training.device)  # (N, n)
 
-        def answer(images: Tensor, index: Tensor) -> Tensor:
-            return forward(images, channels[to_device(index, images.device.type)])
+        def predict(images: Tensor, index: Tensor) -> Tensor:
+            return forward(images, device_channels[to_device(index, images.device.type)])
 
-        return Learner(system, answer)
+        return Learner(system, predict)
 
     def resume(self, system: System, training: Training[ExampleTiedSettings]) -> Learner:
         model = system.copy_model()

@@ -1,4 +1,4 @@
-"""KNN (Fix & Hodges 1951; app. B.2): a vote of the nearest keys. Nothing is trained."""
+"""KNN (Fix & Hodges 1951; app. B.2): a vote of the nearest keys, without any training."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from munkey.data.image_set import ImageSet
 
-FLOOR = 1e-6  # smallest probability, so that losses stay finite
+MIN_PROBABILITY = 1e-6  # keeps losses finite
 
 
 class KnnSettings(Section):
@@ -28,8 +28,10 @@ class KnnSettings(Section):
     k
         The number of nearest keys that vote.
     vote
-        The weights of the votes: `equal`; `similarity`, softmax(cosine / temperature); or `rank`,
-        1 / (2 + rank) with ranks from 0.
+        The weights of the votes: `equal`, `similarity` (the softmax of cosine / temperature), or
+        `rank` (proportional to 1 / (2 + rank), with ranks from 0).
+    temperature
+        The temperature of `similarity`.
     """
 
     k: Annotated[int, Field(ge=1, le=100)]
@@ -71,9 +73,9 @@ class KnnFamily(FittedFamily[KnnSettings]):
         device: str,
         retrieval: Retrieval | None,
     ) -> np.ndarray:
-        """Return logits of the vote.
+        """Return the logits (S, C) of the vote.
 
-        Raises KeyError if a neighbor is not a row of the memory, so no deleted row can answer.
+        Raises KeyError if a neighbor is not in the memory, so that no deleted row can vote.
         """
         import torch
 
@@ -85,9 +87,9 @@ class KnnFamily(FittedFamily[KnnSettings]):
         is_present = rows != NO_NEIGHBOR  # (B, K)
         cosines = to_device(torch.from_numpy(near.cosines), device)
         weights = self.weigh_votes(settings, is_present, cosines)
-        labels = memory.tokens  # (N, 1)
-        if not len(memory):  # any label will do: all weights are 0
-            labels = labels.new_zeros(1, 1)
+        # Absent neighbors (row -1) read the label in row 0, with a weight of 0. An empty memory
+        # needs one such row.
+        labels = memory.tokens if len(memory) else memory.tokens.new_zeros(1, 1)  # (N, 1)
         classes = torch.arange(system.architecture.classes, device=device)
         votes = (labels[rows.clamp(min=0)] == classes).float()  # (B, K, C)
         logits = compute_vote_logits(votes * weights[:, :, None])
@@ -95,26 +97,27 @@ class KnnFamily(FittedFamily[KnnSettings]):
 
 
 def compute_vote_logits(votes: Tensor) -> Tensor:
-    """Return logits (B, C): the log of each class's share of the votes, at least log FLOOR.
+    """Return the log of each class's share of the votes (B, C), at least log MIN_PROBABILITY.
 
-    A tie goes to the class of the nearer neighbor, whose probability is raised by FLOOR.
+    In a tie, the class of the nearest neighbor wins: MIN_PROBABILITY is added to its share.
 
     Parameters
     ----------
     votes
-        The weighted votes (B, K, C), those of the nearest neighbor first.
+        (B, K, C): the weighted votes of the neighbors, nearest first.
     """
     import torch
 
-    counts = votes.sum(dim=1)  # (B, C)
-    total = counts.sum(dim=1, keepdim=True).clamp(min=FLOOR)
-    probabilities = (counts / total).clamp(min=FLOOR)
-    is_highest = counts == counts.amax(dim=1, keepdim=True)
-    # Positive for neighbors that voted for a class with the highest count. argmax takes the first
-    # of equal weights, which is the nearest; weights never increase with the distance.
-    votes_for_highest = (votes * is_highest[:, None]).sum(dim=2)
-    nearest = votes_for_highest.argmax(dim=1)
-    rows = torch.arange(len(votes), device=votes.device)
-    winner = votes[rows, nearest].argmax(dim=1)
-    probabilities[rows, winner] += FLOOR
+    vote_sums = votes.sum(dim=1)  # (B, C)
+    total = vote_sums.sum(dim=1, keepdim=True).clamp(min=MIN_PROBABILITY)
+    probabilities = (vote_sums / total).clamp(min=MIN_PROBABILITY)
+    is_highest = vote_sums == vote_sums.amax(dim=1, keepdim=True)
+    # The weight of each neighbor that voted for a class with the highest sum, otherwise 0. Weights
+    # never increase with the distance, and argmax returns the first of equal weights, so it finds
+    # the nearest such neighbor.
+    votes_for_highest = (votes * is_highest[:, None]).sum(dim=2)  # (B, K)
+    nearest = votes_for_highest.argmax(dim=1)  # (B,)
+    queries = torch.arange(len(votes), device=votes.device)
+    winner = votes[queries, nearest].argmax(dim=1)
+    probabilities[queries, winner] += MIN_PROBABILITY
     return probabilities.log()

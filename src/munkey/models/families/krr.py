@@ -1,4 +1,4 @@
-"""Kernel ridge regression on the key, in the dual: a weight for each row and class, in closed form."""
+"""Kernel ridge regression on keys, in its dual form: one coefficient for each row and class."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from munkey.memory.sums import Sums
     from munkey.models.networks.kernel_ridge import Kernel, KernelHead
 
-# what `lam: auto` chooses from
+# candidates for `lam: auto`
 PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 
 class KrrSettings(Section):
-    """auto: chosen by leave-one-out log loss, and again after each deletion.
+    """The family's section of params.yaml.
+
+    A setting of "auto" is chosen by leave-one-out log loss, and again after each deletion.
 
     Attributes
     ----------
@@ -32,9 +34,11 @@ class KrrSettings(Section):
     temperature
         The divisor of the logits.
     pixels
-        The number of pixels at the end of a key. They get a Gaussian kernel of width sigma.
+        The number of pixels at the end of a key, for the Gaussian kernel.
+    sigma
+        The width of the Gaussian kernel.
     share
-        The weight of the arc-cosine kernel on the other entries. The Gaussian kernel has weight
+        The weight of the arc-cosine kernel on the other entries. The Gaussian kernel has the weight
         1 - share.
     """
 
@@ -70,40 +74,41 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
         return fit_kernel_ridge(self.kernel(settings), rows, sums, penalties, temperature)
 
     def require_pixels(self, settings: KrrSettings, key_dim: int) -> None:
-        """Raise ValueError if a key is shorter than the pixels at its end."""
+        """Raise ValueError if the settings assign more pixels to a key than it has entries."""
         if settings.pixels > key_dim:
             raise ValueError(
                 f"krr.pixels = {settings.pixels}: must be at most {key_dim}, the length of a key"
             )
 
     def kernel(self, settings: KrrSettings) -> Kernel:
+        """Return the kernel with these settings."""
         from munkey.models.networks.kernel_ridge import Kernel
 
-        return Kernel(settings.share, settings.pixels, settings.sigma)
+        return Kernel(share=settings.share, pixels=settings.pixels, sigma=settings.sigma)
 
     def predict_leave_one_out(
         self, keys: np.ndarray, labels: np.ndarray, classes: int, settings: KrrSettings
     ) -> tuple[np.ndarray, float]:
-        """Return the logits (N, C) of each row from all others at temperature 1, and the temperature for them."""
+        """Return leave-one-out logits (N, C) at temperature 1, and their best temperature."""
         from munkey.models.networks.calibration import measure_loss
         from munkey.models.networks.kernel_ridge import predict_leave_one_out
 
         self.require_pixels(settings, keys.shape[1])
         penalty = cast(float, settings.lam)
         logits = predict_leave_one_out(self.kernel(settings), keys, labels, classes, penalty)
-        return logits, measure_loss(logits, labels)[1]
+        return logits, measure_loss(logits, labels).temperature
 
     def build(  # type: ignore[override]
         self, architecture: FittedArchitecture, generator: torch.Generator | None
     ) -> nn.Module:
-        """Return a head whose weights will be loaded."""
+        """Build a head without rows, which loading will replace."""
         import numpy as np
 
         from munkey.models.networks.kernel_ridge import KernelHead
 
         return KernelHead(
-            self.kernel(self.validate_section(architecture.settings)),
-            np.zeros((0, architecture.key_dim), dtype=np.float32),
-            np.zeros((0, architecture.classes)),
-            np.zeros(architecture.classes),
+            kernel=self.kernel(self.validate_section(architecture.settings)),
+            rows=np.zeros((0, architecture.key_dim), dtype=np.float32),
+            dual=np.zeros((0, architecture.classes)),
+            shares=np.zeros(architecture.classes),
         )

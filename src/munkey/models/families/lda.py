@@ -1,4 +1,4 @@
-"""Linear heads in closed form on the keys: shrunk discriminant analysis (Friedman 1989), and the nearest class mean."""
+"""Closed-form linear heads on keys: shrunk LDA (Friedman 1989) and the nearest class mean."""
 
 from __future__ import annotations
 
@@ -37,9 +37,16 @@ ALPHAS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
 
 
 class LdaSettings(Section):
-    """alpha: shrinkage of the covariance; temperature: divides the logits.
+    """The section `lda` of params.yaml.
 
-    auto: chosen by leave-one-out log loss, and again after each deletion.
+    A setting of "auto" is chosen by leave-one-out log loss, and again after each deletion.
+
+    Attributes
+    ----------
+    alpha
+        The shrinkage of the covariance.
+    temperature
+        The divisor of the logits.
     """
 
     alpha: Annotated[float, Field(ge=0.0001, le=1)] | Literal["auto"]
@@ -47,15 +54,24 @@ class LdaSettings(Section):
 
 
 class NcmSettings(Section):
-    """temperature: divides the logits; auto: as for LDA."""
+    """The section `ncm` of params.yaml.
+
+    Attributes
+    ----------
+    temperature
+        The divisor of the logits. "auto" has the same meaning as for LDA.
+    """
 
     temperature: Temperature
 
 
 class ClosedFormFamily(FittedFamily[Settings]):
-    """A head on keys in closed form: a function of sums over rows and, if it `reads_rows`, of rows.
+    """A closed-form head on keys, computed from sums over rows and, if it `reads_rows`, from rows.
 
-    seconds: whether its sums include outer products of keys.
+    Attributes
+    ----------
+    uses_outer_products
+        Whether the sums include the outer products of keys.
     """
 
     asks_keys = True
@@ -70,7 +86,11 @@ class ClosedFormFamily(FittedFamily[Settings]):
     def make_sums(self, architecture: FittedArchitecture) -> Sums:
         from munkey.memory.sums import Sums
 
-        return Sums.empty(architecture.classes, architecture.key_dim, self.uses_outer_products)
+        return Sums.empty(
+            architecture.classes,
+            architecture.key_dim,
+            with_outer_products=self.uses_outer_products,
+        )
 
     def head(self, architecture: FittedArchitecture, memory: ExemplarMemory) -> nn.Module:
         sums = self.make_sums(architecture)
@@ -82,7 +102,7 @@ class ClosedFormFamily(FittedFamily[Settings]):
     def build_head(
         self, sums: Sums, architecture: FittedArchitecture, memory: ExemplarMemory
     ) -> nn.Module:
-        """The head of these sums, which it keeps for the next deletion."""
+        """Return a head computed from these sums, which it keeps for the next deletion."""
         settings = self.validate_section(architecture.settings)
         rows = read_labeled_rows(memory) if self.reads_rows(settings) else None
         head = cast("Head", self.solve(sums, settings, rows).to(memory.keys.device))
@@ -92,9 +112,9 @@ class ClosedFormFamily(FittedFamily[Settings]):
     def refit_head(
         self, system: System, ids: np.ndarray, remaining: ExemplarMemory
     ) -> nn.Module | None:
-        """The head of a fit to the remaining rows, bit for bit.
+        """Return a head that is bit-for-bit the same as one fitted to the remaining rows.
 
-        If the sums are known, the deleted rows are subtracted from them.
+        If the head has its sums, only the deleted rows are read, to subtract them.
         """
         import numpy as np
 
@@ -102,15 +122,16 @@ class ClosedFormFamily(FittedFamily[Settings]):
         if sums is None:
             return super().refit_head(system, ids, remaining)
         memory = system.require_memory()
-        dropped = memory.find_rows(np.unique(ids))
-        labels = to_host(memory.tokens[dropped]).numpy()[:, 0]
+        deleted_rows = memory.find_rows(np.unique(ids))
+        deleted_keys = to_host(memory.keys[deleted_rows]).numpy()
+        deleted_labels = to_host(memory.tokens[deleted_rows]).numpy()[:, 0].astype(int)
         remaining_sums = copy.deepcopy(sums)
-        remaining_sums.add(to_host(memory.keys[dropped]).numpy(), labels.astype(int), sign=-1)
+        remaining_sums.add(deleted_keys, deleted_labels, sign=-1)
         return self.build_head(remaining_sums, self.get_architecture(system), remaining)
 
 
 class LinearFamily(ClosedFormFamily[Settings]):
-    """A linear head on keys, or on features of keys, computed from sums over rows."""
+    """A closed-form linear head on keys or on features of keys."""
 
     def reads_rows(self, settings: Settings) -> bool:
         return cast("LdaSettings | NcmSettings", settings).temperature == "auto"
@@ -122,15 +143,15 @@ class LinearFamily(ClosedFormFamily[Settings]):
         return self.solve_linear(sums, settings)
 
     def resolve_constants(self, settings: Settings, sums: Sums) -> Settings:
-        """The settings with numbers instead of each "auto" that sums alone decide."""
+        """Replace each "auto" that can be chosen from sums by a number."""
         return settings
 
     @abstractmethod
     def solve_linear(self, sums: Sums, settings: Settings) -> Head:
-        """The head of these sums. settings: numbers; `calibrate` replaced any "auto"."""
+        """Return a head computed from these sums. All settings are numbers."""
 
     def calibrate(self, settings: Settings, sums: Sums, rows: FittedRows) -> Settings:
-        """The settings with numbers instead of "auto", by leave-one-out log loss."""
+        """Replace each "auto" by a number, chosen by leave-one-out log loss."""
         from munkey.models.networks.calibration import calibrate_temperature
 
         def predict_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -143,12 +164,12 @@ class LinearFamily(ClosedFormFamily[Settings]):
     def predict_left_out(
         self, settings: Settings, sums: Sums, keys: np.ndarray, labels: np.ndarray
     ) -> np.ndarray:
-        """Logits (N, C) at temperature 1 of some of the rows in the sums, each from all others."""
+        """Return the leave-one-out logits (N, C) at temperature 1 of some of the rows in the sums."""
 
     def build(  # type: ignore[override]
         self, architecture: FittedArchitecture, generator: torch.Generator | None
     ) -> nn.Module:
-        """A head whose weights will be loaded."""
+        """Build a head of zeros, which loading will replace."""
         import numpy as np
 
         from munkey.models.networks.closed_form import Head
@@ -158,9 +179,9 @@ class LinearFamily(ClosedFormFamily[Settings]):
 
 
 def read_labeled_rows(memory: ExemplarMemory) -> FittedRows:
-    """The rows of a memory, on the host."""
+    """Return the rows of a memory, whose tokens are labels, on the host."""
     labels = to_host(memory.tokens).numpy()[:, 0].astype(int)
-    return FittedRows(memory.ids.numpy(), to_host(memory.keys).numpy(), labels)
+    return FittedRows(ids=memory.ids.numpy(), keys=to_host(memory.keys).numpy(), labels=labels)
 
 
 @family
@@ -190,16 +211,16 @@ class LdaFamily(LinearFamily[LdaSettings]):
         def predict_left_out(keys: np.ndarray, labels: np.ndarray) -> Iterator[np.ndarray]:
             return predict_left_out_by_alpha(sums, keys, labels, ALPHAS)
 
-        given = None if settings.temperature == "auto" else settings.temperature
+        fixed_temperature = None if settings.temperature == "auto" else settings.temperature
         alpha, temperature = calibrate_constant(
-            sums, rows.keys, rows.labels, ALPHAS, predict_left_out, given
+            sums, rows.keys, rows.labels, ALPHAS, predict_left_out, fixed_temperature
         )
         return settings.model_copy(update={"alpha": alpha, "temperature": temperature})
 
     def solve_linear(self, sums: Sums, settings: LdaSettings) -> Head:
         from munkey.models.networks.closed_form import fit_discriminant
 
-        alpha = float(settings.alpha)  # a number by now: `calibrate` replaced "auto"
+        alpha = float(settings.alpha)  # a number, since `calibrate` has replaced "auto"
         head = fit_discriminant(sums, alpha, float(settings.temperature))
         head.constant = alpha
         return head
@@ -214,7 +235,7 @@ class LdaFamily(LinearFamily[LdaSettings]):
     def predict_leave_one_out(
         self, keys: np.ndarray, labels: np.ndarray, classes: int, settings: LdaSettings
     ) -> tuple[np.ndarray, float]:
-        """Logits (N, C) at temperature 1 of each row from all others, and the temperature that suits them."""
+        """Return leave-one-out logits (N, C) at temperature 1, and their best temperature."""
         from munkey.models.networks.closed_form import (
             find_best_temperature,
             predict_leave_one_out,

@@ -1,4 +1,4 @@
-"""MUNKEY (sec. 3.2): a ViT that reads the image together with tokens of its nearest keys."""
+"""MUNKEY (sec. 3.2): a ViT that reads an image and the tokens of its nearest neighbors."""
 
 from __future__ import annotations
 
@@ -46,24 +46,33 @@ if TYPE_CHECKING:
     from munkey.models.families.krr import KrrFamily
     from munkey.models.families.lda import LdaFamily
     from munkey.models.forward import ImageBlock
-    from munkey.models.networks.munkey import Cut, Munkey, MunkeyArchitecture
+    from munkey.models.networks.munkey import Munkey, MunkeyArchitecture, Pathway
 
 
 class MunkeySettings(Section):
-    """The exemplar memory in training (sec. 3.2).
+    """The section `munkey` of params.yaml: the exemplar memory in training (sec. 3.2).
 
     Attributes
     ----------
+    architecture
+        How the network reads the token (app. D.1).
     token_dim
         The length m of a token.
+    token_std
+        The standard deviation of initial tokens.
+    p_drop
+        Whether to use `p_image` and `p_token` (`fixed`) or the values that the selection chose
+        (`selected`).
     p_image, p_token, p_retrieve
-        The probabilities to drop the image, to drop the token, and to retrieve neighbors.
+        The probabilities of dropping the image, dropping the token, and retrieving neighbors.
     neighbors
-        The range of K'.
+        The range [low, high] of the number K' of neighbors.
     aggregation
-        Agg of eq. 1, over the tokens of K' neighbors.
+        How to aggregate the tokens of K' neighbors: Agg in eq. 1.
+    temperature
+        The temperature of the softmax over cosine similarities.
     head
-        A model of the memory's keys that adds its logits to the network's.
+        A closed-form head on the memory's keys whose logits are added to the network's.
     """
 
     architecture: Literal["input-level", "deep-prompt", "cross-attention", "direct-key"]
@@ -82,8 +91,8 @@ class MunkeySettings(Section):
     def _check_ranges(self) -> Self:
         if self.p_image + self.p_token > 1:
             raise ValueError(
-                f"p_image + p_token = {self.p_image} + {self.p_token} must be at most 1:"
-                " image and token are never dropped together"
+                f"p_image + p_token = {self.p_image} + {self.p_token} must be at most 1,"
+                " because image and token are never dropped together"
             )
         if self.neighbors[0] > self.neighbors[1]:
             raise ValueError(f"neighbors = {self.neighbors} must be [low, high] with low <= high")
@@ -124,13 +133,14 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         return replace(recipe, head=_read_head_constants(recipe.family.head, sections))
 
     def get_architecture(self, system: System) -> MunkeyArchitecture:
-        """Return a system's architecture, as the type that all of this family have."""
+        """Return a system's architecture as a MunkeyArchitecture."""
         return cast("MunkeyArchitecture", system.architecture)
 
     def head(self, system: System) -> nn.Module | None:
-        """Return the head of the memory's present rows, on the CPU.
+        """Return a closed-form head, fitted to the current rows of the memory, on the CPU.
 
-        It depends on these and its constants alone.
+        It depends only on these rows and on its constants. Returns None for a system without an
+        added head.
         """
         from munkey.memory.exemplars import ExemplarMemory
 
@@ -145,12 +155,12 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         return head_family.head(architecture, rows)
 
     def _add_head(self, system: System, keys: np.ndarray | None, logits: np.ndarray) -> np.ndarray:
-        """Add the logits of the head, if there is one, to those of the network (..., S, C).
+        """Add the head's logits, if there is a head, to the network's logits (..., S, C).
 
         Parameters
         ----------
         keys
-            The keys (S, d) of the samples.
+            (S, d): the samples' keys. Required if there is a head.
         """
         import torch
 
@@ -194,7 +204,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         members = training.members
         if members is None:
             raise ValueError(
-                "MUNKEY trains on the keys and neighbors of its samples: Training.members"
+                "MUNKEY needs the keys and neighbors of its training samples: set Training.members"
             )
         architecture = self.make_architecture(recipe, training.classes, members.keys.shape[1])
         if recipe.head is not None:
@@ -211,7 +221,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
     def resume(self, system: System, training: Training[MunkeySettings]) -> Learner:
         model = system.copy_model()
         learner = _make_learner(replace(system, model=model), model, training)
-        # Its tokens are fresh ones: put those of the system in their place.
+        # Replace the learner's initial tokens with those of the system.
         tokens = system.require_memory().find_tokens(training.samples.ids)
         learner.system.require_memory().tokens.data.copy_(tokens)
         return learner
@@ -223,9 +233,9 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         labels: np.ndarray,
         inference: InferenceSettings | None,
     ) -> System:
-        """Add samples whose tokens are averages over their nearest neighbors in the memory.
+        """Add samples to the memory, each with the average token of its nearest neighbors.
 
-        If tokens are keys, a sample's token is its key.
+        In a direct-key memory, a sample's token is its key instead.
         """
         import torch
 
@@ -236,8 +246,9 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         assert inference is not None
         memory = system.require_memory()
         keys = torch.from_numpy(new_keys.keys)
-        tokens = keys
-        if self.get_architecture(system).architecture != "direct-key":
+        if self.get_architecture(system).architecture == "direct-key":
+            tokens = keys
+        else:
             memory_keys = Keys(memory.ids.numpy(), to_host(memory.keys).numpy())
             near = find_nearest(new_keys, memory_keys, inference.k)
             is_present = torch.from_numpy(near.ids != NO_NEIGHBOR)  # (S, K)
@@ -245,8 +256,8 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             weights = fusion_weights(cosines, is_present, inference.fusion, inference.temperature)
             neighbor_tokens = to_host(memory.tokens.detach())[memory.find_rows(near.ids)]
             tokens = (weights[:, :, None] * neighbor_tokens).sum(dim=1)
-        all_rows = memory.add(new_keys.ids, keys, tokens, torch.from_numpy(labels))
-        return replace(system, memory=all_rows)
+        extended_memory = memory.add(new_keys.ids, keys, tokens, torch.from_numpy(labels))
+        return replace(system, memory=extended_memory)
 
     def predict_logits(
         self,
@@ -258,26 +269,26 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
     ) -> np.ndarray:
         """Return logits (S, C) from images and the tokens of their neighbors.
 
-        Raises KeyError if a neighbor is not a row of the memory, so no deleted row can answer.
+        Raises KeyError if a neighbor is not in the memory, so that no deleted row can be read.
         """
         assert retrieval is not None
-        return self._answer(system, samples, data, device, retrieval)
+        return self._predict(system, samples, data, device, retrieval)
 
-    def _answer(
+    def _predict(
         self,
         system: System,
         samples: ImageSet,
         data: DataSettings,
         device: str,
         retrieval: Retrieval,
-        cut: Cut = None,
+        dropped: Pathway | None = None,
     ) -> np.ndarray:
-        """Return logits (S, C) of the samples.
+        """Return the logits (S, C) of samples.
 
         Parameters
         ----------
-        cut
-            The pathway to replace by its null token, if any.
+        dropped
+            The pathway to replace by its null embedding. None to use both pathways.
         """
         import torch
 
@@ -293,12 +304,12 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         rows = memory.find_rows(neighbors.ids)
         cosines = torch.from_numpy(neighbors.cosines).to(device)
 
-        def answer(block: ImageBlock) -> Tensor:
-            near = Nearest(rows[block.where], cosines[block.where])
-            return predict_queries(model, block.images, memory, near, settings, cut)
+        def predict_block(block: ImageBlock) -> Tensor:
+            nearest = Nearest(rows[block.positions], cosines[block.positions])
+            return predict_queries(model, block.images, memory, nearest, settings, dropped)
 
-        blocks = iterate_blocks(samples, data, device, count_passes(settings))
-        logits = predict_blocks(blocks, answer)
+        blocks = iterate_blocks(samples, data, device, passes=count_passes(settings))
+        logits = predict_blocks(blocks, predict_block)
         return self._add_head(system, retrieval.keys, logits)
 
     def predict_path_logits(
@@ -309,30 +320,32 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         device: str,
         retrieval: Retrieval,
     ) -> dict[str, np.ndarray]:
-        """Return logits (S, C) with both pathways, and with one of them cut.
+        """Return logits (S, C) with both pathways, and with one of them dropped.
 
-        On the path `softmax`, one pass reads the image and the neighbors' average token. On
-        `image`, the null token replaces that token; on `token`, the null image replaces the image.
+        On the path `softmax`, a single pass reads the image and the neighbors' average token. On
+        the path `image`, the null token replaces the token; on `token`, the null image replaces the
+        image.
 
         Parameters
         ----------
         retrieval
             The neighbors, with the settings of the path `softmax`.
         """
-        # A path is named for the pathway that remains, `cut` for the other one.
+        # A path is named after the pathway that it keeps.
         return {
-            "softmax": self._answer(system, samples, data, device, retrieval),
-            "image": self._answer(system, samples, data, device, retrieval, "token"),
-            "token": self._answer(system, samples, data, device, retrieval, "image"),
+            "softmax": self._predict(system, samples, data, device, retrieval),
+            "image": self._predict(system, samples, data, device, retrieval, dropped="token"),
+            "token": self._predict(system, samples, data, device, retrieval, dropped="image"),
         }
 
     def predict_cut_logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> dict[str, np.ndarray]:
-        """Return logits (N, C) of members of the memory, for the pathway sensitivity P_s (eq. 3).
+        """Return logits (N, C) of samples in the memory, for the pathway sensitivity P_s (eq. 3).
 
-        They are from a sample's image and the null token (`image`), from the null image and its own
-        token (`token`), and from its image and its own token (`both`). Nothing is retrieved.
+        The network reads a sample's image and the null token (`image`), the null image and the
+        sample's own token (`token`), or the sample's image and own token (`both`). It reads no
+        neighbors.
         """
         import torch
 
@@ -345,40 +358,40 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         if self.get_architecture(system).head:
             keys = to_host(memory.keys[memory.find_rows(samples.ids)]).numpy()
 
-        def answer(block: ImageBlock) -> Tensor:
-            """Return logits (B, 3, C)."""
+        def predict_block(block: ImageBlock) -> Tensor:
+            """Return the logits (B, 3, C) from the image, from the token, and from both."""
             drop = torch.full((len(block.images),), True, device=device)
             keep = torch.full((len(block.images),), False, device=device)
-            own_tokens = tokens[block.where]
-            image = model(block.images, own_tokens, keep, drop)
-            token = model(block.images, own_tokens, drop, keep)
-            both = model(block.images, own_tokens, keep, keep)
-            return torch.stack([image, token, both], dim=1)
+            own_tokens = tokens[block.positions]
+            image_logits = model(block.images, own_tokens, image_dropped=keep, token_dropped=drop)
+            token_logits = model(block.images, own_tokens, image_dropped=drop, token_dropped=keep)
+            both_logits = model(block.images, own_tokens, image_dropped=keep, token_dropped=keep)
+            return torch.stack([image_logits, token_logits, both_logits], dim=1)
 
-        network_logits = predict_blocks(iterate_blocks(samples, data, device), answer)  # (N, 3, C)
+        blocks = iterate_blocks(samples, data, device)
+        network_logits = predict_blocks(blocks, predict_block)  # (N, 3, C)
         logits = self._add_head(system, keys, network_logits.swapaxes(0, 1))  # (3, N, C)
-        image, token, both = np.ascontiguousarray(logits)
-        return {"image": image, "token": token, "both": both}
+        image_logits, token_logits, both_logits = np.ascontiguousarray(logits)
+        return {"image": image_logits, "token": token_logits, "both": both_logits}
 
     def extract_features(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> np.ndarray:
-        """Return [CLS] before the head, from each sample's image and its own token."""
-
+        """Return the features that the head reads, from each sample's image and own token."""
         from munkey.models.forward import iterate_blocks, predict_blocks
 
         tokens = system.require_memory().find_tokens(samples.ids)
         model = cast("Munkey", system.require_model())
         head_inputs: list[Tensor] = []
 
-        def keep_input(_: nn.Module, inputs: tuple[Tensor]) -> None:
+        def store_input(_: nn.Module, inputs: tuple[Tensor]) -> None:
             head_inputs.append(inputs[0])
 
         def read_features(block: ImageBlock) -> Tensor:
-            model(block.images, tokens[block.where])
+            model(block.images, tokens[block.positions])
             return head_inputs.pop()
 
-        hook = model.head.register_forward_pre_hook(keep_input)
+        hook = model.head.register_forward_pre_hook(store_input)
         try:
             return predict_blocks(iterate_blocks(samples, data, device), read_features)
         finally:
@@ -388,12 +401,12 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
 def _make_learner(
     system: System, forward: Callable[..., Tensor], training: Training[MunkeySettings]
 ) -> Learner:
-    """Return a system in training, with fresh exemplars.
+    """Return a learner of the system with newly initialized tokens.
 
     Parameters
     ----------
     forward
-        The forward pass of its model, which may be compiled.
+        The forward pass of the system's model, which may be compiled.
     """
     import torch
 
@@ -407,24 +420,25 @@ def _make_learner(
     if constants:
         labels = torch.from_numpy(training.samples.labels)
         exemplars.memory = replace(exemplars.memory, labels=labels)
-        # Each sample is answered by the head of all others, as a query will be.
+        # The head's logits for a sample are from a fit to all other samples, since a query is not
+        # in the memory either.
         logits, _ = _predict_leave_one_out(constants, training)
-        offsets = (logits / float(constants["temperature"])).astype(np.float32)
-        exemplars.offsets = to_device(torch.from_numpy(offsets), training.device)
+        head_logits = (logits / float(constants["temperature"])).astype(np.float32)
+        exemplars.head_logits = to_device(torch.from_numpy(head_logits), training.device)
     return Learner(
-        replace(system, memory=exemplars.memory),
-        lambda images, index: exemplars.forward(forward, images, index),
-        [exemplars.generator],
+        system=replace(system, memory=exemplars.memory),
+        predict=lambda images, index: exemplars.forward(forward, images, index),
+        generators=[exemplars.generator],
     )
 
 
 def _read_head_constants(name: str, sections: Mapping[str, object]) -> Mapping[str, float | str]:
-    """Return the constants of a head, without its temperature: those of its family's section."""
+    """Return the settings in the section of a head's family, except the temperature."""
     head_family = cast(FittedFamily, FAMILIES[name])
     settings = head_family.read_section(sections)
     head_family.require_fixed_shrinkage(settings)
     constants = settings.model_dump(exclude={"temperature"})
-    if name == "lda":  # the default of `read_added_head`
+    if name == "lda":  # the default family in `read_added_head`
         return constants
     return {"family": name, **constants}
 
@@ -432,7 +446,7 @@ def _read_head_constants(name: str, sections: Mapping[str, object]) -> Mapping[s
 def _predict_leave_one_out(
     constants: Mapping[str, float | str], training: Training
 ) -> tuple[np.ndarray, float]:
-    """Return the head's logits (N, C) of each training sample from all others, and their temperature."""
+    """Return the head's leave-one-out logits (N, C) of training samples, and their temperature."""
     head_family, settings = read_added_head(constants)
     members = training.members
     assert members is not None
@@ -445,18 +459,19 @@ def _predict_leave_one_out(
 
 
 class Draw(NamedTuple):
-    """The random draws for each sample of a batch, (B,) each.
+    """The random draws for each sample of a batch. All tensors have the shape (B,).
 
     Attributes
     ----------
     image_dropped, token_dropped
-        Whether the null image or the null token replaces that of the sample.
+        Whether the null image or the null token replaces the sample's image or token.
     retrieved
-        Whether neighbors' tokens are aggregated instead of the sample's own token.
+        Whether an aggregate of neighbors' tokens replaces the sample's own token.
     neighbors
-        K', how many neighbors a retrieved token aggregates.
+        K', the number of neighbors to aggregate.
     quantile
-        A number in [0, 1) that picks one of them if they are not averaged, and is 0 otherwise.
+        A number in [0, 1) that selects one of the neighbors, for the aggregation `ensemble`; 0 for
+        other aggregations.
     """
 
     image_dropped: Tensor
@@ -467,14 +482,16 @@ class Draw(NamedTuple):
 
 
 class Exemplars:
-    """The memory in training, with its learnable tokens, and the random draws of each sample.
+    """The memory in training: learnable tokens, and random draws for each sample.
 
-    All randomness is derived from `stage`.
+    All random numbers are derived from `stage`.
 
     Parameters
     ----------
     ids
-        The ids (N,) of the training samples, ascending.
+        (N,): the ids of the training samples, in ascending order.
+    members
+        Their keys and neighbors.
     """
 
     def __init__(
@@ -502,50 +519,59 @@ class Exemplars:
         self.neighbors = self.memory.find_rows(members.neighbors.ids)
         self.cosines = torch.from_numpy(members.neighbors.cosines).to(device)
         self.settings = settings
-        self.offsets: Tensor | None = None  # (N, C), added by a head to the logits of each
+        self.head_logits: Tensor | None = None  # (N, C), to add to the network's logits
         self.generator = (stage / "pathways").torch_generator()
 
     def forward(self, model: Callable[..., Tensor], images: Tensor, index: Tensor) -> Tensor:
-        """Return logits of a batch: looks up exemplar tokens and drops pathways at random (eq. 1).
+        """Return the logits of a batch, with tokens and random dropping of pathways (eq. 1).
 
         Parameters
         ----------
+        images
+            (B, 3, S, S): crops of the samples.
         index
-            The positions (B,) of the samples.
+            (B,): the samples' positions in the memory.
         """
         device = images.device.type
-        # Drawn on the host, so that the draws do not depend on the device.
+        # The draws are made on the host, so that they do not depend on the device.
         draw = Draw(*(to_device(values, device) for values in self.draw(len(index))))
         index = to_device(index, device)
         tokens = self.choose_tokens(index, draw)
         logits = model(images, tokens, draw.image_dropped, draw.token_dropped)
-        if self.offsets is None:
+        if self.head_logits is None:
             return logits
-        return logits + self.offsets[index]
+        return logits + self.head_logits[index]
 
     def draw(self, count: int) -> Draw:
-        """Draw the dropped pathways and the retrieved neighbors of `count` samples, on the host."""
+        """Draw which pathways to drop and which neighbors to retrieve for `count` samples."""
         import torch
 
         settings = self.settings
         generator = self.generator
-        # m ~ Cat(p_i, p_t, 1 - p_i - p_t, 0), r ~ Bern(p_r), K' ~ U{low, high} (alg. 1). A single
-        # uniform number decides m, so image and token are never dropped together.
+        # m ~ Cat(p_i, p_t, 1 - p_i - p_t, 0), r ~ Bern(p_r), K' ~ U{low, high} (alg. 1). m is
+        # determined by a single uniform number, so image and token are never dropped together.
         mask = torch.rand(count, generator=generator)
         image_dropped = mask < settings.p_image
         token_dropped = ~image_dropped & (mask < settings.p_image + settings.p_token)
         retrieved = torch.rand(count, generator=generator) < settings.p_retrieve
         low, high = settings.neighbors
         neighbors = torch.randint(low, high + 1, (count,), generator=generator)
-        quantile = torch.zeros(count)
-        if settings.aggregation == "ensemble":  # each pass reads one neighbor
+        if settings.aggregation == "ensemble":
             quantile = torch.rand(count, generator=generator)
-        return Draw(image_dropped, token_dropped, retrieved, neighbors, quantile)
+        else:
+            quantile = torch.zeros(count)
+        return Draw(
+            image_dropped=image_dropped,
+            token_dropped=token_dropped,
+            retrieved=retrieved,
+            neighbors=neighbors,
+            quantile=quantile,
+        )
 
     def choose_tokens(self, index: Tensor, draw: Draw) -> Tensor:
-        """Return the tokens of a batch, (1 - r) v_i + r v_n (eq. 1): (B, m).
+        """Return the tokens (B, m) of a batch: (1 - r) v_i + r v_n (eq. 1).
 
-        No gradient reaches the neighbors' tokens.
+        The neighbors' tokens receive no gradients.
         """
         import torch
 
@@ -559,7 +585,7 @@ class Exemplars:
             self.cosines[index], is_present, settings.aggregation, settings.temperature
         )
         if settings.aggregation == "ensemble":
-            weights = draw_weights(weights, draw.quantile)
+            weights = draw_weights(weights, draw.quantile)  # one-hot
         neighbor_tokens = self.tokens.detach()[rows.clamp(min=0)]  # (B, K, m)
         aggregated = (weights[:, :, None] * neighbor_tokens).sum(dim=1)  # v_n = Agg(v_j): (B, m)
         return torch.where(draw.retrieved[:, None], aggregated, self.tokens[index])

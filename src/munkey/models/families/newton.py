@@ -1,4 +1,4 @@
-"""One-vs-rest logistic regression of the keys with noise on its weights, for certified removal."""
+"""One-vs-rest logistic regression on keys, with noisy weights for certified removal."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class NewtonFamilySettings(Section):
 
 @family
 class NewtonFamily(FittedFamily[NewtonFamilySettings]):
-    """A logistic regression with a convex loss, which answers by weights + noise.
+    """A logistic regression that predicts with the sum of its weights and noise.
 
-    Each of the two alone must stay as secret as the rows.
+    The weights and the noise must each be kept as secret as the rows.
     """
 
     name = "newton"
@@ -57,21 +57,22 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
         settings: NewtonFamilySettings,
         stage: Stage | None = None,
     ) -> System:
-        """Fit the weights to optimality, and draw the noise from `stage`; an oracle has other noise.
+        """Fit the weights to optimality, and draw the noise from `stage`.
 
-        Raises ValueError without a stage.
+        An oracle has another stage, and therefore other noise. Raises ValueError if `stage` is
+        None.
         """
         import numpy as np
 
         from munkey.models.networks.logistic import NoisyHead
 
         if stage is None:
-            raise ValueError(f"{self.title} draws noise: it needs a stage")
+            raise ValueError(f"{self.title} draws noise, so `fit` needs a stage")
         system = super().fit(members, labels, classes, settings)
         shape = (classes, members.keys.shape[1])
         noise = settings.sigma * (stage / "noise").numpy_generator().normal(size=shape)
-        start = replace(system, model=NoisyHead(np.zeros(shape), noise))
-        return self._solve(start, system.require_memory())
+        initial_system = replace(system, model=NoisyHead(np.zeros(shape), noise))
+        return self._solve(initial_system, system.require_memory())
 
     def add_samples(
         self,
@@ -80,12 +81,12 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
         labels: np.ndarray,
         inference: InferenceSettings | None,
     ) -> System:
-        """Return the system of a fit to all rows with the same noise."""
+        """Return a system that is fitted to the old and new rows, with the same noise."""
         memory = super().add_samples(system, new_keys, labels, inference).require_memory()
         return self._solve(system, memory)
 
     def _solve(self, system: System, memory: ExemplarMemory) -> System:
-        """Return the system at the optimum of these rows."""
+        """Return the system with this memory and the optimal weights for it."""
         from munkey.models.networks.logistic import NoisyHead, Objective
 
         head = system.require_model()
@@ -96,16 +97,17 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
 
     def forget(self, system: System, ids: np.ndarray) -> NoReturn:
         raise TypeError(
-            f"{self.title} is not exact: its weights remember dropped rows; the method `newton` removes them"
+            f"{self.title} is not exact, because its weights depend on the deleted rows; use the"
+            " method `newton` to remove them"
         )
 
     def build(  # type: ignore[override]
         self, architecture: FittedArchitecture, generator: torch.Generator | None
     ) -> nn.Module:
-        """Return a head whose weights will be loaded."""
+        """Build a head of zeros, which loading will replace."""
         import numpy as np
 
         from munkey.models.networks.logistic import NoisyHead
 
-        shape = architecture.classes, architecture.key_dim
-        return NoisyHead(np.zeros(shape), np.zeros(shape))
+        shape = (architecture.classes, architecture.key_dim)
+        return NoisyHead(weight=np.zeros(shape), noise=np.zeros(shape))

@@ -1,4 +1,4 @@
-"""Any model of timm with its pretrained weights and a fresh head, fine-tuned on the data set."""
+"""Any pretrained timm model with a new head, fine-tuned on the data set."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class PretrainedSettings(Section):
     Attributes
     ----------
     model
-        timm:NAME, or a folder with a model that timm saved.
+        timm:NAME, or the path of a folder with a model that timm saved.
     image_size
-        The side of its input in pixels; None for that of `data`.
+        The side of the model's input in pixels. None for the image size in `data`.
     frozen
-        The number of layers, from the input, that do not train.
+        The number of frozen layers, counted from the input.
     epochs, lr
-        The settings that replace those of `train`.
+        The values that replace those in `train`.
     """
 
     model: UserPath
@@ -73,7 +73,7 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
     def identify_weights(self, section: PretrainedSettings) -> str | None:
         from munkey.encoders.registry import find
 
-        # The same model may serve as an encoder, whose entry knows how to identify weights.
+        # The registry of encoders, which includes timm models, can identify weights.
         settings = EncoderSettings(
             encoder=section.model, revision=None, image_size=None, batch_size=1
         )
@@ -82,7 +82,7 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
     def make_architecture(
         self, recipe: Recipe[PretrainedSettings], classes: int, key_dim: int | None = None
     ) -> BackboneArchitecture:
-        """Return the architecture of the model that the settings name, from timm or a folder."""
+        """Return the architecture of the model in the settings, from timm or from a folder."""
         from timm.data.config import resolve_data_config
         from timm.models import get_pretrained_cfg
 
@@ -98,11 +98,11 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
             arguments.pop("num_classes", None)
         else:
             pretrained_config = cast("PretrainedCfg", get_pretrained_cfg(name)).to_dict()
-        size = settings.image_size or data.image_size
+        image_size = settings.image_size or data.image_size
         if pretrained_config.get("fixed_input_size"):
-            arguments["img_size"] = size
-        # Pixels arrive normalized by `data`, x = (p - mean_data) / std_data. The model was pretrained
-        # on (p - mean) / std, which is x * std_data / std + (mean_data - mean) / std.
+            arguments["img_size"] = image_size
+        # The input is normalized by the section `data`: x = (p - mean_data) / std_data. The model
+        # was pretrained on (p - mean) / std, which is x * std_data / std + (mean_data - mean) / std.
         normalization = resolve_data_config({}, pretrained_cfg=pretrained_config)
         scale = []
         shift = []
@@ -110,19 +110,25 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
             scale.append(data.pixel_std / std)
             shift.append((data.pixel_mean - mean) / std)
         return self.describe_backbone(
-            classes, name, arguments, size, scale=scale, shift=shift, frozen=settings.frozen
+            classes,
+            name,
+            arguments,
+            image_size,
+            scale=scale,
+            shift=shift,
+            frozen=settings.frozen,
         )
 
     def prepare_weights(
         self, model: nn.Module, architecture: Architecture, recipe: Recipe[PretrainedSettings]
     ) -> None:
-        """Load the pretrained weights. The head stays fresh."""
+        """Load the pretrained weights of everything except the head."""
         from munkey.encoders.timm_models import load_timm
         from munkey.models.networks.backbone import Backbone, BackboneArchitecture
 
         assert isinstance(model, Backbone) and isinstance(architecture, BackboneArchitecture)
-        size = {}
+        arguments = {}
         if "img_size" in architecture.arguments:
-            size["img_size"] = architecture.arguments["img_size"]
-        pretrained_model = load_timm(recipe.family.timm_name, "pretrained.model", **size)
+            arguments["img_size"] = architecture.arguments["img_size"]
+        pretrained_model = load_timm(recipe.family.timm_name, "pretrained.model", **arguments)
         model.body.load_state_dict(pretrained_model.state_dict())

@@ -1,4 +1,4 @@
-"""RanPAC (McDonnell et al. 2023): ridge regression on random ReLU features of the key, in closed form."""
+"""RanPAC (McDonnell et al. 2023): ridge regression on random ReLU features of keys."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class RanpacSettings(Section):
         The number M of random features.
     seed
         The seed of their random projections.
-    temperature
-        The divisor of the logits, as for LDA.
     lam
-        The ridge penalty, in units of the number of rows times the mean variance of a feature;
-        auto: chosen by generalized cross-validation, and again after each deletion.
+        The ridge penalty, in units of the number of rows times the mean variance of a feature.
+        "auto" chooses it by generalized cross-validation, and again after each deletion.
+    temperature
+        The divisor of the logits. "auto" has the same meaning as for LDA.
     """
 
     features: Annotated[int, Field(ge=1, le=20_000)]
@@ -57,9 +57,11 @@ class RanpacFamily(LinearFamily[RanpacSettings]):
         from munkey.memory.sums import RandomFeatures, Sums
 
         settings = self.validate_section(architecture.settings)
-        features = RandomFeatures(settings.features, settings.seed)
         return Sums.empty(
-            architecture.classes, architecture.key_dim, self.uses_outer_products, features
+            architecture.classes,
+            architecture.key_dim,
+            with_outer_products=self.uses_outer_products,
+            features=RandomFeatures(count=settings.features, seed=settings.seed),
         )
 
     def resolve_constants(self, settings: RanpacSettings, sums: Sums) -> RanpacSettings:
@@ -72,7 +74,7 @@ class RanpacFamily(LinearFamily[RanpacSettings]):
     def solve_linear(self, sums: Sums, settings: RanpacSettings) -> Head:
         from munkey.models.networks.closed_form import fit_ridge
 
-        penalty = float(settings.lam)  # a number by now: `resolve_constants` replaced "auto"
+        penalty = float(settings.lam)  # a number, since `resolve_constants` has replaced "auto"
         head = fit_ridge(sums, penalty, float(settings.temperature))
         head.constant = penalty
         return head

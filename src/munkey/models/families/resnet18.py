@@ -1,4 +1,4 @@
-"""ResNet-18 (He et al. 2016) from scratch, the network of most of the literature."""
+"""ResNet-18 (He et al. 2016), trained from scratch as in most of the literature."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from munkey.models.networks.backbone import BackboneArchitecture
 
-SMALL = 64  # largest side [px] of images that get the stem for small images
+MAX_SMALL_SIZE = 64  # largest side in pixels of images for which the small stem is used
 
 
 class ResNet18Settings(Section):
@@ -24,39 +24,45 @@ class ResNet18Settings(Section):
     Attributes
     ----------
     width
-        The channels of the first stage. Each of the other three has twice as many as the last.
+        The number of channels of the first stage. It doubles with each of the other three stages.
     """
 
     width: Width
 
 
 class BackboneFamily(ViTFamily[Settings]):
-    """A network of timm, from fresh or from pretrained weights."""
+    """A timm model, pretrained or from scratch."""
 
     @property
     def sections(self) -> list[str]:
         return ["data", "train", self.name]
 
     def describe_backbone(
-        self, classes: int, name: str, arguments: Mapping[str, object], size: int, **more: object
+        self,
+        classes: int,
+        name: str,
+        arguments: Mapping[str, object],
+        image_size: int,
+        **other_fields: object,
     ) -> BackboneArchitecture:
-        """Return an architecture. By default, it does not rescale pixels, and trains all layers."""
+        """Return an architecture. By default, it does not rescale pixels or freeze any layer."""
         fields = {
             "classes": classes,
             "name": name,
             "arguments": arguments,
-            "image_size": size,
+            "image_size": image_size,
             "small_stem": False,
             "scale": [1.0, 1.0, 1.0],
             "shift": [0.0, 0.0, 0.0],
             "frozen": 0,
         }
-        return self.restore_architecture(fields | more)
+        return self.restore_architecture(fields | other_fields)
 
     def restore_architecture(self, stored: Mapping[str, object]) -> BackboneArchitecture:
         from munkey.models.networks.backbone import BackboneArchitecture
 
-        return BackboneArchitecture(**stored)  # type: ignore[arg-type]  # checked when it was made
+        # The fields were validated when the system was created.
+        return BackboneArchitecture(**stored)  # type: ignore[arg-type]
 
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
         from munkey.models.networks.backbone import BackboneArchitecture, create_backbone
@@ -75,10 +81,12 @@ class ResNet18Family(BackboneFamily[ResNet18Settings]):
     def make_architecture(
         self, recipe: Recipe[ResNet18Settings], classes: int, key_dim: int | None = None
     ) -> BackboneArchitecture:
-        size = recipe.data.image_size
-        width = recipe.family.width
-        arguments = {"channels": [width * 2**stage for stage in range(4)], "zero_init_last": False}
-        has_small_stem = size <= SMALL
+        image_size = recipe.data.image_size
+        channels = [recipe.family.width * 2**stage for stage in range(4)]
         return self.describe_backbone(
-            classes, "resnet18", arguments, size, small_stem=has_small_stem
+            classes,
+            "resnet18",
+            arguments={"channels": channels, "zero_init_last": False},
+            image_size=image_size,
+            small_stem=image_size <= MAX_SMALL_SIZE,
         )

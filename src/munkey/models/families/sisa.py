@@ -1,9 +1,10 @@
-"""SISA (Bourtoule et al. 2021): models that are sharded, isolated, sliced and aggregated, so that few are retrained.
+"""SISA (Bourtoule et al. 2021): sharded, isolated, sliced and aggregated training.
 
-Every sample belongs to one shard and one slice for good, by a hash of its id: deleting others never moves it. A shard's
-model trains on its first slice, then on its first two, and so on; the weights after each slice are kept. Each (shard,
-slice) draws from its own generators and starts with a fresh optimizer. So retraining from a checkpoint gives exactly
-the weights of a training that never saw the deleted samples.
+A hash of its id assigns each sample to a shard and a slice, so deleting other samples never moves
+it. The model of a shard is trained on the first slice, then on the first two, and so on, and the
+weights after each slice are stored. Each slice of each shard has its own random generators and
+starts with a new optimizer. Retraining from a stored checkpoint therefore gives exactly the weights
+of a training run that never saw the deleted samples.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class SisaSettings(Section):
     Attributes
     ----------
     shards
-        The number of models, which divide the training set among themselves.
+        The number of models. Each is trained on its own part of the training set.
     slices
         The number of checkpoints of each model.
     """
@@ -42,7 +43,7 @@ class SisaSettings(Section):
 
 
 class Cells(NamedTuple):
-    """The shard and the slice of each sample, (N,) int64 each."""
+    """The shard and the slice of each sample: (N,) int64 arrays."""
 
     shards: np.ndarray
     slices: np.ndarray
@@ -59,11 +60,11 @@ class SisaFamily(ViTFamily[SisaSettings]):
     holds = "weights after each slice"
 
     def make_stage(self, seed: object, dataset: str, subset: str) -> Stage:
-        """Return the same stage for every subset: a shard must draw as if others had no samples."""
+        """Return the same stage for all subsets, since samples in other shards must not matter."""
         return Stage(seed, dataset, self.name)
 
     def estimate_epoch_seconds(self, history: History, recipe: Recipe[SisaSettings]) -> float:
-        """Return the seconds of all shards and slices, per epoch over the whole training set."""
+        """Return the time to train all shards and slices, divided by the setting `train.epochs`."""
         return sum(epoch["seconds"] for epoch in history) / recipe.train.epochs
 
     def get_network(self) -> tuple[type[SisaArchitecture], Callable[..., nn.Module]]:
@@ -72,27 +73,28 @@ class SisaFamily(ViTFamily[SisaSettings]):
         return SisaArchitecture, Sisa
 
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
-        """Build the networks with unset weights. Raises ValueError for a generator.
+        """Build the networks without initializing their weights.
 
-        Each (shard, slice) draws its weights when its training begins.
+        The weights are drawn when the training of a shard begins. Raises ValueError if `generator`
+        is not None.
         """
         if generator is not None:
             raise ValueError("SISA's models are initialized when their training begins, not before")
-        return super().build(architecture, None)
+        return super().build(architecture, generator=None)
 
     def train(self, training: Training[SisaSettings]) -> TrainingResult:
         from munkey.models.networks.sisa import Sisa, SisaArchitecture
 
         architecture = self.make_architecture(training.recipe, training.classes)
-        model = self.build(architecture, None).to(training.device)
+        model = self.build(architecture, generator=None).to(training.device)
         assert isinstance(architecture, SisaArchitecture) and isinstance(model, Sisa)
-        first_slices = dict.fromkeys(range(model.shards), 0)  # every shard from its beginning
+        first_slices = dict.fromkeys(range(model.shards), 0)  # train all shards from the beginning
         history = retrain(model, architecture, first_slices, training)
         return TrainingResult(System(self.name, architecture, model.eval()), history)
 
 
 def assign_cells(ids: np.ndarray, shards: int, slices: int, stage: Stage) -> Cells:
-    """Return the shard and the slice of each sample id."""
+    """Assign each sample id to a shard and a slice."""
     cells = np.empty(len(ids), dtype=np.int64)
     for row, sample_id in enumerate(ids.tolist()):
         cells[row] = (stage / "cell" / sample_id).seed() % (shards * slices)
@@ -100,33 +102,39 @@ def assign_cells(ids: np.ndarray, shards: int, slices: int, stage: Stage) -> Cel
 
 
 def count_epochs_per_slice(epochs: int, slices: int) -> int:
-    """Return the epochs for each slice, at least one (Bourtoule et al., IV-B).
+    """Return the number of epochs for each slice, at least one (Bourtoule et al., IV-B).
 
-    All slices together see as many samples as `epochs` over the whole shard would.
+    Over all slices, the model then processes as many samples as in `epochs` over the whole shard.
     """
     return max(1, round(2 * epochs / (slices + 1)))
 
 
 def retrain(
-    model: Sisa, architecture: SisaArchitecture, first: Mapping[int, int], training: Training
+    model: Sisa, architecture: SisaArchitecture, first_slices: Mapping[int, int], training: Training
 ) -> History:
-    """Train shards in place, each from the slice first[shard] on.
+    """Train shards in place.
 
-    A shard starts with its weights before that slice.
+    Parameters
+    ----------
+    first_slices
+        The first slice to train, for each shard to train. Training starts from the shard's
+        checkpoint before this slice.
     """
     from munkey.models.networks.vit import ViT, build_on_cpu
 
     stage = training.recipe.stage
     cells = assign_cells(training.samples.ids, model.shards, model.slices, stage)
     history: History = []
-    for shard, first_slice in first.items():
+    for shard, first_slice in first_slices.items():
         for part in range(first_slice, model.slices):
-            if part:
-                start = model.state(shard, part - 1)
+            if part > 0:
+                initial = model.state(shard, part - 1)
             else:
                 generator = (stage / "weights" / shard).torch_generator()
-                start = build_on_cpu(lambda: ViT(architecture.make_shard_architecture()), generator)
-            model.state(shard, part).load_state_dict(start.state_dict())
+                initial = build_on_cpu(
+                    lambda: ViT(architecture.make_shard_architecture()), generator
+                )
+            model.state(shard, part).load_state_dict(initial.state_dict())
             members = np.flatnonzero((cells.shards == shard) & (cells.slices <= part))
             training.report(
                 f"shard {shard + 1}/{model.shards}, slice {part + 1}: {len(members)} samples"
@@ -138,9 +146,9 @@ def retrain(
 def train_slice(
     model: Sisa, shard: int, part: int, members: np.ndarray, training: Training
 ) -> History:
-    """Train a slice on the samples at positions `members`.
+    """Train a shard's checkpoint `part` on the samples at the positions `members`.
 
-    The learning rate falls once, over all slices of a shard.
+    The learning rate follows a single schedule over all slices of the shard.
     """
     import torch
 
@@ -148,8 +156,8 @@ def train_slice(
     from munkey.data.loader import Batch, Loader
     from munkey.training.checkpoint import Checkpoint
     from munkey.training.loop import (
-        Fit,
         Outcome,
+        TrainingLoop,
         adamw,
         classification_outcome,
         cosine_schedule,
@@ -167,14 +175,14 @@ def train_slice(
     epochs = count_epochs_per_slice(settings.epochs, model.slices)
     positions = torch.from_numpy(members)
     augment = Augmentation.from_settings(training.recipe.data, settings)
-    rate = cosine_schedule(settings.lr, epochs * model.slices, settings.warmup_epochs)
+    schedule = cosine_schedule(settings.lr, epochs * model.slices, settings.warmup_epochs)
 
     def step(batch: Batch) -> Outcome:
         return classification_outcome(state(augment(batch.images, crops)), batch.labels)
 
     def batches(_: int) -> Loader:
-        indices = shuffled_batches(len(positions), settings.batch_size, order)
-        batch_positions = [positions[index] for index in indices]
+        member_batches = shuffled_batches(len(positions), settings.batch_size, order)
+        batch_positions = [positions[index] for index in member_batches]
         return Loader(training.samples, batch_positions, training.device)
 
     checkpoint = None
@@ -182,12 +190,12 @@ def train_slice(
         file = training.checkpoint.for_part(shard, part)
         checkpoint = Checkpoint(file, [order, crops], always_after=epochs)
     state.train()
-    history = Fit(
+    history = TrainingLoop(
         epochs=epochs,
         batches=batches,
         step=step,
         optimizer=adamw(state.parameters(), settings.betas, settings.weight_decay),
-        rate=lambda done: rate(part * epochs + done),
+        learning_rate=lambda progress: schedule(part * epochs + progress),
         report=training.report,
         precision=Precision(settings.precision, training.device),
         checkpoint=checkpoint,
@@ -197,11 +205,11 @@ def train_slice(
 
 
 def find_first_affected_slices(
-    deleted: np.ndarray, shards: int, slices: int, stage: Stage
+    deleted_ids: np.ndarray, shards: int, slices: int, stage: Stage
 ) -> dict[int, int]:
-    """Return, for each shard with deleted samples, its first slice with one."""
-    cells = assign_cells(deleted, shards, slices, stage)
-    first: dict[int, int] = {}
+    """Return the first slice with deleted samples, for each shard that has deleted samples."""
+    cells = assign_cells(deleted_ids, shards, slices, stage)
+    first_slices: dict[int, int] = {}
     for shard in np.unique(cells.shards).tolist():
-        first[shard] = int(cells.slices[cells.shards == shard].min())
-    return first
+        first_slices[shard] = int(cells.slices[cells.shards == shard].min())
+    return first_slices

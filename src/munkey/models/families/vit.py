@@ -37,7 +37,7 @@ class ViTFamily(Family[Settings]):
     place = 0
 
     def get_network(self) -> tuple[type[ViTArchitecture], Callable[..., nn.Module]]:
-        """Return the classes of its architecture and its network."""
+        """Return the classes of the family's architecture and network."""
         from munkey.models.networks.vit import ViT, ViTArchitecture
 
         return ViTArchitecture, ViT
@@ -46,15 +46,16 @@ class ViTFamily(Family[Settings]):
         self, recipe: Recipe[Settings], classes: int, key_dim: int | None = None
     ) -> Architecture:
         assert recipe.model is not None
-        sizes = {"classes": classes, "image_size": recipe.data.image_size}
-        sizes |= recipe.model.model_dump()
+        fields = {"classes": classes, "image_size": recipe.data.image_size}
+        fields |= recipe.model.model_dump()
         if recipe.family is not None:
-            sizes |= recipe.family.model_dump()
-        return self.restore_architecture(sizes)
+            fields |= recipe.family.model_dump()
+        return self.restore_architecture(fields)
 
     def restore_architecture(self, stored: Mapping[str, object]) -> Architecture:
-        make_architecture, _ = self.get_network()
-        return make_architecture(**stored)  # type: ignore[arg-type]  # checked when it was made
+        architecture_class, _ = self.get_network()
+        # The fields were validated when the system was created.
+        return architecture_class(**stored)  # type: ignore[arg-type]
 
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
         from munkey.models.networks.vit import build_on_cpu
@@ -77,12 +78,18 @@ class ViTFamily(Family[Settings]):
     def prepare_weights(
         self, model: nn.Module, architecture: Architecture, recipe: Recipe[Settings]
     ) -> None:
-        """Change fresh weights before training, for example to pretrained ones."""
+        """Change the initial weights before training, for example to pretrained weights."""
 
     def make_learner(
         self, system: System, forward: Callable[..., Tensor], training: Training[Settings]
     ) -> Learner:
-        """Return the system in training. `forward` is its forward pass, which may be compiled."""
+        """Return a learner of the system.
+
+        Parameters
+        ----------
+        forward
+            The forward pass of the system's model, which may be compiled.
+        """
         return Learner(system, lambda images, _: forward(images))
 
     def predict_logits(

@@ -1,1 +1,1 @@
-"""Networks that map images to logits. Parameters have timm's names, so that tests can compare them."""
+"""Networks from images to logits. Parameters have the same names as in timm, for comparison."""

@@ -72,7 +72,13 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
 
     from munkey.data.image_set import JoinedSet
     from munkey.data.loader import Loader
-    from munkey.training.loop import Fit, Outcome, adamw, classification_outcome, shuffled_batches
+    from munkey.training.loop import (
+        Outcome,
+        TrainingLoop,
+        adamw,
+        classification_outcome,
+        shuffled_batches,
+    )
     from munkey.training.precision import Precision
     from munkey.unlearn.finetune import distillation_loss, finish, measure_accuracy
 
@@ -126,12 +132,12 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
         decays = sum(done >= epoch for epoch in settings.decay_after)
         return settings.lr_factor * tuning.base_lr * settings.decay**decays
 
-    request.history = Fit(
+    request.history = TrainingLoop(
         epochs=tuning.settings.epochs,
         batches=batches,
         step=step,
         optimizer=adamw(student.parameters(), tuning.settings.betas, tuning.settings.weight_decay),
-        rate=rate,
+        learning_rate=rate,
         report=request.report,
         precision=Precision(tuning.precision, request.device),
         after_epoch=keep_best,
