@@ -160,13 +160,13 @@ def test_fcs_spreads_then_contrasts_and_repairs_in_turns(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("msg", "Conv2d in this network$"),
-        ("msg-linear", r"Linear in this network, in a part '\.blocks\.'"),
+        ("msg", "Conv2d$"),
+        ("msg-linear", r"Linear with '\.blocks\.' in its name"),
     ],
 )
 def test_msg_refuses_a_network_without_layers_that_it_could_renew(name: str, words: str) -> None:
     other = replace(original(name), model=torch.nn.Sequential(torch.nn.Linear(2, 2)))
-    with pytest.raises(ValueError, match=f"MSG finds no {words}"):
+    with pytest.raises(ValueError, match=f"MSG: this network has no {words}"):
         METHODS[name].run(other, request(name), settings(name))
 
 

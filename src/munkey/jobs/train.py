@@ -1,4 +1,6 @@
-"""Training: originals on all samples, oracles on the retain set. The training step: `TrainingLoop` in munkey.training.loop.
+"""Training: originals on all samples, oracles on the retain set.
+
+The training step is in `munkey.training.loop.TrainingLoop`.
 
 A family that does not learn is fitted to the keys of the same samples instead.
 """

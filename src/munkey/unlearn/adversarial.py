@@ -1,4 +1,4 @@
-"""Adversarial images of the smallest radius (AMUN): untargeted L2 PGD in a ball that doubles."""
+"""The adversarial attack of AMUN: untargeted L2 PGD in balls of doubling radius."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -14,12 +14,12 @@ class AttackResult(NamedTuple):
     Attributes
     ----------
     images
-        (B, 3, H, W).
+        (B, 3, H, W): the adversarial images.
     predicted
-        (B,) classes.
+        (B,): the classes predicted for them.
     radius
-        (B,) float64, the radius of the ball in which the attack succeeded: 0 for an image that was
-        misclassified from the start, inf if no ball was large enough.
+        (B,) float64: the radius of the ball in which the attack succeeded. 0 for an image that was
+        misclassified from the start, inf if the attack failed.
     """
 
     images: Tensor
@@ -28,7 +28,7 @@ class AttackResult(NamedTuple):
 
 
 def list_doubling_radii(first: float, cap: float) -> list[float]:
-    """Return the radii first, 2 first, 4 first, ... up to and including cap."""
+    """Return the radii first, 2 * first, 4 * first, ... that are at most `cap`."""
     radii = [first]
     while 2 * radii[-1] <= cap:
         radii.append(2 * radii[-1])
@@ -36,76 +36,83 @@ def list_doubling_radii(first: float, cap: float) -> list[float]:
 
 
 def untargeted_l2(
-    answer: Callable[[Tensor], Tensor],
+    predict_logits: Callable[[Tensor], Tensor],
     clean: Tensor,
     labels: Tensor,
     radii: Sequence[float],
     steps: int,
     stride: float,
 ) -> AttackResult:
-    """Move each image until `answer` (pixels -> logits) misclassifies it.
+    """Move each image until the model misclassifies it.
 
-    In a ball of each radius in turn, an image makes `steps` steps of length stride * radius along
-    the L2-normalized gradient of the cross-entropy. After each step it is projected into the ball
-    around the clean image and clamped to [0, 1]. An image leaves the batch at its first error, so
-    one that is misclassified from the start stays clean. The others go on from where they are in
-    the next ball. An image with a zero gradient never succeeds. Reads back, at every step, which
-    images err.
+    The attack uses a ball of each radius in turn. In each ball, an image makes `steps` steps of
+    length stride * radius along the L2-normalized gradient of the cross-entropy. After each step,
+    it is projected into the ball around the clean image and clamped to [0, 1]. An image is done
+    when it is misclassified, so one that is misclassified from the start stays clean. Other images
+    continue from their current position in the next ball. The attack fails on an image with a zero
+    gradient.
+
+    Reads back, after each step, which images are misclassified, which waits for the GPU.
 
     Parameters
     ----------
+    predict_logits
+        A function that returns the logits (B, C) of images with pixels in [0, 1].
     clean
-        (B, 3, H, W) in [0, 1].
+        (B, 3, H, W): images with pixels in [0, 1].
     labels
-        (B,).
+        (B,): their classes.
+    radii
+        The radii of the balls, in ascending order.
     """
     images = clean.clone()
     predicted = labels.clone()
     radius = torch.full((len(clean),), torch.inf, dtype=torch.float64, device=clean.device)
     active = torch.arange(len(clean), device=clean.device)  # positions still classified correctly
-    # One forward pass at each of these radii. The first looks at the clean images, in a ball of
-    # radius 0; each following one at the result of a step.
-    balls = [0.0]
-    for ball in radii:
-        balls += [ball] * steps
-    next_balls = [*balls[1:], None]  # no step follows the last pass
-    for current_ball, next_ball in zip(balls, next_balls, strict=True):
-        classes, directions = _find_steepest_ascent(answer, images[active], labels[active])
+    # The radius of the ball at each forward pass. The first pass reads the clean images, with a
+    # radius of 0; each later pass reads the result of a step.
+    pass_radii = [0.0]
+    for ball_radius in radii:
+        pass_radii += [ball_radius] * steps
+    next_radii = [*pass_radii[1:], None]  # no step follows the last pass
+    for pass_radius, next_radius in zip(pass_radii, next_radii, strict=True):
+        classes, directions = _find_steepest_ascent(predict_logits, images[active], labels[active])
         is_wrong = classes != labels[active]
         predicted[active[is_wrong]] = classes[is_wrong]
-        radius[active[is_wrong]] = current_ball
+        radius[active[is_wrong]] = pass_radius
         active = active[~is_wrong]
-        if next_ball is None or not len(active):
+        if next_radius is None or not len(active):
             break
-        moved_images = images[active] + stride * next_ball * directions[~is_wrong]
-        shift = _project(moved_images - clean[active], next_ball)
+        moved_images = images[active] + stride * next_radius * directions[~is_wrong]
+        shift = _project(moved_images - clean[active], next_radius)
         images[active] = (clean[active] + shift).clamp(0, 1)
     return AttackResult(images, predicted, radius)
 
 
 def _find_steepest_ascent(
-    answer: Callable[[Tensor], Tensor],
+    predict_logits: Callable[[Tensor], Tensor],
     images: Tensor,
     labels: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Return predicted classes (B,) and the directions (B, 3, H, W) in which the loss rises most.
+    """Return the predicted classes (B,) and the gradient directions (B, 3, H, W) of the loss.
 
-    The loss is the cross-entropy. A direction has an L2 norm of 1, or is 0 where the loss is flat.
+    The loss is the cross-entropy. A direction has an L2 norm of 1, or 0 if the gradient is 0.
     """
     images = images.detach().requires_grad_()
-    logits = answer(images)
+    logits = predict_logits(images)
     # With m = log sum_{j != y} exp z_j - z_y, the cross-entropy is log(1 + exp m). Its gradient has
-    # the direction of that of m, but vanishes in float32 where the model is confident. So use m.
+    # the same direction as the gradient of m, but underflows in float32 where the model is
+    # confident. Therefore, use m.
     is_true_class = F.one_hot(labels, logits.shape[1]).bool()
     other_logits = logits.masked_fill(is_true_class, -torch.inf)
     true_logits = logits.gather(1, labels[:, None])[:, 0]
-    margin = other_logits.logsumexp(dim=1) - true_logits
-    (gradient,) = torch.autograd.grad(margin.sum(), images)
+    m = other_logits.logsumexp(dim=1) - true_logits
+    (gradient,) = torch.autograd.grad(m.sum(), images)
     directions = F.normalize(gradient.flatten(1), dim=1).view_as(gradient)
     return logits.detach().argmax(dim=1), directions
 
 
-def _project(shift: Tensor, ball: float) -> Tensor:
-    """Shorten shifts (B, ...) to an L2 norm of at most `ball`."""
+def _project(shift: Tensor, radius: float) -> Tensor:
+    """Project shifts (B, 3, H, W) onto the L2 ball of this radius."""
     norm = shift.flatten(1).norm(dim=1).view(-1, 1, 1, 1)
-    return shift * (ball / norm.clamp(min=ball))
+    return shift * (radius / norm.clamp(min=radius))

@@ -2,13 +2,13 @@
 
 A method is a function (system, request, settings) -> System. It
 
-- returns a new system that shares no storage with its input, and leaves the input untouched;
+- returns a new system that shares no storage with its input, and does not change its input;
 - draws random numbers only from `request.generator`;
 - uses only the data that it declares in `needs`;
-- measures accuracy only if it is defined by it, as SCRUB's rewinding is.
+- measures accuracy only if its definition requires this, as SCRUB's rewinding does.
 
-Snakemake imports the module of each method while it plans, so methods import torch inside the
-function. docs/extending.md shows how to add one.
+Planning imports the module of each method and must not load torch, so methods import torch inside
+the function. docs/extending.md shows how to add a method.
 """
 
 from collections.abc import Callable
@@ -35,12 +35,12 @@ Need = Literal[
 
 
 class TuningSettings(Section):
-    """Settings of a method that fine-tunes.
+    """Settings of a fine-tuning method.
 
     Parameters
     ----------
     lr_factor : float
-        The learning rate as a multiple of `train.lr`. The paper searches 0.1 to 1 (app. B.2).
+        Learning rate divided by `train.lr`. The paper searches from 0.1 to 1 (app. B.2).
     """
 
     lr_factor: Positive
@@ -48,18 +48,18 @@ class TuningSettings(Section):
 
 @dataclass(frozen=True)
 class Tuning:
-    """What all methods that fine-tune share (app. B.2).
+    """The settings that fine-tuning methods share (app. B.2).
 
     Parameters
     ----------
     settings : FinetuneSettings
-        The section `finetune`: epochs, batch size, AdamW's betas and weight decay.
+        The section `finetune`: epochs, batch size, and AdamW's betas and weight decay.
     base_lr : float
-        `train.lr`, the original's learning rate.
+        `train.lr`, the learning rate of the original.
     augment : Augmentation
-        The random crops that the original was trained on.
+        Random crops, as in the training of the original.
     precision : str
-        The number format that the original was trained in.
+        Number format of matrix products, as in the training of the original.
     """
 
     settings: FinetuneSettings
@@ -70,30 +70,30 @@ class Tuning:
 
 @dataclass
 class Request:
-    """What a method may use to forget, and where it reports to.
+    """What a method receives besides the system: the ids to forget, and all that it may use.
 
     Parameters
     ----------
     forget_ids : ndarray of int64, shape (n,)
         Ids of the samples to forget, in ascending order.
     generator : torch.Generator
-        The only source of random numbers. It lies on the CPU.
+        The only source of random numbers, on the CPU.
     device : str
-        "cpu" or "cuda": where the system lies, and where the method computes.
+        Device of the system and of all computations, "cpu" or "cuda".
     report : callable
-        Prints a line of progress into the job's log.
+        Function that prints a line of progress to the job's log.
     needs : frozenset of str
         The data that the method declares.
     data : dict of str to ImageSet
-        The sets "retain", "forget" and "val". Methods read them as properties of the request.
+        The sets "retain", "forget" and "val". Methods access them as properties of the request.
     recipe : Recipe, optional
         How the original was trained. None for a family that is not trained.
     finetuning : Tuning, optional
-        How to fine-tune. None for a method that declares no needs or `finetunes=False`.
+        How to fine-tune. None for a method without needs or with `finetunes=False`.
     history : list of dict
-        Filled in by the method: its curve, one record for each epoch.
+        A record for each epoch, which the method fills in.
     facts : dict
-        Filled in by the method: anything else worth recording, as JSON.
+        Other facts worth recording, which the method fills in. They must be valid JSON.
 
     Raises
     ------
@@ -102,7 +102,7 @@ class Request:
 
     Examples
     --------
-    A method that declares images may not look at their labels:
+    A method that declares only images cannot read their labels:
 
     >>> import torch
     >>> from munkey.data.image_set import ImageSet
@@ -136,7 +136,7 @@ class Request:
 
     @property
     def tuning(self) -> Tuning:
-        """How to fine-tune. Raises PermissionError for a method that does not."""
+        """How to fine-tune. Raises PermissionError if the method does not declare any needs."""
         if self.finetuning is None:
             raise PermissionError(
                 "this method fine-tunes, but does not declare that it needs any data"
@@ -159,22 +159,22 @@ class Request:
         return self._get_declared("val")
 
     def _get_declared(self, part: str) -> "ImageSet":
-        """Return a part of the data, without images or labels that the method did not declare."""
+        """Return a part of the data in which undeclared images or labels cannot be used."""
         declared: frozenset[str] = self.needs
         withheld = {}
         for kind in ("images", "labels"):
             if f"{part} {kind}" not in declared:
                 withheld[kind] = WithheldData(part, kind)
-        if len(withheld) == 2:
+        if len(withheld) == 2:  # neither images nor labels are declared
             raise PermissionError(
                 f"this method uses the {part} set, but does not declare it:"
                 f" its `needs` lack '{part} images' and '{part} labels'"
             )
-        return replace(self.data[part], **withheld)  # type: ignore[arg-type]  # refuses any use
+        return replace(self.data[part], **withheld)  # type: ignore[arg-type]
 
 
 class WithheldData:
-    """Stands in for undeclared images or labels. Any use raises PermissionError."""
+    """A placeholder for undeclared images or labels. Using it raises PermissionError."""
 
     def __init__(self, part: str, kind: str) -> None:
         self.name = f"{part} {kind}"
@@ -189,7 +189,7 @@ class WithheldData:
 
 
 class Images(NamedTuple):
-    """Sizes of the sets that a method works on, with the epochs and batch size of fine-tuning."""
+    """The numbers of images in each set, with the epochs and batch size of fine-tuning."""
 
     retain: int
     forget: int
@@ -198,16 +198,17 @@ class Images(NamedTuple):
     batch: int
 
 
-# How many forward passes over single images a method makes; a backward pass counts as two, as it
-# takes about twice the operations. An upper bound for a method that may stop early.
-Passes = Callable[[Images, Any], float]  # Any: the method's own settings
+# A function (images, settings) that returns how many forward passes over single images a method
+# makes. A backward pass counts as two, since it takes about twice as many operations. For a method
+# that may stop early, this is an upper bound.
+Passes = Callable[[Images, Any], float]
 SettingsT = TypeVar("SettingsT", bound=Section)
 Run = Callable[[System, Request, SettingsT], System]
 
 
 @dataclass(frozen=True)
 class Method:
-    """An entry of the registry of methods. The decorator `method` explains its fields."""
+    """An entry in the registry of methods. The decorator `method` describes its fields."""
 
     name: str
     title: str
@@ -224,16 +225,16 @@ class Method:
     whole_classes: bool = False
 
     def for_network(self, network: str) -> "Method":
-        """Return the method for this `network` of params.yaml.
+        """Return the method for the setting `network` in params.yaml.
 
-        By-design methods keep their family.
+        A method of a family other than a network is returned unchanged.
         """
         if not FAMILIES[self.family].is_network:
             return self
         return replace(self, family=network)
 
     def unlearn(self, system: System, request: Request, settings: Section) -> System:
-        """Run the method. Raises TypeError if its function returns anything but a System."""
+        """Run the method. Raises TypeError if its function does not return a System."""
         unlearned = self.run(system, request, settings)
         if not isinstance(unlearned, System):
             raise TypeError(
@@ -245,28 +246,28 @@ class Method:
 
     @property
     def is_defined(self) -> bool:
-        """Whether the method can start from its family."""
+        """Whether the method supports its family."""
         return self.networks is None or self.family in self.networks
 
     @property
     def original(self) -> Family:
-        """The family whose original the method starts from. Raises KeyError for an unknown one."""
+        """The family whose original the method starts from. Raises KeyError if it is unknown."""
         return FAMILIES[self.family]
 
     @property
     def storage(self) -> str:
-        """The data that a deployment must store to answer and to forget, in words."""
+        """What a deployment must store to predict and to forget, as the tables show it."""
         parts = {need.split()[0] for need in self.needs}
         if {"retain", "forget"} <= parts:  # together, these are the training set
             parts -= {"retain", "forget"}
             parts.add("training")
-        words = [self.original.holds]
+        stored = [self.original.holds]
         for part in sorted(parts):
-            words.append(f"{part} set")
-        return ", ".join(words)
+            stored.append(f"{part} set")
+        return ", ".join(stored)
 
     def count_passes(self, images: Images, settings: Section) -> float:
-        """Count forward passes over single images. A backward pass counts as two."""
+        """Return the number of forward passes over single images. A backward pass counts as two."""
         if self.counted_passes:
             return self.counted_passes(images, settings)
         images_per_epoch = 0
@@ -280,7 +281,7 @@ class Method:
 METHODS: Registry[Method] = Registry("method", "munkey.unlearn.methods")
 
 
-def method(  # noqa: PLR0913  # each fact of a method by name, which reads better than a record
+def method(  # noqa: PLR0913  # keyword arguments read better than a record here
     name: str,
     *,
     title: str,
@@ -300,32 +301,33 @@ def method(  # noqa: PLR0913  # each fact of a method by name, which reads bette
     Parameters
     ----------
     name : str
-        Its name in `methods`, its section `unlearn.NAME` in params.yaml and its file, with _ for -.
+        Name in `methods` and of the section `unlearn.NAME` in params.yaml. The file has the same
+        name, with _ instead of -.
     title : str
-        Its row in the tables.
+        Name in the tables.
     description : str
         One line for docs/methods.md.
     family : str
-        The family whose original it starts from, and whose oracle it is compared with. A post-hoc
-        method names any network, such as "vit"; `network` in params.yaml decides.
+        Family whose original it starts from, and whose oracle it is compared with. For a post-hoc
+        method, pass any network, such as "vit"; the setting `network` in params.yaml replaces it.
     settings : type, default Section
-        A subclass of `Section` with its settings, or of `TuningSettings` if it fine-tunes.
+        Subclass of `Section` for its settings, or of `TuningSettings` if it fine-tunes.
     needs : set of str, optional
-        Data that must still be stored to forget: "forget", "retain" or "val", with " images" or
-        " labels". Using other data raises PermissionError.
+        Data that must be available to forget, such as "forget images": one of "forget", "retain"
+        and "val", followed by "images" or "labels". Using other data raises PermissionError.
     finetunes : bool, default True
-        Whether it reads the section `finetune`. Always false for a method without needs.
+        Whether it reads the section `finetune`. Always False for a method without needs.
     citation : str, default ""
         Authors, title, venue and year.
     in_paper : bool, default False
-        Whether the paper's tables have it.
+        Whether it is in the paper's tables.
     passes : callable, optional
-        (Images, settings) -> number of forward passes over single images, for `munkey plan`. By
-        default, that of fine-tuning on all images that it needs.
+        Function ``passes(images, settings)`` that returns the number of forward passes over single
+        images, for `munkey plan`. By default, the passes of fine-tuning on all needed images.
     networks : set of str, optional
-        The families that a post-hoc method works on. By default, all networks.
+        Networks that a post-hoc method supports. By default, all networks.
     whole_classes : bool, default False
-        Whether it can forget nothing but whole classes.
+        Whether it can only forget whole classes.
 
     Returns
     -------
@@ -337,11 +339,12 @@ def method(  # noqa: PLR0913  # each fact of a method by name, which reads bette
     TypeError
         If `settings` is not a subclass of `Section`.
     ValueError
-        If `needs` names unknown data, or if the name is taken or cannot be part of a path.
+        If `needs` contains unknown data, or if the name is already registered or cannot be part of
+        a path.
 
     Examples
     --------
-    A method that shrinks all weights, and needs no data:
+    A method that shrinks all weights and needs no data:
 
     >>> from dataclasses import replace
     >>> from munkey.settings import Share
@@ -368,10 +371,12 @@ def method(  # noqa: PLR0913  # each fact of a method by name, which reads bette
             f"method {name!r}: settings must be a subclass of munkey.settings.Section,"
             f" not {settings}"
         )
-    unknown = set(needs or ()) - set(get_args(Need))
-    if unknown:
-        valid = ", ".join(get_args(Need))
-        raise ValueError(f"method {name!r}: needs must be among {valid}, got {sorted(unknown)}")
+    unknown_needs = set(needs or ()) - set(get_args(Need))
+    if unknown_needs:
+        valid_needs = ", ".join(get_args(Need))
+        raise ValueError(
+            f"method {name!r}: needs must be among {valid_needs}, got {sorted(unknown_needs)}"
+        )
 
     def register(run: Run[SettingsT]) -> Run[SettingsT]:
         entry = Method(
@@ -379,7 +384,7 @@ def method(  # noqa: PLR0913  # each fact of a method by name, which reads bette
             title=title,
             description=description,
             family=family,
-            run=run,  # type: ignore[arg-type]  # called with an instance of `settings`
+            run=run,  # type: ignore[arg-type]  # always called with an instance of `settings`
             settings=settings,
             needs=frozenset(needs or ()),
             finetunes=finetunes and bool(needs),

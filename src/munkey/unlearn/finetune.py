@@ -1,4 +1,4 @@
-"""What methods that fine-tune have in common (app. B.2), on top of the training loop."""
+"""Functions that fine-tuning methods share (app. B.2), on top of the training loop."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -27,7 +27,7 @@ Objective = Callable[[nn.Module, Tensor, Tensor], Outcome]
 
 
 def plain_batch(samples: LabeledSet, index: Tensor, request: Request) -> LabeledImages:
-    """Return a batch (B, 3, S, S) with labels (B,), resized without cropping as at test time."""
+    """Return images (B, 3, S, S) with labels (B,), resized without cropping, as at test time."""
     images, labels = samples.batch(index, request.device)
     return LabeledImages(request.tuning.augment.eval_transform(images), labels)
 
@@ -35,7 +35,7 @@ def plain_batch(samples: LabeledSet, index: Tensor, request: Request) -> Labeled
 def endless_batches(
     samples: LabeledSet, batch_size: int, request: Request
 ) -> Iterator[LabeledImages]:
-    """Yield augmented batches without end. Each pass has new crops and a new order."""
+    """Yield augmented batches endlessly. Each pass over the samples has new crops and a new order."""
     while True:
         for index in shuffled_batches(len(samples), batch_size, request.generator):
             images, labels = samples.batch(index, request.device)
@@ -48,37 +48,42 @@ def cross_entropy(model: nn.Module, images: Tensor, labels: Tensor) -> Outcome:
 
 
 def uniformity_outcome(scores: Tensor) -> Outcome:
-    """Return KL(uniform || softmax) of scores (B, n), averaged over rows, up to a constant (FCS)."""
-    none_correct = scores.new_zeros(())  # the scores are not predictions
-    return Outcome(-scores.log_softmax(dim=1).mean(), none_correct)
+    """Return a loss that is smallest if the softmax of scores (B, n) is uniform (FCS).
+
+    The loss is the mean of KL(uniform || softmax) over rows, up to a constant factor and offset.
+    """
+    correct = scores.new_zeros(())  # scores are not predictions, so none is correct
+    return Outcome(-scores.log_softmax(dim=1).mean(), correct)
 
 
 def distillation_loss(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
-    """Return the distillation loss of logits (B, C), averaged over the batch (Hinton et al. 2015).
+    """Return the mean distillation loss of logits (B, C) (Hinton et al. 2015).
 
-    It is T^2 KL(softmax(teacher / T) || softmax(student / T)), with no gradient for the teacher.
+    The loss is T^2 KL(softmax(teacher / T) || softmax(student / T)). The teacher receives no
+    gradient.
     """
-    student = student / temperature
-    teacher = teacher.detach() / temperature
-    log_p = teacher - teacher.logsumexp(dim=1, keepdim=True)
+    scaled_student = student / temperature
+    scaled_teacher = teacher.detach() / temperature
+    log_p = scaled_teacher - scaled_teacher.logsumexp(dim=1, keepdim=True)
     p = log_p.exp()
-    # Written out, its gradient softmax(student) - p is exactly 0 where the student equals the
-    # teacher. That of F.kl_div is rounding noise there, which AdamW would turn into full steps.
-    divergence = student.logsumexp(dim=1) - (p * student).sum(dim=1) + (p * log_p).sum(dim=1)
+    # In this form, the gradient, softmax(student) - p, is exactly 0 if the student equals the
+    # teacher. The gradient of F.kl_div would be rounding noise, which AdamW turns into full steps.
+    cross_entropies = scaled_student.logsumexp(dim=1) - (p * scaled_student).sum(dim=1)
+    divergence = cross_entropies + (p * log_p).sum(dim=1)
     return temperature**2 * divergence.mean()
 
 
 def mislabel(samples: ImageSet, classes: int, generator: torch.Generator) -> ImageSet:
-    """Return the images with wrong labels, drawn once and uniformly over the other classes."""
-    # A shift of 1 to C - 1, modulo C, leads to every other class with the same probability.
-    shift = torch.randint(1, classes, (len(samples),), generator=generator).numpy()
-    labels = (np.asarray(samples.labels) + shift) % classes
+    """Return the images with random wrong labels, drawn uniformly from the other classes."""
+    # Adding 1 to C - 1, modulo C, gives each of the other classes with the same probability.
+    shifts = torch.randint(1, classes, (len(samples),), generator=generator).numpy()
+    labels = (np.asarray(samples.labels) + shifts) % classes
     return replace(samples, labels=labels)
 
 
-def mark_samples(samples: ImageSet, index: Tensor, mark: bool) -> ImageSet:
-    """Return the samples at the positions `index`, with `mark` instead of their labels."""
-    rows = index.numpy()
+def mark_samples(samples: ImageSet, positions: Tensor, mark: bool) -> ImageSet:
+    """Return the samples at these positions, with `mark` instead of their labels."""
+    rows = positions.numpy()
     return replace(
         samples,
         rows=samples.rows[rows],
@@ -87,18 +92,18 @@ def mark_samples(samples: ImageSet, index: Tensor, mark: bool) -> ImageSet:
     )
 
 
-def select(samples: ImageSet, rows: np.ndarray) -> ImageSet:
-    """Return the samples at the positions `rows`."""
+def select(samples: ImageSet, positions: np.ndarray) -> ImageSet:
+    """Return the samples at these positions."""
     return replace(
         samples,
-        rows=samples.rows[rows],
-        ids=samples.ids[rows],
-        labels=samples.labels[rows],
+        rows=samples.rows[positions],
+        ids=samples.ids[positions],
+        labels=samples.labels[positions],
     )
 
 
-def split_by_loss(system: System, request: Request, parts: int) -> list[ImageSet]:
-    """Return the forget set in equal parts, lowest loss of the system first.
+def split_by_loss(system: System, request: Request, part_count: int) -> list[ImageSet]:
+    """Split the forget set into equal parts by the system's loss, from the lowest to the highest.
 
     Each part is sorted by id.
     """
@@ -109,74 +114,83 @@ def split_by_loss(system: System, request: Request, parts: int) -> list[ImageSet
         for index in torch.arange(len(forget)).split(request.tuning.settings.batch_size):
             images, labels = plain_batch(forget, index, request)
             losses.append(F.cross_entropy(model(images), labels, reduction="none"))
-    rows_by_loss = to_host(torch.cat(losses)).argsort(stable=True).numpy()
-    return [select(forget, np.sort(rows)) for rows in np.array_split(rows_by_loss, parts)]
+    positions_by_loss = to_host(torch.cat(losses)).argsort(stable=True).numpy()
+    parts = np.array_split(positions_by_loss, part_count)
+    return [select(forget, np.sort(positions)) for positions in parts]
 
 
 def make_repelling_noise(
     model: nn.Module,
     label: int,
-    side: tuple[int, ...],
+    size: tuple[int, ...],
     steps: int,
     request: Request,
 ) -> TensorSet:
     """Return a batch of noise images that maximizes the model's error on a class (UNSIR).
 
-    The result is in their pixels, but not clipped to [0, 1]. The model's weights do not change.
+    The noise has the scale of pixels in [0, 1], but is not clipped. The model's weights do not
+    change.
 
     Parameters
     ----------
-    side
+    label
+        The class, which is also the noise images' label.
+    size
         The height and width of the stored images.
+    steps
+        The number of steps of gradient ascent.
     """
     augment = request.tuning.augment
     batch_size = request.tuning.settings.batch_size
-    noise = torch.randn((batch_size, 3, *side), generator=request.generator)  # normalized pixels
-    noise = to_device(noise, request.device).requires_grad_()
+    initial_noise = torch.randn((batch_size, 3, *size), generator=request.generator)
+    noise = to_device(initial_noise, request.device).requires_grad_()  # in normalized pixels
     labels = torch.full((batch_size,), label)
     targets = to_device(labels, request.device)
-    optimizer = torch.optim.Adam([noise], lr=0.1)  # 0.1 here and below as in UNSIR's code
+    # The learning rate and the weight of the penalty are those of UNSIR's code.
+    optimizer = torch.optim.Adam([noise], lr=0.1)
     for _ in range(steps):
         inputs = augment.eval_transform(augment.mean + augment.std * noise)
         penalty = 0.1 * inputs.square().sum(dim=(1, 2, 3)).mean()
         loss = penalty - F.cross_entropy(model(inputs), targets)
-        (noise.grad,) = torch.autograd.grad(loss, noise)  # spares the weights' gradients
+        (noise.grad,) = torch.autograd.grad(loss, noise)  # without the gradients of the weights
         optimizer.step()
     return TensorSet(to_host(augment.mean + augment.std * noise.detach()), labels)
 
 
 def make_step_scaler(factors: Mapping[str, Tensor]) -> Callable[[nn.Module], None]:
-    """Return a function that multiplies, by the factors, how far weights moved since its last call.
+    """Return a function that scales how far weights have moved since its previous call.
 
-    Factors of the gradients would do nothing, since AdamW divides each gradient by its own size.
+    Scaling the gradients instead would have no effect, since AdamW divides each gradient by its own
+    magnitude.
 
     Parameters
     ----------
     factors
-        The factors by parameter name, each of the parameter's shape.
+        The factors by parameter name, each with the shape of its parameter.
     """
-    previous: dict[str, Tensor] = {}
+    previous_weights: dict[str, Tensor] = {}
 
-    def scale(model: nn.Module) -> None:
+    def scale_steps(model: nn.Module) -> None:
         for name, factor in factors.items():
             weight = model.get_parameter(name).data
-            start = previous.get(name, weight)
-            # lerp: start + factor * (weight - start)
-            previous[name] = torch.lerp(start, weight, factor)
-            weight.copy_(previous[name])
+            previous = previous_weights.get(name, weight)
+            # lerp: previous + factor * (weight - previous)
+            previous_weights[name] = torch.lerp(previous, weight, factor)
+            weight.copy_(previous_weights[name])
 
-    return scale
+    return scale_steps
 
 
 def make_triangular_schedule(epochs: int) -> Callable[[float], float]:
-    """Return a factor by epochs done that rises to 1 in the middle, then falls (MSG).
+    """Return a schedule that rises to 1 in the middle of training, then falls (MSG).
 
-    It is constant within an epoch.
+    The schedule is a function that maps the number of completed epochs to a factor, which is
+    constant within an epoch.
     """
     middle = (epochs + 1) // 2
 
-    def schedule(done: float) -> float:
-        epoch = int(done)
+    def schedule(progress: float) -> float:
+        epoch = int(progress)
         rise = (epoch + 1) / middle
         fall = (epochs - epoch) / (epochs + 1 - middle)
         return min(rise, fall)
@@ -187,7 +201,7 @@ def make_triangular_schedule(epochs: int) -> Callable[[float], float]:
 def measure_accuracy(model: nn.Module, samples: LabeledSet, request: Request) -> float:
     """Return the top-1 accuracy in percent, without augmentation.
 
-    Only for methods that are defined by it, such as SCRUB.
+    This is only for methods whose definition requires it, such as SCRUB.
     """
     is_correct = []
     with torch.no_grad():
@@ -198,7 +212,7 @@ def measure_accuracy(model: nn.Module, samples: LabeledSet, request: Request) ->
     return 100 * correct_count / len(samples)
 
 
-def finetune(  # noqa: PLR0913  # where methods differ; the last three by name
+def finetune(  # noqa: PLR0913  # the last three parameters are passed by name
     system: System,
     request: Request,
     lr_factor: float,
@@ -207,26 +221,28 @@ def finetune(  # noqa: PLR0913  # where methods differ; the last three by name
     only: str = "",
     schedule: Callable[[float], float] = lambda _: 1.0,
 ) -> System:
-    """Train a copy of `system` on `samples`, with the section `finetune`.
+    """Train a copy of `system` on `samples`, with the settings of the section `finetune`.
 
-    Writes the curve into `request.history`.
+    Stores a record for each epoch in `request.history`.
 
     Parameters
     ----------
     system : System
-        The original. It does not change.
+        The original, which is not changed.
     request : Request
         The method's request.
     lr_factor : float
-        The learning rate as a multiple of `train.lr`, constant by default (app. B.2).
+        Learning rate divided by `train.lr`. It is constant by default (app. B.2).
     samples : ImageSet, TensorSet or JoinedSet
-        Training samples. Each epoch crops their images again, at random.
+        Training samples. Their images are randomly cropped in each epoch.
     objective : callable, default cross_entropy
-        (model, images, labels) -> Outcome: the loss and the number of correct predictions.
+        Function ``objective(model, images, labels)`` that returns an Outcome: the loss and the
+        number of correct predictions.
     only : str, default ""
-        Train only parameters whose names start with it.
-    schedule : callable, default constant
-        A factor of the learning rate by epochs done.
+        Prefix of the names of the parameters to train. By default, all parameters.
+    schedule : callable, optional
+        Function ``schedule(progress)`` of the number of completed epochs, which returns a factor
+        for the learning rate. By default, the factor is 1.
 
     Returns
     -------
@@ -235,21 +251,25 @@ def finetune(  # noqa: PLR0913  # where methods differ; the last three by name
     """
     model = system.copy_model().train()
     for name, parameter in model.named_parameters():
-        # The optimizer gets no frozen parameters: weight decay would move them, too, though they
-        # have no gradient.
+        # Frozen parameters are not passed to the optimizer, since weight decay would change them
+        # even without a gradient.
         parameter.requires_grad_(parameter.requires_grad and name.startswith(only))
 
-    rate = lr_factor * request.tuning.base_lr
-    step = make_training_step(model, request, objective)
-    optimizer = make_optimizer(model, request)
-    request.history = fit(samples, step, optimizer, request, lambda done: rate * schedule(done))
+    base_lr = lr_factor * request.tuning.base_lr
+    request.history = fit(
+        samples,
+        step=make_training_step(model, request, objective),
+        optimizer=make_optimizer(model, request),
+        request=request,
+        learning_rate=lambda progress: base_lr * schedule(progress),
+    )
     return finish(system, model)
 
 
 def make_training_step(
     model: nn.Module, request: Request, objective: Objective = cross_entropy
 ) -> Callable[[Batch], Outcome]:
-    """Return a step of the training loop: the objective of a batch with new crops."""
+    """Return a step for the training loop, which computes the objective on random crops."""
 
     def step(batch: Batch) -> Outcome:
         images = request.tuning.augment(batch.images, request.generator)
@@ -259,7 +279,7 @@ def make_training_step(
 
 
 def make_optimizer(model: nn.Module, request: Request) -> torch.optim.AdamW:
-    """Make an AdamW with the betas and the weight decay of the section `finetune` (app. B.2)."""
+    """Return an AdamW optimizer with the settings of the section `finetune` (app. B.2)."""
     settings = request.tuning.settings
     return adamw(model.parameters(), settings.betas, settings.weight_decay)
 
@@ -269,41 +289,43 @@ def fit(
     step: Callable[[Batch], Outcome],
     optimizer: torch.optim.Optimizer,
     request: Request,
-    rate: Callable[[float], float],
+    learning_rate: Callable[[float], float],
     epochs: int | None = None,
 ) -> History:
-    """Minimize over shuffled batches; the last may be smaller. Returns the curve.
+    """Train on shuffled batches. Returns a record for each epoch.
 
     Parameters
     ----------
-    rate
-        The learning rate by epochs done.
+    step
+        A function that computes the loss of a batch.
+    learning_rate
+        A function that maps the number of completed epochs to the learning rate.
     epochs
-        The number of epochs, by default that of the section `finetune`.
+        The number of epochs. By default, that of the section `finetune`.
     """
     tuning = request.tuning
     if epochs is None:
         epochs = tuning.settings.epochs
 
     def batches(_: int) -> Loader:
-        order = shuffled_batches(len(samples), tuning.settings.batch_size, request.generator)
-        return Loader(samples, order, request.device)
+        positions = shuffled_batches(len(samples), tuning.settings.batch_size, request.generator)
+        return Loader(samples, positions, request.device)
 
     return TrainingLoop(
         epochs=epochs,
         batches=batches,
         step=step,
         optimizer=optimizer,
-        learning_rate=rate,
+        learning_rate=learning_rate,
         report=request.report,
         precision=Precision(tuning.precision, request.device),
     ).run()
 
 
 def finish(system: System, model: nn.Module) -> System:
-    """Return the unlearned system with this model, in eval mode and without gradients.
+    """Return the system with this model in eval mode, without stored gradients.
 
-    Parameters are trainable where the original's are.
+    The same parameters as in the original system are trainable.
     """
     assert system.model is not None
     for parameter, original in zip(model.parameters(), system.model.parameters(), strict=True):

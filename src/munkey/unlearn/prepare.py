@@ -14,7 +14,7 @@ from munkey.unlearn.contract import METHODS, Method, Tuning
 
 
 def find_method(name: str, sections: Sections) -> Method:
-    """Return the method of that name, for the network that the sections name, if they name one."""
+    """Return a method by name, for the network in the section `network` if there is one."""
     method = METHODS[name]
     if "network" not in sections:
         return method
@@ -23,7 +23,7 @@ def find_method(name: str, sections: Sections) -> Method:
 
 
 def make_recipe(method: Method, sections: Sections, seed: object, dataset: str) -> Recipe | None:
-    """Return how the original was trained; None for a family that is not trained."""
+    """Return how the original was trained, or None for a family that is not trained."""
     family = method.original
     if not family.learns:
         return None
@@ -33,17 +33,23 @@ def make_recipe(method: Method, sections: Sections, seed: object, dataset: str) 
 def load_original(
     method: Method, recipe: Recipe | None, dataset: Dataset, file: str | Path, device: str
 ) -> System:
-    """Load the original from `file`. Raises ValueError if its architecture is not the recipe's."""
-    expected = None
+    """Load the original from its file.
+
+    Raises ValueError if its architecture differs from the recipe's.
+    """
+    expected_architecture = None
     if recipe:
-        expected = method.original.make_architecture(recipe, len(dataset.classes))
-    return system.load(file, expected, device)
+        expected_architecture = method.original.make_architecture(recipe, len(dataset.classes))
+    return system.load(file, expected_architecture, device)
 
 
 def make_parts(
     method: Method, dataset: Dataset, split: ForgetSplit, device: str, resident_share: float
 ) -> dict[str, ImageSet]:
-    """Make the retain, forget and validation set. Declared images go to the GPU immediately."""
+    """Return the retain, forget and validation sets.
+
+    The images that the method declares are moved to the GPU if they fit there.
+    """
     ids = {"retain": split.retain, "forget": split.forget, "val": dataset.get_ids("val")}
     declared: frozenset[str] = method.needs
     sets = {}
@@ -55,11 +61,11 @@ def make_parts(
 
 
 def make_tuning(recipe: Recipe | None, sections: Sections) -> Tuning | None:
-    """Return how to fine-tune, from the section `finetune`; None for a method that does not."""
+    """Return how to fine-tune, or None for a method that does not read the section `finetune`."""
     if recipe is None or "finetune" not in sections:
         return None
-    # Import now what fine-tuning needs, so that the measured time of a method does not include it:
-    # the first optimizer of a process imports torch._dynamo, which takes seconds.
+    # Import the modules for fine-tuning now, so that the measured time of a method does not include
+    # their import. The first optimizer of a process imports torch._dynamo, which takes seconds.
     for name in ("torch._dynamo", "munkey.training.loop", "munkey.unlearn.finetune"):
         importlib.import_module(name)
     settings = FinetuneSettings.parse(sections["finetune"])

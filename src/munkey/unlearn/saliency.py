@@ -1,4 +1,4 @@
-"""How much each weight matters to a set of samples, by its gradients (SSD, SalUn, MSG)."""
+"""The importance of each weight to a set of samples, based on gradients (SSD, SalUn, MSG)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -32,21 +32,21 @@ def compute_batch_gradients(
     batches: Iterable[Tensor],
     criterion: Criterion = F.cross_entropy,
 ) -> Iterator[dict[str, Tensor]]:
-    """Yield the gradients of each batch's mean loss, by parameter name. Images are not augmented.
+    """Yield the gradients of each batch's loss, by parameter name. Images are not augmented.
 
     Parameters
     ----------
     batches
-        The positions of each batch in `samples`.
+        The positions of each batch's samples.
     criterion
-        (logits (B, C), labels (B,)) -> scalar.
+        A function ``criterion(logits, labels)`` that returns the scalar loss of a batch.
     """
-    trained = trainable_parameters(model)
+    parameters = trainable_parameters(model)
     for index in batches:
         images, labels = plain_batch(samples, index, request)
         loss = criterion(model(images), labels)
-        gradients = torch.autograd.grad(loss, tuple(trained.values()))
-        yield dict(zip(trained, gradients, strict=True))
+        gradients = torch.autograd.grad(loss, tuple(parameters.values()))
+        yield dict(zip(parameters, gradients, strict=True))
 
 
 def compute_importances(
@@ -55,42 +55,44 @@ def compute_importances(
     request: Request,
     per_sample: bool = False,
     criterion: Criterion = F.cross_entropy,
-    size: Callable[[Tensor], Tensor] = torch.square,
+    magnitude: Callable[[Tensor], Tensor] = torch.square,
 ) -> Importances:
-    """Return the diagonal of the Fisher information by parameter name, as SSD estimates it.
+    """Return the importance of each weight, by parameter name.
 
-    It is the mean over batches of the squared gradient of the batch's mean cross-entropy.
+    By default, this is SSD's estimate of the diagonal of the Fisher information: the mean over
+    batches of the squared gradient of the batch's mean cross-entropy.
 
     Parameters
     ----------
     per_sample
         Whether to square the gradients of single samples instead of batches.
     criterion
-        The loss (logits (B, C), labels (B,)) -> scalar; LFSSD has another one.
-    size
-        What is averaged of a gradient: its square, or for LFSSD its absolute value.
+        A function ``criterion(logits, labels)`` that returns the loss of a batch. LFSSD does not
+        use the cross-entropy.
+    magnitude
+        The function of a gradient that is averaged: its square, or its absolute value for LFSSD.
     """
     batch_size = 1 if per_sample else request.tuning.settings.batch_size
-    # As in SSD's code, batches follow the order of the samples: shuffled ones would dilute the
-    # forget set, which lies at the end of D. Also as there, a set smaller than a batch has larger
-    # gradients.
+    # As in SSD's code, batches are not shuffled, which would dilute the forget set at the end of D.
+    # Also as in this code, a set smaller than a batch has larger gradients.
     batches = torch.arange(len(samples)).split(batch_size)
     total = _make_zeros(model)
     for gradients in compute_batch_gradients(model, samples, request, batches, criterion):
         for name, gradient in gradients.items():
-            total[name] += size(gradient)
+            total[name] += magnitude(gradient)
     for name, importance in total.items():
         importance.div_(len(batches))
         if name.endswith("qkv.bias"):
-            # A bias of the keys adds the same number to all scores of a query, which softmax
-            # ignores. Its gradient is 0 in exact arithmetic, and rounding noise here. The rows are
-            # the biases of queries, keys and values.
-            importance.view(3, -1)[1] = 0
+            # The bias of the keys adds the same number to all scores of a query, which the softmax
+            # ignores, so its gradient is only rounding noise. The three rows are the biases of
+            # queries, keys and values.
+            _, key_bias_importance, _ = importance.view(3, -1)
+            key_bias_importance.fill_(0)
     return total
 
 
 def _make_zeros(model: nn.Module) -> dict[str, Tensor]:
-    """Return zeros of the shape of each trainable parameter, by name."""
+    """Return a tensor of zeros for each trainable parameter, by name."""
     zeros = {}
     for name, parameter in trainable_parameters(model).items():
         zeros[name] = torch.zeros_like(parameter)
@@ -100,49 +102,56 @@ def _make_zeros(model: nn.Module) -> dict[str, Tensor]:
 def dampen(
     model: nn.Module,
     request: Request,
-    forgotten: Importances,
-    everything: Importances,
+    forget_importances: Importances,
+    all_importances: Importances,
     alpha: float,
     lam: float,
 ) -> nn.Module:
-    """Dampen, in place, the weights that matter more to D_f than to D (SSD). Returns the model.
+    """Dampen, in place, the weights that are more important to D_f than to D (SSD).
 
     Parameters
     ----------
-    forgotten, everything
+    forget_importances, all_importances
         The importances of the weights to D_f and to D.
     alpha, lam
         The threshold and the strength, as in `compute_dampening_factors`.
+
+    Returns
+    -------
+    torch.nn.Module
+        The same model.
     """
-    is_dampened = []
+    dampened_masks = []
     for name, parameter in trainable_parameters(model).items():
-        factor = compute_dampening_factors(forgotten[name], everything[name], alpha, lam)
-        parameter.data.mul_(factor)
-        is_dampened.append((factor != 1).flatten())
-    flags = torch.cat(is_dampened)
-    count = int(to_host(flags.sum()))
-    request.facts = {"dampened": count, "weights": len(flags)}
-    request.report(f"{count} of {len(flags)} weights dampened")
+        factors = compute_dampening_factors(
+            forget_importances[name], all_importances[name], alpha, lam
+        )
+        parameter.data.mul_(factors)
+        dampened_masks.append((factors != 1).flatten())
+    is_dampened = torch.cat(dampened_masks)
+    count = int(to_host(is_dampened.sum()))
+    request.facts = {"dampened": count, "weights": len(is_dampened)}
+    request.report(f"{count} of {len(is_dampened)} weights dampened")
     if not count:
         rate = len(request.forget) / (len(request.retain) + len(request.forget))
         request.report(
-            f"warning: nothing changed. D includes the forget set, so hardly any weight can matter"
-            f" alpha = {alpha:g} times more to it unless alpha < 1 / rate = {1 / rate:.1f}:"
-            " lower the method's alpha"
+            "warning: nothing changed. D includes the forget set, so hardly any weight can be"
+            f" alpha = {alpha:g} times as important to the forget set as to D, unless"
+            f" alpha < 1 / rate = {1 / rate:.1f}: lower the method's alpha"
         )
     return model
 
 
 def compute_dampening_factors(
-    forgotten: Tensor, everything: Tensor, alpha: float, lam: float
+    forget_importance: Tensor, all_importance: Tensor, alpha: float, lam: float
 ) -> Tensor:
-    """Return the factor of each weight: min(lam I_D / I_f, 1) where I_f > alpha I_D, else 1 (SSD)."""
-    factor = (lam * everything / forgotten).clamp(max=1)
-    return factor.where(forgotten > alpha * everything, 1)
+    """Return the factor of each weight: min(lam I_D / I_f, 1) if I_f > alpha I_D, else 1 (SSD)."""
+    factors = (lam * all_importance / forget_importance).clamp(max=1)
+    return factors.where(forget_importance > alpha * all_importance, 1)
 
 
 def sum_gradients(model: nn.Module, samples: LabeledSet, request: Request) -> dict[str, Tensor]:
-    """Return the gradients of the mean cross-entropy, summed over shuffled batches, by name (SalUn)."""
+    """Return the gradients of the cross-entropy, summed over shuffled batches, by name (SalUn)."""
     total = _make_zeros(model)
     batches = shuffled_batches(len(samples), request.tuning.settings.batch_size, request.generator)
     for gradients in compute_batch_gradients(model, samples, request, batches):
@@ -152,34 +161,45 @@ def sum_gradients(model: nn.Module, samples: LabeledSet, request: Request) -> di
 
 
 def mask_top_share(scores: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
-    """Return masks of the int(share * number) highest scores over all tensors.
+    """Return masks of the highest scores, which are a share of all scores, rounded down.
 
-    Of equal scores, the earlier ones are taken.
+    Ties are broken by position: earlier scores come first.
     """
     flat_scores = torch.cat([score.flatten() for score in scores.values()])
     count = int(share * len(flat_scores))
     highest = flat_scores.argsort(descending=True, stable=True)[:count]
     flat_mask = torch.zeros_like(flat_scores, dtype=torch.bool)
     flat_mask[highest] = True
-    flat_masks = flat_mask.split([score.numel() for score in scores.values()])
+    parts = flat_mask.split([score.numel() for score in scores.values()])
     masks = {}
-    for (name, score), mask in zip(scores.items(), flat_masks, strict=True):
-        masks[name] = mask.view_as(score)
+    for (name, score), part in zip(scores.items(), parts, strict=True):
+        masks[name] = part.view_as(score)
     return masks
 
 
-def renew_smallest(
+def reinitialize_smallest(
     model: nn.Module, names: Iterable[str], share: float, request: Request
 ) -> dict[str, Tensor]:
-    """Re-initialize, in place, the share of each named weight with the smallest gradients (MSG).
+    """Re-initialize, in place, the entries of weights with the smallest gradients (MSG).
 
-    The gradient is that of the retain loss minus the forget loss, over as many retain samples,
-    drawn here, as there are forget samples. Frozen weights stay. Returns masks of the new values,
-    by name.
+    The gradient is that of the retain loss minus the forget loss. The retain loss is computed on a
+    random subset of the retain set that is as large as the forget set.
+
+    Parameters
+    ----------
+    names
+        The names of the weights. Frozen weights are skipped.
+    share
+        The share of each weight's entries to re-initialize.
+
+    Returns
+    -------
+    dict of str to Tensor
+        Masks of the re-initialized entries, by name.
     """
     order = torch.randperm(len(request.retain), generator=request.generator)
-    retain_sample = select(request.retain, order[: len(request.forget)].numpy())
-    retain_gradients = sum_gradients(model, retain_sample, request)
+    retain_subset = select(request.retain, order[: len(request.forget)].numpy())
+    retain_gradients = sum_gradients(model, retain_subset, request)
     forget_gradients = sum_gradients(model, request.forget, request)
     weights = trainable_parameters(model)
     masks: dict[str, Tensor] = {}
@@ -189,11 +209,12 @@ def renew_smallest(
         gradient = retain_gradients[name] - forget_gradients[name]
         masks |= mask_top_share({name: -gradient.abs()}, share)
         weight = weights[name]
-        # Normal with variance 2 / fan-out (He et al. 2015), drawn on the CPU as all random numbers.
-        new_weight = torch.empty(weight.shape)
+        # Normally distributed with a variance of 2 / fan_out (He et al. 2015). Like all random
+        # numbers, the new values are drawn on the CPU.
+        new_values = torch.empty(weight.shape)
         nn.init.kaiming_normal_(
-            new_weight, mode="fan_out", nonlinearity="relu", generator=request.generator
+            new_values, mode="fan_out", nonlinearity="relu", generator=request.generator
         )
-        new_weight = to_device(new_weight, request.device)
-        weight.data.copy_(new_weight.where(masks[name], weight.data))
+        new_values = to_device(new_values, request.device)
+        weight.data.copy_(new_values.where(masks[name], weight.data))
     return masks

@@ -1,1 +1,4 @@
-"""Unlearning methods, one per file. docs/methods.md lists them; docs/extending.md: adding one."""
+"""Unlearning methods, one per file.
+
+docs/methods.md lists them, and docs/extending.md shows how to add one.
+"""

@@ -1,4 +1,4 @@
-"""Amnesiac (Graves et al. 2021, as in Foster et al. 2024; app. B.2): learn wrong labels on D_f."""
+"""Amnesiac (Graves et al. 2021, as in Foster et al. 2024; app. B.2): wrong labels for D_f."""
 
 from munkey.models.family import System
 from munkey.unlearn.contract import Request, TuningSettings, method
@@ -7,7 +7,7 @@ from munkey.unlearn.contract import Request, TuningSettings, method
 @method(
     "amnesiac",
     title="Amnesiac",
-    description="fine-tune on everything, the forget set with random wrong labels",
+    description="fine-tune on all samples, with random wrong labels for the forget set",
     citation=(
         "L. Graves, V. Nagisetty, V. Ganesh. *Amnesiac Machine Learning*. AAAI 2021. As in J. "
         "Foster, S. Schoepf, A. Brintrup. *Fast Machine Unlearning Without Retraining Through "

@@ -1,4 +1,4 @@
-"""AMUN (Ebrahimpour-Boroojeny et al. 2025; app. B.2): learn D_r and adversarial images of D_f."""
+"""AMUN (Ebrahimpour-Boroojeny et al. 2025; app. B.2): learn adversarial images of D_f."""
 
 import math
 from collections import Counter
@@ -16,18 +16,19 @@ if TYPE_CHECKING:
 
 
 class AmunSettings(TuningSettings):
-    """Settings of the PGD attack and of the training set.
+    """The method's section of params.yaml.
 
     Attributes
     ----------
-    epsilon
-        The first L2 radius, on pixels in [0, 1]; it doubles up to epsilon_cap.
+    epsilon, epsilon_cap
+        The first and the largest L2 radius of the PGD attack, for pixels in [0, 1]. The radius is
+        doubled until the attack succeeds.
     steps
         The number of steps in each ball.
     stride
-        The length of a step, as a multiple of the radius.
+        The length of a step divided by the radius.
     keep_forget
-        Whether to train on the clean forget set, too.
+        Whether to also train on the clean forget set.
     """
 
     epsilon: Positive
@@ -46,8 +47,9 @@ class AmunSettings(TuningSettings):
 
 
 def amun_passes(images: Images, settings: AmunSettings) -> int:
-    """Count the steps of all radii, which an attack needs at most, and fine-tuning."""
-    doublings = int(math.log2(settings.epsilon_cap / settings.epsilon) + 1e-9)  # 1e-9: rounding
+    """Count the steps of the attack at all radii, and fine-tuning."""
+    # Adding 1e-9 before rounding down makes up for rounding errors in the logarithm.
+    doublings = int(math.log2(settings.epsilon_cap / settings.epsilon) + 1e-9)
     attack = images.forget * (1 + settings.steps * (1 + doublings))
     return 3 * (attack + images.epochs * (images.retain + images.forget))
 
@@ -56,8 +58,8 @@ def amun_passes(images: Images, settings: AmunSettings) -> int:
     "amun",
     title="AMUN",
     description=(
-        "fine-tune on the retain set and on adversarial images of the forget set, labeled as"
-        " the model errs"
+        "fine-tune on the retain set and on adversarial images of the forget set, labeled with"
+        " the model's wrong predictions"
     ),
     citation=(
         "A. Ebrahimpour-Boroojeny, H. Sundaram, V. Chandrasekaran. *AMUN: Adversarial Machine"
@@ -70,7 +72,7 @@ def amun_passes(images: Images, settings: AmunSettings) -> int:
     passes=amun_passes,
 )
 def amun(system: System, request: Request, settings: AmunSettings) -> System:
-    """Fine-tune on D_r and on adversarial images of D_f, labeled as the original mistakes them."""
+    """Fine-tune on D_r and on adversarial images of D_f, with the original's wrong predictions."""
     import torch
 
     from munkey.data.image_set import JoinedSet, TensorSet
@@ -82,30 +84,36 @@ def amun(system: System, request: Request, settings: AmunSettings) -> System:
     tuning = request.tuning
     radii = list_doubling_radii(settings.epsilon, settings.epsilon_cap)
 
-    def answer(pixels: torch.Tensor) -> torch.Tensor:
+    def predict_logits(pixels: torch.Tensor) -> torch.Tensor:
         return model(tuning.augment.eval_transform(pixels))
 
-    images = torch.empty(0)  # of the successful attacks, concatenated
-    predicted: list[int] = []
-    radii_of_success: list[float] = []
+    adversarial_images = torch.empty(0)  # of all successful attacks
+    adversarial_labels: list[int] = []
+    attack_radii: list[float] = []
     for index in torch.arange(len(forget)).split(tuning.settings.batch_size):
         clean, labels = forget.batch(index, request.device)
-        result = untargeted_l2(answer, clean, labels, radii, settings.steps, settings.stride)
-        if not len(images):
-            # Gigabytes, allocated once. The system maps only the pages that are written to.
-            images = torch.empty(len(forget), *clean.shape[1:])
-        is_fooled = result.radius.isfinite()
-        start = len(predicted)
-        predicted += result.predicted[is_fooled].tolist()
-        radii_of_success += result.radius[is_fooled].tolist()
-        images[start : len(predicted)] = to_host(result.images[is_fooled])
+        result = untargeted_l2(
+            predict_logits, clean, labels, radii, settings.steps, settings.stride
+        )
+        if not len(adversarial_images):
+            # Allocate memory for the whole forget set, which may be gigabytes, only once. The
+            # operating system maps only the pages that are written.
+            adversarial_images = torch.empty(len(forget), *clean.shape[1:])
+        is_successful = result.radius.isfinite()
+        start = len(adversarial_labels)
+        adversarial_labels += result.predicted[is_successful].tolist()
+        attack_radii += result.radius[is_successful].tolist()
+        adversarial_images[start : len(adversarial_labels)] = to_host(result.images[is_successful])
         request.report(f"attacked {int(index[-1]) + 1}/{len(forget)} images")
-    counts = Counter(sorted(radii_of_success))
+    counts = Counter(sorted(attack_radii))
     epsilons = {f"{radius:g}": count for radius, count in counts.items()}
-    request.facts = {"epsilon": epsilons, "failed": len(forget) - len(predicted)}
-    labels_as_predicted = torch.tensor(predicted, dtype=torch.int64)
+    success_count = len(adversarial_labels)
+    request.facts = {"epsilon": epsilons, "failed": len(forget) - success_count}
+    adversarial_set = TensorSet(
+        adversarial_images[:success_count], torch.tensor(adversarial_labels, dtype=torch.int64)
+    )
     parts: list[LabeledSet] = [request.retain]
     if settings.keep_forget:
         parts.append(forget)
-    parts.append(TensorSet(images[: len(predicted)], labels_as_predicted))
+    parts.append(adversarial_set)
     return finetune(system, request, settings.lr_factor, JoinedSet(tuple(parts)))

@@ -13,7 +13,7 @@ class ASSDSettings(Section):
     Attributes
     ----------
     lam
-        The strength; a smaller one dampens more.
+        The strength. A smaller value dampens more.
     per_sample
         Whether to square the gradients of single samples instead of batches.
     """
@@ -25,9 +25,7 @@ class ASSDSettings(Section):
 @method(
     "assd",
     title="ASSD",
-    description=(
-        "as SSD, with a computed threshold: a percentile of how much more weights matter to D_f"
-    ),
+    description=("like SSD, with a threshold that is computed from the size of the forget set"),
     citation=(
         "S. Schoepf, J. Foster, A. Brintrup. *Parameter-Tuning-Free Data Entry Error "
         "Unlearning with Adaptive Selective Synaptic Dampening*. arXiv 2402.10098"
@@ -38,7 +36,7 @@ class ASSDSettings(Section):
     passes=lambda images, _: 3 * (images.retain + 2 * images.forget),
 )
 def assd(system: System, request: Request, settings: ASSDSettings) -> System:
-    """Dampen the weights that matter more to D_f than to D; the share of D_f sets how many."""
+    """Dampen the weights that are most important to D_f relative to D."""
     import numpy as np
     import torch
 
@@ -49,14 +47,17 @@ def assd(system: System, request: Request, settings: ASSDSettings) -> System:
 
     model = system.copy_model().eval()
     everything = JoinedSet((request.retain, request.forget))
-    to_forget = compute_importances(model, request.forget, request, settings.per_sample)
-    to_everything = compute_importances(model, everything, request, settings.per_sample)
+    forget_importances = compute_importances(model, request.forget, request, settings.per_sample)
+    all_importances = compute_importances(model, everything, request, settings.per_sample)
 
-    flat_ratios = [(to_forget[name] / to_everything[name]).flatten() for name in to_forget]
+    flat_ratios = [
+        (forget_importances[name] / all_importances[name]).flatten() for name in forget_importances
+    ]
     ratios = to_host(torch.cat(flat_ratios)).numpy()
-    # alpha: this percentile of I_f / I_D over all weights; the larger D_f, the more is dampened.
+    # alpha is a percentile of I_f / I_D over all weights. The larger D_f is, the more weights are
+    # dampened.
     percentile = 100 - math.log(1 + 100 * len(request.forget) / len(everything))
     alpha = float(np.percentile(ratios[np.isfinite(ratios)], percentile))
-    dampen(model, request, to_forget, to_everything, alpha, settings.lam)
+    dampen(model, request, forget_importances, all_importances, alpha, settings.lam)
     request.facts["alpha"] = alpha
     return finish(system, model)

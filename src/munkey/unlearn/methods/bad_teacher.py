@@ -18,9 +18,9 @@ class BadTeacherSettings(TuningSettings):
     Attributes
     ----------
     temperature
-        The temperature of teachers and student.
+        The temperature of the teachers and the student.
     retain_share
-        The share of D_r to use, drawn once.
+        The share of D_r to use. The samples are drawn once.
     """
 
     temperature: Positive
@@ -28,7 +28,7 @@ class BadTeacherSettings(TuningSettings):
 
 
 def bad_teacher_passes(images: Images, settings: BadTeacherSettings) -> float:
-    """Count the passes of two teachers and of the student, whose backward pass counts as two."""
+    """Count the passes of two teachers and of the student, which also makes a backward pass."""
     per_epoch = settings.retain_share * images.retain + images.forget
     return 5 * images.epochs * per_epoch
 
@@ -37,7 +37,7 @@ def bad_teacher_passes(images: Images, settings: BadTeacherSettings) -> float:
     "bad-teacher",
     title="Bad-Teacher",
     description=(
-        "distill from the original on the retain set, from an untrained model on the forget set"
+        "distill from the original on the retain set and from an untrained model on the forget set"
     ),
     citation=(
         "V. S. Chundawat, A. K. Tarun, M. Mandal, M. Kankanhalli. *Can Bad Teaching Induce "
@@ -62,14 +62,14 @@ def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) 
     retain = request.retain
     forget = request.forget
     order = torch.randperm(len(retain), generator=request.generator)
-    retain_sample = order[: int(settings.retain_share * len(retain))]
-    # Labels are replaced by whether a sample is from the forget set; the true ones are not needed.
-    from_retain = mark_samples(retain, retain_sample, False)
-    from_forget = mark_samples(forget, torch.arange(len(forget)), True)
+    retain_positions = order[: int(settings.retain_share * len(retain))]
+    # The true labels are not needed. A sample's label tells instead whether it is in D_f.
+    retain_samples = mark_samples(retain, retain_positions, mark=False)
+    forget_samples = mark_samples(forget, torch.arange(len(forget)), mark=True)
 
     def objective(student: "nn.Module", images: "Tensor", is_forget: "Tensor") -> "Outcome":
-        # min T^2 KL(softmax(t / T) | softmax(f / T)): t is the untrained teacher on D_f, else the
-        # original.
+        # Minimize T^2 KL(softmax(t / T) || softmax(f / T)), where t are the logits of the untrained
+        # teacher on D_f and of the original on D_r.
         with torch.no_grad():
             targets = torch.where(
                 is_forget[:, None],
@@ -80,5 +80,5 @@ def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) 
         agreements = (logits.detach().argmax(dim=1) == targets.argmax(dim=1)).sum()
         return Outcome(distillation_loss(logits, targets, settings.temperature), agreements)
 
-    samples = JoinedSet((from_retain, from_forget))
+    samples = JoinedSet((retain_samples, forget_samples))
     return finetune(system, request, settings.lr_factor, samples, objective)

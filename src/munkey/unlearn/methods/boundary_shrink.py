@@ -18,7 +18,7 @@ class BoundaryShrinkSettings(TuningSettings):
     Attributes
     ----------
     bound
-        The length of the attack's single step, on pixels in [0, 1].
+        The size of the attack's single step, for pixels in [0, 1].
     """
 
     bound: Positive
@@ -28,8 +28,8 @@ class BoundaryShrinkSettings(TuningSettings):
     "boundary-shrink",
     title="Boundary Shrink",
     description=(
-        "label each image of the forget set as the original labels its nearest neighbor"
-        " across a boundary"
+        "fine-tune on the forget set, with each image labeled as the class across its nearest"
+        " decision boundary"
     ),
     citation="M. Chen, W. Gao, G. Liu, K. Peng, C. Wang. *Boundary Unlearning*. CVPR 2023",
     family="vit",
@@ -38,7 +38,7 @@ class BoundaryShrinkSettings(TuningSettings):
     passes=lambda images, _: 7 * images.epochs * images.forget,
 )
 def boundary_shrink(system: System, request: Request, settings: BoundaryShrinkSettings) -> System:
-    """Fine-tune D_f to the classes that a small adversarial step leads to."""
+    """Fine-tune on D_f with the classes that the original predicts after an adversarial step."""
     import torch
     from torch.nn import functional as F
 
@@ -49,15 +49,15 @@ def boundary_shrink(system: System, request: Request, settings: BoundaryShrinkSe
     augment = request.tuning.augment
 
     def objective(student: "nn.Module", images: "Tensor", labels: "Tensor") -> "Outcome":
-        # One FGSM step (Goodfellow et al. 2015) on pixels in [0, 1]; images are normalized.
+        # Make one FGSM step (Goodfellow et al. 2015) on pixels in [0, 1]. `images` are normalized.
         images.requires_grad_()
         (gradient,) = torch.autograd.grad(F.cross_entropy(teacher(images), labels), images)
         images = images.detach()
         pixels = images * augment.std + augment.mean
-        attacked = (pixels + settings.bound * gradient.sign()).clamp(0, 1)
-        attacked = (attacked * 255).round() / 255  # as a stored picture
+        adversarial = (pixels + settings.bound * gradient.sign()).clamp(0, 1)
+        adversarial = (adversarial * 255).round() / 255  # as in a stored 8-bit picture
         with torch.no_grad():
-            nearest_classes = teacher((attacked - augment.mean) / augment.std).argmax(dim=1)
+            nearest_classes = teacher((adversarial - augment.mean) / augment.std).argmax(dim=1)
         return classification_outcome(student(images), nearest_classes)
 
     return finetune(system, request, settings.lr_factor, request.forget, objective)

@@ -1,4 +1,4 @@
-"""CT, convolution transpose (Cadet et al. 2024; beyond the paper): transpose kernels, fine-tune."""
+"""CT, convolution transpose (Cadet et al. 2024; beyond the paper): transpose, then fine-tune."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from munkey.unlearn.contract import Request, TuningSettings, method
 @method(
     "ct",
     title="CT",
-    description="transpose the kernels of all convolutions, fine-tune on the retain set",
+    description="transpose the kernels of all convolutions, then fine-tune on the retain set",
     citation=(
         "X. F. Cadet, A. Borovykh, M. Malekzadeh, S. Ahmadi-Abhari, H. Haddadi. *Deep Unlearn: "
         "Benchmarking Machine Unlearning for Image Classification*"
@@ -29,12 +29,13 @@ def ct(system: System, request: Request, settings: TuningSettings) -> System:
     model = system.copy_model()
     for layer in model.modules():
         if isinstance(layer, nn.Conv2d) and layer.weight.requires_grad:
-            layer.weight.data = layer.weight.data.mT.contiguous()  # height and width swapped
-    cosine_factor = cosine_schedule(1.0, request.tuning.settings.epochs, 0)
+            layer.weight.data = layer.weight.data.mT.contiguous()  # swaps height and width
+    cosine_factor = cosine_schedule(1.0, request.tuning.settings.epochs, warmup_epochs=0)
     return finetune(
         replace(system, model=model),
         request,
         settings.lr_factor,
         request.retain,
-        schedule=lambda done: cosine_factor(int(done)),  # constant in an epoch, as in the original
+        # As in the original code, the factor is constant within an epoch.
+        schedule=lambda progress: cosine_factor(int(progress)),
     )

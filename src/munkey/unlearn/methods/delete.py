@@ -1,4 +1,4 @@
-"""DELETE (Zhou et al. 2025; beyond the paper): on D_f, imitate the original less the true class."""
+"""DELETE (Zhou et al. 2025; beyond the paper): distill on D_f without the true class."""
 
 from typing import TYPE_CHECKING
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
     from munkey.training.loop import Outcome
 
-EXCLUDED = -1e10  # the logit of an excluded class, as in the released code
+EXCLUDED_LOGIT = -1e10  # the logit of an excluded class, as in the released code
 
 
 @method(
     "delete",
     title="DELETE",
     description=(
-        "distill, on the forget set alone, from the original's answers without the true class"
+        "distill, on the forget set only, from the original's predictions without the true class"
     ),
     citation="Y. Zhou et al. *Decoupled Distillation to Erase*. CVPR 2025",
     family="vit",
@@ -26,7 +26,7 @@ EXCLUDED = -1e10  # the logit of an excluded class, as in the released code
     passes=lambda images, _: 4 * images.epochs * images.forget,
 )
 def delete(system: System, request: Request, settings: TuningSettings) -> System:
-    """Train on D_f to answer as the original does, less the true class."""
+    """Train on D_f to predict like the original, but with the true class excluded."""
     import torch
 
     from munkey.training.loop import Outcome
@@ -35,9 +35,9 @@ def delete(system: System, request: Request, settings: TuningSettings) -> System
     teacher = system.copy_model().eval()
 
     def objective(student: "nn.Module", images: "Tensor", labels: "Tensor") -> "Outcome":
-        # min KL(p | softmax(f)) on D_f: p is the original's softmax without the true class.
+        # Minimize KL(p || softmax(f)), where p is the original's softmax without the true class.
         with torch.no_grad():
-            targets = teacher(images).float().scatter(1, labels[:, None], EXCLUDED)
+            targets = teacher(images).float().scatter(1, labels[:, None], EXCLUDED_LOGIT)
         logits = student(images)
         correct = (logits.detach().argmax(dim=1) == labels).sum()
         return Outcome(distillation_loss(logits, targets, temperature=1.0), correct)

@@ -1,4 +1,4 @@
-"""EU-k, exact unlearning of the last k layers (Goel et al. 2022; app. B.2): CF-k of a new head."""
+"""EU-k, exact unlearning of the last k layers (Goel et al. 2022; app. B.2): a new head."""
 
 from munkey.models.family import FAMILIES, System
 from munkey.unlearn.contract import Request, TuningSettings, method
@@ -7,7 +7,7 @@ from munkey.unlearn.contract import Request, TuningSettings, method
 @method(
     "eu-k",
     title="EU-k",
-    description="re-initialize the head, train it on the retain set",
+    description="re-initialize the head and train it on the retain set",
     citation=(
         "S. Goel et al. *Towards Adversarial Evaluations for Inexact Machine Unlearning*. 2022"
     ),
@@ -22,8 +22,8 @@ def eu_k(system: System, request: Request, settings: TuningSettings) -> System:
     from munkey.unlearn.finetune import finetune
 
     model = system.copy_model()
-    # A whole new model is built for its head, so that it is initialized as the original's was.
-    fresh = FAMILIES[system.family].build(system.architecture, request.generator)
-    model.head = fresh.get_submodule("head").to(request.device)
-    with_fresh_head = replace(system, model=model)
-    return finetune(with_fresh_head, request, settings.lr_factor, request.retain, only="head.")
+    # Build a complete new model, so that its head is initialized like the original's.
+    new_model = FAMILIES[system.family].build(system.architecture, request.generator)
+    model.head = new_model.get_submodule("head").to(request.device)
+    system_with_new_head = replace(system, model=model)
+    return finetune(system_with_new_head, request, settings.lr_factor, request.retain, only="head.")

@@ -27,8 +27,8 @@ def example_tied_dropout(system: System, request: Request, settings: Section) ->
     import torch
 
     model = cast("ExampleTied", system.copy_model())
-    channels_of_samples = model.architecture.draw_channels(request.forget_ids)  # (N, channels)
-    is_dropped = channels_of_samples.any(axis=0)
+    sample_channels = model.architecture.draw_channels(request.forget_ids)  # (N, n)
+    is_dropped = sample_channels.any(axis=0)
     model.on &= torch.from_numpy(~is_dropped).to(model.on.device)
     request.facts = {"channels_left": int(to_host(model.on.sum())), "channels": len(model.on)}
     return replace(system, model=model)

@@ -1,4 +1,4 @@
-"""FCS: forget, then contrast and strengthen in turns (Cadet et al. 2024; beyond the paper)."""
+"""FCS: forget, then alternately contrast and strengthen (Cadet et al. 2024; beyond the paper)."""
 
 from typing import TYPE_CHECKING
 
@@ -18,10 +18,10 @@ class FCSSettings(TuningSettings):
     Attributes
     ----------
     first, contrast
-        The learning rates of the forget pass and the contrast passes, as multiples of that on the
-        retain set.
+        The learning rates of the forget pass and the contrast passes, divided by the learning rate
+        on the retain set.
     temperature
-        The temperature of the products of logits.
+        The temperature of the softmax over inner products of logits.
     """
 
     first: Positive
@@ -30,7 +30,7 @@ class FCSSettings(TuningSettings):
 
 
 def fcs_passes(images: Images, _: FCSSettings) -> int:
-    """Count the forget pass and, in each round, contrasts with retain images and training on them."""
+    """Count the forget pass, and the contrast pass and retain pass of each round."""
     return 3 * images.forget + images.epochs * (4 * images.forget + 3 * images.retain)
 
 
@@ -38,8 +38,8 @@ def fcs_passes(images: Images, _: FCSSettings) -> int:
     "fcs",
     title="FCS",
     description=(
-        "answer the forget set uniformly; then, in turns, unlike any of the retain set, and"
-        " fine-tune on that"
+        "make predictions on the forget set uniform; then alternate between making each forget"
+        " image equally similar to all retain images and fine-tuning on the retain set"
     ),
     citation=(
         "X. F. Cadet, A. Borovykh, M. Malekzadeh, S. Ahmadi-Abhari, H. Haddadi. *Deep Unlearn: "
@@ -51,7 +51,7 @@ def fcs_passes(images: Images, _: FCSSettings) -> int:
     passes=fcs_passes,
 )
 def fcs(system: System, request: Request, settings: FCSSettings) -> System:
-    """Flatten answers on D_f, then contrast D_f with D_r and train on D_r in turns."""
+    """Make predictions on D_f uniform, then alternately contrast D_f with D_r and train on D_r."""
     import torch
 
     from munkey.training.loop import cosine_schedule
@@ -67,31 +67,31 @@ def fcs(system: System, request: Request, settings: FCSSettings) -> System:
 
     model = system.copy_model().train()
     retain = request.retain
-    # The labels are not needed.
-    forget = mark_samples(request.forget, torch.arange(len(request.forget)), True)
+    # The labels are not needed, so replace them.
+    forget = mark_samples(request.forget, torch.arange(len(request.forget)), mark=True)
     tuning = request.tuning.settings
     history = request.history
-    rate = settings.lr_factor * request.tuning.base_lr
-    contrast_rate = cosine_schedule(settings.contrast * rate, tuning.epochs, 0)
+    lr = settings.lr_factor * request.tuning.base_lr
+    contrast_schedule = cosine_schedule(settings.contrast * lr, tuning.epochs, warmup_epochs=0)
     # As in the original, each of the three objectives has its own optimizer.
     forget_optimizer = make_optimizer(model, request)
     contrast_optimizer = make_optimizer(model, request)
     strengthen_optimizer = make_optimizer(model, request)
 
-    def uniform(model: "nn.Module", images: "Tensor", _: "Tensor") -> "Outcome":
+    def forget_objective(model: "nn.Module", images: "Tensor", _: "Tensor") -> "Outcome":
         return uniformity_outcome(model(images))
 
-    def contrast(model: "nn.Module", images: "Tensor", _: "Tensor") -> "Outcome":
+    def contrast_objective(model: "nn.Module", images: "Tensor", _: "Tensor") -> "Outcome":
         forget_logits = model(images)
         with torch.no_grad():
             retain_logits = model(next(retain_batches).images)
-        # A forget image shall be equally similar to all retain images of a batch.
+        # Make each forget image equally similar to all retain images of the batch.
         return uniformity_outcome(forget_logits @ retain_logits.T / settings.temperature)
 
-    uniform_step = make_training_step(model, request, uniform)
-    contrast_step = make_training_step(model, request, contrast)
+    forget_step = make_training_step(model, request, forget_objective)
+    contrast_step = make_training_step(model, request, contrast_objective)
     strengthen_step = make_training_step(model, request)
-    fit(forget, uniform_step, forget_optimizer, request, lambda _: settings.first * rate, epochs=1)
+    fit(forget, forget_step, forget_optimizer, request, lambda _: settings.first * lr, epochs=1)
     for _ in range(tuning.epochs):
         retain_batches = endless_batches(retain, tuning.batch_size, request)
         fit(
@@ -99,7 +99,7 @@ def fcs(system: System, request: Request, settings: FCSSettings) -> System:
             contrast_step,
             contrast_optimizer,
             request,
-            lambda done: contrast_rate(len(history) + done),
+            lambda progress: contrast_schedule(len(history) + progress),
             epochs=1,
         )
         (record,) = fit(
@@ -107,7 +107,7 @@ def fcs(system: System, request: Request, settings: FCSSettings) -> System:
             strengthen_step,
             strengthen_optimizer,
             request,
-            lambda _: rate,
+            lambda _: lr,
             epochs=1,
         )
         history.append(record | {"epoch": len(history) + 1})

@@ -1,4 +1,4 @@
-"""JiT (Foster et al. 2024, arXiv 2402.01401; beyond the paper): flatten answers around D_f."""
+"""JiT (Foster et al. 2024, arXiv 2402.01401; beyond the paper): smooth the model around D_f."""
 
 from munkey.models.family import System
 from munkey.settings import Count, Positive, Section
@@ -27,8 +27,8 @@ class JitSettings(Section):
     "jit",
     title="JiT",
     description=(
-        "one pass that lowers how much answers change with noise on the forget set; no labels,"
-        " no other data"
+        "in one pass over the forget set, reduce how much noise changes the predictions; needs no"
+        " labels and no other data"
     ),
     citation=(
         "J. Foster et al. *Zero-Shot Machine Unlearning at Scale via Lipschitz Regularization*."
@@ -40,7 +40,7 @@ class JitSettings(Section):
     passes=lambda images, settings: (3 + settings.samples) * images.forget,
 )
 def jit(system: System, request: Request, settings: JitSettings) -> System:
-    """Descend, in each batch of D_f, on how steep the answers are around its images."""
+    """Reduce how steep the model is around the images of D_f, in one pass."""
     import torch
 
     from munkey.core.device import to_device
@@ -48,19 +48,19 @@ def jit(system: System, request: Request, settings: JitSettings) -> System:
     from munkey.unlearn.saliency import trainable_parameters
 
     model = system.copy_model()
-    # The labels are not needed.
-    forget = mark_samples(request.forget, torch.arange(len(request.forget)), True)
+    # The labels are not needed, so replace them.
+    forget = mark_samples(request.forget, torch.arange(len(request.forget)), mark=True)
     weights = list(trainable_parameters(model).values())
-    # As in the released code, which clears gradients once: they add up over the batches.
+    # As in the released code, gradients are not cleared between batches, so they add up.
     gradient_sums = [torch.zeros_like(weight) for weight in weights]
     for index in torch.arange(len(forget)).split(request.tuning.settings.batch_size):
-        images, _ = forget.batch(index, request.device)
-        images = request.tuning.augment.eval_transform(images)
+        stored_images, _ = forget.batch(index, request.device)
+        images = request.tuning.augment.eval_transform(stored_images)
         lowest = images.min()
         highest = images.max()
         logits = model(images)
-        # The mean over noisy copies of |z(x) - z(x + noise)| / |noise|, summed over the batch: an
-        # estimate of how steep the model is around the images (its local Lipschitz constant).
+        # The mean over noisy copies of |z(x) - z(x + noise)| / |noise|, summed over the batch. This
+        # estimates the model's local Lipschitz constant: how steep it is around the images.
         steepness = torch.zeros((), device=images.device)
         for _ in range(settings.samples):
             noise = torch.randn(images.shape, generator=request.generator)

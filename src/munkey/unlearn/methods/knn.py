@@ -1,4 +1,4 @@
-"""KNN (Fix & Hodges 1951; app. B.2): delete rows. The paper gives it no oracle or gap."""
+"""KNN (Fix & Hodges 1951; app. B.2): delete rows. The paper reports no oracle or gap for KNN."""
 
 from munkey.models.family import System, forget_samples
 from munkey.settings import Section
@@ -8,7 +8,7 @@ from munkey.unlearn.contract import Request, method
 @method(
     "knn",
     title="KNN",
-    description="vote of the nearest keys; delete the forget set's rows from the index",
+    description="delete the forget set's rows from the index of keys",
     citation=(
         "E. Fix, J. L. Hodges. *Discriminatory Analysis. Nonparametric Discrimination: "
         "Consistency Properties*. 1951; reprinted in International Statistical Review 57, 1989"

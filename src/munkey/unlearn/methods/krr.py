@@ -1,4 +1,4 @@
-"""Kernel ridge regression: to forget, delete rows and solve for the weights of the remaining rows."""
+"""Kernel ridge regression: to forget, delete rows and solve for the remaining rows' weights."""
 
 from munkey.models.family import System, forget_samples
 from munkey.settings import Section
@@ -8,7 +8,7 @@ from munkey.unlearn.contract import Request, method
 @method(
     "krr",
     title="KRR",
-    description="drop the forget set's rows, solve again for the weights of the remaining rows",
+    description="delete the forget set's rows and solve for the weights of the remaining rows",
     citation=(
         "C. Saunders, A. Gammerman, V. Vovk. *Ridge Regression Learning Algorithm in Dual"
         " Variables*. ICML 1998. Y. Cho, L. K. Saul. *Kernel Methods for Deep Learning*. NeurIPS"

@@ -21,14 +21,14 @@ class L1SparseSettings(TuningSettings):
     lam
         The weight of the penalty.
     schedule
-        Whether lam is constant, or falls to 0 in equal steps per epoch.
+        Whether lam is constant, or decreases to 0 by the same amount in each epoch.
     """
 
     lam: Positive
     schedule: Literal["constant", "linear"]
 
 
-NOT_PENALIZED = ("head.", "patch_embed.", "body.patch_embed.")  # the paper excludes embeddings
+UNPENALIZED = ("head.", "patch_embed.", "body.patch_embed.")  # the paper excludes embeddings
 
 
 @method(
@@ -53,14 +53,15 @@ def l1_sparse(system: System, request: Request, settings: L1SparseSettings) -> S
 
     tuning = request.tuning.settings
     steps_per_epoch = math.ceil(len(request.retain) / tuning.batch_size)
-    steps = count()
+    step_numbers = count()
 
     def objective(model: "nn.Module", images: "Tensor", labels: "Tensor") -> "Outcome":
         loss, correct = cross_entropy(model, images, labels)
-        lam = settings.lam
-        epochs_done = next(steps) // steps_per_epoch
+        completed_epochs = next(step_numbers) // steps_per_epoch
         if settings.schedule == "linear":
-            lam = settings.lam * (1 - epochs_done / tuning.epochs)
+            lam = settings.lam * (1 - completed_epochs / tuning.epochs)
+        else:
+            lam = settings.lam
         # L = cross-entropy + lam |w|_1
         penalty = sum(weight.abs().sum() for weight in penalized_weights(model).values())
         return Outcome(loss + lam * penalty, correct)
@@ -72,7 +73,7 @@ def penalized_weights(model: "nn.Module") -> "dict[str, nn.Parameter]":
     """Return the trainable weights of linear layers and convolutions in the backbone, by name."""
     weights = {}
     for name, parameter in model.named_parameters():
-        is_matrix = name.endswith("weight") and parameter.ndim > 1  # not a norm's scale, nor a bias
-        if is_matrix and parameter.requires_grad and not name.startswith(NOT_PENALIZED):
+        is_matrix = name.endswith("weight") and parameter.ndim > 1  # excludes norms and biases
+        if is_matrix and parameter.requires_grad and not name.startswith(UNPENALIZED):
             weights[name] = parameter
     return weights

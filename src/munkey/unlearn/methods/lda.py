@@ -8,7 +8,7 @@ from munkey.unlearn.contract import Request, method
 @method(
     "lda",
     title="LDA",
-    description="drop the forget set's rows, solve for the weights again",
+    description="delete the forget set's rows and solve for the weights again",
     citation=(
         "J. H. Friedman. *Regularized Discriminant Analysis*. Journal of the American"
         " Statistical Association 84, 1989"

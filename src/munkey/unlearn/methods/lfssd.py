@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     "lfssd",
     title="LFSSD",
     description=(
-        "as SSD, by how much each weight changes the size of the answers; no labels, no training"
+        "like SSD, with importances from the norm of the logits; needs no labels and no training"
     ),
     citation=(
         "J. Foster, S. Schoepf, A. Brintrup. *Loss-Free Machine Unlearning*. ICLR 2024, tiny"
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     passes=lambda images, _: 3 * (images.retain + 2 * images.forget),
 )
 def lfssd(system: System, request: Request, settings: SSDSettings) -> System:
-    """Dampen the weights that matter more to D_f than to D, by the norm of the answers."""
+    """Dampen the weights that affect the norm of the logits more on D_f than on D."""
     import torch
 
     from munkey.data.image_set import JoinedSet
@@ -39,16 +39,21 @@ def lfssd(system: System, request: Request, settings: SSDSettings) -> System:
         return logits.square().sum(dim=1).mean()
 
     def estimate_importances(samples: "LabeledSet") -> "dict[str, Tensor]":
-        # The size of the gradient, not its square as in SSD.
+        # Average the absolute values of gradients, not their squares as in SSD.
         return compute_importances(
-            model, samples, request, settings.per_sample, squared_norm, torch.abs
+            model,
+            samples,
+            request,
+            settings.per_sample,
+            criterion=squared_norm,
+            magnitude=torch.abs,
         )
 
     model = system.copy_model().eval()
-    # Labels are not needed.
-    retain = mark_samples(request.retain, torch.arange(len(request.retain)), True)
-    forget = mark_samples(request.forget, torch.arange(len(request.forget)), True)
-    to_forget = estimate_importances(forget)
-    to_everything = estimate_importances(JoinedSet((retain, forget)))
-    dampen(model, request, to_forget, to_everything, settings.alpha, settings.lam)
+    # The labels are not needed, so replace them.
+    retain = mark_samples(request.retain, torch.arange(len(request.retain)), mark=True)
+    forget = mark_samples(request.forget, torch.arange(len(request.forget)), mark=True)
+    forget_importances = estimate_importances(forget)
+    all_importances = estimate_importances(JoinedSet((retain, forget)))
+    dampen(model, request, forget_importances, all_importances, settings.alpha, settings.lam)
     return finish(system, model)

@@ -1,4 +1,4 @@
-"""LoTUS (Spartalis et al. 2025; beyond the paper): answer D_f as uncertainly as unseen data."""
+"""LoTUS (Spartalis et al. 2025; beyond the paper): be as uncertain on D_f as on unseen data."""
 
 import math
 from typing import TYPE_CHECKING
@@ -10,7 +10,9 @@ from munkey.unlearn.contract import Images, Request, TuningSettings, method
 if TYPE_CHECKING:
     from munkey.data.loader import Batch
 
-STOP_AT = -0.01  # forget minus validation accuracy, as shares; the value of the released code
+# Training stops when forget accuracy minus validation accuracy, in [-1, 1], is at most this value,
+# which is from the released code.
+STOP_EXCESS = -0.01
 
 
 class LotusSettings(TuningSettings):
@@ -19,9 +21,9 @@ class LotusSettings(TuningSettings):
     Attributes
     ----------
     alpha
-        How fast answers blur as forget accuracy exceeds validation accuracy.
+        How fast targets soften as forget accuracy exceeds validation accuracy.
     retain_share
-        The share of D_r to use, drawn once.
+        The share of D_r to use. The samples are drawn once.
     """
 
     alpha: Positive
@@ -29,7 +31,7 @@ class LotusSettings(TuningSettings):
 
 
 def lotus_passes(images: Images, settings: LotusSettings) -> float:
-    """Count the passes of teacher and student, and those that measure accuracy in each epoch."""
+    """Count the passes of the teacher and the student, and those that measure accuracy."""
     training_images = settings.retain_share * images.retain + images.forget
     return images.val + images.epochs * (4 * training_images + images.forget)
 
@@ -38,8 +40,8 @@ def lotus_passes(images: Images, settings: LotusSettings) -> float:
     "lotus",
     title="LoTUS",
     description=(
-        "distill from the original: blurred answers on the forget set, draws of its answers on"
-        " the retain set"
+        "distill from the original: softened predictions on the forget set, sampled predictions"
+        " on the retain set"
     ),
     citation=(
         "C. Spartalis et al. *LoTUS: Large-Scale Machine Unlearning with a Taste of"
@@ -51,7 +53,7 @@ def lotus_passes(images: Images, settings: LotusSettings) -> float:
     passes=lotus_passes,
 )
 def lotus(system: System, request: Request, settings: LotusSettings) -> System:
-    """Train a student on the original's answers, made as uncertain on D_f as on unseen data."""
+    """Train a student on the original's predictions, softened on D_f."""
     import torch
 
     from munkey.core.device import to_device
@@ -65,13 +67,13 @@ def lotus(system: System, request: Request, settings: LotusSettings) -> System:
     forget = request.forget
     tuning = request.tuning
     order = torch.randperm(len(retain), generator=request.generator)
-    retain_sample = order[: int(settings.retain_share * len(retain))]
-    # Labels are replaced by whether a sample is from the forget set; the true ones are not needed.
-    from_retain = mark_samples(retain, retain_sample, False)
-    from_forget = mark_samples(forget, torch.arange(len(forget)), True)
-    samples = JoinedSet((from_retain, from_forget))
+    retain_positions = order[: int(settings.retain_share * len(retain))]
+    # The true labels are not needed. A sample's label tells instead whether it is in D_f.
+    retain_samples = mark_samples(retain, retain_positions, mark=False)
+    forget_samples = mark_samples(forget, torch.arange(len(forget)), mark=True)
+    samples = JoinedSet((retain_samples, forget_samples))
     optimizer = make_optimizer(student, request)
-    rate = settings.lr_factor * tuning.base_lr
+    lr = settings.lr_factor * tuning.base_lr
     unseen_accuracy = measure_accuracy(teacher, request.val, request)
     temperature = 1.0
 
@@ -80,14 +82,14 @@ def lotus(system: System, request: Request, settings: LotusSettings) -> System:
         is_forget = batch.labels[:, None]
         with torch.no_grad():
             teacher_logits = teacher(images).float()
-        # With Gumbel noise on logits, their argmax is a draw from the softmax (Gumbel-max trick).
+        # The argmax of logits plus Gumbel noise is a sample from the softmax (Gumbel-max trick).
         uniform = torch.rand(teacher_logits.shape, generator=request.generator).clamp(min=1e-20)
         gumbel = -(-uniform.log()).log()
         noisy_logits = teacher_logits + to_device(gumbel, request.device)
-        drawn_classes = noisy_logits.argmax(dim=1)
-        one_hot = torch.nn.functional.one_hot(drawn_classes, noisy_logits.shape[1]).float()
-        blurred = (noisy_logits / temperature).softmax(dim=1)
-        targets = torch.where(is_forget, blurred, one_hot)
+        sampled_classes = noisy_logits.argmax(dim=1)
+        sampled = torch.nn.functional.one_hot(sampled_classes, noisy_logits.shape[1]).float()
+        softened = (noisy_logits / temperature).softmax(dim=1)
+        targets = torch.where(is_forget, softened, sampled)
         logits = student(images)
         loss = -(targets * logits.log_softmax(dim=1)).sum(dim=1).mean()
         agreements = (logits.detach().argmax(dim=1) == teacher_logits.argmax(dim=1)).sum()
@@ -95,12 +97,13 @@ def lotus(system: System, request: Request, settings: LotusSettings) -> System:
 
     for epoch in range(1, tuning.settings.epochs + 1):
         excess = (measure_accuracy(student.eval(), forget, request) - unseen_accuracy) / 100
-        if excess <= STOP_AT:
+        if excess <= STOP_EXCESS:
             break
-        # tau = exp(alpha (acc_f - acc_val)): answers blur while D_f is answered better than unseen.
+        # tau = exp(alpha (acc_f - acc_val)) softens targets as long as the accuracy on D_f is above
+        # that on unseen data.
         temperature = math.exp(settings.alpha * excess)
         student.train()
-        (record,) = fit(samples, step, optimizer, request, lambda _: rate, epochs=1)
+        (record,) = fit(samples, step, optimizer, request, lambda _: lr, epochs=1)
         request.history.append(record | {"epoch": epoch, "temperature": temperature})
     request.facts = {"epochs": len(request.history)}
     return finish(system, student)

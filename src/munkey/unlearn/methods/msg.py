@@ -1,4 +1,4 @@
-"""MSG, masked small gradients (Cadet et al. 2024; beyond the paper): renew shared weights."""
+"""MSG, masked small gradients (Cadet et al. 2024; beyond the paper)."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ class MSGSettings(TuningSettings):
     init_rate
         The share of a layer's weights to re-initialize.
     held
-        A factor for the steps of its other weights.
+        The factor that scales the steps of the layer's other weights.
     """
 
     init_rate: Share
@@ -29,7 +29,7 @@ class MSGSettings(TuningSettings):
 
 
 def msg_passes(images: Images, _: MSGSettings) -> int:
-    """Count the gradients of retain and forget loss on |D_f| images each, and fine-tuning."""
+    """Count the gradients of two losses, each on as many images as D_f has, and fine-tuning."""
     return 6 * images.forget + 3 * images.epochs * images.retain
 
 
@@ -37,8 +37,8 @@ def msg_passes(images: Images, _: MSGSettings) -> int:
     "msg",
     title="MSG",
     description=(
-        "renew convolution weights with the smallest gradients of retain less forget loss;"
-        " fine-tune them most"
+        "re-initialize the convolution weights with the smallest gradients of the retain loss"
+        " minus the forget loss, then fine-tune mainly these"
     ),
     citation=(
         "X. F. Cadet, A. Borovykh, M. Malekzadeh, S. Ahmadi-Abhari, H. Haddadi. *Deep Unlearn: "
@@ -53,22 +53,22 @@ def msg_passes(images: Images, _: MSGSettings) -> int:
 def msg(system: System, request: Request, settings: MSGSettings) -> System:
     from torch import nn
 
-    return renew(system, request, settings, nn.Conv2d)
+    return apply_msg(system, request, settings, nn.Conv2d)
 
 
-def renew(
+def apply_msg(
     system: System,
     request: Request,
     settings: MSGSettings,
-    kind: "type[nn.Module]",
-    part: str = "",
+    layer_type: "type[nn.Module]",
+    name_part: str = "",
 ) -> System:
-    """Apply MSG to all layers of one kind.
+    """Apply MSG to all layers of one type.
 
     Parameters
     ----------
-    part
-        A part of the dotted names of these layers.
+    name_part
+        A string that the dotted names of these layers contain. By default, any name matches.
     """
     from munkey.unlearn.finetune import (
         cross_entropy,
@@ -76,25 +76,25 @@ def renew(
         make_step_scaler,
         make_triangular_schedule,
     )
-    from munkey.unlearn.saliency import renew_smallest
+    from munkey.unlearn.saliency import reinitialize_smallest
 
     model = system.copy_model().eval()
     names = []
     for name, layer in model.named_modules():
-        if isinstance(layer, kind) and part in f".{name}":
+        if isinstance(layer, layer_type) and name_part in f".{name}":
             names.append(f"{name}.weight")
     if not names:
-        place = f", in a part {part!r} of it" if part else ""
-        raise ValueError(f"MSG finds no {kind.__name__} in this network{place}")
-    is_new = renew_smallest(model, names, settings.init_rate, request)
-    # New weights make whole steps. The other weights of these layers make steps of a `held` share.
+        condition = f" with {name_part!r} in its name" if name_part else ""
+        raise ValueError(f"MSG: this network has no {layer_type.__name__}{condition}")
+    is_new = reinitialize_smallest(model, names, settings.init_rate, request)
+    # Re-initialized weights make full steps. The steps of the layers' other weights are scaled.
     factors = {}
     for name, mask in is_new.items():
         factors[name] = settings.held + (1 - settings.held) * mask.float()
     scale_step = make_step_scaler(factors)
 
     def objective(trained: "nn.Module", images: "Tensor", labels: "Tensor") -> "Outcome":
-        scale_step(trained)  # shortens the optimizer's last step
+        scale_step(trained)  # scales the optimizer's previous step
         return cross_entropy(trained, images, labels)
 
     unlearned = finetune(
@@ -106,5 +106,5 @@ def renew(
         schedule=make_triangular_schedule(request.tuning.settings.epochs),
     )
     assert unlearned.model is not None
-    scale_step(unlearned.model)  # shortens the very last one
+    scale_step(unlearned.model)  # scales the last step of training
     return unlearned

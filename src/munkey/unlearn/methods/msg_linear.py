@@ -1,14 +1,14 @@
-"""MSG on the linear layers of transformer blocks [ours]: a plain ViT has a single convolution."""
+"""MSG on the linear layers of transformer blocks [ours], since a ViT has only one convolution."""
 
 from munkey.models.family import System
 from munkey.unlearn.contract import Request, method
-from munkey.unlearn.methods.msg import MSGSettings, msg_passes, renew
+from munkey.unlearn.methods.msg import MSGSettings, apply_msg, msg_passes
 
 
 @method(
     "msg-linear",
     title="MSG-linear",
-    description="as MSG, with the weights of the linear layers of the transformer blocks [ours]",
+    description="like MSG, for the linear layers of the transformer blocks [ours]",
     citation=(
         "after X. F. Cadet, A. Borovykh, M. Malekzadeh, S. Ahmadi-Abhari, H. Haddadi. *Deep "
         "Unlearn: Benchmarking Machine Unlearning for Image Classification*"
@@ -22,4 +22,4 @@ from munkey.unlearn.methods.msg import MSGSettings, msg_passes, renew
 def msg_linear(system: System, request: Request, settings: MSGSettings) -> System:
     from torch import nn
 
-    return renew(system, request, settings, nn.Linear, ".blocks.")
+    return apply_msg(system, request, settings, nn.Linear, name_part=".blocks.")

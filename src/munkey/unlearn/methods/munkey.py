@@ -21,4 +21,5 @@ def munkey(system: System, request: Request, settings: Section) -> System:
 
     assert system.memory is not None
     remaining = system.memory.forget(request.forget_ids)
-    return replace(system, model=system.copy_model(), memory=remaining)  # the weights stay
+    # The weights do not change. They are copied because a method must not share storage.
+    return replace(system, model=system.copy_model(), memory=remaining)

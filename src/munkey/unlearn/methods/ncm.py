@@ -1,4 +1,4 @@
-"""Nearest class mean: to forget, delete rows and take the means of the remaining ones."""
+"""Nearest class mean: to forget, delete rows and recompute the class means."""
 
 from munkey.models.family import System, forget_samples
 from munkey.settings import Section
@@ -8,7 +8,7 @@ from munkey.unlearn.contract import Request, method
 @method(
     "ncm",
     title="NCM",
-    description="drop the forget set's rows, recompute the class means",
+    description="delete the forget set's rows and recompute the class means",
     citation=(
         "T. Mensink, J. Verbeek, F. Perronnin, G. Csurka. *Distance-Based Image "
         "Classification: Generalizing to New Classes at Near-Zero Cost*. IEEE Transactions on "

@@ -18,7 +18,7 @@ class NegGradPlusSettings(TuningSettings):
     Attributes
     ----------
     alpha
-        The weight of the retain loss; that of the forget loss is 1 - alpha.
+        The weight of the retain loss. The weight of the forget loss is 1 - alpha.
     """
 
     alpha: Share
@@ -27,7 +27,7 @@ class NegGradPlusSettings(TuningSettings):
 @method(
     "neggrad-plus",
     title="NegGrad+",
-    description="gradient descent on the retain set, ascent on the forget set",
+    description="gradient descent on the retain set and ascent on the forget set",
     citation=(
         "M. Kurmanji, P. Triantafillou, J. Hayes, E. Triantafillou. *Towards Unbounded Machine "
         "Unlearning*. NeurIPS 2023"
@@ -39,7 +39,7 @@ class NegGradPlusSettings(TuningSettings):
     passes=lambda images, _: 6 * images.epochs * images.retain,
 )
 def neggrad_plus(system: System, request: Request, settings: NegGradPlusSettings) -> System:
-    """Descend on the loss of D_r and ascend on that of D_f in each step."""
+    """In each step, descend on the loss of D_r and ascend on the loss of D_f."""
     from munkey.training.loop import Outcome
     from munkey.unlearn.finetune import cross_entropy, endless_batches, finetune
 

@@ -1,4 +1,4 @@
-"""Newton removal (after Guo et al. 2020): steps to the optimum of the remaining rows; noise."""
+"""Newton removal (after Guo et al. 2020): Newton steps on the remaining rows, then new noise."""
 
 import math
 from dataclasses import replace
@@ -13,7 +13,7 @@ from munkey.unlearn.contract import Request, method
 if TYPE_CHECKING:
     from munkey.models.networks.logistic import NoisyHead
 
-LIMIT = 100  # Newton steps of a removal, as of a training
+MAX_STEPS = 100  # Newton steps, as in training
 
 
 class NewtonSettings(Section):
@@ -22,7 +22,7 @@ class NewtonSettings(Section):
     Attributes
     ----------
     epsilon, delta
-        The constants of the certificate. Its proof needs epsilon to be 1 at most.
+        The budget and the failure probability of the certificate. Its proof requires epsilon <= 1.
     """
 
     epsilon: Annotated[float, Field(gt=0, le=1)]
@@ -33,21 +33,27 @@ class NewtonSettings(Section):
     "newton",
     title="Newton removal",
     description=(
-        "Newton steps of a logistic regression on the remaining rows, until new noise on its"
-        " weights hides the rest"
+        "Newton steps of a logistic regression on the remaining rows, until new noise on the"
+        " weights hides the remaining difference from retraining"
     ),
     citation="C. Guo et al. *Certified Data Removal from Machine Learning Models*. ICML 2020",
     family="newton",
     settings=NewtonSettings,
 )
 def newton(system: System, request: Request, settings: NewtonSettings) -> System:
-    """Make Newton steps until noise hides how far the weights are from retrained ones.
+    """Make Newton steps until noise hides the difference between the weights and retrained ones.
 
     With probability 1 - delta over the noise, the log-ratio of the densities of removed and
-    retrained weights lies within epsilon (docs/methods/newton.md). `request.facts` gets the budget,
-    delta, the part of the budget that is used (epsilon), and the norm of the gradient over the
-    remaining rows at the weights without noise (residual). Raises ValueError, and releases nothing,
-    if the budget is not met.
+    retrained weights is at most epsilon in absolute value (docs/methods/newton.md).
+
+    Stores facts in the request: the budget, delta, the used part of the budget (epsilon), the norm
+    of the gradient over the remaining rows at the weights without noise (residual), and the number
+    of steps.
+
+    Raises
+    ------
+    ValueError
+        If no rows remain, or if the budget is exceeded. Nothing is released then.
     """
     import torch
 
@@ -59,19 +65,19 @@ def newton(system: System, request: Request, settings: NewtonSettings) -> System
     sigma = float(family_settings["sigma"])
     memory = system.memory.forget(request.forget_ids)
     if not len(memory):
-        raise ValueError("no rows are left to fit weights to: remove the model instead")
+        raise ValueError("no rows remain to fit weights to: remove the model instead")
     objective = Objective.from_memory(memory, float(family_settings["lam"]))
     weight = head.weight
-    for steps in range(1, LIMIT + 1):
+    for steps in range(1, MAX_STEPS + 1):
         weight = objective.newton_step(weight)
         residual = norm(objective.gradient(weight))
-        # L is strongly convex, so weights are at most |gradient| / curvature from the optimum. So
-        # are the retrained ones, whose gradient is at most TOLERANCE.
+        # L is strongly convex, so any weights are within |gradient| / curvature of the optimum,
+        # including the retrained weights, whose gradient is at most TOLERANCE.
         distance = (residual + TOLERANCE) / objective.curvature
-        # The rule of the certificate (docs/methods/newton.md; constant as in Guo et al. 2020).
+        # The certificate's rule (docs/methods/newton.md), with the constant of Guo et al. 2020.
         epsilon = math.sqrt(2 * math.log(1.5 / settings.delta)) * distance / sigma
         if epsilon <= settings.epsilon:
-            # The noise is new and no step has read it: the distance cannot depend on it.
+            # The noise is new and no step has used it, so the distance cannot depend on it.
             noise = torch.randn(weight.shape, generator=request.generator, dtype=torch.float64)
             request.facts = {
                 "budget": settings.epsilon,
@@ -83,6 +89,6 @@ def newton(system: System, request: Request, settings: NewtonSettings) -> System
             noisy_head = head.with_weight(weight, sigma * noise.to(weight))
             return replace(system, memory=memory, model=noisy_head)
     raise ValueError(
-        f"after {LIMIT} Newton steps epsilon is {epsilon:.2g}, over the budget of"
-        f" {settings.epsilon:g}: retrain instead, or raise newton.sigma"
+        f"after {MAX_STEPS} Newton steps, epsilon is {epsilon:.2g}, above the budget of"
+        f" {settings.epsilon:g}: retrain instead, or increase newton.sigma"
     )

@@ -1,4 +1,4 @@
-"""RanPAC: to forget, delete rows and solve again for the weights of their random features."""
+"""RanPAC: to forget, delete rows and solve again for the weights of the random features."""
 
 from munkey.models.family import System, forget_samples
 from munkey.settings import Section
@@ -8,7 +8,7 @@ from munkey.unlearn.contract import Request, method
 @method(
     "ranpac",
     title="RanPAC",
-    description="drop the forget set's rows, solve for the weights of their random features again",
+    description="delete the forget set's rows and solve again for the weights of random features",
     citation=(
         "M. D. McDonnell, D. Gong, A. Parvaneh, E. Abbasnejad, A. van den Hengel. *RanPAC: Random"
         " Projections and Pre-trained Models for Continual Learning*. NeurIPS 2023"

@@ -12,7 +12,7 @@ from munkey.unlearn.methods.cf import cf
 from munkey.unlearn.methods.neggrad_plus import NegGradPlusSettings, neggrad_plus
 from munkey.unlearn.methods.salun import SalunSettings, salun
 
-RUN: dict[str, Run[Any]] = {"cf": cf, "neggrad-plus": neggrad_plus, "salun": salun}
+STEP_METHODS: dict[str, Run[Any]] = {"cf": cf, "neggrad-plus": neggrad_plus, "salun": salun}
 
 
 class CfStep(TuningSettings):
@@ -36,7 +36,7 @@ class RumSettings(Section):
     Attributes
     ----------
     low, mid, high
-        The method for each third of D_f, from the least to the most memorized; None to skip it.
+        The methods for the thirds of D_f, from the least to the most memorized. None skips a third.
     """
 
     low: Step | None
@@ -48,8 +48,8 @@ class RumSettings(Section):
     "rum",
     title="RUM",
     description=(
-        "forget in three steps, each with its own method: first what is least memorized, last"
-        " what is most"
+        "forget three parts of the forget set one after the other, from the least to the most"
+        " memorized, each with its own method"
     ),
     citation=(
         "K. Zhao, M. Kurmanji, G.-O. Bărbulescu, E. Triantafillou, P. Triantafillou. *What "
@@ -61,20 +61,20 @@ class RumSettings(Section):
     passes=lambda images, _: images.forget + 18 * images.epochs * images.retain,
 )
 def rum(system: System, request: Request, settings: RumSettings) -> System:
-    """Forget the thirds of D_f in sequence, each with the method for its level of memorization."""
+    """Forget the thirds of D_f one after the other, each with its own method."""
     from munkey.unlearn.finetune import split_by_loss
 
     unlearned = replace(system, model=system.copy_model().eval())
-    # A low loss of the original stands in for little memorization.
-    thirds = split_by_loss(unlearned, request, 3)
+    # The loss of the original approximates memorization: samples with a low loss come first.
+    thirds = split_by_loss(unlearned, request, part_count=3)
     steps = (settings.low, settings.mid, settings.high)
     for forget, step in zip(thirds, steps, strict=True):
         if step is None or not len(forget):
             continue
         data = request.data | {"forget": forget}
         step_request = replace(request, forget_ids=forget.ids, data=data, history=[])
-        unlearned = RUN[step.method](unlearned, step_request, step)
-        epochs_done = len(request.history)
+        unlearned = STEP_METHODS[step.method](unlearned, step_request, step)
+        completed_epochs = len(request.history)
         for record in step_request.history:
-            request.history.append(record | {"epoch": epochs_done + record["epoch"]})
+            request.history.append(record | {"epoch": completed_epochs + record["epoch"]})
     return unlearned

@@ -1,4 +1,4 @@
-"""SalUn (Fan et al. 2024; beyond the paper): Amnesiac on the weights that are salient to D_f."""
+"""SalUn (Fan et al. 2024; beyond the paper): Amnesiac on only the weights salient to D_f."""
 
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ class SalunSettings(TuningSettings):
     Attributes
     ----------
     share
-        The share of weights that may move: those with the largest gradients of the forget loss.
+        The share of weights that may change: those with the largest gradients of the forget loss.
     """
 
     share: Share
@@ -27,7 +27,7 @@ class SalunSettings(TuningSettings):
 @method(
     "salun",
     title="SalUn",
-    description="as Amnesiac, but only the weights most salient to the forget set move",
+    description="like Amnesiac, but change only the weights most salient to the forget set",
     citation=(
         "C. Fan, J. Liu, Y. Zhang, E. Wong, D. Wei, S. Liu. *SalUn: Empowering Machine "
         "Unlearning via Gradient-based Weight Saliency in Both Image Classification and "
@@ -39,7 +39,7 @@ class SalunSettings(TuningSettings):
     passes=lambda images, _: 3 * (images.forget + images.epochs * (images.retain + images.forget)),
 )
 def salun(system: System, request: Request, settings: SalunSettings) -> System:
-    """Train on D_f with random labels, and on D_r, only the weights that are salient to D_f."""
+    """Train only the weights that are salient to D_f, on D_r and on D_f with random labels."""
     from munkey.data.image_set import JoinedSet
     from munkey.unlearn.finetune import cross_entropy, finetune, mislabel
     from munkey.unlearn.saliency import mask_top_share, sum_gradients, trainable_parameters
@@ -47,13 +47,13 @@ def salun(system: System, request: Request, settings: SalunSettings) -> System:
     model = system.copy_model().eval()
     gradients = sum_gradients(model, request.forget, request)
     saliency = {name: gradient.abs() for name, gradient in gradients.items()}
-    is_movable = mask_top_share(saliency, settings.share)
-    original = model.state_dict()
+    is_salient = mask_top_share(saliency, settings.share)
+    original_weights = model.state_dict()
 
     def restore_others(trained: "nn.Module") -> None:
-        # Zero gradients would not do: weight decay moves weights without a gradient, too.
+        # Setting their gradients to 0 is not enough, since weight decay would still change them.
         for name, parameter in trainable_parameters(trained).items():
-            parameter.data.copy_(parameter.data.where(is_movable[name], original[name]))
+            parameter.data.copy_(parameter.data.where(is_salient[name], original_weights[name]))
 
     def objective(trained: "nn.Module", images: "Tensor", labels: "Tensor") -> "Outcome":
         restore_others(trained)

@@ -1,4 +1,4 @@
-"""SCRUB with rewinding (Kurmanji et al. 2023; app. B.2): imitate the original on D_r only."""
+"""SCRUB with rewinding (Kurmanji et al. 2023; app. B.2): imitate the original only on D_r."""
 
 from typing import TYPE_CHECKING
 
@@ -20,9 +20,13 @@ class ScrubSettings(TuningSettings):
     temperature
         The temperature of the KL divergence.
     max_epochs
-        The last epoch that starts with a max pass on D_f, in batches of forget_batch_size.
+        The last epoch that starts with a max pass, which maximizes the KL divergence on D_f.
+    forget_batch_size
+        The batch size of max passes.
     decay_after
-        The epochs after which the learning rate is multiplied by decay.
+        The epochs after which the learning rate is multiplied by `decay`.
+    decay
+        The factor of the learning rate.
     """
 
     gamma: Positive
@@ -35,7 +39,7 @@ class ScrubSettings(TuningSettings):
 
 
 def scrub_passes(images: Images, settings: ScrubSettings) -> int:
-    """Count teacher and student on D_r, measurements for the rewinding, and max passes on D_f."""
+    """Count the passes on D_r, the max passes on D_f, and those that measure accuracy."""
     max_passes = 4 * images.forget * (min(images.epochs, settings.max_epochs) - 1)
     return images.epochs * (4 * images.retain + images.val + images.forget) + max_passes
 
@@ -44,8 +48,8 @@ def scrub_passes(images: Images, settings: ScrubSettings) -> int:
     "scrub",
     title="SCRUB",
     description=(
-        "distill from the original on the retain set, away from it on the forget set; rewind to"
-        " the best epoch"
+        "move toward the original's predictions on the retain set and away from them on the"
+        " forget set; rewind to the best epoch"
     ),
     citation=(
         "M. Kurmanji, P. Triantafillou, J. Hayes, E. Triantafillou. *Towards Unbounded Machine "
@@ -65,7 +69,7 @@ def scrub_passes(images: Images, settings: ScrubSettings) -> int:
     passes=scrub_passes,
 )
 def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
-    """Train a student that imitates the original on D_r and departs from it on D_f, then rewind."""
+    """Train a student to imitate the original on D_r and to differ from it on D_f, then rewind."""
     import copy
 
     import torch
@@ -88,20 +92,20 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
     forget = request.forget
     val = request.val
     tuning = request.tuning
-    both = JoinedSet((retain, forget))
-    first_forget = len(retain)  # positions from here on are of the forget set
+    training_set = JoinedSet((retain, forget))
+    first_forget = len(retain)  # position of the first sample of D_f in the training set
     best_epoch = 0
-    smallest_gap = float("inf")  # |validation - forget| accuracy, percentage points
+    smallest_gap = float("inf")  # |validation accuracy - forget accuracy| in percentage points
     best_weights: dict[str, torch.Tensor] = {}
 
     def batches(epoch: int) -> Loader:
         max_pass = shuffled_batches(len(forget), settings.forget_batch_size, request.generator)
         min_pass = shuffled_batches(len(retain), tuning.settings.batch_size, request.generator)
-        passes = list(min_pass)
-        # In epoch 1 the student still equals its teacher, so that a max pass has no gradient.
+        positions = list(min_pass)
+        # In epoch 1, the student still equals the teacher, so a max pass would have no gradient.
         if 1 < epoch <= settings.max_epochs:
-            passes = [first_forget + index for index in max_pass] + passes
-        return Loader(both, passes, request.device)
+            positions = [first_forget + index for index in max_pass] + positions
+        return Loader(training_set, positions, request.device)
 
     def step(batch: "Batch") -> Outcome:
         images = tuning.augment(batch.images, request.generator)
@@ -111,36 +115,36 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
         divergence = distillation_loss(logits, teacher_logits, settings.temperature)
         loss, correct = classification_outcome(logits, batch.labels)
         if batch.index[0] >= first_forget:
-            return Outcome(-divergence, correct)  # max step on D_f: -KL_T
-        # min step on D_r: gamma CE + alpha KL_T
+            return Outcome(-divergence, correct)  # max step on D_f: minimize -KL_T
+        # Min step on D_r: minimize gamma CE + alpha KL_T.
         return Outcome(settings.gamma * loss + settings.alpha * divergence, correct)
 
-    def keep_best(epoch: int) -> dict[str, float]:
+    def store_best_weights(epoch: int) -> dict[str, float]:
         nonlocal best_epoch, smallest_gap, best_weights
         student.eval()
         val_accuracy = measure_accuracy(student, val, request)
         forget_accuracy = measure_accuracy(student, forget, request)
         student.train()
         gap = abs(val_accuracy - forget_accuracy)
-        if gap < smallest_gap:  # of equal gaps, the first
+        if gap < smallest_gap:  # the first epoch wins a tie
             best_epoch = epoch
             smallest_gap = gap
             best_weights = copy.deepcopy(student.state_dict())
         return {"val_accuracy": val_accuracy, "forget_accuracy": forget_accuracy}
 
-    def rate(done: float) -> float:
-        decays = sum(done >= epoch for epoch in settings.decay_after)
-        return settings.lr_factor * tuning.base_lr * settings.decay**decays
+    def learning_rate(progress: float) -> float:
+        decay_count = sum(progress >= epoch for epoch in settings.decay_after)
+        return settings.lr_factor * tuning.base_lr * settings.decay**decay_count
 
     request.history = TrainingLoop(
         epochs=tuning.settings.epochs,
         batches=batches,
         step=step,
         optimizer=adamw(student.parameters(), tuning.settings.betas, tuning.settings.weight_decay),
-        learning_rate=rate,
+        learning_rate=learning_rate,
         report=request.report,
         precision=Precision(tuning.precision, request.device),
-        after_epoch=keep_best,
+        after_epoch=store_best_weights,
     ).run()
     student.load_state_dict(best_weights)  # rewind
     request.facts = {"chosen_epoch": best_epoch, "validation_gap": smallest_gap}

@@ -1,4 +1,4 @@
-"""SFRon (Huang et al. 2024; beyond the paper): among steps on D_r, masked steps away from D_f."""
+"""SFRon (Huang et al. 2024; beyond the paper): steps on D_r with occasional steps against D_f."""
 
 import math
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from munkey.data.loader import Batch
     from munkey.training.loop import Outcome
 
-TINY = 1e-15  # against division by 0, as in the released code
+EPS = 1e-15  # prevents division by 0, as in the released code
 
 
 class SfronSettings(TuningSettings):
@@ -26,12 +26,13 @@ class SfronSettings(TuningSettings):
     alpha
         The weight of the first forget step.
     lam
-        How much more samples with a low loss count; 0: all count alike.
+        How strongly forget steps favor samples with a low loss. With 0, all samples have the same
+        weight.
     gamma
-        The smallest ratio of importances, to D_f and to D_r, with which a weight moves in a
-        forget step.
+        Forget steps only change weights whose importance to D_f, divided by that to D_r, is at
+        least this value.
     max_norm
-        The largest norm of the gradient in a forget step; longer ones are clipped.
+        The norm to which the gradient of a forget step is clipped.
     """
 
     every: Count
@@ -42,7 +43,7 @@ class SfronSettings(TuningSettings):
 
 
 def sfron_passes(images: Images, settings: SfronSettings) -> float:
-    """Count the passes for importances, and fine-tuning with a forget step every few retain steps."""
+    """Count the passes for importances, retain steps and forget steps."""
     steps = images.epochs * images.retain * (1 + 1 / settings.every)
     return 3 * (images.retain + images.forget) + 3 * steps
 
@@ -51,8 +52,8 @@ def sfron_passes(images: Images, settings: SfronSettings) -> float:
     "sfron",
     title="SFRon",
     description=(
-        "fine-tune on the retain set; now and then ascend on the forget set, with weights that"
-        " matter to it"
+        "fine-tune on the retain set, with occasional gradient ascent on the forget set in the"
+        " weights that matter to it"
     ),
     citation=(
         "Z. Huang et al. *Unified Gradient-Based Machine Unlearning with Remain Geometry"
@@ -64,9 +65,9 @@ def sfron_passes(images: Images, settings: SfronSettings) -> float:
     passes=sfron_passes,
 )
 def sfron(system: System, request: Request, settings: SfronSettings) -> System:
-    """Take masked steps that raise the loss of D_f among steps that lower that of D_r."""
-    # The paper's slow weights have a factor of 1 in the released code, which makes them equal to
-    # the fast ones. So there are none here.
+    """Fine-tune on D_r, with occasional steps that increase the loss of D_f."""
+    # The slow weights of the paper are omitted, because the released code sets their factor to 1,
+    # which makes them equal to the fast weights.
     import torch
 
     from munkey.core.device import to_host
@@ -77,15 +78,16 @@ def sfron(system: System, request: Request, settings: SfronSettings) -> System:
     model = system.copy_model().eval()
     retain = request.retain
     tuning = request.tuning
-    to_forget = compute_importances(model, request.forget, request)
-    to_retain = compute_importances(model, retain, request)
-    is_movable = {}
-    for name in to_forget:
-        is_movable[name] = (to_forget[name] + TINY) / (to_retain[name] + TINY) >= settings.gamma
+    forget_importances = compute_importances(model, request.forget, request)
+    retain_importances = compute_importances(model, retain, request)
+    masks = {}
+    for name in forget_importances:
+        ratio = (forget_importances[name] + EPS) / (retain_importances[name] + EPS)
+        masks[name] = ratio >= settings.gamma
     optimizer = make_optimizer(model.train(), request)
     forget_batches = endless_batches(request.forget, tuning.settings.batch_size, request)
     step_count = tuning.settings.epochs * math.ceil(len(retain) / tuning.settings.batch_size)
-    steps_done = 0
+    completed_steps = 0
 
     def forget_step(weight: float) -> None:
         images, labels = next(forget_batches)
@@ -94,29 +96,30 @@ def sfron(system: System, request: Request, settings: SfronSettings) -> System:
         parameters = trainable_parameters(model)
         gradients = torch.autograd.grad(loss, list(parameters.values()))
         for (name, parameter), gradient in zip(parameters.items(), gradients, strict=True):
-            parameter.grad = gradient * is_movable[name]
+            parameter.grad = gradient * masks[name]
         torch.nn.utils.clip_grad_norm_(model.parameters(), settings.max_norm)
         optimizer.step()
         optimizer.zero_grad()
 
     def step(batch: "Batch") -> "Outcome":
-        nonlocal steps_done
-        if steps_done % settings.every == 0:
+        nonlocal completed_steps
+        if completed_steps % settings.every == 0:
             # alpha_t = alpha (1 + cos(pi t / T)) / 2
-            cosine_factor = (1 + math.cos(math.pi * steps_done / step_count)) / 2
+            cosine_factor = (1 + math.cos(math.pi * completed_steps / step_count)) / 2
             forget_step(settings.alpha * cosine_factor)
-        steps_done += 1
+        completed_steps += 1
         images = tuning.augment(batch.images, request.generator)
         return classification_outcome(model(images), batch.labels)
 
-    rate = cosine_schedule(settings.lr_factor * tuning.base_lr, tuning.settings.epochs, 0)
-    request.history = fit(retain, step, optimizer, request, rate)
-    movable_count = torch.stack([mask.sum() for mask in is_movable.values()]).sum()
+    lr = settings.lr_factor * tuning.base_lr
+    learning_rate = cosine_schedule(lr, tuning.settings.epochs, warmup_epochs=0)
+    request.history = fit(retain, step, optimizer, request, learning_rate)
+    movable_count = torch.stack([mask.sum() for mask in masks.values()]).sum()
     request.facts = {"movable": int(to_host(movable_count))}
     return finish(system, model)
 
 
 def adaptive_mean(losses: "Tensor", lam: float) -> "Tensor":
-    """Return the mean of losses (B,), weighted by loss^-lam. The weights have no gradient."""
-    weights = 1 / (losses.detach() ** lam + TINY)
+    """Return the mean of losses (B,), weighted by loss^-lam. The weights receive no gradient."""
+    weights = 1 / (losses.detach() ** lam + EPS)
     return (weights / weights.sum() * losses).sum()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     "sisa",
     title="SISA",
     description=(
-        "an ensemble trained in shards and slices; retrain, exactly, the slices that saw the"
+        "an ensemble trained in shards and slices; exactly retrain the slices that saw the"
         " forget set"
     ),
     citation=(
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
     finetunes=False,
 )
 def sisa(system: System, request: Request, settings: Section) -> System:
-    """Retrain all slices that saw the forget set. The weights are those of a training without it."""
+    """Retrain all slices that saw the forget set, which gives the oracle's weights exactly."""
     from munkey.models.families.sisa import find_first_affected_slices, retrain
 
     assert request.recipe is not None
     training = Training(
-        request.retain,
-        system.architecture.classes,
-        request.recipe,
-        request.device,
+        samples=request.retain,
+        classes=system.architecture.classes,
+        recipe=request.recipe,
+        device=request.device,
         report=request.report,
     )
     model = cast("Sisa", system.copy_model())
     architecture = cast("SisaArchitecture", system.architecture)
-    # By shard, the first slice with a forget sample. The shard's later slices build on it.
+    # The first slice with a forget sample in each shard. Later slices of the shard build on it.
     first_slices = find_first_affected_slices(
         request.forget_ids, model.shards, model.slices, request.recipe.stage
     )
     request.history = retrain(model, architecture, first_slices, training)
-    retrained = sum(model.slices - first for first in first_slices.values())
-    request.facts = {"retrained_slices": retrained, "slices": model.shards * model.slices}
+    retrained_count = sum(model.slices - first for first in first_slices.values())
+    request.facts = {"retrained_slices": retrained_count, "slices": model.shards * model.slices}
     return replace(system, model=model)

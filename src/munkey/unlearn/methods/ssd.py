@@ -1,4 +1,4 @@
-"""SSD, selective synaptic dampening (Foster et al. 2024; app. B.2): shrink weights of D_f."""
+"""SSD, selective synaptic dampening (Foster et al. 2024; app. B.2)."""
 
 from munkey.models.family import System
 from munkey.settings import Positive, Section
@@ -11,9 +11,10 @@ class SSDSettings(Section):
     Attributes
     ----------
     alpha
-        How many times more a weight must matter to D_f than to D.
+        The threshold: a weight is dampened if it is more than alpha times as important to D_f as
+        to D.
     lam
-        The strength; a smaller one dampens more.
+        The strength. A smaller value dampens more.
     per_sample
         Whether to square the gradients of single samples instead of batches.
     """
@@ -27,7 +28,8 @@ class SSDSettings(Section):
     "ssd",
     title="SSD",
     description=(
-        "dampen the weights that matter more to the forget set than to all data; no training"
+        "dampen the weights that are more important to the forget set than to all data; needs no"
+        " training"
     ),
     citation=(
         "J. Foster, S. Schoepf, A. Brintrup. *Fast Machine Unlearning Without Retraining "
@@ -46,7 +48,7 @@ def ssd(system: System, request: Request, settings: SSDSettings) -> System:
 
     model = system.copy_model().eval()
     everything = JoinedSet((request.retain, request.forget))
-    to_forget = compute_importances(model, request.forget, request, settings.per_sample)
-    to_everything = compute_importances(model, everything, request, settings.per_sample)
-    dampen(model, request, to_forget, to_everything, settings.alpha, settings.lam)
+    forget_importances = compute_importances(model, request.forget, request, settings.per_sample)
+    all_importances = compute_importances(model, everything, request, settings.per_sample)
+    dampen(model, request, forget_importances, all_importances, settings.alpha, settings.lam)
     return finish(system, model)

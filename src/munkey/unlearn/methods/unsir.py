@@ -1,4 +1,4 @@
-"""UNSIR (Tarun et al. 2023; beyond the paper): learn noise as forgotten classes, then repair."""
+"""UNSIR (Tarun et al. 2023; beyond the paper): train on noise for forgotten classes; repair."""
 
 from typing import TYPE_CHECKING
 
@@ -16,13 +16,13 @@ class UnsirSettings(TuningSettings):
     Attributes
     ----------
     noise_steps
-        The number of steps that make a class's noise.
+        The number of optimization steps that create the noise for a class.
     copies
-        How often its batch of noise is repeated.
+        The number of copies of each batch of noise.
     retain_per_class
-        The number of retain samples of each class to use.
+        The maximum number of retain samples to use per class.
     repair
-        The learning rate of the repair epoch, as a multiple of that of the first one.
+        The learning rate of the repair epoch divided by that of the first epoch.
     """
 
     noise_steps: Count
@@ -32,17 +32,17 @@ class UnsirSettings(TuningSettings):
 
 
 def unsir_passes(images: Images, settings: UnsirSettings) -> int:
-    """Count, for one forgotten class, the making of its noise, an epoch with it, and one of repair."""
-    noise = (settings.noise_steps + settings.copies) * images.batch
-    return 3 * (noise + 2 * images.retain)
+    """Count the noise steps of one class, an epoch with the noise, and the repair epoch."""
+    noise_images = (settings.noise_steps + settings.copies) * images.batch
+    return 3 * (noise_images + 2 * images.retain)
 
 
 @method(
     "unsir",
     title="UNSIR",
     description=(
-        "for whole classes: learn noise unlike them under their names, then fine-tune on the"
-        " retain set"
+        "for whole classes: train on noise that the model does not recognize, labeled with these"
+        " classes, then fine-tune on the retain set"
     ),
     citation=(
         "A. K. Tarun, V. S. Chundawat, M. Mandal, M. Kankanhalli. *Fast Yet Effective Machine"
@@ -55,7 +55,7 @@ def unsir_passes(images: Images, settings: UnsirSettings) -> int:
     passes=unsir_passes,
 )
 def unsir(system: System, request: Request, settings: UnsirSettings) -> System:
-    """Train on D_r and on noise that stands in for the forgotten classes, then repair on D_r."""
+    """Train on D_r and on noise labeled with the forgotten classes, then repair on D_r."""
     import numpy as np
 
     from munkey.data.image_set import JoinedSet
@@ -70,26 +70,27 @@ def unsir(system: System, request: Request, settings: UnsirSettings) -> System:
 
     model = system.copy_model().eval()
     retain = request.retain
-    rate = settings.lr_factor * request.tuning.base_lr
+    lr = settings.lr_factor * request.tuning.base_lr
 
-    rows_by_class = []
+    positions_by_class = []
     for label in np.unique(retain.labels):
-        rows_of_class = np.flatnonzero(retain.labels == label)
-        rows_by_class.append(rows_of_class[: settings.retain_per_class])
-    retain_sample = select(retain, np.sort(np.concatenate(rows_by_class)))
+        class_positions = np.flatnonzero(retain.labels == label)
+        positions_by_class.append(class_positions[: settings.retain_per_class])
+    retain_subset = select(retain, np.sort(np.concatenate(positions_by_class)))
 
-    side = retain.images[0].shape[:2]
-    noise = []
+    size = retain.images[0].shape[:2]
+    noise_batches = []
     for label in np.unique(request.forget.labels).tolist():
-        noise.append(make_repelling_noise(model, label, side, settings.noise_steps, request))
+        noise = make_repelling_noise(model, label, size, settings.noise_steps, request)
+        noise_batches.append(noise)
     model.train()
 
-    def train_one_epoch(samples: "LabeledSet", rate: float) -> None:
+    def train_one_epoch(samples: "LabeledSet", lr: float) -> None:
         step = make_training_step(model, request)
         optimizer = make_optimizer(model, request)
-        (record,) = fit(samples, step, optimizer, request, lambda _: rate, epochs=1)
+        (record,) = fit(samples, step, optimizer, request, lambda _: lr, epochs=1)
         request.history.append(record | {"epoch": len(request.history) + 1})
 
-    train_one_epoch(JoinedSet((retain_sample, *noise * settings.copies)), rate)
-    train_one_epoch(retain_sample, settings.repair * rate)
+    train_one_epoch(JoinedSet((retain_subset, *noise_batches * settings.copies)), lr)
+    train_one_epoch(retain_subset, settings.repair * lr)
     return finish(system, model)
