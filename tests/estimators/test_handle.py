@@ -116,7 +116,7 @@ def test_while_another_process_writes_its_directory_answers_go_on_and_changes_wa
 ):
     model = ForgettingLDA().fit(X, Y)
     model.save(folder)
-    monkeypatch.setattr(handle, "PATIENCE", 0.02)
+    monkeypatch.setattr(handle, "LOCK_TIMEOUT_S", 0.02)
     before = model.predict_proba(QUERIES)
     with Predictor.load(folder, writer=True):
         for change in (

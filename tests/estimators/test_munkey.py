@@ -98,10 +98,14 @@ def test_what_is_no_parameter_is_as_in_params_yaml_and_so_are_the_defaults():
     params = yaml.safe_load((ROOT / "params.yaml").read_text())
     for family in ("lda", "ncm"):
         params[family]["temperature"] = "auto"  # by the rows of the user
-    for section, fixed in module.FIXED.items():
+    for section, fixed in module.FIXED_SETTINGS.items():
         assert fixed == {name: params[section][name] for name in fixed}, section
     defaults = MunkeyClassifier().get_params()
-    differing = [one for one, place in module.PLACES.items() if defaults[one] != _at(params, place)]
+    differing = [
+        one
+        for one, place in module.SETTING_OF_PARAMETER.items()
+        if defaults[one] != _at(params, place)
+    ]
     assert differing == ["image_size"]  # the pictures of a user are larger than digits
 
 

@@ -79,7 +79,7 @@ def test_all_that_cannot_be_read_is_named_at_once_or_skipped_with_a_warning(file
     readable = np.isfinite(keys).all(axis=1)
     assert readable.tolist() == [True, True, False, True, True, False, True, True]
     assert keys[readable].tobytes() == PictureKeys(image_size=SIDE).transform(files).tobytes()
-    with pytest.raises(ValueError, match="on_bad is 'ignore'; it must be one of raise, skip"):
+    with pytest.raises(ValueError, match="on_bad must be one of raise, skip, not 'ignore'"):
         PictureKeys(image_size=SIDE, on_bad="ignore").transform(given)
 
 

@@ -1,8 +1,9 @@
-"""The base of the estimators: after `forget` they equal, bit for bit, a fit on the remaining rows.
+"""The base class of the estimators, which can forget rows exactly.
 
-For that, rows may influence each other only through the family's exact sums. So each row is scaled
-by itself, to unit norm or by a constant, and the temperature, which depends on the data, is
-recomputed from the remaining rows.
+After `forget`, an estimator is bit-for-bit the same as one fitted to the remaining rows. To ensure
+this, rows influence each other only through the family's exact sums: each row is scaled on its own,
+to unit norm or by a constant. The temperature, which depends on the data, is recomputed from the
+remaining rows.
 """
 
 import warnings
@@ -30,12 +31,16 @@ from munkey.estimators.names import read_request, read_unit_names, resolve_ids, 
 from munkey.estimators.receipts import DeletionReceipt, make_receipt, match_rows
 from munkey.estimators.rows import LabeledRows, RowsInDirectory, RowsInMemory, get_fitted_family
 
-# Equal rows with at least this many columns are copies: in narrower tables, rows are equal by chance.
-COPY_COLUMNS = 16
+# Equal rows with at least this many columns count as copies. With fewer columns, rows can be equal
+# by chance.
+MIN_COPY_COLUMNS = 16
 
 
 class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Base class. A subclass names its family and takes that family's settings as parameters."""
+    """Base class of classifiers that forget rows exactly.
+
+    A subclass sets `family`, and its parameters are the family's settings.
+    """
 
     family: ClassVar[str]
     _rows: RowsInMemory | RowsInDirectory
@@ -58,31 +63,32 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         y : array-like of shape (n_rows,)
             The class of each row.
         ids : array-like of int of shape (n_rows,), optional
-            Distinct whole numbers by which `forget` finds rows. By default 0, 1, ...; if X, y or
-            units is a pandas object with another index of integers, that index.
+            Unique nonnegative integers that identify rows in `forget`. By default, the integer
+            index of X, y or units if one of them is a pandas object, and 0, 1, ... otherwise.
         units : array-like of shape (n_rows,), optional
-            The person (or lesion, device, ...) that each row belongs to; None, NaN or NA for a row
-            without one. All rows of a unit can be forgotten together.
+            The person (or lesion, device, ...) that each row belongs to. None, NaN or NA for a row
+            without a unit. All rows of a unit can be forgotten together.
         save_to : str or Path, optional
-            A directory to `save` to after the fit. It is checked before the fit.
+            Directory to save the fitted estimator to, as with `save`. It is checked before fitting.
 
         Returns
         -------
         self : estimator
-            The fitted estimator. A directory to which it was saved earlier is not changed.
+            The fitted estimator. If it was saved before, the earlier directory is not changed.
 
         Raises
         ------
         FileExistsError
-            If `save_to` is not empty. Nothing is fitted then.
+            If `save_to` is a directory that is not empty. Nothing is fitted then.
         ValueError
             If X, y, ids and units differ in length, or a parameter is invalid.
 
         Warns
         -----
         UserWarning
-            If the index of X, y or units cannot serve as ids (strings, repeated numbers, two that
-            differ): passed to `forget`, its values would name other rows.
+            If the index of X, y or units cannot be used as ids, for example because it contains
+            strings or duplicates. Do not pass its values to `forget`, where they would refer to
+            other rows.
         """
         if save_to is not None:
             disk.require_empty_folder(Path(save_to))
@@ -101,7 +107,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Parameters
         ----------
         X, y, ids, units : array-like
-            As for `fit`. By default, ids continue after the highest that was ever used.
+            Same as for `fit`. By default, ids continue after the highest id that was ever used.
 
         Returns
         -------
@@ -111,10 +117,10 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Raises
         ------
         UsedIdError
-            If an id is in use, or may have belonged to a forgotten row. Forgotten ids are not stored,
-            so after a deletion every id below the next new one is refused.
+            If an id is in use or may have belonged to a forgotten row. Because forgotten ids are
+            not stored, all ids below the next new id are refused after a deletion.
         InvalidRequestError
-            If ids are given for a model that `munkey export` wrote, which numbers its rows itself.
+            If ids are passed for a model that `munkey export` wrote, which numbers its own rows.
         """
         check_is_fitted(self)
         with self._rows.lock() as rows:
@@ -127,8 +133,8 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             classes = rows.classes
             if classes.size and classes.dtype.kind != new_rows.labels.dtype.kind:
                 raise ValueError(
-                    f"the classes of these rows are {new_rows.labels.dtype}, those of the model are"
-                    f" {classes.dtype}: pass the same type"
+                    f"the new classes have the type {new_rows.labels.dtype}, but the model's have"
+                    f" the type {classes.dtype}: pass the same type"
                 )
             rows.add(new_rows, has_user_ids)
         return new_rows.ids
@@ -143,50 +149,50 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         ignore_missing: bool = False,
         dry_run: bool = False,
     ) -> DeletionReceipt:
-        """Forget rows; durably, if the estimator was saved or loaded.
+        """Forget rows. If the estimator was saved or loaded, its directory is changed as well.
 
-        After this call the estimator equals, bit for bit, a fit on the remaining rows.
+        After this call, the estimator is bit-for-bit the same as one fitted to the remaining rows.
 
         Parameters
         ----------
         ids : int or array-like of int, optional
-            Ids of rows to forget, as given to or returned by `fit` and `add`.
+            Ids of rows to forget, as passed to or returned by `fit` and `add`.
         units : scalar or array-like, optional
-            Persons (or lesions, devices, ...) whose rows are forgotten, all of them. 7 and 7.0 are the
-            same unit.
+            Persons (or lesions, devices, ...) whose rows to forget. 7 and 7.0 are the same unit.
         labels : scalar or array-like, optional
-            Classes whose rows are forgotten, all of them. Cannot be combined with `units`.
+            Classes whose rows to forget. Cannot be combined with `units`.
         files : str, Path or array-like of these, optional
             Source files, folders or patterns. Only rows of an exported model have source files.
         ignore_missing : bool, default=False
-            Forget the rows that exist, and list the unknown names as `missing` in the receipt.
+            Whether to ignore ids, units, classes and files without rows. The receipt lists them as
+            `missing`.
         dry_run : bool, default=False
-            Change nothing; the receipt says what would be forgotten.
+            Whether to change nothing and only return a receipt of what would be forgotten.
 
         Returns
         -------
         receipt : DeletionReceipt
-            A sequence of the ids of the forgotten rows, in ascending order. Printed, it says what
-            `munkey forget` says.
+            A sequence of the forgotten rows' ids, in ascending order. ``print(receipt)`` shows the
+            same summary as `munkey forget`.
 
         Raises
         ------
         UnknownRowsError
-            If an id, unit, class or file names no row. Nothing is forgotten then.
+            If no row has a requested id, unit, class or file. Nothing is forgotten then.
         InvalidRequestError
-            If nothing is named, or a name is a missing value, or an id is not a whole number.
+            If nothing is requested, a value is missing (None or NaN), or an id is not an integer.
         LockedMemoryError
-            If the estimator was saved and another process is writing its directory.
+            If the estimator was saved and another process is writing to its directory.
 
         Warns
         -----
         UserWarning
-            If exact copies of forgotten rows stay; the receipt lists them as `copies`.
+            If exact copies of forgotten rows remain. The receipt lists them as `copies`.
 
         Notes
         -----
         Classes without remaining rows are removed from `classes_`. If the estimator was saved or
-        loaded, no file in its directory contains the rows once this method returns.
+        loaded, no file in its directory contains the forgotten rows when this method returns.
 
         Examples
         --------
@@ -203,7 +209,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """
         check_is_fitted(self)
         request = read_request(ids, units, labels, files)
-        # A dry run only reads, which needs no lock.
+        # A dry run only reads, so it does not need a lock.
         rows_to_change = nullcontext(self._rows) if dry_run else self._rows.lock()
         with rows_to_change as rows:
             matches = match_rows(
@@ -247,7 +253,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Returns
         -------
         y : ndarray of shape (n_rows,)
-            One of `classes_` for each row.
+            The predicted class of each row.
 
         Raises
         ------
@@ -263,13 +269,13 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         queries = self._compute_keys(validate_data(self, X, dtype=np.float64, reset=False))
         if not len(self._rows.classes):
             raise ValueError("every row was forgotten, so there is no class to predict; add rows")
-        classes, logits = self._rows.predict_logits(queries)
-        logits = logits.astype(np.float64)
+        classes, float32_logits = self._rows.predict_logits(queries)
+        logits = float32_logits.astype(np.float64)
         exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
         return classes, exponentials / exponentials.sum(axis=1, keepdims=True)
 
     def save(self, directory: str | Path) -> None:
-        """Write the model to a new directory, completely or not at all, and use it from then on.
+        """Save the model to a new directory, which the estimator uses from then on.
 
         Parameters
         ----------
@@ -281,19 +287,19 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         FileExistsError
             If the directory is not empty. Nothing is written then.
         LockedMemoryError
-            If the estimator was saved before and another process is writing that directory.
+            If the estimator was saved before and another process is writing to that directory.
 
         Warns
         -----
         UserWarning
-            If the estimator was saved before: it no longer changes the earlier directory.
+            If the estimator was saved before, because it no longer changes the earlier directory.
 
         Notes
         -----
-        The directory is a deployed model (docs/serving.md) that `munkey verify`, `forget`, `serve`
-        and `Predictor` can open. If another process changes it, the estimator answers from the
-        changed rows. A second `save` copies the present rows and the log of deletions to another
-        directory, and leaves the first as it is.
+        The directory is a deployed model (docs/serving.md), which `munkey verify`, `forget` and
+        `serve` and `Predictor` can open. It is never written in part. If another process changes
+        it, the estimator predicts from the changed rows. Saving again copies the current rows and
+        the log of deletions to another directory and leaves the first unchanged.
         """
         check_is_fitted(self)
         earlier_directory = self.directory_
@@ -314,23 +320,23 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Parameters
         ----------
         directory : str or Path
-            The directory. For an exported model, X must be keys of its encoder.
+            The directory. For an exported model, X must consist of keys from its encoder.
 
         Returns
         -------
         estimator : estimator
-            It uses the directory from then on, as after `save`.
+            The estimator, which uses the directory from then on, as after `save`.
 
         Raises
         ------
         UnreadableModelError
-            If the directory is damaged, or not a model of this family.
+            If the directory is damaged or contains a model of another family.
         """
-        # First the manifest: its errors are clear even if the directory has no memory.
+        # Read the manifest first. Its errors are clear even if the directory has no memory.
         manifest = read_manifest(Path(directory), cls.family)
         estimator = cls()
         rows = RowsInDirectory(Path(directory))
-        _ = rows.classes  # a row whose class is damaged is refused now, not at the first answer
+        _ = rows.classes  # fails now, not at the first prediction, if a row's class is damaged
         with translate_read_errors(rows.directory / MEMORY):
             settings = get_fitted_family(cls.family).read_section({cls.family: manifest.settings})
         estimator.set_params(**settings.model_dump())
@@ -362,7 +368,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     @property
     def directory_(self) -> Path | None:
-        """The directory of the model; None before it is saved."""
+        """The directory of the model, or None before it is saved."""
         return self._rows.directory
 
     def _get_family_settings(self) -> dict[str, Any]:
@@ -377,20 +383,23 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Set the parameters that `_get_estimator_params` returned when the directory was saved."""
 
     def _compute_keys(self, X: np.ndarray) -> np.ndarray:
-        """Compute keys (N, d) float32 of rows; each depends on its own row only."""
+        """Return the keys (N, d) of rows as float32. A key depends only on its own row."""
         return normalize_rows(X)
 
     def _compute_checked_keys(self, X: np.ndarray) -> np.ndarray:
-        """Compute keys of rows to fit or add.
+        """Return the keys of rows to fit or add.
 
-        Raises ValueError for a row that sums cannot hold exactly.
+        Raises ValueError for a row that cannot be summed exactly.
         """
         return self._compute_keys(X)
 
     def _validate_rows(self, X: Any, y: Any, ids: Any, units: Any, first_id: int) -> LabeledRows:
-        """Validate rows, and warn of copies and large units.
+        """Validate rows. Warns about copies and large units.
 
-        first_id: the first default id; 0 for a fit, which sets the columns.
+        Parameters
+        ----------
+        first_id
+            The first default id. It is 0 for `fit`, which also sets the number of columns.
         """
         tables = {"X": X, "y": y, "units": units}
         is_fit = first_id == 0
@@ -400,24 +409,30 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         distinct_count = len(np.unique(row_ids))
         if len(row_ids) != len(X) or distinct_count != len(X):
             raise ValueError(
-                f"got {distinct_count} distinct ids for {len(X)} rows; each row needs its own"
+                f"got {distinct_count} distinct ids for {len(X)} rows; each row needs its own id"
             )
         unit_names = check_texts("unit", read_unit_names(units), len(X))
-        if X.shape[1] >= COPY_COLUMNS:
+        if X.shape[1] >= MIN_COPY_COLUMNS:
             warn_of_copies(X, y, unit_names, row_ids)
         if is_fit:
             warn_of_large_units(unit_names)
         return LabeledRows(
-            row_ids, self._compute_checked_keys(X), y, np.array(unit_names, dtype=object)
+            ids=row_ids,
+            keys=self._compute_checked_keys(X),
+            labels=y,
+            units=np.array(unit_names, dtype=object),
         )
 
 
 def _require_unused(ids: np.ndarray, rows: RowsInMemory | RowsInDirectory) -> None:
-    """Raise UsedIdError for ids that are in use, or may have belonged to forgotten rows."""
+    """Raise UsedIdError if an id is in use or may have belonged to a forgotten row.
+
+    Raises InvalidRequestError if the rows do not accept ids.
+    """
     if rows.assigns_ids:
         raise InvalidRequestError(
-            "an exported model numbers its rows itself: leave out ids; with pandas objects, pass"
-            " them after reset_index(drop=True)"
+            "an exported model numbers its rows itself: omit ids; if you pass pandas objects, call"
+            " their reset_index(drop=True) first"
         )
     present_ids = np.intersect1d(ids, rows.ids)
     if len(present_ids):
@@ -427,17 +442,22 @@ def _require_unused(ids: np.ndarray, rows: RowsInMemory | RowsInDirectory) -> No
     earlier_ids = ids[ids < rows.next_id]
     if rows.has_forgotten and len(earlier_ids):
         raise UsedIdError(
-            f"these ids may have belonged to forgotten rows, whose ids are not stored:"
-            f" {format_first_ten(earlier_ids.tolist())}; use {rows.next_id} and above, or leave out"
-            " ids"
+            "these ids may have belonged to forgotten rows, whose ids are not stored:"
+            f" {format_first_ten(earlier_ids.tolist())}; use {rows.next_id} and above, or omit ids"
         )
 
 
 def warn_of_earlier(directory: Path, stacklevel: int) -> None:
-    """Warn that the estimator no longer changes an earlier directory."""
+    """Warn that the estimator no longer changes an earlier directory.
+
+    Parameters
+    ----------
+    stacklevel
+        The stack level of the user's call, seen from the caller.
+    """
     warnings.warn(
-        f"{directory} is no longer changed by this estimator; to forget there too, load it, or use"
-        f" `munkey forget {directory}`",
+        f"{directory} is no longer changed by this estimator; to forget rows there as well, load"
+        f" it, or use `munkey forget {directory}`",
         stacklevel=stacklevel + 1,
     )
 
@@ -445,8 +465,9 @@ def warn_of_earlier(directory: Path, stacklevel: int) -> None:
 def warn_of_copies(
     rows: np.ndarray, labels: np.ndarray, units: Sequence[str | None], ids: np.ndarray
 ) -> None:
-    """Warn of equal rows (N, d) that belong to two classes or two units."""
-    # Few rows have equal sums, unless they are copies: only these are compared byte by byte.
+    """Warn about equal rows (N, d) that belong to two classes or two units."""
+    # Rows that are not copies rarely have equal sums, so only rows with equal sums are compared
+    # byte by byte.
     row_sums = rows.sum(axis=1)
     _, group_of_row, group_sizes = np.unique(row_sums, return_inverse=True, return_counts=True)
     candidates = np.flatnonzero(group_sizes[group_of_row] > 1).tolist()

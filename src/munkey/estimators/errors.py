@@ -1,10 +1,10 @@
-"""Errors of requests to add or to forget, all of them subclasses of `RequestError`."""
+"""Errors in requests to add or forget rows. All are subclasses of `RequestError`."""
 
 from munkey.deploy.errors import UnknownNamesError, format_first_ten
 
 
 class RequestError(Exception):
-    """A request to add or to forget was refused. Nothing was changed."""
+    """A request to add or forget rows was refused. Nothing was changed."""
 
 
 class UnknownRowsError(RequestError, UnknownNamesError):
@@ -13,15 +13,16 @@ class UnknownRowsError(RequestError, UnknownNamesError):
     Attributes
     ----------
     missing : tuple of str
-        The names in the request that no row has.
+        The requested ids, units, classes and files without rows.
     hint : str
-        A sentence with similar names, or an empty string.
+        A sentence that suggests similar names, or an empty string.
     """
 
     def __str__(self) -> str:
         message = (
-            f"no row has these names, so nothing was forgotten: {format_first_ten(self.missing)}; correct"
-            " them, or pass ignore_missing=True to forget the others"
+            "no row has these names, so nothing was forgotten:"
+            f" {format_first_ten(self.missing)}; correct them, or pass ignore_missing=True to"
+            " forget all other rows in the request"
         )
         if self.hint:
             return f"{message}. {self.hint}"
@@ -29,8 +30,8 @@ class UnknownRowsError(RequestError, UnknownNamesError):
 
 
 class InvalidRequestError(RequestError, ValueError):
-    """The arguments name no rows: nothing at all, missing values, a mask, or fractional ids."""
+    """The arguments are invalid: all are None, or contain missing values, a mask or invalid ids."""
 
 
 class UsedIdError(RequestError, ValueError):
-    """An id is in use, or may have belonged to a forgotten row. No id is used twice."""
+    """An id is in use or may have belonged to a forgotten row. No id is used twice."""

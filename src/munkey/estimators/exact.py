@@ -14,7 +14,7 @@ from munkey.memory.sums import UNIT
 
 
 class ForgettingLinear(ForgettingClassifier):
-    """A classifier with a linear head on keys: logits are coef_ · key + intercept_.
+    """Base class of classifiers with a linear head: the logits are coef_ · key + intercept_.
 
     A key is a row of X, scaled to unit norm or, with ``norm=None``, divided by `bound`.
     """
@@ -24,7 +24,7 @@ class ForgettingLinear(ForgettingClassifier):
 
     @property
     def coef_(self) -> np.ndarray:
-        """The weights, a row per class: ndarray of float64 of shape (n_classes, n_features)."""
+        """The weights of each class: ndarray of float64 of shape (n_classes, n_features)."""
         return self._rows.head.weight.numpy()
 
     @property
@@ -34,7 +34,7 @@ class ForgettingLinear(ForgettingClassifier):
 
     @property
     def temperature_(self) -> float:
-        """The divisor of the logits: `temperature`, or the one that "auto" chose from the rows."""
+        """The divisor of the logits: `temperature`, or the value that "auto" chose."""
         return float(self._rows.head.temperature)
 
     def _get_family_settings(self) -> dict[str, Any]:
@@ -44,7 +44,10 @@ class ForgettingLinear(ForgettingClassifier):
         return settings
 
     def _get_estimator_params(self) -> dict[str, Any]:
-        """Return the bound, if rows keep their length. Raises ValueError for invalid parameters."""
+        """Return the bound, unless rows are scaled to unit norm.
+
+        Raises ValueError for invalid parameters.
+        """
         if self.norm not in ("unit", None):
             raise ValueError(f"norm must be 'unit' or None, not {self.norm!r}")
         bound = to_python(self.bound)
@@ -70,46 +73,49 @@ class ForgettingLinear(ForgettingClassifier):
         return self._compute_keys(X)
 
     def _require_within_bound(self, X: np.ndarray) -> None:
-        """Raise ValueError if a value is beyond `bound`: sums of such values would not be exact."""
+        """Raise ValueError if an absolute value exceeds `bound`, since sums would not be exact."""
         row, column = np.unravel_index(np.abs(X).argmax(), X.shape)
         largest = abs(float(X[row, column]))
         if largest <= self.bound:
             return
-        feature = f"number {column}"
         if hasattr(self, "feature_names_in_"):
             feature = repr(str(self.feature_names_in_[column]))
-        # The next power of 2: dividing by it loses no bits.
-        sufficient = 2.0 ** np.ceil(np.log2(largest))
+        else:
+            feature = f"number {column}"
+        # Suggest the next power of 2, because dividing by it is exact.
+        sufficient_bound = 2.0 ** np.ceil(np.log2(largest))
         raise ValueError(
             f"feature {feature} reaches {largest:g}, beyond bound={self.bound:g}: scale X by fixed"
-            f" factors, or pass bound={sufficient:g}, which stores values in steps of"
-            f" {sufficient * UNIT:.2g}"
+            f" factors, or pass bound={sufficient_bound:g}, which stores values in steps of"
+            f" {sufficient_bound * UNIT:.2g}"
         )
 
 
 class ForgettingLDA(ForgettingLinear):
     """Linear discriminant analysis that forgets rows exactly (docs/methods/lda.md).
 
-    The covariance, one for all classes, is shrunk toward a multiple of the identity.
+    The covariance is shared by all classes and shrunk toward a multiple of the identity.
 
     Parameters
     ----------
     alpha : float or "auto", default=0.2
-        Shrinkage of the covariance toward the same variance in all directions, from 0.0001 to 1;
-        fewer rows need more. A number stays fixed: choose it without rows that you may have to
-        forget. "auto" takes the one of nine values with the least leave-one-out log loss, and
-        chooses again after each deletion.
+        Shrinkage of the covariance toward the same variance in all directions, from 0.0001 to 1.
+        The fewer rows, the more shrinkage is needed. A number stays fixed, so choose it without
+        rows that you may have to forget. "auto" chooses one of nine values by leave-one-out log
+        loss, and chooses again after each deletion.
     temperature : float or "auto", default="auto"
-        Divides the logits. "auto" minimizes the leave-one-out log loss, again after each deletion.
+        Divisor of the logits. "auto" minimizes the leave-one-out log loss, and does so again after
+        each deletion.
     norm : "unit" or None, default="unit"
-        "unit" divides each row by its length, which suits embeddings. For tables, also try None:
-        if the length of a row tells classes apart, unit norm costs accuracy, without a warning. On
-        scaled iris, accuracy is 0.87 with "unit", 0.95 with None, and 0.98 with None and ``alpha=0.01``
-        (docs/serving.md).
+        "unit" divides each row by its Euclidean norm, which suits embeddings. For tables, also try
+        None: if the norms of rows differ between classes, "unit" reduces accuracy without a
+        warning. On scaled iris, accuracy is 0.87 with "unit", 0.95 with None, and 0.98 with None
+        and ``alpha=0.01`` (docs/serving.md).
     bound : float, default=64.0
-        The largest absolute value of a feature, if ``norm=None``. Values are stored in steps of
-        bound / 32,768, so that their sums are exact; `fit` and `add` refuse a row beyond it. It is a
-        constant: a bound computed from the data would keep a trace of deleted rows.
+        Largest absolute value of a feature, if ``norm=None``. `fit` and `add` refuse rows with
+        larger values. Values are stored in steps of bound / 32,768, so that their sums are exact.
+        The bound is a constant, since one computed from the data would keep a trace of deleted
+        rows.
 
     Attributes
     ----------
@@ -118,23 +124,23 @@ class ForgettingLDA(ForgettingLinear):
     ids_ : ndarray of int64 of shape (n_rows,)
         The ids of the rows, in ascending order.
     units_ : ndarray of shape (n_rows,)
-        The unit of each row, in the order of `ids_`; None for a row without a unit.
+        The unit of each row, in the order of `ids_`. None for a row without a unit.
     coef_, intercept_ : ndarray of shape (n_classes, n_features) and (n_classes,)
-        The linear head on keys: rows at unit norm, or divided by `bound`.
+        The linear head on keys, which are rows at unit norm or divided by `bound`.
     alpha_, temperature_ : float
-        The constants in use.
+        The shrinkage and the temperature in use.
     directory_ : Path or None
-        The directory of the model; None before it is saved.
+        The directory of the model, or None before it is saved.
 
     Notes
     -----
-    After `forget`, weights, temperature and answers equal those of a fit on the remaining rows, bit
-    for bit. "auto" computes the temperature in closed form from up to 4,096 rows (fewer with more
-    than 1,024 classes). It leaves out rows that are alone in their class, and is 1 if no class has
-    two rows.
+    After `forget`, weights, temperature and predictions are bit-for-bit the same as those of a fit
+    on the remaining rows. "auto" computes leave-one-out predictions in closed form for up to 4,096
+    rows (fewer with more than 1,024 classes). It ignores rows that are alone in their class. If no
+    class has two rows, the temperature is 1.
 
-    Do not put a fitted scaler, such as `StandardScaler`, before it: its means and variances would
-    keep traces of deleted rows. Scale features by fixed factors instead.
+    Do not put a fitted scaler, such as `StandardScaler`, before this estimator, because its means
+    and variances would keep traces of deleted rows. Scale features by fixed factors instead.
 
     Examples
     --------
@@ -164,7 +170,7 @@ class ForgettingLDA(ForgettingLinear):
 
     @property
     def alpha_(self) -> float:
-        """The shrinkage of the covariance: `alpha`, or the one that "auto" chose from the rows."""
+        """The shrinkage of the covariance: `alpha`, or the value that "auto" chose."""
         return float(self._rows.head.constant)
 
 
@@ -174,12 +180,12 @@ class ForgettingNCM(ForgettingLinear):
     Parameters
     ----------
     temperature, norm, bound
-        As for `ForgettingLDA`.
+        Same as for `ForgettingLDA`.
 
     Attributes
     ----------
     classes_, ids_, units_, coef_, intercept_, temperature_, directory_
-        As for `ForgettingLDA`.
+        Same as for `ForgettingLDA`.
 
     Examples
     --------
@@ -205,26 +211,27 @@ class ForgettingNCM(ForgettingLinear):
 
 
 class ForgettingKNN(ForgettingClassifier):
-    """Vote of the nearest rows by cosine that forgets rows exactly (docs/methods/knn.md).
+    """K-nearest neighbors by cosine similarity that forgets rows exactly (docs/methods/knn.md).
 
     Parameters
     ----------
     k : int, default=16
-        Number of rows that vote, at most 100.
+        Number of nearest rows that vote, at most 100.
     vote : {"similarity", "equal", "rank"}, default="similarity"
-        Weights of the votes: softmax of cosine / temperature, all equal, or 1 / (2 + rank).
+        Weights of the votes: the softmax of cosine / temperature, equal weights, or weights
+        proportional to 1 / (2 + rank), with ranks from 0.
     temperature : float, default=0.02
-        Temperature of the vote "similarity". There is no "auto": choosing it by leaving rows out
-        would compare all pairs of rows at each deletion.
+        Temperature of "similarity". There is no "auto", because leave-one-out predictions would
+        compare all pairs of rows after each deletion.
 
     Attributes
     ----------
     classes_, ids_, units_, directory_
-        As for `ForgettingLDA`.
+        Same as for `ForgettingLDA`.
 
     Notes
     -----
-    Rows are scaled to unit norm, which changes no cosine.
+    Rows are scaled to unit norm, which does not change cosines.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""MUNKEY, or a family that deletes exactly, as a scikit-learn classifier of your own pictures."""
+"""A scikit-learn classifier of pictures: MUNKEY, or a family that deletes exactly."""
 
 import atexit
 import os
@@ -61,16 +61,17 @@ from munkey.models.family import FAMILIES, FittedFamily, MemberKeys, Training
 from munkey.settings import DataSettings, EncoderSettings, OnBad
 
 # fmt: off
-# The setting of params.yaml that each parameter sets; then all other settings, as in params.yaml, except the
-# temperature of closed-form heads: that of params.yaml was chosen on this project's data sets.
-PLACES = {
+# The setting in params.yaml that each parameter sets.
+SETTING_OF_PARAMETER = {
     "encoder": "keys.encoder", "mirror": "keys.mirror", "key_size": "keys.image_size",
     "image_size": "data.image_size", "width": "model.width",
     "depth": "model.depth", "epochs": "train.epochs", "batch_size": "train.batch_size", "lr": "train.lr",
     "p_image": "munkey.p_image", "p_token": "munkey.p_token", "head": "munkey.head", "k": "inference.k",
     "alpha": "lda.alpha", "on_bad": "source.on_bad", "white": "source.white",
 }
-FIXED: dict[str, dict[str, Any]] = {
+# All other settings, with the values in params.yaml, except for the temperatures of closed-form
+# heads, which in params.yaml were chosen on this project's data sets.
+FIXED_SETTINGS: dict[str, dict[str, Any]] = {
     "data": {"pixel_mean": 0.5, "pixel_std": 0.5},
     "keys": {"revision": None, "batch_size": 64, "depth": 33, "mirror": False},
     "model": {"patch_size": 4, "heads": 4, "mlp_ratio": 4.0},
@@ -90,28 +91,46 @@ FIXED: dict[str, dict[str, Any]] = {
 # fmt: on
 
 
-# Wait until standard input ends, then remove the folder.
-WATCH = "import shutil, sys; sys.stdin.read(); shutil.rmtree(sys.argv[1], ignore_errors=True)"
+# A program that waits until its standard input is closed, then removes a folder.
+REMOVE_AT_END = (
+    "import shutil, sys; sys.stdin.read(); shutil.rmtree(sys.argv[1], ignore_errors=True)"
+)
 
 
 @cache
 def make_watched_folder(process: int) -> str:
-    """Make a private temporary folder for the models of this process, removed when it ends.
+    """Make a private temporary folder for this process's models, which is removed when it ends.
 
-    A second process removes the folder, so that it goes even if this process is killed. It waits
-    for the end of a pipe, which the kernel closes. process: the id of this process, so that a fork
-    gets its own folder.
+    A second process removes the folder, even if this process is killed. It waits for the end of a
+    pipe, which the operating system closes.
+
+    Parameters
+    ----------
+    process
+        The id of this process. With another id, a fork gets its own folder from the cache.
     """
     folder = tempfile.mkdtemp(prefix="munkey-")
-    command = [sys.executable, "-I", "-c", WATCH, folder]
-    # In its own session, the second process does not get Ctrl-C.
+    command = [sys.executable, "-I", "-c", REMOVE_AT_END, folder]
+    # Ctrl-C does not reach the second process, because it has its own session.
     watcher = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
     atexit.register(watcher.communicate)
     return folder
 
 
 class _LabeledPictures(NamedTuple):
-    """Pictures by ascending id. images: (N, H, W, 3) uint8; ids, labels: (N,); file_names: by id."""
+    """Pictures, sorted by id.
+
+    Attributes
+    ----------
+    images
+        (N, H, W, 3) uint8.
+    ids, labels
+        (N,).
+    unit_names
+        The unit of each picture. None for a picture without a unit.
+    file_names
+        The names of the pictures' files, by id.
+    """
 
     images: np.ndarray
     ids: np.ndarray
@@ -124,43 +143,46 @@ class _LabeledPictures(NamedTuple):
 class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A classifier of pictures that can forget them (docs/serving.md).
 
-    Pictures are files, Pillow images, or a uint8 array of shape (n_pictures, height, width, 3).
+    Pictures are paths of files, Pillow images, or a uint8 array of shape (n_pictures, height,
+    width, 3).
 
     Parameters
     ----------
     family : {"munkey", "lda", "ncm", "knn", "ranpac", "krr"}, default="munkey"
-        "munkey" trains a transformer with a memory; the others delete exactly.
+        "munkey" trains a transformer with a memory. All others delete exactly.
     encoder : str, default="efficientnet-lite0"
-        The frozen network that turns pictures into keys (docs/encoders.md).
+        Frozen network that turns pictures into keys (docs/encoders.md).
     key_size : int or None, default=96
-        Side in pixels of the encoder's input; None for its own size.
+        Side in pixels of the encoder's input. None for the encoder's own size.
     image_size : int, default=32
         Side in pixels of the transformer's input, a multiple of 4.
     width, depth : int, default=64 and 4
         Embedding dimension and number of layers of the transformer.
     epochs, batch_size, lr : int, int, float, default=40, 64 and 0.001
-        Epochs, batch size and peak learning rate of its training.
+        Number of epochs, batch size and peak learning rate for training the transformer.
     p_image, p_token : float, default=0.3
-        Probability that training drops the image, or the tokens.
+        Probabilities of dropping the image and the token in training.
     head : {"none", "lda", "krr"}, default="none"
-        "lda" adds the logits of LDA on the keys, "krr" those of `ForgettingKRR` with `lam` 0.03.
+        Head whose logits are added to the transformer's: "lda" adds LDA on the keys, "krr" adds
+        `ForgettingKRR` with ``lam=0.03``.
     k : int, default=4
         Number of neighbors that MUNKEY retrieves.
     alpha : float or "auto", default=0.2
-        Shrinkage of LDA's covariance, as for `ForgettingLDA`; "auto" only if `family` is "lda".
+        Shrinkage of LDA's covariance, as in `ForgettingLDA`. "auto" requires ``family="lda"``.
     seed : int, default=0
-        Seed of the training.
+        Random seed for training.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device to compute on; "auto" takes a GPU if there is one.
+        Device for all computations. "auto" uses a GPU if there is one.
     verbose : bool, default=True
-        Whether to print a line per epoch.
+        Whether to print a line after each epoch.
     on_bad : {"raise", "skip"}, default="raise"
-        "raise" names all pictures that cannot be read. "skip" leaves them out, together with their
-        labels, and warns of them.
+        What to do with unreadable pictures: raise an error that lists all of them, or skip them and
+        their labels with a warning.
     white : int or None, default=None
-        Brightest value of 16-bit gray pictures: 4095 for 12 bits; None for 65535.
+        Brightest value of 16-bit grayscale pictures, such as 4095 for 12 bits. None for 65535.
     mirror : bool, default=False
-        Whether to average each key with that of the mirrored picture. It doubles the time.
+        Whether to average the key of each picture with the key of its mirror image, which doubles
+        the time.
 
     Attributes
     ----------
@@ -169,12 +191,12 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     ids_ : ndarray of int64 of shape (n_pictures,)
         The ids of the pictures in its memory, in ascending order.
     directory_ : Path
-        The directory of the model, a temporary one before `save`.
+        The directory of the model, which is temporary before `save`.
 
     Notes
     -----
-    The parameters are settings of params.yaml. A fitted classifier keeps its model in a directory, so
-    it cannot be pickled. LDA and NCM choose their temperature as `ForgettingLDA` does.
+    The parameters are settings in params.yaml. A fitted classifier cannot be pickled, because it
+    keeps its model in a directory. LDA and NCM choose their temperature like `ForgettingLDA`.
 
     Examples
     --------
@@ -230,7 +252,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         y : array-like of shape (n_pictures,)
             The class of each picture.
         ids, units, save_to
-            As for `ForgettingLDA.fit`.
+            Same as for `ForgettingLDA.fit`.
 
         Returns
         -------
@@ -240,9 +262,9 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Raises
         ------
         PictureError
-            If pictures cannot be read; the message names them all. Not with ``on_bad="skip"``.
+            If pictures cannot be read, unless ``on_bad="skip"``. The message lists all of them.
         FileExistsError
-            If `save_to` is not empty. No picture is read then.
+            If `save_to` is a directory that is not empty. No picture is read then.
         ValueError
             If a parameter is invalid, or X, y, ids and units differ in length.
         """
@@ -250,14 +272,14 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             disk.require_empty_folder(Path(save_to))
         if self.family not in EXPORTED_FAMILIES:
             raise ValueError(
-                f"family is {self.family!r}; it must be one of {', '.join(EXPORTED_FAMILIES)}"
+                f"family must be one of {', '.join(EXPORTED_FAMILIES)}, not {self.family!r}"
             )
         params = {name: to_python(value) for name, value in self.get_params().items()}
-        sections = deepcopy(FIXED)
-        for name, place in PLACES.items():
-            section, _, setting = place.partition(".")
+        sections = deepcopy(FIXED_SETTINGS)
+        for name, full_setting in SETTING_OF_PARAMETER.items():
+            section, _, setting = full_setting.partition(".")
             sections[section][setting] = params[name]
-        # Invalid settings are refused here, before any picture is read.
+        # Parse the sections now, so that invalid settings are refused before any picture is read.
         family = FAMILIES[self.family]
         if isinstance(family, FittedFamily):
             family_settings = family.read_section(sections)
@@ -267,35 +289,52 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         encoder_settings = EncoderSettings(
             **{name: sections["keys"][name] for name in EncoderSettings.model_fields}
         )
-        # Stored at a size from which both the encoder's and the network's input are made.
-        network_side = DataSettings(**sections["data"]).image_size
-        side = max(find_largest_side(encoder_settings), network_side)
+        # Store pictures large enough for both the encoder's and the transformer's input.
+        transformer_side = DataSettings(**sections["data"]).image_size
+        side = max(find_largest_side(encoder_settings), transformer_side)
         device = choose_device(self.device)
-        images, ids, labels, unit_names, file_names = self._read_pictures(X, y, ids, units, side)
-        classes, class_indices = np.unique(labels, return_inverse=True)
+        pictures = self._read_pictures(X, y, ids, units, side)
+        classes, class_indices = np.unique(pictures.labels, return_inverse=True)
         encoder = get_encoder(encoder_settings, device)
-        keys = Keys(
-            ids,
-            extract(encoder, images, encoder_settings.batch_size, device, show_key_progress),
+        extracted_keys = extract(
+            encoder, pictures.images, encoder_settings.batch_size, device, show_key_progress
         )
+        keys = Keys(pictures.ids, extracted_keys)
         if isinstance(family, FittedFamily):
             system = family.fit(keys, class_indices, len(classes), family_settings)
         else:
-            depth = sections["munkey"]["neighbors"][1]
+            _, depth = sections["munkey"]["neighbors"]
             # Each row is its own nearest neighbor, so look up one more and drop the row itself.
-            neighbors = drop_self(find_nearest(keys, keys, depth + 1), ids, depth)
-            samples = ImageSet(images, np.arange(len(ids)), ids, class_indices)
-            report_epoch = print if self.verbose else lambda _: None
-            members = MemberKeys(keys.keys, neighbors)
-            training = Training(samples, len(classes), recipe, device, report_epoch, members)
+            nearest = find_nearest(keys, keys, depth + 1)
+            training = Training(
+                samples=ImageSet(
+                    pictures.images,
+                    rows=np.arange(len(pictures.ids)),
+                    ids=pictures.ids,
+                    labels=class_indices,
+                ),
+                classes=len(classes),
+                recipe=recipe,
+                device=device,
+                report=print if self.verbose else lambda _: None,
+                members=MemberKeys(keys.keys, drop_self(nearest, pictures.ids, depth)),
+            )
             system = family.train(training).system
 
-        splits = np.full(len(ids), "train")
-        dataset = Dataset(images, ids, class_indices, splits, classes.tolist(), unit_names)
+        dataset = Dataset(
+            images=pictures.images,
+            ids=pictures.ids,
+            labels=class_indices,
+            splits=np.full(len(pictures.ids), "train"),
+            classes=classes.tolist(),
+            units=pictures.unit_names,
+        )
         estimator = EstimatorReference(dtype=describe_dtype(classes), params=params)
         temporary = tempfile.TemporaryDirectory(dir=make_watched_folder(os.getpid()))
         folder = Path(temporary.name)
-        trained_system = EstimatorSystem(system, dataset, file_names, sections, device, estimator)
+        trained_system = EstimatorSystem(
+            system, dataset, pictures.file_names, sections, device, estimator
+        )
         write_model(trained_system, folder)
         self._open_directory(folder, temporary)
         if save_to is not None:
@@ -305,36 +344,39 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def _read_pictures(
         self, X: Any, y: ArrayLike, ids: Any, units: Any, side: int
     ) -> _LabeledPictures:
-        """Read the pictures, without those to skip, and sort them by id.
+        """Read the pictures, except those to skip, and sort them by id.
 
-        Warns of copies with two labels or units, and of large units.
+        Warns about copies with two labels or units, and about large units.
         """
         pictures = list(iterate_inputs(X))
-        labels = column_or_1d(y)
-        ids = resolve_ids(ids, {"X": X, "y": y, "units": units}, len(pictures), 0, stacklevel=3)
-        _require_aligned(len(pictures), labels, ids)
-        unit_names = check_texts("unit", read_unit_names(units), len(pictures))
+        all_labels = column_or_1d(y)
+        all_ids = resolve_ids(
+            ids, {"X": X, "y": y, "units": units}, len(pictures), start=0, stacklevel=3
+        )
+        _require_aligned(len(pictures), all_labels, all_ids)
+        all_unit_names = check_texts("unit", read_unit_names(units), len(pictures))
         picture_size = PictureSize(height=side, width=side, white=self.white)
         decoded_pictures = read_pixels(
             show_picture_progress(pictures), picture_size, require_on_bad(self.on_bad), many=True
         )
-        places = decoded_pictures.places  # of the pictures that could be read
-        ids = ids[places]
-        labels = labels[places]
-        unit_names = [unit_names[place] for place in places]
+        # From here on, only the pictures that could be read.
+        positions = decoded_pictures.places
+        readable_ids = all_ids[positions]
+        readable_labels = all_labels[positions]
+        unit_names = [all_unit_names[position] for position in positions]
         contents = digest_contents(decoded_pictures.images, b"")
-        warn_of_copies(contents, labels, unit_names, ids)
+        warn_of_copies(contents, readable_labels, unit_names, readable_ids)
         warn_of_large_units(unit_names)
-        order = np.argsort(ids)
+        order = np.argsort(readable_ids)
         file_names = {}
         for row in order.tolist():
             file_name = decoded_pictures.files[row]
             if file_name:
-                file_names[int(ids[row])] = file_name
+                file_names[int(readable_ids[row])] = file_name
         return _LabeledPictures(
             images=decoded_pictures.images[order],
-            ids=ids[order],
-            labels=labels[order],
+            ids=readable_ids[order],
+            labels=readable_labels[order],
             unit_names=tuple(unit_names[row] for row in order),
             file_names=file_names,
         )
@@ -345,7 +387,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Parameters
         ----------
         X : sequence of str, Path or Image, or uint8 array of shape (n_pictures, height, width, 3)
-            Pictures.
+            The pictures to classify.
 
         Returns
         -------
@@ -368,17 +410,19 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Parameters
         ----------
         X : sequence of str, Path or Image, or uint8 array of shape (n_pictures, height, width, 3)
-            Pictures.
+            The pictures to classify.
 
         Returns
         -------
         y : ndarray of shape (n_pictures,)
-            One of `classes_` for each picture.
+            The predicted class of each picture.
 
         Raises
         ------
-        PictureError, EmptyModelError
-            As `predict_proba`.
+        PictureError
+            If pictures cannot be read.
+        EmptyModelError
+            If every picture was forgotten.
         """
         class_indices = self.predict_proba(X).argmax(axis=1)
         return self.classes_[class_indices]
@@ -393,30 +437,32 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         ignore_missing: bool = False,
         dry_run: bool = False,
     ) -> DeletionReceipt:
-        """Forget pictures, durably: no file of the directory holds their rows afterwards.
+        """Forget pictures. Afterward, no file in the directory contains their rows.
 
         Parameters
         ----------
         ids, units, labels, files, ignore_missing, dry_run
-            As for `ForgettingLDA.forget`. `files` names the pictures' own files, folders or patterns.
+            Same as for `ForgettingLDA.forget`. `files` are the pictures' own files, folders or
+            patterns.
 
         Returns
         -------
         receipt : DeletionReceipt
-            A sequence of the ids of the forgotten pictures, in ascending order.
+            A sequence of the forgotten pictures' ids, in ascending order.
 
         Raises
         ------
         UnknownRowsError, InvalidRequestError, LockedMemoryError
-            As for `ForgettingLDA.forget`.
+            Same as for `ForgettingLDA.forget`.
 
         Notes
         -----
-        A class without remaining pictures stays in `classes_`: MUNKEY's network can still predict it.
+        A class without remaining pictures stays in `classes_`, because MUNKEY's network can still
+        predict it.
         """
         check_is_fitted(self)
         request = read_request(ids, units, labels, files)
-        # A dry run only reads, which needs no lock.
+        # A dry run only reads, so it does not need a lock.
         model_to_change = nullcontext(self._handle.model) if dry_run else self._handle.lock()
         with model_to_change as model:
             matches = match_rows(
@@ -434,27 +480,27 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Parameters
         ----------
         X : sequence of str, Path or Image, or uint8 array of shape (n_pictures, height, width, 3)
-            Pictures.
+            The pictures to add.
         y : array-like of shape (n_pictures,)
-            The class of each picture, one of `classes_`.
+            The class of each picture, which must be in `classes_`.
         units : array-like of shape (n_pictures,), optional
-            As for `fit`.
+            Same as for `fit`.
 
         Returns
         -------
         ids : ndarray of int64 of shape (n_pictures,)
-            Ids of the new pictures; no id is used twice.
+            Ids of the new pictures. No id is used twice.
 
         Raises
         ------
         ValueError
-            If a class is not in `classes_`: only `fit` can learn a new class.
+            If a class is not in `classes_`. Only `fit` can learn a new class.
         PictureError
             If pictures cannot be read.
 
         Notes
         -----
-        MUNKEY has learned no token for a new picture, and uses those of its neighbors.
+        MUNKEY has not learned a token for a new picture, so it uses its neighbors' tokens.
         """
         check_is_fitted(self)
         labels = column_or_1d(y)
@@ -464,13 +510,14 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             unknown_labels = sorted(set(labels.tolist()) - set(index_by_class))
             if unknown_labels:
                 raise ValueError(
-                    f"{unknown_labels} are not in `classes_`: only `fit` can learn a new class"
+                    f"the classes {unknown_labels} are not in `classes_`, and only `fit` can learn"
+                    " a new class"
                 )
             class_indices = [index_by_class[label] for label in labels.tolist()]
             return model.add(prepare_pictures(X), class_indices, units=unit_names).ids
 
     def save(self, directory: str | Path) -> None:
-        """Write the model to a new directory, which `forget` and `add` change from then on.
+        """Save the model to a new directory, which `forget` and `add` change from then on.
 
         Parameters
         ----------
@@ -480,16 +527,16 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Raises
         ------
         FileExistsError, LockedMemoryError
-            As for `ForgettingLDA.save`.
+            Same as for `ForgettingLDA.save`.
 
         Warns
         -----
         UserWarning
-            If it was saved before: it no longer changes the earlier directory.
+            If the classifier was saved before, because it no longer changes the earlier directory.
 
         Notes
         -----
-        The directory is a deployed model (docs/serving.md), and includes the log of deletions.
+        The directory is a deployed model (docs/serving.md) with the log of deletions.
         """
         check_is_fitted(self)
         earlier_directory = self.directory_
@@ -512,18 +559,18 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Returns
         -------
         classifier : MunkeyClassifier
-            It uses the directory from then on, as after `save`.
+            The classifier, which uses the directory from then on, as after `save`.
 
         Raises
         ------
         UnreadableModelError
-            If the directory is damaged, or not a model of pictures.
+            If the directory is damaged or does not contain a model of pictures.
         """
         manifest = read_manifest(Path(directory))
         if manifest.stored is None:
             what_to_do = f"load it with Forgetting{FAMILIES[manifest.family].title}"
             raise UnreadableModelError(
-                Path(directory), "holds embeddings, not pictures", what_to_do
+                Path(directory), "contains a model of embeddings, not of pictures", what_to_do
             )
         classifier = cls()
         classifier.set_params(family=manifest.family)
@@ -537,7 +584,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     ) -> None:
         """Use the model in a folder from now on.
 
-        An earlier temporary folder is removed, since `forget` no longer reaches it.
+        An earlier temporary folder is removed, because `forget` would no longer change it.
         """
         if hasattr(self, "_handle"):
             self._handle.close()
@@ -559,9 +606,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def classes_(self) -> np.ndarray:
         """The classes that it can predict, in ascending order: (C,)."""
         manifest = self._handle.model.manifest
-        dtype = "<U"
-        if manifest.estimator:
-            dtype = manifest.estimator.dtype
+        dtype = manifest.estimator.dtype if manifest.estimator else "<U"
         return np.array(manifest.classes, dtype=dtype)
 
     @property
@@ -572,7 +617,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def __getstate__(self) -> dict[str, Any]:
         if hasattr(self, "_handle"):
             raise TypeError(
-                "a fitted MunkeyClassifier cannot be pickled, since its model is a directory: use"
+                "a fitted MunkeyClassifier cannot be pickled, because its model is a directory: use"
                 " `save` and `load`"
             )
         return super().__getstate__()
@@ -590,5 +635,5 @@ def _require_aligned(count: int, labels: np.ndarray, ids: np.ndarray) -> None:
     distinct_count = len(np.unique(ids))
     if len(ids) != count or distinct_count != count:
         raise ValueError(
-            f"got {count} pictures but {distinct_count} distinct ids; each picture needs its own"
+            f"got {count} pictures but {distinct_count} distinct ids; each picture needs its own id"
         )

@@ -1,6 +1,6 @@
-"""The names of rows as users pass them: ids, units, classes and files.
+"""Reading the ids, units, classes and files that users pass.
 
-They come as a list, an array, a pandas object or a single value.
+They may be lists, arrays, pandas objects or single values.
 """
 
 import os
@@ -16,7 +16,7 @@ from munkey.estimators.errors import InvalidRequestError
 
 
 class RowRequest(NamedTuple):
-    """The names of rows to forget. ids: (N,) int64; labels: classes."""
+    """A request to forget all rows with any of these ids, units, classes or files."""
 
     ids: np.ndarray
     units: list[str]
@@ -25,27 +25,27 @@ class RowRequest(NamedTuple):
 
 
 def read_request(ids: Any, units: Any, labels: Any, files: Any) -> RowRequest:
-    """Read the request in the arguments of `forget`. Raises InvalidRequestError."""
+    """Read the arguments of `forget`. Raises InvalidRequestError if they are invalid."""
     if ids is None and units is None and labels is None and files is None:
-        raise InvalidRequestError("name the samples to forget, by ids, units, labels or files")
+        raise InvalidRequestError("name the samples to forget: pass ids, units, labels or files")
     if units is not None and labels is not None:
         raise InvalidRequestError(
-            "units and labels together are ambiguous (rows of both, or of either?): pass one of them,"
-            " or ids"
+            "units and labels cannot be combined, because it is unclear whether to forget rows with"
+            " both or with either: pass one of them, or ids"
         )
     unit_names = [unit_name(unit) for unit in list_values(units)]
     return RowRequest(
         ids=read_ids(ids, "ids"),
-        units=_require_no_gaps("units", unit_names),
+        units=_require_present("units", unit_names),
         labels=list_values(labels),
         files=[os.fspath(file) for file in list_values(files)],
     )
 
 
 def list_values(values: Any) -> list[Any]:
-    """List the values of a list, an array, a Series, an Index or a generator.
+    """Return the values of a list, an array, a Series, an Index or a generator as a list.
 
-    A single value becomes a list of one, and None an empty list.
+    A single value gives a list of one value, and None gives an empty list.
     """
     if values is None:
         return []
@@ -56,39 +56,44 @@ def list_values(values: Any) -> list[Any]:
     python_values = values.tolist()
     if isinstance(python_values, list):
         return python_values
-    return [python_values]  # an array without dimensions has a single value
+    return [python_values]  # the single value of a zero-dimensional array
 
 
 def to_python(value: Any) -> Any:
-    """Turn a NumPy scalar into a Python number; return any other value as it is."""
+    """Convert a NumPy scalar to a Python value. Returns any other value unchanged."""
     if isinstance(value, np.generic):
         return value.item()
     return value
 
 
-def _require_no_gaps(what: str, names: list[str | None]) -> list[str]:
-    """Return the names. Raises InvalidRequestError if some are missing values."""
+def _require_present(argument: str, names: list[str | None]) -> list[str]:
+    """Return the names. Raises InvalidRequestError if any is None."""
     present_names = [name for name in names if name is not None]
-    gap_count = len(names) - len(present_names)
-    if gap_count:
+    missing_count = len(names) - len(present_names)
+    if missing_count:
         raise InvalidRequestError(
-            f"{what}: {gap_count} of {len(names)} are missing values, which stand for no row; drop"
-            " them"
+            f"{argument}: {missing_count} of {len(names)} are missing values, which no row has;"
+            " remove them"
         )
     return present_names
 
 
-def read_ids(ids: Any, what: str) -> np.ndarray:
-    """Read ids as int64 (N,), also from floats such as 7.0, and from strings of digits.
+def read_ids(ids: Any, argument: str) -> np.ndarray:
+    """Read ids as an int64 array (N,).
 
-    Tables have such ids. what: the name of the argument, for the message. Raises
-    InvalidRequestError unless all are whole numbers.
+    Floats such as 7.0 and strings of digits are accepted, because tables often contain them.
+    Raises InvalidRequestError if an id is not a nonnegative integer.
+
+    Parameters
+    ----------
+    argument
+        The name of the user's argument, for messages.
     """
     whole_numbers: list[Any] = []
     for value in list_values(ids):
         if isinstance(value, bool):
             raise InvalidRequestError(
-                f"{what} must be ids of rows, not a boolean mask; pass `ids_[mask]`"
+                f"{argument} must be ids of rows, not a boolean mask; pass `ids_[mask]`"
             )
         if isinstance(value, float):
             is_whole = value.is_integer()
@@ -97,34 +102,37 @@ def read_ids(ids: Any, what: str) -> np.ndarray:
         else:
             is_whole = isinstance(value, int)
         if not is_whole:
-            raise InvalidRequestError(f"{what} must be whole numbers from 0 on, not {value!r}")
+            raise InvalidRequestError(f"{argument} must be whole numbers from 0 on, not {value!r}")
         whole_numbers.append(int(value))
     try:
-        # As objects: NumPy would turn numbers beyond int64 into floats.
+        # Without dtype=object, NumPy would convert numbers beyond int64 to floats.
         return check_ids(np.array(whole_numbers, dtype=object))
     except ValueError as error:
-        raise InvalidRequestError(str(error).replace("ids", what, 1)) from error
+        raise InvalidRequestError(str(error).replace("ids", argument, 1)) from error
 
 
 def resolve_ids(
     ids: Any, tables: dict[str, Any], count: int, start: int, stacklevel: int
 ) -> np.ndarray:
-    """Return the user's ids; without any, those of an index, or else `start`, `start` + 1, ...
+    """Return the ids of rows: the user's, those of a pandas index, or `start`, `start` + 1, ...
 
-    tables, stacklevel: as for `read_index_ids`.
+    Parameters
+    ----------
+    tables, stacklevel
+        Same as for `read_index_ids`.
     """
     if ids is not None:
         return read_ids(ids, "ids")
-    index = read_index_ids(tables, count, stacklevel + 1)
-    if index is not None:
-        return index
+    index_ids = read_index_ids(tables, count, stacklevel + 1)
+    if index_ids is not None:
+        return index_ids
     return np.arange(start, start + count)
 
 
 def read_unit_names(units: Any) -> list[str | None] | None:
-    """Read the name of each row's unit, None for a row without one.
+    """Return the name of each row's unit, or None for a row without a unit.
 
-    Returns None if the user gave no units.
+    Returns None instead of a list if the user passed no units.
     """
     if units is None:
         return None
@@ -134,14 +142,21 @@ def read_unit_names(units: Any) -> list[str | None] | None:
 def read_index_ids(tables: dict[str, Any], count: int, stacklevel: int) -> np.ndarray | None:
     """Read ids from the index of a pandas object.
 
-    Returns None if no object has an index other than 0, 1, ..., and, with a warning, if an index
-    cannot serve as ids. tables: X, y and units by name. stacklevel: of the user's call.
+    Returns None if no object has an index other than 0, 1, .... Also returns None, with a warning,
+    if an index cannot be used as ids.
+
+    Parameters
+    ----------
+    tables
+        X, y and units, by name.
+    stacklevel
+        The stack level of the user's call, seen from the caller.
     """
     ids: np.ndarray | None = None
     fault = ""
     for name, table in tables.items():
         index = getattr(table, "index", None)
-        # A list has an `index`, too, which is a method.
+        # The `index` of a list is a method.
         if not hasattr(index, "dtype") or len(table) != count:
             continue
         values = np.asarray(index)
@@ -151,14 +166,15 @@ def read_index_ids(tables: dict[str, Any], count: int, stacklevel: int) -> np.nd
         if not is_whole or values.min() < 0 or len(np.unique(values)) < count:
             fault = f"the index of {name} does not consist of distinct whole numbers from 0 on"
         elif ids is not None and not np.array_equal(ids, values):
-            fault = f"the index of {name} differs from that of the others"
+            fault = f"the index of {name} differs from the others"
         else:
             ids = values.astype(np.int64)
     if not fault:
         return ids
     warnings.warn(
-        f"{fault}, so rows are numbered by position: do not pass values of the index to"
-        " `forget(ids=…)`, where they would name other rows; pass ids=… here, or forget by units",
+        f"{fault}, so rows are numbered by position. Do not pass values of the index to"
+        " `forget(ids=…)`, where they would refer to other rows. Pass ids=… here, or forget by"
+        " units",
         UserWarning,
         stacklevel=stacklevel + 1,
     )

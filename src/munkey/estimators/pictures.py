@@ -1,4 +1,4 @@
-"""Keys of pictures, for a pipeline with an estimator that forgets; and the pictures that can be read."""
+"""Keys of pictures for a pipeline with an estimator that forgets, and readable pictures."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -19,37 +19,43 @@ from munkey.encoders.keys import extract
 from munkey.encoders.parts import split_parts
 from munkey.settings import EncoderSettings, OnBad
 
-DEFAULT_SIDE = 224  # pixels: the input of published preprocessing, if `image_size` is None
-MANY_BATCHES = 2  # progress is shown from this many on
-MANY_PICTURES = 100
+DEFAULT_SIDE = 224  # side in pixels of most encoders' own preprocessing, if `image_size` is None
+MIN_BATCHES_FOR_PROGRESS = 2
+MIN_PICTURES_FOR_PROGRESS = 100
 
 get_encoder = lru_cache(maxsize=1)(build_encoder)
 
 
 class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Turn pictures into keys with a frozen encoder, in a pipeline before an estimator (docs/encoders.md).
+    """Turn pictures into keys with a frozen encoder (docs/encoders.md).
+
+    Use it in a pipeline, before an estimator that forgets.
 
     Parameters
     ----------
     encoder : str, default="efficientnet-lite0"
-        The frozen network, or several with the sides of their inputs, such as
+        Frozen network, or several with the sides of their inputs, such as
         "efficientnet-lite0@160+efficientnet-lite2@224".
     image_size : int or None, default=96
-        Side in pixels to which pictures are resized, without cropping; None for the encoder's own.
+        Side in pixels to which pictures are resized without cropping. None for the encoder's own
+        size.
     revision : str or None, default=None
-        Revision of the encoder, if it is a model of a hub.
+        Revision of the encoder, if it is from a hub.
     batch_size : int, default=64
         Number of pictures per batch.
     on_bad : {"raise", "skip"}, default="raise"
-        "raise" names all pictures that cannot be read. "skip" warns of them, and their keys are NaN.
+        What to do with unreadable pictures: raise an error that lists all of them, or warn and
+        return keys of NaN for them.
     white : int or None, default=None
-        Brightest value of 16-bit gray pictures: 4095 for 12 bits; None for 65535.
+        Brightest value of 16-bit grayscale pictures, such as 4095 for 12 bits. None for 65535.
     mirror : bool, default=False
-        Whether to average each key with that of the mirrored picture. It doubles the time.
+        Whether to average the key of each picture with the key of its mirror image, which doubles
+        the time.
 
     Notes
     -----
-    It learns nothing, so it keeps no trace of a forgotten picture. It uses a GPU if there is one.
+    It does not learn anything, so it keeps no trace of a forgotten picture. It uses a GPU if there
+    is one.
 
     Examples
     --------
@@ -82,7 +88,7 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return True
 
     def fit(self, X: Sequence[PictureLike] | np.ndarray, y: object = None) -> Self:
-        """Do nothing: there is nothing to learn."""
+        """Return the transformer unchanged, since it does not learn anything."""
         return self
 
     def transform(self, X: Sequence[PictureLike] | np.ndarray) -> np.ndarray:
@@ -101,9 +107,9 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         Raises
         ------
         PictureError
-            If pictures cannot be read; the message names them all. Not with ``on_bad="skip"``.
+            If pictures cannot be read, unless ``on_bad="skip"``. The message lists all of them.
         MissingEncoderError
-            If the weights of the encoder are not on this machine.
+            If the encoder's weights are not on this machine.
         ValueError
             If a key is zero or not finite.
         """
@@ -120,7 +126,7 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         keys = extract(
             encoder, decoded_pictures.images, settings.batch_size, device, show_key_progress
         )
-        # Pictures that were skipped have keys of NaN, so that the rows stay aligned with y.
+        # Skipped pictures get keys of NaN, so that the rows remain aligned with y.
         all_keys = np.full((len(pictures), keys.shape[1]), np.nan, dtype=keys.dtype)
         all_keys[decoded_pictures.places] = keys
         return all_keys
@@ -129,27 +135,33 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
 def readable_pictures(
     files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
 ) -> list[Path]:
-    """Return the pictures that can be read, in the order of their paths.
+    """Return the pictures that can be read, sorted by path.
 
     Parameters
     ----------
     files : path, or iterable of paths
-        A folder, which is searched with its subfolders; or files.
+        A folder, which is searched recursively, or files.
 
     Returns
     -------
     list of Path
-        The readable ones. One warning counts files that are not pictures (PDFs, videos, thumbnails
-        of a NAS); another names the pictures that cannot be read, each with the reason.
+        The paths of readable pictures.
 
     Raises
     ------
     NotADirectoryError
         If there is no such folder.
 
+    Warns
+    -----
+    UserWarning
+        If there are files that are not pictures (PDFs, videos, thumbnails from a NAS), or pictures
+        that cannot be read. The latter are listed with the reasons.
+
     Notes
     -----
-    Every picture is decoded once, so that cross-validation does not fail halfway at a bad one.
+    Each picture is decoded once, so that cross-validation does not fail halfway because of an
+    unreadable picture.
 
     Examples
     --------
@@ -167,7 +179,7 @@ def readable_pictures(
     pictures: list[Path] = []
     other_files: list[Path] = []
     faults: list[str] = []
-    for path in progress(paths, "pictures looked at", "files"):
+    for path in progress(paths, "checking pictures", "files"):
         if path.is_dir():
             continue
         if not is_picture_name(path.name) or any(name in BESIDE for name in path.parts):
@@ -190,38 +202,38 @@ def readable_pictures(
 
 
 def find_largest_side(settings: EncoderSettings) -> int:
-    """Find the side at which to read pictures, so that no encoder gets fewer pixels than it takes."""
+    """Return the side at which to read pictures, so that no encoder has to enlarge them."""
     return max(part.image_size or DEFAULT_SIDE for part in split_parts(settings))
 
 
 def show_key_progress(starts: Sequence[int]) -> Iterable[int]:
-    """Return the batches. Iterating over several of them shows progress."""
-    if len(starts) < MANY_BATCHES:
+    """Return the batches, and show progress while iterating if there are several."""
+    if len(starts) < MIN_BATCHES_FOR_PROGRESS:
         return starts
     return progress(starts, "keys", "batches")
 
 
 def show_picture_progress(pictures: Sequence[PictureLike]) -> Iterable[PictureLike]:
-    """Return the pictures. Iterating over many of them shows progress."""
-    if len(pictures) < MANY_PICTURES:
+    """Return the pictures, and show progress while iterating if there are many."""
+    if len(pictures) < MIN_PICTURES_FOR_PROGRESS:
         return pictures
     return progress(pictures, "pictures", "pictures")
 
 
 def require_on_bad(on_bad: str) -> OnBad:
-    """Return the value. Raises ValueError unless it is "raise" or "skip"."""
+    """Return the value of `on_bad`. Raises ValueError if it is neither "raise" nor "skip"."""
     if on_bad not in get_args(OnBad):
-        raise ValueError(f"on_bad is {on_bad!r}; it must be one of {', '.join(get_args(OnBad))}")
+        raise ValueError(f"on_bad must be one of {', '.join(get_args(OnBad))}, not {on_bad!r}")
     return cast(OnBad, on_bad)
 
 
 def prepare_pictures(X: Any) -> Any:
-    """Turn an array of files into a list, which `read_pixels` takes."""
+    """Convert an array of files to a list, which `read_pixels` accepts."""
     if isinstance(X, np.ndarray) and X.ndim == 1:
         return X.tolist()
     return X
 
 
 def iterate_inputs(X: Any) -> Iterable[PictureLike]:
-    """Iterate over the pictures of X, one by one."""
+    """Iterate over the pictures in X."""
     return iterate_pictures(prepare_pictures(X))

@@ -1,4 +1,4 @@
-"""Deletions by estimators: the rows that a request names, and the receipt of the deletion."""
+"""Deletions by estimators: finding the requested rows, and the receipt of a deletion."""
 
 import warnings
 from collections import Counter
@@ -22,29 +22,29 @@ from munkey.estimators.names import RowRequest
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DeletionReceipt:
-    """The receipt of a deletion: a sequence of the ids of the forgotten rows.
+    """The receipt of a deletion: a sequence of the forgotten rows' ids.
 
-    It supports ``len``, ``for``, ``in``, indexing, ``tolist`` and ``numpy.asarray``. ``print`` shows a
-    summary.
+    It supports ``len``, ``for``, ``in``, indexing, ``tolist`` and ``numpy.asarray``. ``print`` shows
+    a summary.
 
     Attributes
     ----------
     ids : ndarray of int64, shape (n_forgotten,)
-        Ids of the forgotten rows, in ascending order; after ``dry_run=True``, of those that would be
-        forgotten.
+        Ids of the forgotten rows, in ascending order. After ``dry_run=True``, ids of the rows that
+        would be forgotten.
     left : int
         Number of remaining rows.
     copies : list of dict
-        Remaining rows that are exact copies of forgotten ones, each with its ``id`` and ``unit``.
+        Remaining rows that are exact copies of forgotten rows, each with its ``id`` and ``unit``.
     emptied : tuple of str
-        Classes that have lost their last row.
+        Classes that lost their last row.
     missing : tuple of str
-        Names in the request that no row has, if ``ignore_missing`` allowed them.
+        Requested ids, units, classes and files without rows, if ``ignore_missing=True``.
     dry_run : bool
         Whether this was a dry run, which changes nothing.
     answer : dict
-        The answer of ``munkey forget --json``. For a model in memory, which has no chain of deletions,
-        the chain's numbers and heads are None.
+        The output of ``munkey forget --json``. A model in memory has no chain of deletions, so the
+        entries about the chain are None.
     """
 
     ids: np.ndarray
@@ -56,7 +56,7 @@ class DeletionReceipt:
     answer: dict[str, Any]
 
     def tolist(self) -> list[int]:
-        return [int(number) for number in self.ids]
+        return [int(row_id) for row_id in self.ids]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -94,12 +94,10 @@ class DeletionReceipt:
 
 
 def _describe_copies(copies: Collection[Mapping[str, Any]]) -> str:
-    """Write the sentence about exact copies of forgotten rows that remain."""
+    """Describe remaining rows that are exact copies of forgotten rows."""
     ids = [copy["id"] for copy in copies]
     units = sorted({copy["unit"] for copy in copies if copy["unit"]})
-    unit_clause = ""
-    if units:
-        unit_clause = f", of unit {format_first_ten(units)}"
+    unit_clause = f", of unit {format_first_ten(units)}" if units else ""
     return (
         f"exact copies of these stay: ids {format_first_ten(ids)}{unit_clause};"
         f" forget(ids={ids[:10]}) forgets them too"
@@ -107,9 +105,16 @@ def _describe_copies(copies: Collection[Mapping[str, Any]]) -> str:
 
 
 class NamedRows(NamedTuple):
-    """The names of an estimator's rows, by ascending id.
+    """The ids, classes and units of an estimator's rows, sorted by id.
 
-    ids: (N,) int64; labels: (N,) classes as values; units: (N,) strings or None.
+    Attributes
+    ----------
+    ids
+        (N,) int64.
+    labels
+        (N,): the class of each row, as the value that was passed to `fit`.
+    units
+        (N,): the unit of each row. None for a row without a unit.
     """
 
     ids: np.ndarray
@@ -118,26 +123,35 @@ class NamedRows(NamedTuple):
 
 
 def read_named_rows(model: Predictor) -> NamedRows:
-    """Read the names of a deployed model's rows."""
+    """Read the ids, classes and units of a deployed model's rows."""
     manifest = model.follow()
-    # Rows have the class as a text, users name it as the value that it was fitted with.
-    value_of_class: dict[str | None, Any] = dict(zip(manifest.names, manifest.classes, strict=True))
+    # A row stores its class as a string. Users pass the value that was passed to `fit`.
+    class_of_name: dict[str | None, Any] = dict(zip(manifest.names, manifest.classes, strict=True))
     rows = model.rows()
-    ids = np.array([row.id for row in rows], dtype=np.int64)
-    labels = [value_of_class.get(row.label) for row in rows]
-    units = [row.unit for row in rows]
-    return NamedRows(ids, labels, units)
+    return NamedRows(
+        ids=np.array([row.id for row in rows], dtype=np.int64),
+        labels=[class_of_name.get(row.label) for row in rows],
+        units=[row.unit for row in rows],
+    )
 
 
 class RowMatches(NamedTuple):
-    """The rows that names stand for. ids: (N,) int64, ascending; missing: the names that no row has."""
+    """The rows that match a request.
+
+    Attributes
+    ----------
+    ids
+        (N,) int64: the ids of these rows, in ascending order.
+    missing
+        Requested ids, units, classes and files without rows.
+    """
 
     ids: np.ndarray
     missing: list[str]
 
 
 def match_files(model: Predictor, files: list[str]) -> RowMatches:
-    """Find the rows of source files. Raises InvalidRequestError for a name that fits two files."""
+    """Find the rows of source files. Raises InvalidRequestError if a name matches two files."""
     try:
         selection = model.select(files=files, ignore_missing=True)
     except ValueError as error:
@@ -148,16 +162,16 @@ def match_files(model: Predictor, files: list[str]) -> RowMatches:
 def match_rows(
     request: RowRequest, rows: NamedRows, file_matches: RowMatches, *, ignore_missing: bool
 ) -> RowMatches:
-    """Find the rows that any name of a request stands for.
+    """Find the rows that have any of the requested ids, units, classes or files.
 
-    Raises UnknownRowsError for names that no row has, unless `ignore_missing`.
+    Raises UnknownRowsError if one of them has no row, unless `ignore_missing` is true.
     """
-    # Both in one spelling: the request's units have it already.
+    # Normalize the names of units. Those in the request are already normalized.
     units = [None if unit is None else unit_name(unit) for unit in rows.units]
     present_units = {unit for unit in units if unit is not None}
     present_labels = set(rows.labels)
     unknown_ids = np.setdiff1d(request.ids, rows.ids).tolist()
-    # `dict.fromkeys` names each of them once, in the order of the request.
+    # `dict.fromkeys` removes duplicates and keeps the order of the request.
     missing_units = [unit for unit in dict.fromkeys(request.units) if unit not in present_units]
     missing_labels = [
         label for label in dict.fromkeys(request.labels) if label not in present_labels
@@ -180,12 +194,20 @@ def match_rows(
 def describe_deletion(
     rows: NamedRows, keys: np.ndarray, ids: np.ndarray, *, dry_run: bool
 ) -> dict[str, Any]:
-    """Return the answer of `munkey forget --json` to a deletion from a model in memory.
+    """Return the output of `munkey forget --json` for a deletion from a model in memory.
 
-    keys: (N, d), of `rows`. ids: of the rows to forget.
+    Parameters
+    ----------
+    rows
+        All rows before the deletion.
+    keys
+        (N, d): their keys.
+    ids
+        The ids of the rows to forget.
     """
     is_deleted = np.isin(rows.ids, ids)
-    # Few rows have equal sums, unless they are copies: only these are compared byte by byte.
+    # Rows that are not copies rarely have equal sums, so only rows with equal sums are compared
+    # byte by byte.
     key_sums = keys.sum(axis=1)
     candidates = np.flatnonzero(~is_deleted & np.isin(key_sums, key_sums[is_deleted]))
     deleted_contents = {key.tobytes() for key in keys[is_deleted]}
@@ -213,10 +235,11 @@ def describe_deletion(
 def delete_rows(model: Predictor, ids: np.ndarray, *, dry_run: bool) -> dict[str, Any]:
     """Forget rows of a deployed model and purge its files.
 
-    This is the only place where an estimator deletes from a directory. Returns the answer of
+    This is the only place where an estimator deletes rows from a directory. Returns the output of
     `munkey forget --json`.
     """
-    request = DeletionRequest({None: [{"ids": ids}]}, ignore_missing=True)  # without a number
+    # The key None stands for a request without an identifier.
+    request = DeletionRequest({None: [{"ids": ids}]}, ignore_missing=True)
     if dry_run:
         (answer,) = model.preview(model.plan(request))
         return answer
@@ -233,9 +256,14 @@ def delete_rows(model: Predictor, ids: np.ndarray, *, dry_run: bool) -> dict[str
 def make_receipt(
     matches: RowMatches, answer: dict[str, Any], *, dry_run: bool, stacklevel: int
 ) -> DeletionReceipt:
-    """Make the receipt of a deletion. Warns of remaining copies, and of files that were not purged.
+    """Return the receipt of a deletion.
 
-    stacklevel: of the user's call.
+    Warns about remaining copies and about files that were not purged.
+
+    Parameters
+    ----------
+    stacklevel
+        The stack level of the user's call, seen from the caller.
     """
     receipt = DeletionReceipt(
         ids=matches.ids,

@@ -1,4 +1,4 @@
-"""Ridge regression that forgets rows exactly: on random features, or with a kernel."""
+"""Ridge regression that forgets rows exactly, on random features or with a kernel."""
 
 from typing import Literal
 
@@ -6,21 +6,21 @@ from munkey.estimators.classifier import ForgettingClassifier
 
 
 class ForgettingRidge(ForgettingClassifier):
-    """Base class: the penalty and the temperature in use."""
+    """Base class of ridge regressions, with the penalty and temperature in use."""
 
     @property
     def lam_(self) -> float:
-        """The penalty: `lam`, or the one that "auto" chose from the rows."""
+        """The penalty: `lam`, or the value that "auto" chose."""
         return float(self._rows.head.constant)
 
     @property
     def temperature_(self) -> float:
-        """The divisor of the logits: `temperature`, or the one that "auto" chose from the rows."""
+        """The divisor of the logits: `temperature`, or the value that "auto" chose."""
         return float(self._rows.head.temperature)
 
 
 class ForgettingRanPAC(ForgettingRidge):
-    """Ridge regression on random features, which forgets rows exactly (docs/methods/ranpac.md).
+    """Ridge regression on random features that forgets rows exactly (docs/methods/ranpac.md).
 
     Parameters
     ----------
@@ -30,10 +30,11 @@ class ForgettingRanPAC(ForgettingRidge):
     seed : int, default=0
         Seed of the random projections.
     lam : float or "auto", default="auto"
-        Ridge penalty. "auto" minimizes the generalized cross-validation error; each deletion
-        recomputes it from the remaining rows.
+        Ridge penalty. "auto" minimizes the generalized cross-validation error, and does so again
+        after each deletion.
     temperature : float or "auto", default="auto"
-        Divides the logits. "auto" minimizes the leave-one-out log loss, again at each deletion.
+        Divisor of the logits. "auto" minimizes the leave-one-out log loss, and does so again after
+        each deletion.
 
     Attributes
     ----------
@@ -42,8 +43,8 @@ class ForgettingRanPAC(ForgettingRidge):
 
     Notes
     -----
-    Rows are scaled to unit norm. After `forget`, weights, constants and predictions equal, bit for
-    bit, those of a fit on the remaining rows.
+    Rows are scaled to unit norm. After `forget`, weights, constants and predictions are bit-for-bit
+    the same as those of a fit on the remaining rows.
 
     Examples
     --------
@@ -72,22 +73,25 @@ class ForgettingRanPAC(ForgettingRidge):
 
 
 class ForgettingKRR(ForgettingRidge):
-    """Kernel ridge regression that forgets rows exactly; at most 10,000 (docs/methods/krr.md).
+    """Kernel ridge regression that forgets rows exactly (docs/methods/krr.md).
+
+    It can be fitted to at most 10,000 rows.
 
     Parameters
     ----------
     lam : float or "auto", default=0.03
-        Ridge penalty. A number stays fixed: choose it without rows that you may have to forget.
-        "auto" minimizes the leave-one-out log loss; each deletion recomputes it, which takes about
-        seven times as long.
+        Ridge penalty. A number stays fixed, so choose it without rows that you may have to forget.
+        "auto" minimizes the leave-one-out log loss, and does so again after each deletion, which
+        takes about seven times as long.
     temperature : float or "auto", default="auto"
-        Divides the logits. "auto" works as in `ForgettingRanPAC`.
+        Divisor of the logits. "auto" works as in `ForgettingRanPAC`.
     pixels : int, default=0
-        Number of trailing columns that are pixels and get a Gaussian kernel.
+        Number of trailing columns that are pixels, to which a Gaussian kernel is applied.
     sigma : float, default=0.4
-        Bandwidth of the Gaussian kernel, which sees the pixels of a row scaled to unit norm.
+        Bandwidth of the Gaussian kernel. The pixels of each row are first scaled to unit norm.
     share : float, default=0.5
-        Weight of the arc-cosine kernel, used if there are both pixels and other columns.
+        Weight of the arc-cosine kernel if there are both pixels and other columns. The weight of
+        the Gaussian kernel is 1 - share.
 
     Attributes
     ----------
@@ -96,10 +100,10 @@ class ForgettingKRR(ForgettingRidge):
 
     Notes
     -----
-    Rows are scaled to unit norm. After `forget`, weights, constants and predictions equal, bit for
-    bit, those of a fit on the remaining rows. Each deletion solves a linear system with one
-    equation per row (docs/methods/krr.md has the time). The kernel matrix needs 8 bytes times the
-    square of the number of rows. For more rows, use `ForgettingLDA` or `ForgettingRanPAC`.
+    Rows are scaled to unit norm. After `forget`, weights, constants and predictions are bit-for-bit
+    the same as those of a fit on the remaining rows. Each deletion solves a linear system with one
+    equation per row (see docs/methods/krr.md for timings). The kernel matrix needs 8 bytes times
+    the square of the number of rows. For more rows, use `ForgettingLDA` or `ForgettingRanPAC`.
 
     Examples
     --------

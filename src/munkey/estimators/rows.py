@@ -1,4 +1,4 @@
-"""The rows of an estimator: in memory or, once it is saved, in a deployed directory."""
+"""The rows of an estimator: in memory or, after it is saved, in a deployed directory."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,14 +27,23 @@ from munkey.memory.neighbors import find_nearest
 from munkey.models.family import FAMILIES, FittedFamily, Retrieval
 from munkey.settings import Section
 
-UNREAD: Any = None  # for pictures and their settings, which these families do not read
+# The argument for pictures and their settings, which fitted families do not read.
+NOT_NEEDED: Any = None
 
 
 class LabeledRows(NamedTuple):
     """Rows to fit or add.
 
-    ids: (N,) int64; keys: (N, d) float32; labels: (N,) classes, as the user names them; units: (N,)
-    strings or None.
+    Attributes
+    ----------
+    ids
+        (N,) int64.
+    keys
+        (N, d) float32.
+    labels
+        (N,): the class of each row, as the user passed it.
+    units
+        (N,): the unit of each row. None for a row without a unit.
     """
 
     ids: np.ndarray
@@ -44,7 +53,7 @@ class LabeledRows(NamedTuple):
 
 
 def get_fitted_family(name: str) -> FittedFamily:
-    """Return the fitted family of a name."""
+    """Return a fitted family by name."""
     family = FAMILIES[name]
     assert isinstance(family, FittedFamily)
     return family
@@ -53,7 +62,7 @@ def get_fitted_family(name: str) -> FittedFamily:
 def describe_dtype(labels: np.ndarray) -> str:
     """Return the dtype of classes as a manifest stores it.
 
-    It leaves out the length of strings, which may be that of a deleted name.
+    The maximum length of strings is omitted, because it may reveal the length of a deleted name.
     """
     if labels.dtype.kind == "U":
         return "<U"
@@ -61,18 +70,29 @@ def describe_dtype(labels: np.ndarray) -> str:
 
 
 class RowsInMemory:
-    """Rows, and the system that was fitted to them.
+    """Rows in memory, and the system that was fitted to them.
 
-    ids: (N,), ascending; units: (N,), in the order of ids; classes: (C,), those that have rows.
+    Parameters
+    ----------
+    params
+        The estimator's parameters that are not settings of the family.
+
+    Attributes
+    ----------
+    ids
+        (N,): ids in ascending order.
+    units
+        (N,): the unit of each row, in the order of `ids`.
+    classes
+        (C,): the classes that have rows.
     """
 
     directory: Path | None = None
-    assigns_ids = False  # whether the user may not give ids
+    assigns_ids = False  # users may pass ids
 
     def __init__(
         self, family: str, settings: Section, rows: LabeledRows, params: dict[str, Any]
     ) -> None:
-        """params: the estimator's parameters that are not settings of the family."""
         self.family = get_fitted_family(family)
         self.settings = settings
         self.next_id = 0
@@ -81,7 +101,7 @@ class RowsInMemory:
         self._fit(rows)
 
     def _fit(self, rows: LabeledRows) -> None:
-        """Fit the family to rows, and keep them by ascending id."""
+        """Fit the family to rows, and store them sorted by id."""
         order = np.argsort(rows.ids)
         classes, class_indices = np.unique(rows.labels[order], return_inverse=True)
         self.ids = rows.ids[order]
@@ -97,29 +117,32 @@ class RowsInMemory:
 
     @property
     def _class_indices(self) -> np.ndarray:
-        """The position (N,) of each row's class in `classes`."""
+        """The index (N,) of each row's class in `classes`."""
         return self._memory.tokens.numpy()[:, 0].astype(np.int64)
 
     def read_named_rows(self) -> NamedRows:
         return NamedRows(self.ids, self.classes[self._class_indices].tolist(), self.units.tolist())
 
     def match_files(self, files: list[str]) -> RowMatches:
-        """Match no row, since those in memory have no source files."""
-        return RowMatches(self.ids[:0], files)
+        """Return no matches, because rows in memory have no source files."""
+        return RowMatches(ids=self.ids[:0], missing=files)
 
     def _get_rows(self) -> LabeledRows:
-        """Return the rows as `_fit` takes them."""
+        """Return the rows in the form that `_fit` accepts."""
         return LabeledRows(
-            self.ids, self._memory.keys.numpy(), self.classes[self._class_indices], self.units
+            ids=self.ids,
+            keys=self._memory.keys.numpy(),
+            labels=self.classes[self._class_indices],
+            units=self.units,
         )
 
     @contextmanager
     def lock(self) -> Iterator[Self]:
-        """Yield these rows for a change. Nothing is locked in memory."""
+        """Yield these rows. Rows in memory need no lock."""
         yield self
 
     def add(self, new_rows: LabeledRows, has_user_ids: bool) -> None:
-        """Add rows. has_user_ids: whether the user gave their ids."""
+        """Add rows. `has_user_ids` has no effect here."""
         rows = self._get_rows()
         self._fit(
             LabeledRows(
@@ -131,52 +154,61 @@ class RowsInMemory:
         )
 
     def forget(self, ids: np.ndarray, *, dry_run: bool = False) -> dict[str, Any]:
-        """Forget rows. Returns the answer of `munkey forget --json`."""
-        answer = describe_deletion(
+        """Forget rows. Returns the output of `munkey forget --json`."""
+        output = describe_deletion(
             self.read_named_rows(), self._memory.keys.numpy(), ids, dry_run=dry_run
         )
         if dry_run or not len(ids):
-            return answer
+            return output
         self.has_forgotten = True
         is_remaining = ~np.isin(self.ids, ids)
         self.ids = self.ids[is_remaining]
         self.units = self.units[is_remaining]
         self.system = self.family.forget(self.system, ids)
         if len(np.unique(self._class_indices)) < len(self.classes):
-            self._fit(self._get_rows())  # drops classes without rows
-        return answer
+            self._fit(self._get_rows())  # removes classes without rows
+        return output
 
     def predict_logits(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the classes (C,), and the logits (N, C) of keys (N, d)."""
+        """Return the classes (C,) and the logits (N, C) of keys (N, d)."""
         if self.family.asks_keys:
-            retrieval = Retrieval(None, keys=keys)
+            retrieval = Retrieval(neighbors=None, keys=keys)
         else:
-            (depth,) = self.family.count_neighbors(self.settings).values()  # KNN has one number
-            queries = Keys(
-                np.full(len(keys), NO_NEIGHBOR), keys
-            )  # queries are not rows of the memory
+            (k,) = self.family.count_neighbors(
+                self.settings
+            ).values()  # KNN's only neighbor setting
+            # Queries are not in the memory, so they have no ids.
+            queries = Keys(np.full(len(keys), NO_NEIGHBOR), keys)
             members = Keys(self.ids, self._memory.keys.numpy())
-            retrieval = Retrieval(find_nearest(queries, members, depth))
-        logits = self.family.predict_logits(self.system, UNREAD, UNREAD, "cpu", retrieval)
+            retrieval = Retrieval(find_nearest(queries, members, k))
+        logits = self.family.predict_logits(
+            self.system, samples=NOT_NEEDED, data=NOT_NEEDED, device="cpu", retrieval=retrieval
+        )
         return self.classes, logits
 
     @property
     def head(self) -> Any:
-        """The linear head."""
+        """The family's head."""
         return self.system.model
 
     def close(self) -> None:
-        """Do nothing: no file is open."""
+        """Do nothing, because no file is open."""
 
     def save(self, folder: Path, features: list[str] | None) -> None:
-        """Write a deployed model of these rows into an empty folder."""
+        """Write a deployed model of these rows to an empty folder.
+
+        Parameters
+        ----------
+        features
+            The names of the columns. None if they have no names.
+        """
         rows = EstimatorRows(
             family=self.family.name,
             settings=self.settings.model_dump(),
             ids=self.ids,
             keys=self._memory.keys.numpy(),
             labels=self._class_indices,
-            # A directory needs a class. None stands for one without rows.
+            # A directory needs at least one class, so use None if there are no rows.
             classes=self.classes.tolist() or [None],
             units=self.units.tolist(),
             next_id=self.next_id,
@@ -188,7 +220,7 @@ class RowsInMemory:
 
 
 class RowsInDirectory:
-    """Rows of a deployed directory. Other processes may change them, so none are kept here."""
+    """Rows in a deployed directory. They are not cached, since other processes may change them."""
 
     def __init__(self, directory: Path) -> None:
         self._handle = Handle(directory, device="cpu")
@@ -203,7 +235,7 @@ class RowsInDirectory:
 
     @contextmanager
     def lock(self) -> Iterator[Self]:
-        """Lock the directory, so that only this process changes the rows. Yields them.
+        """Lock the directory, so that only this process can change the rows. Yields the rows.
 
         Raises LockedMemoryError if another process is changing them.
         """
@@ -233,7 +265,7 @@ class RowsInDirectory:
 
     @property
     def assigns_ids(self) -> bool:
-        """Whether the user may not give ids: those of an export are the training samples'."""
+        """Whether users cannot pass ids, as for an exported model, which numbers its own rows."""
         return self.model.manifest.encoder is not None
 
     def read_named_rows(self) -> NamedRows:
@@ -256,38 +288,42 @@ class RowsInDirectory:
             return np.array(classes, dtype=self._dtype)
 
     def add(self, new_rows: LabeledRows, has_user_ids: bool) -> None:
-        """Add rows. has_user_ids: whether the user gave their ids; else the model numbers them."""
-        ids = None
-        if has_user_ids:
-            ids = new_rows.ids
-        dtype = self._dtype
-        if new_rows.labels.dtype.kind != "U":
-            # A dtype that holds old and new classes, such as float64 for int64 and float32.
-            dtype = np.result_type(np.dtype(dtype), new_rows.labels.dtype).str
+        """Add rows.
+
+        Parameters
+        ----------
+        has_user_ids
+            Whether the user passed ids. If not, the model numbers the rows.
+        """
+        if new_rows.labels.dtype.kind == "U":
+            dtype = self._dtype
+        else:
+            # The dtype for old and new classes, such as float64 for int64 and float32.
+            dtype = np.result_type(np.dtype(self._dtype), new_rows.labels.dtype).str
         self.model.add_keys(
             new_rows.keys,
             new_rows.labels.tolist(),
             dtype=dtype,
-            ids=ids,
+            ids=new_rows.ids if has_user_ids else None,
             units=new_rows.units.tolist(),
         )
 
     def forget(self, ids: np.ndarray, *, dry_run: bool = False) -> dict[str, Any]:
-        """Forget rows. Returns the answer of `munkey forget --json`."""
+        """Forget rows. Returns the output of `munkey forget --json`."""
         return delete_rows(self.model, ids, dry_run=dry_run)
 
     def predict_logits(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the classes (C,), and the logits (N, C) of keys (N, d)."""
+        """Return the classes (C,) and the logits (N, C) of keys (N, d)."""
         classes, logits = self.model.compute_logits(keys)
         return self._to_class_array(classes), logits
 
     @property
     def head(self) -> Any:
-        """The linear head."""
+        """The family's head."""
         return self.model.solve_head().head
 
     def save(self, folder: Path, features: list[str] | None) -> None:
-        """Copy the present model, with its log of deletions, into an empty folder."""
+        """Copy the current model, with its log of deletions, to an empty folder."""
         with self._handle.lock() as model:
             model.copy(folder)
 
