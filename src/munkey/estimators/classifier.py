@@ -218,8 +218,8 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 rows.match_files(request.files),
                 ignore_missing=ignore_missing,
             )
-            answer = rows.forget(matches.ids, dry_run=dry_run)
-        return make_receipt(matches, answer, dry_run=dry_run, stacklevel=2)
+            output = rows.forget(matches.ids, dry_run=dry_run)
+        return make_receipt(matches, output, dry_run=dry_run, stacklevel=2)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Return the probability of each class.

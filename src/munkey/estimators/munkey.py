@@ -471,8 +471,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                 match_files(model, request.files),
                 ignore_missing=ignore_missing,
             )
-            answer = delete_rows(model, matches.ids, dry_run=dry_run)
-        return make_receipt(matches, answer, dry_run=dry_run, stacklevel=2)
+            output = delete_rows(model, matches.ids, dry_run=dry_run)
+        return make_receipt(matches, output, dry_run=dry_run, stacklevel=2)
 
     def add(self, X: Any, y: ArrayLike, *, units: Any = None) -> np.ndarray:
         """Add pictures of known classes to the memory, without training.

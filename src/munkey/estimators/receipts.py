@@ -214,22 +214,22 @@ def describe_deletion(
     copies = [row for row in candidates.tolist() if keys[row].tobytes() in deleted_contents]
     deleted_per_class = Counter(str(rows.labels[row]) for row in np.flatnonzero(is_deleted))
     remaining_classes = {str(rows.labels[row]) for row in np.flatnonzero(~is_deleted)}
-    answer: dict[str, Any] = {
+    output: dict[str, Any] = {
         "request": None,
         "identical": [int(rows.ids[row]) for row in copies],
         "copies": [{"id": int(rows.ids[row]), "unit": rows.units[row]} for row in copies],
         "left": int(np.count_nonzero(~is_deleted)),
     }
     if dry_run:
-        return answer | {"would_delete": ids.tolist(), "classes": dict(deleted_per_class)}
+        return output | {"would_delete": ids.tolist(), "classes": dict(deleted_per_class)}
     # There is no chain of deletions in memory, so its entries are None.
-    answer |= dict.fromkeys(("first", "last", "memory", "before", "head"))
-    answer["deleted"] = len(ids)
-    answer["when"] = datetime.now(UTC).isoformat(timespec="microseconds")
-    answer["repeated"] = False
-    answer["emptied"] = [name for name in deleted_per_class if name not in remaining_classes]
-    answer["purged"] = True
-    return answer
+    output |= dict.fromkeys(("first", "last", "memory", "before", "head"))
+    output["deleted"] = len(ids)
+    output["when"] = datetime.now(UTC).isoformat(timespec="microseconds")
+    output["repeated"] = False
+    output["emptied"] = [name for name in deleted_per_class if name not in remaining_classes]
+    output["purged"] = True
+    return output
 
 
 def delete_rows(model: Predictor, ids: np.ndarray, *, dry_run: bool) -> dict[str, Any]:
@@ -241,20 +241,20 @@ def delete_rows(model: Predictor, ids: np.ndarray, *, dry_run: bool) -> dict[str
     # The key None stands for a request without an identifier.
     request = DeletionRequest({None: [{"ids": ids}]}, ignore_missing=True)
     if dry_run:
-        (answer,) = model.preview(model.plan(request))
-        return answer
-    answers: list[dict[str, Any]] = []
+        (output,) = model.preview(model.plan(request))
+        return output
+    outputs: list[dict[str, Any]] = []
     try:
-        model.delete(request, purge=True, answers=answers)
+        model.delete(request, purge=True, answers=outputs)
     except LockedMemoryError as error:
-        answers[0]["unpurged"] = (
+        outputs[0]["unpurged"] = (
             f"{error}; until then, names of source files and units may remain in it"
         )
-    return answers[0]
+    return outputs[0]
 
 
 def make_receipt(
-    matches: RowMatches, answer: dict[str, Any], *, dry_run: bool, stacklevel: int
+    matches: RowMatches, output: dict[str, Any], *, dry_run: bool, stacklevel: int
 ) -> DeletionReceipt:
     """Return the receipt of a deletion.
 
@@ -267,15 +267,15 @@ def make_receipt(
     """
     receipt = DeletionReceipt(
         ids=matches.ids,
-        left=int(answer["left"]),
-        copies=list(answer["copies"]),
-        emptied=tuple(answer.get("emptied") or ()),
+        left=int(output["left"]),
+        copies=list(output["copies"]),
+        emptied=tuple(output.get("emptied") or ()),
         missing=tuple(matches.missing),
         dry_run=dry_run,
-        answer=answer | {"missing": matches.missing},
+        answer=output | {"missing": matches.missing},
     )
     if receipt.copies and not dry_run:
         warnings.warn(_describe_copies(receipt.copies), UserWarning, stacklevel=stacklevel + 1)
-    if "unpurged" in answer:
-        warnings.warn(answer["unpurged"], UserWarning, stacklevel=stacklevel + 1)
+    if "unpurged" in output:
+        warnings.warn(output["unpurged"], UserWarning, stacklevel=stacklevel + 1)
     return receipt
