@@ -171,6 +171,7 @@ def test_an_ensemble_learns_in_those_of_its_models_that_answer(run):
     first, last = (system.model for system in (seen.systems[0], seen.systems[-1]))
     for shard, part in product(range(2), range(2)):
         same = torch.equal(
-            first.state(shard, part).head.weight, last.state(shard, part).head.weight
+            first.get_checkpoint(shard, part).head.weight,
+            last.get_checkpoint(shard, part).head.weight,
         )
         assert same == (part == 0)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from munkey.core.paths import Layout, configuration_name, fill
+from munkey.core.paths import Layout, choose_configuration_name, fill
 from tests.conftest import ROOT
 
 LAYOUT = Layout("default")
@@ -104,6 +104,8 @@ def test_configurations_share_no_path():
 )
 def test_a_configuration_is_named_by_itself_or_by_its_overlays(named, overlays, name):
     assert (
-        configuration_name(named, [ROOT / overlay for overlay in overlays], ROOT / "params.yaml")
+        choose_configuration_name(
+            named, [ROOT / overlay for overlay in overlays], ROOT / "params.yaml"
+        )
         == name
     )

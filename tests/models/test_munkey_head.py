@@ -244,7 +244,9 @@ def test_any_deletions_in_any_order_leave_the_bytes_of_a_head_that_never_had_the
     left = System("munkey", replace(ARCHITECTURE, head=constants), None, memory)
     kept = np.sort(order[cuts[-1] :]).astype(int)
     fresh = head_of(left, kept).model
-    for buffer, expected in zip(MUNKEY.head(left).buffers(), fresh.buffers(), strict=True):
+    for buffer, expected in zip(
+        MUNKEY.fit_added_head(left).buffers(), fresh.buffers(), strict=True
+    ):
         assert buffer.numpy().tobytes() == expected.numpy().tobytes()
 
 
@@ -273,5 +275,7 @@ def test_without_a_head_no_labels_are_kept(params):
         )
     ).system
     assert (
-        made.memory.labels is None and made.architecture.head is None and MUNKEY.head(made) is None
+        made.memory.labels is None
+        and made.architecture.head is None
+        and MUNKEY.fit_added_head(made) is None
     )

@@ -94,7 +94,8 @@ def test_one_deleted_sample_retrains_its_shard_from_its_slice_on(part):
     for other in range(5):
         for kept in range(2):
             before, after = (
-                s.model.state(other, kept).state_dict() for s in (original("sisa"), deleted)
+                s.model.get_checkpoint(other, kept).state_dict()
+                for s in (original("sisa"), deleted)
             )
             assert same(before, after) == (other != shard or kept < part)
 
@@ -112,9 +113,9 @@ def test_new_samples_are_learned_by_no_slice_but_those_that_a_request_retrains()
     complete = oracle(kept)
     for other in range(5):
         for part in range(2):
-            before = original("sisa").model.state(other, part).state_dict()
-            after = deleted.model.state(other, part).state_dict()
-            wanted = complete.model.state(other, part).state_dict()
+            before = original("sisa").model.get_checkpoint(other, part).state_dict()
+            after = deleted.model.get_checkpoint(other, part).state_dict()
+            wanted = complete.model.get_checkpoint(other, part).state_dict()
             assert same(before, after) == (other != shard or part == 0)
             learns = bool(((cells_of(new).shards == other) & (cells_of(new).slices <= part)).any())
             if other != shard:
@@ -247,7 +248,7 @@ def test_each_slice_of_each_shard_is_trained_as_written_out(params):
         states, curve = trained_slowly(chosen, samples, shard)
         curves += curve
         for part, state in enumerate(states):
-            for name, value in result.system.model.state(shard, part).state_dict().items():
+            for name, value in result.system.model.get_checkpoint(shard, part).state_dict().items():
                 torch.testing.assert_close(value, state[name], rtol=1e-5, atol=1e-6)
     assert [epoch["epoch"] for epoch in result.history] == list(range(1, 13))
     np.testing.assert_allclose(
@@ -263,7 +264,7 @@ def test_the_answer_is_the_mean_probability_of_the_last_slices():
     model = lively(Sisa(SisaArchitecture(**vars(ARCHITECTURE), shards=3, slices=2)))
     images = torch.rand(4, 3, 8, 8, generator=Stage("images").torch_generator())
     expected = torch.stack(
-        [model.state(shard, 1)(images).softmax(dim=1) for shard in range(3)]
+        [model.get_checkpoint(shard, 1)(images).softmax(dim=1) for shard in range(3)]
     ).mean(dim=0)
     torch.testing.assert_close(model(images).exp(), expected)
 

@@ -58,7 +58,7 @@ def test_only_images_that_a_method_declares_are_put_on_the_device(
     }
     for name, parts in declared.items():
         uploads.clear()
-        data = prepare.make_parts(METHODS[name], world().dataset, split, "cuda", 0.4)
+        data = prepare.make_sets(METHODS[name], world().dataset, split, "cuda", 0.4)
         assert {part: samples.ids.tolist() for part, samples in data.items()} == {
             part: ids.tolist() for part, ids in expected.items()
         }

@@ -9,7 +9,7 @@ from snakemake.logging import logger
 
 from munkey.core.device import has_gpu
 from munkey.core.files import CONFIGFILES
-from munkey.core.paths import configuration_name
+from munkey.core.paths import choose_configuration_name
 from munkey.experiment.params.load import ParamsError, from_command_line, load, read_file, refusals
 from munkey.experiment.plan import audits, exhibits, explore, plan, relearning, streams
 from munkey.experiment.run.dispatch import dump_settings
@@ -35,7 +35,7 @@ configfile: "params.yaml"
 for refusal in refusals():
     logger.warning(f"skipping what cannot be used: {refusal}")
 # An overlay has results of its own, so that it does not replace those of the default.
-config["name"] = configuration_name(
+config["name"] = choose_configuration_name(
     config.get("name", ""), workflow.config_settings.configfiles, Path("params.yaml").absolute()
 )
 try:

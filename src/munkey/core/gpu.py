@@ -70,7 +70,7 @@ def autocast(dtype: torch.dtype, device: str) -> AbstractContextManager[object]:
     return torch.autocast(device, dtype, enabled=dtype != torch.float32)
 
 
-def loss_scaler(device: str, enabled: bool) -> torch.amp.GradScaler:
+def make_loss_scaler(device: str, enabled: bool) -> torch.amp.GradScaler:
     """Return a scaler for the loss, which is enabled when training in float16."""
     return torch.amp.GradScaler(device, enabled=enabled)
 

@@ -80,7 +80,7 @@ def fill(pattern: str, **values: object) -> str:
     return re.sub(r"\{(\w+)\}", get_value, pattern)
 
 
-def configuration_name(name_setting: str, overlays: Iterable[Path], params: Path) -> str:
+def choose_configuration_name(name_setting: str, overlays: Iterable[Path], params: Path) -> str:
     """Return the name of a configuration.
 
     This is the setting `name` if an overlay sets it. Otherwise it consists of the names of the

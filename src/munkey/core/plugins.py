@@ -22,10 +22,10 @@ def find_plugins(package: str) -> list[EntryPoint]:
     for group in installed_entry_points().groups:
         if group == package or group.startswith(f"{package}."):
             plugins += installed_entry_points().select(group=group)
-    return sorted(plugins, key=lambda plugin: (plugin.name, origin(plugin)))
+    return sorted(plugins, key=lambda plugin: (plugin.name, format_origin(plugin)))
 
 
-def origin(plugin: EntryPoint) -> str:
+def format_origin(plugin: EntryPoint) -> str:
     """Return the name and version of a plug-in's distribution, or its module if unknown."""
     if plugin.dist is None:
         return plugin.module
@@ -47,7 +47,7 @@ class Package(NamedTuple):
     origin: str = ""
 
 
-def plugin_packages() -> dict[str, Package]:
+def find_plugin_packages() -> dict[str, Package]:
     """Return the packages of all plug-ins by name, without importing them.
 
     The package of a plug-in is the outermost one that is not a namespace package. Plug-ins whose
@@ -64,6 +64,6 @@ def plugin_packages() -> dict[str, Package]:
                 place = Path(spec.origin)
                 if spec.submodule_search_locations:
                     place = place.parent
-                packages.setdefault(spec.name, Package(place, origin(plugin)))
+                packages.setdefault(spec.name, Package(place, format_origin(plugin)))
                 break
     return packages

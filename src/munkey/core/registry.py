@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from munkey.core.plugins import find_plugins, origin
+from munkey.core.plugins import find_plugins, format_origin
 
 T = TypeVar("T")
 NAME = re.compile(r"[\w-]+|timm:NAME")  # timm:NAME stands for all timm models
@@ -182,14 +182,14 @@ class Registry(Generic[T]):
                     raise LookupError(f"{plugin.module} registers no {self.kind} of this name")
             except Exception as error:  # a plug-in may raise anything
                 self._entries = entries_before
-                full_name = f"{plugin.name} of {origin(plugin)}"
+                full_name = f"{plugin.name} of {format_origin(plugin)}"
                 name = full_name if plugin.name in entries_before else plugin.name
                 self._refusals[name] = (
                     f"{full_name}{_find_failing_line(error)}: {_describe_error(error)}"
                 )
             else:
                 new_names = self._entries.keys() - entries_before.keys()
-                self.origins |= dict.fromkeys(new_names, origin(plugin))
+                self.origins |= dict.fromkeys(new_names, format_origin(plugin))
 
 
 def _describe_error(error: Exception) -> str:

@@ -246,7 +246,7 @@ def _unlearn_stream(
     tuning = prepare.make_tuning(recipe, settings)
 
     def forget(system: System, split: forget_sets.ForgetSplit, number: int) -> tuple[System, float]:
-        parts = prepare.make_parts(applied, evaluator.dataset, split, device, resident_share)
+        parts = prepare.make_sets(applied, evaluator.dataset, split, device, resident_share)
         stage = Stage(seed, dataset, "unlearn", f"request {number}", applied.name)
         request = Request(
             forget_ids=split.forget,

@@ -49,7 +49,7 @@ def unlearn(
     data = prepared.load(files.images.parent)
     split = forget_sets.split(data, files.forget, files.absent)
     recipe = prepare.make_recipe(applied, settings, seed, dataset)
-    parts = prepare.make_parts(applied, data, split, device, around.resident_share)
+    parts = prepare.make_sets(applied, data, split, device, around.resident_share)
     stage = Stage(seed, dataset, "unlearn", rate, applied.name)
     request = Request(
         forget_ids=split.forget,

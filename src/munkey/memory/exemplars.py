@@ -128,7 +128,7 @@ class FusedTokens(NamedTuple):
     weights: Tensor
 
 
-def similarity_weights(cosines: Tensor, present: Tensor, temperature: float) -> Tensor:
+def compute_similarity_weights(cosines: Tensor, present: Tensor, temperature: float) -> Tensor:
     """Return the weights w_j = softmax(cos / tau) of neighbors (..., K) (sec. 3.2).
 
     Absent neighbors get a weight of 0.
@@ -138,7 +138,7 @@ def similarity_weights(cosines: Tensor, present: Tensor, temperature: float) -> 
     return torch.nan_to_num(scores.softmax(dim=-1))
 
 
-def rank_weights(present: Tensor) -> Tensor:
+def compute_rank_weights(present: Tensor) -> Tensor:
     """Return weights (..., K) proportional to 1 / (2 + rank), with ranks from 0 (app. D.1).
 
     The paper gives no formula for these weights; this one is ours.
@@ -168,11 +168,13 @@ def draw_weights(weights: Tensor, quantile: Tensor) -> Tensor:
     return one_hot * (weights > 0)  # without neighbors, argmax still returns 0
 
 
-def fusion_weights(cosines: Tensor, present: Tensor, fusion: Fusion, temperature: float) -> Tensor:
+def compute_fusion_weights(
+    cosines: Tensor, present: Tensor, fusion: Fusion, temperature: float
+) -> Tensor:
     """Return the weight of each neighbor (..., K). The temperature has no effect for `rank`."""
     if fusion == "rank":
-        return rank_weights(present)
-    return similarity_weights(cosines, present, temperature)
+        return compute_rank_weights(present)
+    return compute_similarity_weights(cosines, present, temperature)
 
 
 def fuse(
@@ -193,7 +195,7 @@ def fuse(
     present
         (B, K): false where the memory has too few rows.
     """
-    weights = fusion_weights(cosines, present, settings.fusion, settings.temperature)
+    weights = compute_fusion_weights(cosines, present, settings.fusion, settings.temperature)
     if settings.fusion == "ensemble":
         return FusedTokens(tokens, weights)
     average_token = (weights[:, :, None] * tokens).sum(dim=1, keepdim=True)  # (B, 1, m)

@@ -720,7 +720,7 @@ class FittedFamily(Family[Settings]):
         keys = torch.from_numpy(self.prepare_keys(members.keys))
         tokens = torch.from_numpy(labels).float()[:, None]
         memory = ExemplarMemory(torch.from_numpy(members.ids), keys, tokens)
-        return System(self.name, architecture, self.head(architecture, memory), memory)
+        return System(self.name, architecture, self.fit_head(architecture, memory), memory)
 
     def forget(self, system: System, ids: np.ndarray) -> System:
         """Return the system without these samples. Raises KeyError if an id is not in its memory."""
@@ -731,7 +731,7 @@ class FittedFamily(Family[Settings]):
         self, system: System, ids: np.ndarray, remaining: ExemplarMemory
     ) -> nn.Module | None:
         """Return the weights of a fit to the memory `remaining`, from which `ids` were deleted."""
-        return self.head(self.get_architecture(system), remaining)
+        return self.fit_head(self.get_architecture(system), remaining)
 
     def add_samples(
         self,
@@ -746,7 +746,7 @@ class FittedFamily(Family[Settings]):
         keys = torch.from_numpy(self.prepare_keys(new_keys.keys))
         tokens = torch.from_numpy(labels).float()[:, None]
         memory = system.require_memory().add(new_keys.ids, keys, tokens)
-        head = self.head(self.get_architecture(system), memory)
+        head = self.fit_head(self.get_architecture(system), memory)
         return replace(system, memory=memory, model=head)
 
     def predict_logits(
@@ -772,7 +772,9 @@ class FittedFamily(Family[Settings]):
         """Return keys (N, d) as float32, in the form in which the memory stores them."""
         return keys
 
-    def head(self, architecture: FittedArchitecture, memory: ExemplarMemory) -> nn.Module | None:
+    def fit_head(
+        self, architecture: FittedArchitecture, memory: ExemplarMemory
+    ) -> nn.Module | None:
         """Return weights that are fitted to a memory, or None for a family without weights."""
         return None
 

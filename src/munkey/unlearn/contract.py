@@ -158,26 +158,26 @@ class Request:
         """The validation set, sorted by id."""
         return self._get_declared("val")
 
-    def _get_declared(self, part: str) -> "ImageSet":
-        """Return a part of the data in which undeclared images or labels cannot be used."""
+    def _get_declared(self, name: str) -> "ImageSet":
+        """Return one of the sets, in which undeclared images or labels cannot be used."""
         declared: frozenset[str] = self.needs
         withheld = {}
         for kind in ("images", "labels"):
-            if f"{part} {kind}" not in declared:
-                withheld[kind] = WithheldData(part, kind)
+            if f"{name} {kind}" not in declared:
+                withheld[kind] = WithheldData(name, kind)
         if len(withheld) == 2:  # neither images nor labels are declared
             raise PermissionError(
-                f"this method uses the {part} set, but does not declare it:"
-                f" its `needs` lack '{part} images' and '{part} labels'"
+                f"this method uses the {name} set, but does not declare it:"
+                f" its `needs` lack '{name} images' and '{name} labels'"
             )
-        return replace(self.data[part], **withheld)  # type: ignore[arg-type]
+        return replace(self.data[name], **withheld)  # type: ignore[arg-type]
 
 
 class WithheldData:
     """A placeholder for undeclared images or labels. Using it raises PermissionError."""
 
-    def __init__(self, part: str, kind: str) -> None:
-        self.name = f"{part} {kind}"
+    def __init__(self, set_name: str, kind: str) -> None:
+        self.name = f"{set_name} {kind}"
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise PermissionError(
@@ -257,13 +257,13 @@ class Method:
     @property
     def storage(self) -> str:
         """What a deployment must store to predict and to forget, as the tables show it."""
-        parts = {need.split()[0] for need in self.needs}
-        if {"retain", "forget"} <= parts:  # together, these are the training set
-            parts -= {"retain", "forget"}
-            parts.add("training")
+        set_names = {need.split()[0] for need in self.needs}
+        if {"retain", "forget"} <= set_names:  # together, these are the training set
+            set_names -= {"retain", "forget"}
+            set_names.add("training")
         stored = [self.original.holds]
-        for part in sorted(parts):
-            stored.append(f"{part} set")
+        for name in sorted(set_names):
+            stored.append(f"{name} set")
         return ", ".join(stored)
 
     def count_passes(self, images: Images, settings: Section) -> float:

@@ -43,7 +43,7 @@ def load_original(
     return system.load(file, expected_architecture, device)
 
 
-def make_parts(
+def make_sets(
     method: Method, dataset: Dataset, split: ForgetSplit, device: str, resident_share: float
 ) -> dict[str, ImageSet]:
     """Return the retain, forget and validation sets.
@@ -53,10 +53,10 @@ def make_parts(
     ids = {"retain": split.retain, "forget": split.forget, "val": dataset.get_ids("val")}
     declared: frozenset[str] = method.needs
     sets = {}
-    for part, part_ids in ids.items():
-        sets[part] = image_set(dataset, part_ids)
-        if f"{part} images" in declared:
-            sets[part] = move_to_gpu_if_it_fits(sets[part], device, resident_share)
+    for name, set_ids in ids.items():
+        sets[name] = image_set(dataset, set_ids)
+        if f"{name} images" in declared:
+            sets[name] = move_to_gpu_if_it_fits(sets[name], device, resident_share)
     return sets
 
 

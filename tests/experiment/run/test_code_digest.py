@@ -10,7 +10,7 @@ import pytest
 
 from munkey.core import plugins
 from munkey.core.files import read_json, write_json
-from munkey.core.plugins import Package, plugin_packages
+from munkey.core.plugins import Package, find_plugin_packages
 from munkey.experiment.run import code_digest
 from munkey.experiment.run.code_digest import KNOWN, NO_INFLUENCE, PACKAGE, Code, digest
 from munkey.models.family import FAMILIES
@@ -302,7 +302,7 @@ def test_plug_ins_are_found_by_what_they_announce_and_not_imported(tmp_path, mon
     monkeypatch.setattr(
         plugins, "installed_entry_points", plugins.installed_entry_points.__wrapped__
     )
-    assert plugin_packages() == {
+    assert find_plugin_packages() == {
         "shop9": Package(tmp_path / "shop9", "shop9 1.0"),
         "company9.tools": Package(tmp_path / "company9/tools", "shop9 1.0"),
         "alone9": Package(tmp_path / "alone9.py", "shop9 1.0"),

@@ -31,7 +31,7 @@ def checkout(tmp_path, monkeypatch):
     """A folder that is not a git checkout yet, and beside it one with a package that holds a plug-in."""
     folder = written(tmp_path / "project", {"tracked": "1", ".gitignore": "*.pyc\n"})
     shop = Package(written(tmp_path / "plug-in", {"shop/__init__.py": ""}) / "shop", "shop 1.0")
-    monkeypatch.setattr(code, "plugin_packages", lambda: {"shop": shop})
+    monkeypatch.setattr(code, "find_plugin_packages", lambda: {"shop": shop})
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
     monkeypatch.chdir(folder)
     return folder

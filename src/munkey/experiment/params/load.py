@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from munkey.audits.registry import AUDITS
-from munkey.core.paths import configuration_name
+from munkey.core.paths import choose_configuration_name
 from munkey.data.registry import DATASETS
 from munkey.encoders.registry import ENCODERS
 from munkey.experiment.params.external import (
@@ -88,7 +88,7 @@ def read_params(overlays: Sequence[Path], params_path: Path = PARAMS) -> Values:
     config: Values = {}
     for path in (params_path, *overlays):
         config = merge(config, read_file(path))
-    name = configuration_name(str(config.get("name", "")), overlays, params_path)
+    name = choose_configuration_name(str(config.get("name", "")), overlays, params_path)
     return {**config, "name": name}
 
 

@@ -25,7 +25,7 @@ import grimp
 
 import munkey
 from munkey.core.files import read_json, write_json
-from munkey.core.plugins import Package, plugin_packages
+from munkey.core.plugins import Package, find_plugin_packages
 
 PACKAGE = Path(munkey.__file__).parent
 KNOWN = Path(".snakemake/munkey-code-hashes.json")
@@ -151,7 +151,7 @@ class Code:
 
 @cache
 def _code() -> Code:
-    return Code(plugin_packages())
+    return Code(find_plugin_packages())
 
 
 @cache

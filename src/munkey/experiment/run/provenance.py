@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypedDict
 
-from munkey.core.plugins import plugin_packages
+from munkey.core.plugins import find_plugin_packages
 
 LIBRARIES = ("torch", "timm", "faiss-cpu", "numpy", "pandas", "scikit-learn", "snakemake")
 
@@ -62,7 +62,7 @@ def _has_changes() -> bool:
     status = ("status", "--porcelain", "--untracked-files=normal")
     if _git(*status, "src", "workflow"):
         return True
-    for package in plugin_packages().values():
+    for package in find_plugin_packages().values():
         place = package.place
         if "site-packages" not in place.parts and _git(
             "-C", str(place.parent), *status, place.name

@@ -57,13 +57,13 @@ class KnnFamily(FittedFamily[KnnSettings]):
         return {"knn.k": settings.k}
 
     def weigh_votes(self, settings: KnnSettings, present: Tensor, cosines: Tensor) -> Tensor:
-        from munkey.memory.exemplars import rank_weights, similarity_weights
+        from munkey.memory.exemplars import compute_rank_weights, compute_similarity_weights
 
         if settings.vote == "equal":
             return present.float()
         if settings.vote == "rank":
-            return rank_weights(present)
-        return similarity_weights(cosines, present, settings.temperature)
+            return compute_rank_weights(present)
+        return compute_similarity_weights(cosines, present, settings.temperature)
 
     def predict_logits(
         self,
@@ -82,10 +82,10 @@ class KnnFamily(FittedFamily[KnnSettings]):
         assert retrieval is not None and retrieval.neighbors is not None
         memory = system.require_memory()
         settings = self.get_settings(system)
-        near = retrieval.neighbors.truncate(settings.k)
-        rows = memory.find_rows(near.ids)
+        neighbors = retrieval.neighbors.truncate(settings.k)
+        rows = memory.find_rows(neighbors.ids)
         is_present = rows != NO_NEIGHBOR  # (B, K)
-        cosines = to_device(torch.from_numpy(near.cosines), device)
+        cosines = to_device(torch.from_numpy(neighbors.cosines), device)
         weights = self.weigh_votes(settings, is_present, cosines)
         # Absent neighbors (row -1) read the label in row 0, with a weight of 0. An empty memory
         # needs one such row.
@@ -99,7 +99,7 @@ class KnnFamily(FittedFamily[KnnSettings]):
 def compute_vote_logits(votes: Tensor) -> Tensor:
     """Return the log of each class's share of the votes (B, C), at least log MIN_PROBABILITY.
 
-    In a tie, the class of the nearest neighbor wins: MIN_PROBABILITY is added to its share.
+    In a tie, the class with the nearest neighbor wins: MIN_PROBABILITY is added to its share.
 
     Parameters
     ----------

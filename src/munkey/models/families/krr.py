@@ -71,7 +71,7 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
         self.require_pixels(settings, rows.keys.shape[1])
         penalties = PENALTIES if settings.lam == "auto" else (settings.lam,)
         temperature = None if settings.temperature == "auto" else settings.temperature
-        return fit_kernel_ridge(self.kernel(settings), rows, sums, penalties, temperature)
+        return fit_kernel_ridge(self.make_kernel(settings), rows, sums, penalties, temperature)
 
     def require_pixels(self, settings: KrrSettings, key_dim: int) -> None:
         """Raise ValueError if the settings assign more pixels to a key than it has entries."""
@@ -80,7 +80,7 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
                 f"krr.pixels = {settings.pixels}: must be at most {key_dim}, the length of a key"
             )
 
-    def kernel(self, settings: KrrSettings) -> Kernel:
+    def make_kernel(self, settings: KrrSettings) -> Kernel:
         """Return the kernel with these settings."""
         from munkey.models.networks.kernel_ridge import Kernel
 
@@ -95,7 +95,7 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
 
         self.require_pixels(settings, keys.shape[1])
         penalty = cast(float, settings.lam)
-        logits = predict_leave_one_out(self.kernel(settings), keys, labels, classes, penalty)
+        logits = predict_leave_one_out(self.make_kernel(settings), keys, labels, classes, penalty)
         return logits, measure_loss(logits, labels).temperature
 
     def build(  # type: ignore[override]
@@ -107,7 +107,7 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
         from munkey.models.networks.kernel_ridge import KernelHead
 
         return KernelHead(
-            kernel=self.kernel(self.validate_section(architecture.settings)),
+            kernel=self.make_kernel(self.validate_section(architecture.settings)),
             rows=np.zeros((0, architecture.key_dim), dtype=np.float32),
             dual=np.zeros((0, architecture.classes)),
             shares=np.zeros(architecture.classes),

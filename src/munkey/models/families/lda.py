@@ -92,7 +92,7 @@ class ClosedFormFamily(FittedFamily[Settings]):
             with_outer_products=self.uses_outer_products,
         )
 
-    def head(self, architecture: FittedArchitecture, memory: ExemplarMemory) -> nn.Module:
+    def fit_head(self, architecture: FittedArchitecture, memory: ExemplarMemory) -> nn.Module:
         sums = self.make_sums(architecture)
         rows = read_labeled_rows(memory)
         self.require_few_rows(len(rows.ids))

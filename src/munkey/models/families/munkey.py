@@ -136,7 +136,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         """Return a system's architecture as a MunkeyArchitecture."""
         return cast("MunkeyArchitecture", system.architecture)
 
-    def head(self, system: System) -> nn.Module | None:
+    def fit_added_head(self, system: System) -> nn.Module | None:
         """Return a closed-form head, fitted to the current rows of the memory, on the CPU.
 
         It depends only on these rows and on its constants. Returns None for a system without an
@@ -152,7 +152,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         rows = ExemplarMemory(memory.ids, to_host(memory.keys), memory.labels.float()[:, None])
         head_family, settings = read_added_head(constants)
         architecture = FittedArchitecture(system.architecture.classes, rows.keys.shape[1], settings)
-        return head_family.head(architecture, rows)
+        return head_family.fit_head(architecture, rows)
 
     def _add_head(self, system: System, keys: np.ndarray | None, logits: np.ndarray) -> np.ndarray:
         """Add the head's logits, if there is a head, to the network's logits (..., S, C).
@@ -164,7 +164,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         """
         import torch
 
-        head = self.head(system)
+        head = self.fit_added_head(system)
         if head is None:
             return logits
         assert keys is not None
@@ -240,7 +240,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         import torch
 
         from munkey.encoders.keys import Keys
-        from munkey.memory.exemplars import fusion_weights
+        from munkey.memory.exemplars import compute_fusion_weights
         from munkey.memory.neighbors import find_nearest
 
         assert inference is not None
@@ -250,11 +250,13 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             tokens = keys
         else:
             memory_keys = Keys(memory.ids.numpy(), to_host(memory.keys).numpy())
-            near = find_nearest(new_keys, memory_keys, inference.k)
-            is_present = torch.from_numpy(near.ids != NO_NEIGHBOR)  # (S, K)
-            cosines = torch.from_numpy(near.cosines)
-            weights = fusion_weights(cosines, is_present, inference.fusion, inference.temperature)
-            neighbor_tokens = to_host(memory.tokens.detach())[memory.find_rows(near.ids)]
+            neighbors = find_nearest(new_keys, memory_keys, inference.k)
+            is_present = torch.from_numpy(neighbors.ids != NO_NEIGHBOR)  # (S, K)
+            cosines = torch.from_numpy(neighbors.cosines)
+            weights = compute_fusion_weights(
+                cosines, is_present, inference.fusion, inference.temperature
+            )
+            neighbor_tokens = to_host(memory.tokens.detach())[memory.find_rows(neighbors.ids)]
             tokens = (weights[:, :, None] * neighbor_tokens).sum(dim=1)
         extended_memory = memory.add(new_keys.ids, keys, tokens, torch.from_numpy(labels))
         return replace(system, memory=extended_memory)
@@ -575,13 +577,13 @@ class Exemplars:
         """
         import torch
 
-        from munkey.memory.exemplars import draw_weights, fusion_weights
+        from munkey.memory.exemplars import compute_fusion_weights, draw_weights
 
         settings = self.settings
         rows = self.neighbors[index]  # (B, K)
         is_drawn = torch.arange(rows.shape[1], device=rows.device) < draw.neighbors[:, None]
         is_present = is_drawn & (rows != NO_NEIGHBOR)
-        weights = fusion_weights(  # (B, K)
+        weights = compute_fusion_weights(  # (B, K)
             self.cosines[index], is_present, settings.aggregation, settings.temperature
         )
         if settings.aggregation == "ensemble":

@@ -126,27 +126,27 @@ def retrain(
     cells = assign_cells(training.samples.ids, model.shards, model.slices, stage)
     history: History = []
     for shard, first_slice in first_slices.items():
-        for part in range(first_slice, model.slices):
-            if part > 0:
-                initial = model.state(shard, part - 1)
+        for slice_index in range(first_slice, model.slices):
+            if slice_index > 0:
+                initial = model.get_checkpoint(shard, slice_index - 1)
             else:
                 generator = (stage / "weights" / shard).torch_generator()
                 initial = build_on_cpu(
                     lambda: ViT(architecture.make_shard_architecture()), generator
                 )
-            model.state(shard, part).load_state_dict(initial.state_dict())
-            members = np.flatnonzero((cells.shards == shard) & (cells.slices <= part))
+            model.get_checkpoint(shard, slice_index).load_state_dict(initial.state_dict())
+            members = np.flatnonzero((cells.shards == shard) & (cells.slices <= slice_index))
             training.report(
-                f"shard {shard + 1}/{model.shards}, slice {part + 1}: {len(members)} samples"
+                f"shard {shard + 1}/{model.shards}, slice {slice_index + 1}: {len(members)} samples"
             )
-            history += train_slice(model, shard, part, members, training)
+            history += train_slice(model, shard, slice_index, members, training)
     return [epoch | {"epoch": number} for number, epoch in enumerate(history, start=1)]
 
 
 def train_slice(
-    model: Sisa, shard: int, part: int, members: np.ndarray, training: Training
+    model: Sisa, shard: int, slice_index: int, members: np.ndarray, training: Training
 ) -> History:
-    """Train a shard's checkpoint `part` on the samples at the positions `members`.
+    """Train the network of a shard and slice on the samples at the positions `members`.
 
     The learning rate follows a single schedule over all slices of the shard.
     """
@@ -169,16 +169,16 @@ def train_slice(
         return []
     settings = training.recipe.train
     stage = training.recipe.stage
-    state = model.state(shard, part)
-    order = (stage / "order" / shard / part).torch_generator()
-    crops = (stage / "crops" / shard / part).torch_generator()
+    network = model.get_checkpoint(shard, slice_index)
+    order = (stage / "order" / shard / slice_index).torch_generator()
+    crops = (stage / "crops" / shard / slice_index).torch_generator()
     epochs = count_epochs_per_slice(settings.epochs, model.slices)
     positions = torch.from_numpy(members)
     augment = Augmentation.from_settings(training.recipe.data, settings)
     schedule = cosine_schedule(settings.lr, epochs * model.slices, settings.warmup_epochs)
 
     def step(batch: Batch) -> Outcome:
-        return classification_outcome(state(augment(batch.images, crops)), batch.labels)
+        return classification_outcome(network(augment(batch.images, crops)), batch.labels)
 
     def batches(_: int) -> Loader:
         member_batches = shuffled_batches(len(positions), settings.batch_size, order)
@@ -187,20 +187,20 @@ def train_slice(
 
     checkpoint = None
     if training.checkpoint:
-        file = training.checkpoint.for_part(shard, part)
+        file = training.checkpoint.for_part(shard, slice_index)
         checkpoint = Checkpoint(file, [order, crops], always_after=epochs)
-    state.train()
+    network.train()
     history = TrainingLoop(
         epochs=epochs,
         batches=batches,
         step=step,
-        optimizer=adamw(state.parameters(), settings.betas, settings.weight_decay),
-        learning_rate=lambda progress: schedule(part * epochs + progress),
+        optimizer=adamw(network.parameters(), settings.betas, settings.weight_decay),
+        learning_rate=lambda progress: schedule(slice_index * epochs + progress),
         report=training.report,
         precision=Precision(settings.precision, training.device),
         checkpoint=checkpoint,
     ).run()
-    state.eval().zero_grad(set_to_none=True)
+    network.eval().zero_grad(set_to_none=True)
     return history
 
 

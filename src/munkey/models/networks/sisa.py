@@ -43,14 +43,14 @@ class Sisa(nn.Module):
             ViT(architecture.make_shard_architecture()) for _ in range(count)
         )
 
-    def state(self, shard: int, part: int) -> ViT:
-        """Return the checkpoint of a shard after its slice `part`."""
-        return cast(ViT, self.states[shard * self.slices + part])
+    def get_checkpoint(self, shard: int, slice_index: int) -> ViT:
+        """Return the checkpoint of a shard after training on its slice `slice_index`."""
+        return cast(ViT, self.states[shard * self.slices + slice_index])
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the log of the shards' mean probabilities (B, classes) for images (B, 3, S, S)."""
         log_probabilities = []
         for shard in range(self.shards):
-            model = self.state(shard, part=self.slices - 1)
+            model = self.get_checkpoint(shard, slice_index=self.slices - 1)
             log_probabilities.append(model(images).log_softmax(dim=1))
         return torch.stack(log_probabilities).logsumexp(dim=0) - math.log(self.shards)
