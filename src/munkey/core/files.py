@@ -123,7 +123,7 @@ def is_running(pid: int) -> bool:
 
 @contextmanager
 def atomic_with_checksum(path: str | Path) -> Iterator[Path]:
-    """Write a file like `atomic`, with its checksum next to it.
+    """Write a file as `atomic` does, with its checksum next to it.
 
     The checksum is replaced first. If the process is killed before the file is replaced, the old
     file does not match the new checksum and is rejected.

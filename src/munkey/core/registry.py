@@ -62,6 +62,7 @@ class Registry(Generic[T]):
             self._pending_imports = [self._import_package, self._import_plugins]
 
     def add(self, name: str, entry: T) -> T:
+        """Add an entry and return it. Raises ValueError for an invalid or registered name."""
         if not (isinstance(name, str) and NAME.fullmatch(name)):
             raise ValueError(
                 f"{self.kind} {name!r}: a name may contain only letters, digits, - and _, because"

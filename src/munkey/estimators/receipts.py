@@ -24,8 +24,8 @@ from munkey.estimators.names import RowRequest
 class DeletionReceipt:
     """The receipt of a deletion: a sequence of the forgotten rows' ids.
 
-    It supports ``len``, ``for``, ``in``, indexing, ``tolist`` and ``numpy.asarray``. ``print`` shows
-    a summary.
+    It supports ``len``, ``for``, ``in``, indexing, ``tolist`` and ``numpy.asarray``. Use ``print`` to
+    show a summary.
 
     Attributes
     ----------

@@ -160,7 +160,7 @@ class _Search:
 
     @property
     def candidate_count(self) -> int:
-        """Candidates per query: more than `depth`, so that ties rarely need a search of all rows."""
+        """Candidates per query: more than `depth`, so that ties rarely require all rows."""
         return 2 * self.depth + 16
 
     def search_candidates(self, positions: np.ndarray) -> np.ndarray:

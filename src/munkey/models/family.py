@@ -46,9 +46,9 @@ class Architecture:
     classes: int
 
     def list_differences(self, other: Architecture) -> list[str]:
-        """Describe the fields in which `other` differs. A field that is None here matches any value.
+        """Describe the fields in which `other` differs, sorted by name.
 
-        Returns one text per differing field, sorted by field name.
+        A field that is None in this architecture matches any value.
         """
         differences = []
         for name in sorted(field.name for field in fields(self)):
@@ -265,7 +265,8 @@ class Family(ABC, Generic[Settings]):
     title : str
         Name in tables and figures.
     letter : str
-        Letter in the names of the original, ``original-LETTER``, and the oracle, ``retrain-LETTER``.
+        Letter in the names of the original, ``original-LETTER``, and the oracle,
+        ``retrain-LETTER``.
     settings : type of Section, optional
         Class of the family's section. None for a family without a section.
     learns : bool, default True
@@ -723,7 +724,7 @@ class FittedFamily(Family[Settings]):
         return System(self.name, architecture, self.fit_head(architecture, memory), memory)
 
     def forget(self, system: System, ids: np.ndarray) -> System:
-        """Return the system without these samples. Raises KeyError if an id is not in its memory."""
+        """Return the system without these samples. Raises KeyError for an unknown id."""
         remaining = system.require_memory().forget(ids)
         return replace(system, memory=remaining, model=self.refit_head(system, ids, remaining))
 

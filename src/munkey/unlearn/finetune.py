@@ -35,7 +35,7 @@ def plain_batch(samples: LabeledSet, index: Tensor, request: Request) -> Labeled
 def endless_batches(
     samples: LabeledSet, batch_size: int, request: Request
 ) -> Iterator[LabeledImages]:
-    """Yield augmented batches endlessly. Each pass over the samples has new crops and a new order."""
+    """Yield augmented batches endlessly. Each pass has new crops and a new order."""
     while True:
         for index in shuffled_batches(len(samples), batch_size, request.generator):
             images, labels = samples.batch(index, request.device)

@@ -164,7 +164,7 @@ class LinearFamily(ClosedFormFamily[Settings]):
     def predict_left_out(
         self, settings: Settings, sums: Sums, keys: np.ndarray, labels: np.ndarray
     ) -> np.ndarray:
-        """Return the leave-one-out logits (N, C) at temperature 1 of some of the rows in the sums."""
+        """Return the leave-one-out logits (N, C), at temperature 1, of some rows in the sums."""
 
     def build(  # type: ignore[override]
         self, architecture: FittedArchitecture, generator: torch.Generator | None

@@ -147,7 +147,7 @@ def _add_misclassified_row(
 
 
 def predict_left_out_nearest_mean(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the logits (N, C) of rows at temperature 1, each from `fit_nearest_mean` without it."""
+    """Return the leave-one-out logits (N, C) of `fit_nearest_mean` at temperature 1."""
     present, means = compute_class_means(sums)
     column_of_class = np.cumsum(present) - 1
     y = column_of_class[labels]

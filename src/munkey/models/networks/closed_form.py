@@ -1,4 +1,6 @@
-"""Closed-form linear heads. They are functions of exact sums over rows, so deletion leaves no trace.
+"""Closed-form linear heads.
+
+They are functions of exact sums over rows, so deletion leaves no trace.
 
 Centering, scaling and shrinkage are computed from the same sums. The settings are constants.
 """
@@ -254,8 +256,8 @@ def predict_left_out_ridge(
         z = sums.compute_vectors(keys[start : start + BLOCK]) - centered.mean
         y = column_of_class[labels[start : start + BLOCK]]
         own_class = (np.arange(len(z)), y)
-        # A row's leverage is h = 1 / n + z^T (S + penalty)^-1 z. If a fit to all rows predicts f for
-        # its target y, a fit without the row predicts (f - h y) / (1 - h) (PRESS; Allen 1974).
+        # A row's leverage is h = 1 / n + z^T (S + penalty)^-1 z. If a fit to all rows predicts f
+        # for its target y, a fit without the row predicts (f - h y) / (1 - h) (PRESS; Allen 1974).
         solutions = torch.cholesky_solve(torch.from_numpy(z.T.copy()), factor).T.numpy()
         leverage = 1 / row_count + (z * solutions).sum(axis=1)
         predictions = z @ weight.T + centered.shares

@@ -145,7 +145,7 @@ class ViT(nn.Module):
         return self.forward_head(sequence)
 
     def output_lengths(self) -> list[int | None]:
-        """Return the `length` of each block: None (all tokens), and 1 ([CLS]) for the last block."""
+        """Return how many tokens each block returns: None for all, and 1 ([CLS]) for the last."""
         return [None] * (len(self.blocks) - 1) + [1]
 
     def embed_positions(self, patches: Tensor) -> Tensor:
@@ -154,7 +154,7 @@ class ViT(nn.Module):
         return torch.cat([cls, patches], dim=1) + self.pos_embed
 
     def forward_head(self, sequence: Tensor) -> Tensor:
-        """Return the logits (B, classes) from [CLS], the first token of a sequence (B, n, width)."""
+        """Return the logits (B, classes) of sequences (B, n, width), whose first token is [CLS]."""
         return self.head(self.norm(sequence[:, 0]))
 
     def initialize(self, generator: torch.Generator) -> None:
