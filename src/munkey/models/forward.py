@@ -38,17 +38,17 @@ def supervise(learner: Learner, training: Training) -> TrainingResult:
     recipe = training.recipe
     samples = training.samples
     settings = recipe.train
-    order = (recipe.stage / "order").torch_generator()
-    crops = (recipe.stage / "crops").torch_generator()
+    order_generator = (recipe.stage / "order").torch_generator()
+    crop_generator = (recipe.stage / "crops").torch_generator()
     augment = Augmentation.from_settings(recipe.data, settings)
     model = learner.system.require_model()
 
     def batches(_: int) -> Loader:
-        positions = shuffled_batches(len(samples), settings.batch_size, order)
+        positions = shuffled_batches(len(samples), settings.batch_size, order_generator)
         return Loader(samples, positions, training.device)
 
     def step(batch: Batch) -> Outcome:
-        logits = learner.predict(augment(batch.images, crops), batch.index)
+        logits = learner.predict(augment(batch.images, crop_generator), batch.index)
         return classification_outcome(logits, batch.labels)
 
     def watch(epoch: int) -> dict[str, float]:
@@ -58,7 +58,7 @@ def supervise(learner: Learner, training: Training) -> TrainingResult:
 
     checkpoint = None
     if training.checkpoint:
-        generators = [order, crops, *learner.generators]
+        generators = [order_generator, crop_generator, *learner.generators]
         checkpoint = Checkpoint(training.checkpoint, generators, buffers=model.buffers())
     watch(0)
     loop = TrainingLoop(

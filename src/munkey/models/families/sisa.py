@@ -170,25 +170,25 @@ def train_slice(
     settings = training.recipe.train
     stage = training.recipe.stage
     network = model.get_checkpoint(shard, slice_index)
-    order = (stage / "order" / shard / slice_index).torch_generator()
-    crops = (stage / "crops" / shard / slice_index).torch_generator()
+    order_generator = (stage / "order" / shard / slice_index).torch_generator()
+    crop_generator = (stage / "crops" / shard / slice_index).torch_generator()
     epochs = count_epochs_per_slice(settings.epochs, model.slices)
     positions = torch.from_numpy(members)
     augment = Augmentation.from_settings(training.recipe.data, settings)
     schedule = cosine_schedule(settings.lr, epochs * model.slices, settings.warmup_epochs)
 
     def step(batch: Batch) -> Outcome:
-        return classification_outcome(network(augment(batch.images, crops)), batch.labels)
+        return classification_outcome(network(augment(batch.images, crop_generator)), batch.labels)
 
     def batches(_: int) -> Loader:
-        member_batches = shuffled_batches(len(positions), settings.batch_size, order)
+        member_batches = shuffled_batches(len(positions), settings.batch_size, order_generator)
         batch_positions = [positions[index] for index in member_batches]
         return Loader(training.samples, batch_positions, training.device)
 
     checkpoint = None
     if training.checkpoint:
         file = training.checkpoint.for_part(shard, slice_index)
-        checkpoint = Checkpoint(file, [order, crops], always_after=epochs)
+        checkpoint = Checkpoint(file, [order_generator, crop_generator], always_after=epochs)
     network.train()
     history = TrainingLoop(
         epochs=epochs,

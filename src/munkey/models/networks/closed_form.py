@@ -138,16 +138,20 @@ def predict_left_out_by_alpha(
     if sums.counts.sum() == len(vectors) < width:
         # There are fewer rows than dimensions. Expressing all vectors in an orthonormal basis of
         # the rows keeps their inner products and reduces the matrices to (N, N).
-        basis, coordinates = map(np.asarray, torch.linalg.qr(torch.from_numpy(vectors.T.copy())))
-        vectors = coordinates.T
+        q, r = torch.linalg.qr(torch.from_numpy(vectors.T.copy()))
+        basis = q.numpy()
+        vectors = r.numpy().T
         within = basis.T @ pooled.within @ basis
         pooled = pooled._replace(means=pooled.means @ basis, within=within)
-    variances, axes = map(np.asarray, torch.linalg.eigh(torch.from_numpy(pooled.within)))
+    eigenvalues, eigenvectors = torch.linalg.eigh(torch.from_numpy(pooled.within))
+    variances = eigenvalues.numpy()
+    axes = eigenvectors.numpy()
     pooled = pooled._replace(means=pooled.means @ axes)
     vectors = vectors @ axes
     for alpha in alphas:
-        shrunk = (1 - alpha) * variances + alpha * pooled.total_variance / width
-        yield _predict_left_out(_Normal(pooled, alpha, shrunk), sums, vectors, labels)
+        covariance = (1 - alpha) * variances + alpha * pooled.total_variance / width
+        normal = _Normal(pooled, alpha, covariance)
+        yield _predict_left_out(normal, sums, vectors, labels)
 
 
 def _predict_left_out(
