@@ -659,7 +659,7 @@ class FittedRows(NamedTuple):
     Attributes
     ----------
     ids
-        (N,) ascending.
+        (N,), in ascending order.
     keys
         (N, d) float32.
     labels

@@ -72,7 +72,7 @@ def amun_passes(images: Images, settings: AmunSettings) -> int:
     passes=amun_passes,
 )
 def amun(system: System, request: Request, settings: AmunSettings) -> System:
-    """Fine-tune on D_r and on adversarial images of D_f, with the original's wrong predictions."""
+    """Fine-tune on D_r and on adversarial images of D_f, labeled as the original predicts."""
     import torch
 
     from munkey.data.image_set import JoinedSet, TensorSet
