@@ -17,7 +17,7 @@ def test_keys_and_neighbors_of_the_training_samples_are_read(params, tmp_path):
     some = keys.Keys(samples.ids[3:15], samples.keys[3:15])
     files = tmp_path / "keys.npz", tmp_path / "neighbors.npz"
     keys.write(files[0], *samples)
-    neighbors.write(files[1], some.ids, neighbors.find_nearest(some, some, 9))
+    neighbors.write_neighbors(files[1], some.ids, neighbors.find_nearest(some, some, 9))
     members = training_inputs.read_member_keys(
         FAMILIES["munkey"], recipe(params, "munkey"), some.ids, *files
     )

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from munkey.models import system
-from munkey.training.checkpoint import FOLDER, Checkpoint, CheckpointFile, read
+from munkey.training.checkpoint import FOLDER, Checkpoint, CheckpointFile, read_checkpoint
 from munkey.training.loop import adamw
 from tests.conftest import ROOT, generator
 from tests.training.inputs import trained
@@ -105,7 +105,7 @@ def test_killed_at_random_moments_it_ends_with_the_same_bytes(family, tmp_path):
 
 def test_there_is_no_checkpoint_of_a_whole_training(tmp_path):
     trained("vit", CheckpointFile(tmp_path / "p.pt", 0.0), epochs=3)
-    assert len(read(tmp_path / "p.pt")["history"]) == 2
+    assert len(read_checkpoint(tmp_path / "p.pt")["history"]) == 2
 
 
 def test_a_checkpoint_of_another_shape_is_refused(tmp_path):
@@ -113,7 +113,7 @@ def test_a_checkpoint_of_another_shape_is_refused(tmp_path):
     trained("vit", file, epochs=3)
     with pytest.raises((ValueError, RuntimeError)):
         trained("munkey", file, epochs=3)
-    assert read(file.path)["history"][0]["epoch"] == 1
+    assert read_checkpoint(file.path)["history"][0]["epoch"] == 1
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_code_in_a_checkpoint_is_never_run(tmp_path, monkeypatch):
     torch.save({"history": [], "parameters": Planted()}, content)
     Path("p.pt").write_bytes(hashlib.sha256(content.getvalue()).digest() + content.getvalue())
     with pytest.raises(pickle.UnpicklingError):
-        read(Path("p.pt"))
+        read_checkpoint(Path("p.pt"))
     assert not Path("planted").exists()
 
 

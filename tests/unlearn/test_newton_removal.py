@@ -99,7 +99,7 @@ def test_it_steps_until_the_budget_is_met_and_refuses_where_it_never_is() -> Non
         removed(original(), epsilon=1e-9)
     with pytest.raises(ValueError, match="epsilon"):
         removed(original(), epsilon=1.5)  # the proof ends at 1
-    with pytest.raises(ValueError, match="no rows are left"):
+    with pytest.raises(ValueError, match="no rows remain"):
         removed(original(), gone=KEYS.ids)
 
 
