@@ -105,7 +105,7 @@ def test_the_settings_reach_the_optimizer_and_the_number_format(params, monkeypa
     trained(recipe(params, family, train=train), family)
     group = fits[0].optimizer.param_groups[0]
     assert (group["betas"], group["weight_decay"]) == ((0.7, 0.8), 0.3)
-    assert [fits[0].rate(done) for done in (0.0, 0.5, 1.0)] == [0.0, 0.005, 0.01]
+    assert [fits[0].learning_rate(done) for done in (0.0, 0.5, 1.0)] == [0.0, 0.005, 0.01]
     assert (fits[0].epochs, fits[0].precision.name) == (2, "bfloat16")
 
 

@@ -107,7 +107,7 @@ def test_it_has_no_weights_and_no_training():
         FAMILIES["knn"].build(index().architecture, torch.Generator())
     with pytest.raises(TypeError, match="not trained"):
         FAMILIES["knn"].train(None)
-    with pytest.raises(TypeError, match="no recipe"):
+    with pytest.raises(TypeError, match="no training recipe"):
         FAMILIES["knn"].make_architecture(None, 3)
     with pytest.raises(ValueError, match="no weights"):
         index().copy_model()
