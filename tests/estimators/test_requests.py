@@ -156,7 +156,7 @@ def test_classes_can_be_named(kind, place, tmp_path):
     assert receipt.emptied == ("1", "2")
     with pytest.raises(UnknownRowsError, match="class 1"):
         model.forget(labels=1)
-    with pytest.raises(InvalidRequestError, match="together are ambiguous"):
+    with pytest.raises(InvalidRequestError, match="cannot be combined"):
         model.forget(labels=0, units=3)
 
 

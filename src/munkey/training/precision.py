@@ -11,7 +11,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 
 class Precision:
-    """Automatic mixed precision, as in torch.amp.
+    """Automatic mixed precision.
 
     Parameters
     ----------

@@ -92,14 +92,14 @@ def test_a_forget_set_by_list_is_looked_at_before_any_job(config: Config, tmp_pa
 
 
 def test_a_list_comes_with_its_sampling_and_one_rate(config: Config) -> None:
-    assert "file = null: sampling listed needs the file" in refusal(
+    assert "file = null: sampling = listed needs a file" in refusal(
         config, forget__sampling="listed"
     )
     assert "forget.file = 'a.txt': it is read with forget.sampling = listed alone" in refusal(
         config, forget__file="a.txt"
     )
     listed = {"rates": [0.1, 0.02], "sampling": "listed", "names": None, "file": "a.txt"}
-    assert "with sampling listed, one value: the share" in refusal(config, forget=listed)
+    assert "sampling = listed needs a single rate" in refusal(config, forget=listed)
 
 
 def test_an_encoders_folder_must_hold_what_loads_it(config: Config, tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         (
             "scenarios",
             {"x": {"sampling": "known"}},
-            ["scenarios.x", "names = null", "sampling known is of units"],
+            ["scenarios.x", "names = null", "sampling = known needs the names of units"],
         ),
         (
             "source.limit_per_class",
