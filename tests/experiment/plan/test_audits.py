@@ -246,7 +246,7 @@ def test_a_memory_is_asked_in_other_ways_in_an_audit_alone(plan: Plan):
     ("key", "value", "words"),
     [
         ("audit.pairs", 1, "audit.pairs = 1"),
-        ("audit.control_pairs", 1, "control_pairs = 1 must be 0"),
+        ("audit.control_pairs", 1, "control_pairs = 1: an interval needs at least 2 pairs"),
         ("audit.pool", 1.0, "audit.pool = 1.0"),
         ("audit.pool_of", "easiest", "audit.pool_of"),
         ("audit.control", {"munkey.p_tokn": 0.9}, "munkey.p_tokn"),
