@@ -15,7 +15,7 @@ from munkey.data import forget_sets
 from munkey.evaluation.records import Evaluation
 
 RANDOM = ("stratified", "uniform")  # samplings of forget sets that the paper uses
-OF_UNITS = ("unit", "one-of-unit", "known", "relied-on")
+UNIT_SAMPLINGS = ("unit", "one-of-unit", "known", "relied-on")
 EPSILON = 1e-8  # of P_s (sec. 3.2)
 TOLERANCE = 1e-5  # features and scores of attacks that differ by less differ by rounding alone
 
@@ -245,7 +245,7 @@ def compute_metrics(
         is_forgotten = np.isin(labels, find_emptied_classes(labels, forget, retain))  # by class
         if (test & is_forgotten).sum() > 1:
             metrics["probe"] = fit_probe(logits[test], is_forgotten[test], generator)
-        elif sampling in OF_UNITS and "units" in predictions:
+        elif sampling in UNIT_SAMPLINGS and "units" in predictions:
             units = predictions["units"]
             is_forgotten = np.isin(units, np.setdiff1d(units[forget], [""]))
         forgotten_test = test & is_forgotten
@@ -314,7 +314,7 @@ def switch_off_classes(
     return switched_predictions
 
 
-def make_metric_lines(run: Evaluation, original: str | None = None) -> list[dict[str, object]]:
+def make_metric_rows(run: Evaluation, original: str | None = None) -> list[dict[str, object]]:
     """Return a line per metric of a system: key, metric, value.
 
     If a class is forgotten whole, there are also lines of METHOD-off: the same system with the

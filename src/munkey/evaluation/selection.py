@@ -13,7 +13,7 @@ import pandas as pd
 from munkey.core.diverged import DIVERGED
 from munkey.settings import SelectionSettings
 
-SHOWN = ("TA", "RA", "FA", "VA", "MIA")  # columns of the table, after deletion
+TABLE_METRICS = ("TA", "RA", "FA", "VA", "MIA")  # columns of the table, after deletion
 
 
 class NothingPassesError(ValueError):
@@ -174,7 +174,7 @@ def make_table(
         after = _pivot_by_seed(tidy, case, systems.after)
         line = {"dataset": dataset, **asdict(verdict.pair)}
         line |= {"chosen": verdict.chosen, "reason": verdict.reason}
-        for name in SHOWN:
+        for name in TABLE_METRICS:
             line[name] = after[name].mean(skipna=False)
         line["n"] = len(after)
         lines.append(line)
@@ -188,5 +188,5 @@ def _pivot_by_seed(tidy: pd.DataFrame, case: str, system: str) -> pd.DataFrame:
         raise KeyError(f"no metrics of {system!r} in the case {case}: its evaluation is missing")
     by_seed = lines.pivot_table(index="seed", columns="metric", values="value")
     if DIVERGED in by_seed:
-        return by_seed.reindex(columns=by_seed.columns.union(["P_s", *SHOWN]))
+        return by_seed.reindex(columns=by_seed.columns.union(["P_s", *TABLE_METRICS]))
     return by_seed

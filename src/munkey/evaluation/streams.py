@@ -35,17 +35,17 @@ class Stream:
     requests: Sequence[np.ndarray]
     added: Sequence[np.ndarray]
 
-    def additions(self, done: int) -> np.ndarray:
+    def get_additions(self, done: int) -> np.ndarray:
         """Return the ids of all samples that are added within the first `done` requests."""
         return np.sort(np.concatenate([self.retained[:0], *self.added[:done]]))
 
-    def members(self, done: int) -> np.ndarray:
+    def get_members(self, done: int) -> np.ndarray:
         """Return the ids of the remaining training samples after `done` requests, without additions."""
         return np.sort(np.concatenate([self.retained, *self.requests[done:]]))
 
-    def request(self, number: int) -> ForgetSplit:
+    def get_request(self, number: int) -> ForgetSplit:
         """Return the retain and forget set of a request, numbered from 1."""
-        retain = np.union1d(self.members(number), self.additions(number - 1))
+        retain = np.union1d(self.get_members(number), self.get_additions(number - 1))
         return ForgetSplit(retain, self.requests[number - 1])
 
 
@@ -83,7 +83,7 @@ def draw_stream(
     return Stream(split.retain, [np.sort(part) for part in parts], added)
 
 
-class StreamAnswers(NamedTuple):
+class StreamEvaluation(NamedTuple):
     """The answers of a system after `done` requests.
 
     Attributes
@@ -152,12 +152,12 @@ class StreamEvaluator:
         return Keys(ids, self.keys.keys[self.dataset.rows(ids)])
 
 
-def answer_stream(
+def evaluate_stream(
     stream: Stream,
     system: System,
     forget: Callable[[System, ForgetSplit, int], tuple[System, float]],
     evaluator: StreamEvaluator,
-) -> list[StreamAnswers]:
+) -> list[StreamEvaluation]:
     """Return the answers of a system before the first and after each request.
 
     Parameters
@@ -165,9 +165,9 @@ def answer_stream(
     forget
         A function (system, split, number of the request) -> (unlearned system, seconds).
     """
-    answers = [StreamAnswers(0, 0.0, evaluator.predict_logits(system, stream.additions(0)))]
+    answers = [StreamEvaluation(0, 0.0, evaluator.predict_logits(system, stream.get_additions(0)))]
     for number in range(1, len(stream.requests) + 1):
-        system, seconds = forget(system, stream.request(number), number)
-        logits = evaluator.predict_logits(system, stream.additions(number))
-        answers.append(StreamAnswers(number, seconds, logits))
+        system, seconds = forget(system, stream.get_request(number), number)
+        logits = evaluator.predict_logits(system, stream.get_additions(number))
+        answers.append(StreamEvaluation(number, seconds, logits))
     return answers

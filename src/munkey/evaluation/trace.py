@@ -8,7 +8,7 @@ from munkey.evaluation import metrics
 from munkey.models.family import FAMILIES, Recipe, System
 
 
-class Trace:
+class TrainingTrace:
     """A trace of a training on `samples`. The training calls `watch`, which changes nothing."""
 
     def __init__(self, samples: ImageSet, recipe: Recipe, device: str) -> None:

@@ -27,7 +27,7 @@ from munkey.memory import neighbors
 from munkey.report.page import glossary
 from munkey.report.tables import frontier
 from munkey.report.tables.frontier import Design
-from munkey.report.tables.markup import ABSENT, cell, lowest, two_digits
+from munkey.report.tables.markup import ABSENT, find_lowest_gap, format_cell, format_two_digits
 from munkey.report.tables.summary import GAP_METRICS, Row, read_main
 from munkey.settings import ExploreSettings
 
@@ -340,11 +340,11 @@ def list_designs(files: ResultFiles, experiment: Experiment) -> list[dict[str, A
         for _, part in summary.groupby("rate", sort=False):
             rate = float(part["rate"].iloc[0])
             # An audit has its own forget set: its shares are shown with every request.
-            points = frontier.points(part, audit, experiment.designs)
+            points = frontier.collect_points(part, audit, experiment.designs)
             request = "/".join(filter(None, [case, f"rate{rate!r}"]))
             ranked = [row.name for row in experiment.rows if row.is_ranked]
             by_method = part.set_index("method")
-            best = lowest(by_method[by_method.index.isin(ranked)])
+            best = find_lowest_gap(by_method[by_method.index.isin(ranked)])
             for _, point in points.iterrows():
                 lines.append(describe_design(point, request) | {"bold": point["name"] == best})
     return lines
@@ -355,7 +355,7 @@ def write_advice(files: ResultFiles, experiment: Experiment) -> str:
     main = read_main(files.main_table)
     audit = read_table(files.audits[0]) if files.audits else None
     summary = main[main["dataset"] == experiment.dataset]
-    return frontier.advice(frontier.points(summary, audit, experiment.designs))
+    return frontier.recommend_design(frontier.collect_points(summary, audit, experiment.designs))
 
 
 def describe_design(point: Any, request: str) -> dict[str, Any]:
@@ -366,8 +366,8 @@ def describe_design(point: Any, request: str) -> dict[str, Any]:
     for column in columns:
         numbers[column.removesuffix("_mean")] = number_or_none(point.get(column, math.nan))
     seconds = number_or_none(point["seconds"])
-    cells = {heading: cell(point, metric, "markdown") for heading, metric in CELLS.items()}
-    cells["Seconds"] = ABSENT if seconds is None else two_digits(seconds)
+    cells = {heading: format_cell(point, metric, "markdown") for heading, metric in CELLS.items()}
+    cells["Seconds"] = ABSENT if seconds is None else format_two_digits(seconds)
     return {
         "request": request,
         "name": point["name"],

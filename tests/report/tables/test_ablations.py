@@ -7,7 +7,7 @@ import pytest
 
 from munkey.core.files import write_text
 from munkey.report.tables import ablations, paper
-from munkey.report.tables.markup import render, render_or_say
+from munkey.report.tables.markup import render, render_or_note
 from munkey.report.tables.summary import Row, read_metrics, summarize
 from tests.report.inputs import CASE_ROWS, CASES, cases
 
@@ -130,7 +130,7 @@ def test_where_all_are_switched_off_every_table_says_so(tmp_path):
             list(table(empty, CASE_ROWS, "markdown")) for table in ablations.TABLES.values()
         ] == [[]] * 5
         assert paper.compare(main, empty).equals(paper.compare(main))
-    assert render_or_say([], "markdown") == "None of this was run.\n"
+    assert render_or_note([], "markdown") == "None of this was run.\n"
 
 
 def test_values_that_are_all_numbers_are_read_back_as_they_are_named(tmp_path):

@@ -14,9 +14,9 @@ from munkey.report.tables.audits import (
     attacks_tables,
     audit_table,
     collect_residue,
-    decimal,
     differencing_tables,
-    first_rows,
+    format_decimal,
+    select_first_rows,
     storage_tables,
     strata_table,
 )
@@ -248,7 +248,7 @@ def test_attacks_on_one_model_stand_beside_the_papers_mia():
 def test_other_paths_than_the_deployed_one_are_shown_of_methods_alone(audit):
     asked = pd.concat([audit, audit.iloc[[0, 3]].assign(path="image")])
     assert (
-        first_rows(asked)[["role", "path"]].values.tolist()
+        select_first_rows(asked)[["role", "path"]].values.tolist()
         == audit[["role", "path"]].values.tolist()
     )
 
@@ -356,4 +356,4 @@ def test_a_row_that_an_attack_alone_flags_is_marked(audit):
     ("value", "text"), [(-0.04, "0.0"), (0.04, "0.0"), (-0.06, "-0.1"), (99.95, "100.0")]
 )
 def test_no_zero_has_a_sign(value, text):
-    assert decimal(value) == text
+    assert format_decimal(value) == text

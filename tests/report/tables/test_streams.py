@@ -9,7 +9,7 @@ from munkey.report.tables.streams import (
     EVERY,
     StreamedSystem,
     StreamFindings,
-    findings,
+    compute_findings,
     stream_tables,
 )
 
@@ -75,7 +75,7 @@ def systems(tmp_path_factory: pytest.TempPathFactory) -> list[StreamedSystem]:
 
 @pytest.fixture(scope="module")
 def found(systems: list[StreamedSystem]) -> StreamFindings:
-    return findings(systems)
+    return compute_findings(systems)
 
 
 def test_what_is_left_of_each_request_is_found_also_where_it_comes_back(found: StreamFindings):

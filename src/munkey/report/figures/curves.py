@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
 
 from munkey.report.figures import theme
-from munkey.report.figures.theme import DASHES, check_frame, mean_curve
+from munkey.report.figures.theme import DASHES, check_frame, draw_mean_curve
 from munkey.report.tables.audits import RESIDUE
 from munkey.report.tables.summary import Row
 
@@ -37,7 +37,7 @@ def neighbors_plot(frame: pd.DataFrame) -> Figure:
         return theme.text_figure("No K has an Avg Gap: models diverged.")
     frame = frame.dropna(subset="gap_mean")
     frame = check_frame(frame, ["TA_mean", "gap_mean"], "neighbors")
-    figure = theme.canvas(theme.DOUBLE, 2.6)
+    figure = theme.make_canvas(theme.DOUBLE, 2.6)
     panels = figure.subplots(1, 2)
     titles = {"TA": "test accuracy [%]", "gap": "Avg Gap [percentage points]"}
     for axes, (metric, title) in zip(panels, titles.items(), strict=True):
@@ -55,7 +55,7 @@ def neighbors_plot(frame: pd.DataFrame) -> Figure:
         axes.set(xlabel="K, neighbors per query", ylabel=title)
     handles, names = panels[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside upper center", ncols=min(len(names), 4))
-    figure.supxlabel(theme.over_seeds(frame["n"]), fontsize=8)
+    figure.supxlabel(theme.describe_seeds(frame["n"]), fontsize=8)
     return theme.freeze(figure)
 
 
@@ -75,11 +75,11 @@ def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
     """
     frame = check_frame(frame, ["P_s", *PATHWAYS], "sensitivity")
     datasets = sorted(frame["dataset"].unique())
-    figure = theme.canvas(theme.DOUBLE, 2.5 * len(datasets))
+    figure = theme.make_canvas(theme.DOUBLE, 2.5 * len(datasets))
     grid = figure.subplots(len(datasets), 2, squeeze=False)
     for dataset, (sensitivity, accuracy) in zip(datasets, grid, strict=True):
         epochs = frame[frame["dataset"] == dataset].groupby("epoch")
-        mean_curve(
+        draw_mean_curve(
             sensitivity, epochs["P_s"], theme.BLUE, alpha=0.2, linestyle=DASHES[0], label="$P_s$"
         )
         words = f"ξ = {threshold}, not selected above"
@@ -91,13 +91,13 @@ def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
             text.set_parse_math(True)
         for dashes, column in zip(DASHES, PATHWAYS, strict=False):  # one more kind of dashes
             title, color = PATHWAYS[column]
-            mean_curve(
+            draw_mean_curve(
                 accuracy, epochs[column], color, top=100, alpha=0.2, linestyle=dashes, label=title
             )
         accuracy.set(xlabel="epoch", ylabel="training accuracy [%]", ylim=(0, 104))
         accuracy.legend(loc="best")
         sensitivity.set_title(str(dataset), loc="left", fontweight="bold")
-    figure.supxlabel(theme.over_seeds(frame.groupby("dataset")["seed"].nunique()), fontsize=8)
+    figure.supxlabel(theme.describe_seeds(frame.groupby("dataset")["seed"].nunique()), fontsize=8)
     return theme.freeze(figure)
 
 
@@ -125,7 +125,7 @@ def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
     measured = set(frame["method"])
     drawn_rows = [row for row in rows if row.name in measured]
     places = {row.name: place for place, row in enumerate(drawn_rows)}
-    figure = theme.canvas(theme.DOUBLE, 0.9 + theme.LINE_HEIGHT * len(drawn_rows))
+    figure = theme.make_canvas(theme.DOUBLE, 0.9 + theme.LINE_HEIGHT * len(drawn_rows))
     axes = figure.subplots()
     axes.axvline(1, color=theme.BLACK, linewidth=0.8, zorder=1)
     cases = list(dict.fromkeys(summary["case"]))
@@ -148,7 +148,7 @@ def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
     lowest = (frame["ToW"] - frame["ToW_sd"].fillna(0)).min()
     axes.set(
         xlim=(max(lowest - 0.05, -0.02), 1.02),
-        xlabel=f"ToW: 1 as retrained, 0 as far from it as can be; {theme.over_seeds(frame['n'])}",
+        xlabel=f"ToW: 1 as retrained, 0 as far from it as can be; {theme.describe_seeds(frame['n'])}",
     )
     figure.legend(loc="outside lower center", ncols=4)
     return theme.freeze(figure)
@@ -175,7 +175,7 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
     curves = check_frame(curves, ["TA", "seconds"], "streams")
     shares = check_frame(shares, ["share"], "streams")
     methods = list(dict.fromkeys(curves.loc[curves["done"] == 0, "title"]))
-    figure = theme.canvas(theme.DOUBLE, 1.0 + 3 * max(1.9, 0.16 * len(methods)))
+    figure = theme.make_canvas(theme.DOUBLE, 1.0 + 3 * max(1.9, 0.16 * len(methods)))
     panels = figure.subplots(3, 1, sharex=True)
     accuracy, seconds, residue = panels
     for number, title in enumerate(methods):

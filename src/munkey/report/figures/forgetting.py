@@ -38,7 +38,7 @@ def gap_plot(summary: pd.DataFrame, emphasized: str, width: float = theme.DOUBLE
     """
     frame = summary.dropna(subset=["unlearn_s_mean", "gap_mean"]).fillna({"gap_sd": 0.0})
     if frame.empty:
-        figure = theme.canvas(width, 1.0)
+        figure = theme.make_canvas(width, 1.0)
         figure.text(
             0.5, 0.5, "No method has both a gap and a time to unlearn.", ha="center", va="center"
         )
@@ -49,7 +49,7 @@ def gap_plot(summary: pd.DataFrame, emphasized: str, width: float = theme.DOUBLE
         parts.append(part.sort_values(["rate", "gap_mean"], ascending=[False, True]))
     line_counts = [part["title"].nunique() for part in parts]
     part_heights = [0.8 + theme.LINE_HEIGHT * lines for lines in line_counts]
-    figure = theme.canvas(width, 0.3 + sum(part_heights))
+    figure = theme.make_canvas(width, 0.3 + sum(part_heights))
     grid = figure.subplots(
         len(parts), 2, squeeze=False, sharey="row", width_ratios=(3, 2), height_ratios=line_counts
     )
@@ -118,6 +118,6 @@ def _draw_panels(
         axes.grid(axis="x", color=theme.BAND, linewidth=0.6)
         axes.set_axisbelow(True)
     gaps.set_title(
-        f"{part['dataset'].iloc[0]}, {theme.seed_count(part['n'])}: further left is better",
+        f"{part['dataset'].iloc[0]}, {theme.format_seed_range(part['n'])}: further left is better",
         loc="left",
     )

@@ -11,9 +11,9 @@ from matplotlib.lines import Line2D
 
 from munkey.report.figures import theme
 from munkey.report.tables.audits import RESIDUE
-from munkey.report.tables.comparisons import accuracy_interval
+from munkey.report.tables.comparisons import compute_accuracy_interval
 from munkey.report.tables.frontier import KINDS
-from munkey.report.tables.markup import two_digits
+from munkey.report.tables.markup import format_two_digits
 
 WIDTH = 5.4  # inches: read without zooming in a README, on a phone too
 TICKS = (0, 1, 5, 20, 50, 100)  # percent
@@ -30,7 +30,7 @@ STYLES = {  # of kinds: color, marker
 FRONT: Any = {"color": theme.GRAY, "linestyle": theme.DASHES[1], "linewidth": 1}
 
 
-def axis_position(share: float) -> float:
+def get_axis_position(share: float) -> float:
     """Return where a share in percent lies on the axis.
 
     The scale is nearly linear up to 1 on either side of 0, and logarithmic beyond.
@@ -60,15 +60,15 @@ def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
     if len(points) and audited.empty:
         return theme.text_figure("Nothing is known of any design: models diverged.", width)
     points = theme.check_frame(audited.sort_values("TA_mean"), ["TA_mean"], "frontier")
-    figure = theme.canvas(width, 3.6)
+    figure = theme.make_canvas(width, 3.6)
     axes = figure.subplots()
     for _, line in points.iterrows():
         color, marker = STYLES[line["kind"]]
-        at = (axis_position(line["share"]), line["TA_mean"])
+        at = (get_axis_position(line["share"]), line["TA_mean"])
         bars: Any = {
             "xerr": [
-                [at[0] - axis_position(line["share_low"])],
-                [axis_position(line["share_high"]) - at[0]],
+                [at[0] - get_axis_position(line["share_low"])],
+                [get_axis_position(line["share_high"]) - at[0]],
             ],
             "yerr": _accuracy_bar(line),
         }
@@ -84,21 +84,21 @@ def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
         axes.plot(*at, marker, color=color, mfc=face, markersize=size, zorder=3)
     # A staircase: each accuracy holds from its design's bound to the bound of the next one.
     front = points[points["front"] & np.isfinite(points["bound"])]
-    corners = [axis_position(bound) for bound in [*front["bound"], WIDEST]]
+    corners = [get_axis_position(bound) for bound in [*front["bound"], WIDEST]]
     steps = np.repeat(corners, 2)[1:-1]
     accuracies = np.repeat(front["TA_mean"], 2)
     axes.plot(steps, accuracies, zorder=1, **FRONT)
     if (points["share"] < 0).any():
         axes.plot(-steps, accuracies, zorder=1, **FRONT)
     lowest, _ = axes.get_xlim()
-    reaches_below_zero = lowest < axis_position(-TICKS[1])
+    reaches_below_zero = lowest < get_axis_position(-TICKS[1])
     words = RESIDUE
     ticks = list(TICKS)
     if reaches_below_zero:
         words += "; below 0: over-forgotten"
-        ticks = [tick for tick in SIGNED_TICKS if axis_position(tick) >= lowest]
+        ticks = [tick for tick in SIGNED_TICKS if get_axis_position(tick) >= lowest]
     labels = [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in ticks]
-    axes.set_xticks([*map(axis_position, ticks)], labels)
+    axes.set_xticks([*map(get_axis_position, ticks)], labels)
     axes.set(xlabel=theme.wrap_words(words, width, 44), ylabel="test accuracy [%]")
     axes.grid(axis="x", color=theme.BAND, linewidth=0.6)
     if reaches_below_zero:
@@ -133,7 +133,7 @@ def _accuracy_bar(line: pd.Series) -> list[list[float]] | float:
 
     That is ± one deviation over seeds; with one seed, the interval over test samples.
     """
-    interval = accuracy_interval(line)
+    interval = compute_accuracy_interval(line)
     if line["n"] > 1 or interval is None:
         return float(line["TA_sd"])
     return [[line["TA_mean"] - interval.low], [interval.high - line["TA_mean"]]]
@@ -162,17 +162,17 @@ def _name_marks(axes: Axes, points: pd.DataFrame) -> None:
     """Write names and seconds beside the plot, near the height of their marks; a line leads to each, and none cross."""
     axes.autoscale_view()  # transLimits are of the final limits only after this
     marks = axes.transLimits.transform(
-        np.stack([points["share"].map(axis_position), points["TA_mean"]], axis=1)
+        np.stack([points["share"].map(get_axis_position), points["TA_mean"]], axis=1)
     )
-    heights = theme.spread(marks[:, 1], 1 / LINES)
+    heights = theme.spread_heights(marks[:, 1], 1 / LINES)
     heights = heights[assign_heights(marks, heights)]
     for (_, line), height in zip(points.iterrows(), heights, strict=True):
         words = line["title"]
         if pd.notna(line["seconds"]):
-            words += f" {two_digits(line['seconds'])} s"
+            words += f" {format_two_digits(line['seconds'])} s"
         axes.annotate(
             words,
-            (axis_position(line["share"]), line["TA_mean"]),
+            (get_axis_position(line["share"]), line["TA_mean"]),
             (NAMES, height),
             textcoords="axes fraction",
             va="center",

@@ -49,7 +49,7 @@ def projection_plot(
     height = 4.2
     if has_legend:
         height = 4.6
-    figure = theme.canvas(min(theme.DOUBLE, 0.6 + 2.1 * max(len(panels), 2)), height)
+    figure = theme.make_canvas(min(theme.DOUBLE, 0.6 + 2.1 * max(len(panels), 2)), height)
     grid = figure.subplots(2, len(panels), squeeze=False)
     for column, (moment, planes) in zip(grid.T, panels.items(), strict=True):
         for axes, points in zip(column, planes, strict=True):

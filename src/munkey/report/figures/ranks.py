@@ -5,7 +5,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from munkey.report.figures import theme
-from munkey.report.tables.ranks import LEVEL, blocks_in_words, by_seed, ranking, too_few
+from munkey.report.tables.ranks import (
+    LEVEL,
+    compare_methods,
+    describe_blocks,
+    describe_shortage,
+    rank_by_seed,
+)
 
 
 @matplotlib.rc_context(theme.THEME)
@@ -24,12 +30,12 @@ def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
     """
     from scikit_posthocs import critical_difference_diagram
 
-    missing = too_few(by_seed(ranks))
+    missing = describe_shortage(rank_by_seed(ranks))
     if missing:
         return theme.text_figure(missing)
-    test = ranking(by_seed(ranks))
+    test = compare_methods(rank_by_seed(ranks))
     methods = len(test.mean)
-    figure = theme.canvas(theme.DOUBLE, 1.4 + 0.15 * methods)
+    figure = theme.make_canvas(theme.DOUBLE, 1.4 + 0.15 * methods)
     axes = figure.subplots()
     drawn = critical_difference_diagram(
         test.mean,
@@ -59,7 +65,7 @@ def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
     )
     axes.update_datalim([(methods, 2)])  # all ranks there can be, also where no method has them
     axes.autoscale_view()
-    words = f"  critical difference {test.difference:.2f}, n = {blocks_in_words(ranks)}\n  {test.friedman}"
+    words = f"  critical difference {test.difference:.2f}, n = {describe_blocks(ranks)}\n  {test.friedman}"
     if test.p >= LEVEL:
         words += ": none are told apart"
     axes.text(1 + test.difference, 2, words, va="center")

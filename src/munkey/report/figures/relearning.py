@@ -39,7 +39,7 @@ def relearning_plot(curves: pd.DataFrame) -> Figure:
     frame = theme.check_frame(curves, ["FA"], "relearned")
     methods = frame[frame["role"] == "method"].groupby(["family", "name"], sort=False)
     rows = math.ceil(len(methods) / ACROSS)
-    figure = theme.canvas(theme.DOUBLE, 0.7 + 1.35 * rows)
+    figure = theme.make_canvas(theme.DOUBLE, 0.7 + 1.35 * rows)
     grid = figure.subplots(rows, ACROSS, sharex=True, sharey=True, squeeze=False)
     for place, ((family, _), method) in enumerate(methods):
         axes = grid.flat[place]
@@ -48,7 +48,7 @@ def relearning_plot(curves: pd.DataFrame) -> Figure:
             part = family_curves[family_curves["role"] == role]
             if role == "method":
                 part = method
-            theme.mean_curve(
+            theme.draw_mean_curve(
                 axes, part.groupby("step")["FA"], color, top=100, linestyle=dashes, label=words
             )
         axes.set_title(str(method["title"].iloc[0]))
@@ -62,6 +62,6 @@ def relearning_plot(curves: pd.DataFrame) -> Figure:
     first.set_ylim(top=min(first.get_ylim()[1], 100.5))
     figure.legend(*first.get_legend_handles_labels(), loc="outside upper center", ncols=len(STYLES))
     figure.supylabel("forget accuracy [%]", fontsize=8)
-    seeds = theme.over_seeds(frame.groupby("name")["seed"].nunique())
+    seeds = theme.describe_seeds(frame.groupby("name")["seed"].nunique())
     figure.supxlabel(f"steps on the retain set alone; {seeds}", fontsize=8)
     return theme.freeze(figure)

@@ -56,7 +56,7 @@ def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
             looks.append(NEVER_DROPPED)
         else:
             looks.append(OTHER)
-    figure = theme.canvas(theme.DOUBLE, 1.1 + 0.2 * len(frame))
+    figure = theme.make_canvas(theme.DOUBLE, 1.1 + 0.2 * len(frame))
     panels = figure.subplots(1, len(METRICS), sharey=True)
     percent = frame[list(PERCENT)]
     span = 1.3 * float((percent.max() - percent.min()).max())

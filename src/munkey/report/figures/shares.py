@@ -16,12 +16,12 @@ from munkey.audits.family_audit import DEPLOYED
 from munkey.core.diverged import DIVERGED
 from munkey.report.figures import theme
 from munkey.report.tables.audits import (
-    ALONE,
+    ATTACK_ONLY,
     RESIDUE,
     STRATA,
-    audited_name,
-    first_rows,
-    flagged_alone,
+    is_flagged_by_attack_only,
+    name_audited_system,
+    select_first_rows,
 )
 
 NARROWEST = (-25.0, 110.0)  # percent
@@ -57,7 +57,7 @@ LOOKS = {
 }
 
 
-def limits(rows: pd.DataFrame, names: Sequence[str] = ("share",)) -> tuple[float, float]:
+def compute_limits(rows: pd.DataFrame, names: Sequence[str] = ("share",)) -> tuple[float, float]:
     """Return the ends of an axis of shares in percent.
 
     The axis holds all intervals as far as they lie within WIDEST, and at least NARROWEST.
@@ -98,10 +98,10 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     if len(audit) and (audit["verdict"] == DIVERGED).all():
         return theme.text_figure("Nothing was audited: models diverged.", width)
     audit = audit[audit["verdict"] != DIVERGED]
-    rows = first_rows(theme.check_frame(audit, ["share"], "forest"))
-    figure = theme.canvas(width, 0.9 + theme.LINE_HEIGHT * len(rows))
+    rows = select_first_rows(theme.check_frame(audit, ["share"], "forest"))
+    figure = theme.make_canvas(width, 0.9 + theme.LINE_HEIGHT * len(rows))
     axes = figure.subplots()
-    ends = limits(rows)
+    ends = compute_limits(rows)
     for place, (_, line) in enumerate(rows.iterrows()):
         style = _style(line)
         band = 1.96 * line["chance"]  # 95 % of a normal distribution
@@ -152,7 +152,7 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     else:
         rows = methods[:0]
     if rows.empty:
-        figure = theme.canvas(width, 0.9)
+        figure = theme.make_canvas(width, 0.9)
         figure.text(
             0.5, 0.5, "no strata: too few pairs, or too small a pool", ha="center", va="center"
         )
@@ -169,9 +169,9 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
             f"No stratum has an interval with two ends: {absent}. More audit.pairs narrow them.",
             width,
         )
-    figure = theme.canvas(width, 0.9 + 1.8 * theme.LINE_HEIGHT * len(rows))
+    figure = theme.make_canvas(width, 0.9 + 1.8 * theme.LINE_HEIGHT * len(rows))
     axes = figure.subplots()
-    ends = limits(rows, names)
+    ends = compute_limits(rows, names)
     for place, (_, line) in enumerate(rows.iterrows()):
         for step, (name, words) in enumerate(STRATA.items()):
             color, marker = LOOKS[name]
@@ -218,9 +218,9 @@ def _name_line(line: pd.Series, width: float) -> str:
     """
     if str(line["role"]).startswith("control"):
         line = line.replace(line["title"], REMEMBERS)
-    name = theme.wrap_words(audited_name(line), width, 22)
-    if flagged_alone(line):
-        name += f" {ALONE}"
+    name = theme.wrap_words(name_audited_system(line), width, 22)
+    if is_flagged_by_attack_only(line):
+        name += f" {ATTACK_ONLY}"
     return name
 
 
@@ -239,8 +239,8 @@ def _legend(figure: Figure, rows: pd.DataFrame) -> None:
             look: Any = {"marker": style.marker, "color": style.color, "label": style.words}
             handles.append(Line2D([], [], linestyle="none", **look))
     handles.append(Patch(color=theme.BAND, label="95 % by chance"))
-    if rows.apply(flagged_alone, axis=1).any():
+    if rows.apply(is_flagged_by_attack_only, axis=1).any():
         handles.append(
-            Line2D([], [], linestyle="none", label=f"{ALONE} flagged by an attack alone")
+            Line2D([], [], linestyle="none", label=f"{ATTACK_ONLY} flagged by an attack alone")
         )
     figure.legend(handles=handles, loc="outside lower center", ncols=3)

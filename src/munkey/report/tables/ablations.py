@@ -14,15 +14,15 @@ from munkey.core.files import read_table
 from munkey.report.tables.markup import (
     Markup,
     TitledTable,
-    cell,
-    digits,
-    emphasized,
-    lowest,
-    marked,
-    over_seeds,
+    describe_bold,
+    describe_statistic,
+    find_lowest_gap,
+    format_cell,
+    get_decimals,
+    make_bold,
     percent,
 )
-from munkey.report.tables.summary import Row, diverged_sentence, summarize
+from munkey.report.tables.summary import Row, describe_diverged_systems, summarize
 
 METRICS = ("TA", "RA", "FA", "MIA", "P_s")
 ACCURACIES = METRICS[:-1]
@@ -86,7 +86,7 @@ def every_knob(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
     for dataset, part in _select_system(rows[-1].name, summary).groupby("dataset", sort=False):
         lines = []
         for knob, values in part.groupby("knob", sort=False):
-            best = lowest(values)
+            best = find_lowest_gap(values)
             for index, line in values.iterrows():
                 cells = _format_cells(line, METRICS, markup, bold=index == best)
                 lines.append([knob, line["value"], *cells])
@@ -94,7 +94,7 @@ def every_knob(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
         yield TitledTable(
             _make_title(str(dataset), part),
             pd.DataFrame(lines, columns=columns),
-            diverged_sentence(part),
+            describe_diverged_systems(part),
         )
 
 
@@ -112,7 +112,7 @@ def _oracles_first(
     order = list(names)
     categories = {unlearned.oracle: "Retrained", unlearned.name: unlearned.title}
     for dataset, part in summary[summary["case"].isin(order)].groupby("dataset", sort=False):
-        best = lowest(_select_system(unlearned.name, part))
+        best = find_lowest_gap(_select_system(unlearned.name, part))
         in_order = part.sort_values("case", key=lambda case: case.map(order.index))
         lines = []
         for system, category in categories.items():
@@ -123,7 +123,7 @@ def _oracles_first(
         yield TitledTable(
             _make_title(str(dataset), part),
             pd.DataFrame(lines, columns=columns),
-            diverged_sentence(part),
+            describe_diverged_systems(part),
         )
 
 
@@ -140,7 +140,7 @@ def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
     columns = {"Strategy": [STRATEGIES[case] for case in present]}
     for dataset, cases in part.groupby("dataset", sort=False):
         lines = cases.set_index("case")
-        best = lowest(lines)
+        best = find_lowest_gap(lines)
         sensitivities = []
         gaps = []
         # reindex: a case that only another data set has is a line without numbers
@@ -153,7 +153,7 @@ def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
     yield TitledTable(
         _make_title("P_s and Avg Gap (lower is better)", part),
         pd.DataFrame(columns),
-        diverged_sentence(part),
+        describe_diverged_systems(part),
     )
 
 
@@ -163,7 +163,7 @@ def encoders(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iter
     models = {unlearned.oracle: "Retrained ({})", unlearned.name: "Key encoder {}"}
     cases = summary[summary["knob"].isin(["keys", "keys.encoder"])]
     for dataset, part in cases.groupby("dataset", sort=False):
-        best = lowest(_select_system(unlearned.name, part))
+        best = find_lowest_gap(_select_system(unlearned.name, part))
         lines = []
         for system, model in models.items():
             for index, line in _select_system(system, part).iterrows():
@@ -173,7 +173,7 @@ def encoders(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iter
         yield TitledTable(
             _make_title(str(dataset), part),
             pd.DataFrame(lines, columns=columns),
-            diverged_sentence(part),
+            describe_diverged_systems(part),
         )
 
 
@@ -195,14 +195,14 @@ def _format_cells(
     line: pd.Series, metrics: Sequence[str], markup: Markup, *, bold: bool
 ) -> list[str]:
     """Return the cells of the metrics of a line of a summary, then that of its gap, bold if it is the best."""
-    cells = [cell(line, name, markup, digits(name)) for name in metrics]
-    gap = cell(line, "gap", markup)
+    cells = [format_cell(line, name, markup, get_decimals(name)) for name in metrics]
+    gap = format_cell(line, "gap", markup)
     if bold:
-        gap = emphasized(gap, markup)
+        gap = make_bold(gap, markup)
     return [*cells, gap]
 
 
 def _make_title(subject: str, part: pd.DataFrame) -> str:
     rates = ", ".join(map(percent, part["rate"].unique()))
     n = int(part["n"].min())
-    return f"{subject}: {over_seeds(n)}, forget rate {rates}; {marked(n)}"
+    return f"{subject}: {describe_statistic(n)}, forget rate {rates}; {describe_bold(n)}"

@@ -9,29 +9,29 @@ from munkey.report.tables.markup import (
     ABSENT,
     Markup,
     TitledTable,
-    cell,
-    emphasized,
-    latex_table,
-    latex_text,
-    lowest,
-    marked,
-    number_cell,
-    over_seeds,
+    describe_bold,
+    describe_statistic,
+    escape_latex,
+    find_lowest_gap,
+    format_cell,
+    format_number,
+    format_seed_count,
+    make_bold,
     percent,
     render,
-    seeds,
+    render_latex_table,
 )
 from munkey.report.tables.runtime import runtime_table
 from munkey.report.tables.summary import (
     GAP_METRICS,
     Row,
-    certified_sentences,
-    damage_sentences,
-    diverged_sentence,
+    add_differences,
+    add_seed_gaps,
+    describe_certificates,
+    describe_damage,
+    describe_diverged_systems,
+    describe_underfitting,
     summarize,
-    underfit_sentence,
-    with_differences,
-    with_seed_gaps,
 )
 
 COLUMNS = (*GAP_METRICS, "Avg Gap")  # of each forget rate
@@ -42,7 +42,9 @@ CSS = (
 )
 
 
-def all_texts(tidy: pd.DataFrame, differences: pd.DataFrame, rows: Sequence[Row]) -> dict[str, str]:
+def render_all_tables(
+    tidy: pd.DataFrame, differences: pd.DataFrame, rows: Sequence[Row]
+) -> dict[str, str]:
     """Return all tables of an experiment as text, by the name of the rule's output that each is written to.
 
     `datasets` shows each data set at its largest rate only.
@@ -55,9 +57,9 @@ def all_texts(tidy: pd.DataFrame, differences: pd.DataFrame, rows: Sequence[Row]
     differences
         Between systems, as `munkey.evaluation.paired.compare_systems` makes them.
     """
-    tidy = with_seed_gaps(tidy, rows)
+    tidy = add_seed_gaps(tidy, rows)
     numbers = summarize(tidy[tidy["method"].isin([row.name for row in rows])], rows)
-    summary = with_differences(numbers, differences)
+    summary = add_differences(numbers, differences)
     largest = summary[summary["rate"] == summary.groupby("dataset")["rate"].transform("max")]
     return {
         "tidy": tidy.to_csv(index=False),
@@ -108,7 +110,7 @@ def main_tables(
     for dataset, part in summary.groupby("dataset", sort=False):
         n = int(part["n"].min())
         lines = _make_lines(part, rates, rows, markup, residue or {})
-        title = f"{dataset}: {over_seeds(n)}, percent; {marked(n)}{about_share}"
+        title = f"{dataset}: {describe_statistic(n)}, percent; {describe_bold(n)}{about_share}"
         titled.append(
             TitledTable(title, pd.DataFrame(lines, columns=columns), _make_remark(part, rows))
         )
@@ -129,8 +131,8 @@ def selection_table(grid: pd.DataFrame, title: str) -> TitledTable:
             {
                 "p_image": f"{line['p_image']:g}",
                 "p_token": f"{line['p_token']:g}",
-                "P_s": number_cell(line["P_s"], 3),
-                "Validation gap": number_cell(line["gap"], 2),
+                "P_s": format_number(line["P_s"], 3),
+                "Validation gap": format_number(line["gap"], 2),
                 "Why": line["reason"],
             }
         )
@@ -160,7 +162,7 @@ def _make_lines(
             cells.append(shares.get(name, ABSENT))
     for rate in rates:
         at_rate = part[part["rate"] == rate].set_index("method")
-        best = lowest(at_rate[at_rate.index.isin(ranked)])
+        best = find_lowest_gap(at_rate[at_rate.index.isin(ranked)])
         summary_lines = dict(at_rate.iterrows())
         for name, cells in lines.items():
             if name not in summary_lines:
@@ -168,10 +170,10 @@ def _make_lines(
                 continue
             numbers = summary_lines[name]
             for metric in GAP_METRICS:
-                cells.append(cell(numbers, metric, markup))
-            gap = cell(numbers, "gap", markup)
+                cells.append(format_cell(numbers, metric, markup))
+            gap = format_cell(numbers, "gap", markup)
             if name == best:
-                gap = emphasized(gap, markup)
+                gap = make_bold(gap, markup)
             cells.append(gap)
     return list(lines.values())
 
@@ -179,10 +181,10 @@ def _make_lines(
 def _make_remark(part: pd.DataFrame, rows: Sequence[Row]) -> str:
     """Return all sentences that stand below the table of one data set; empty if there are none."""
     sentences = [
-        underfit_sentence(part),
-        damage_sentences(part, rows),
-        certified_sentences(part),
-        diverged_sentence(part),
+        describe_underfitting(part),
+        describe_damage(part, rows),
+        describe_certificates(part),
+        describe_diverged_systems(part),
     ]
     return " ".join(filter(None, sentences))
 
@@ -202,16 +204,16 @@ def _render_latex(summary: pd.DataFrame, rows: Sequence[Row]) -> str:
         if remark:
             remarks += f"% {dataset}: {remark}\n"
         dataset_lines = _make_lines(part, rates, rows, "latex", {})
-        n = seeds(int(part["n"].min())).replace(" seed", "$ seed")
-        name = rf"\multicolumn{{{width}}}{{c}}{{{latex_text(dataset)} (${n})}} \\"
-        first_cell = "\n".join([name, r"\midrule", latex_text(dataset_lines[0][0])])
+        n = format_seed_count(int(part["n"].min())).replace(" seed", "$ seed")
+        name = rf"\multicolumn{{{width}}}{{c}}{{{escape_latex(dataset)} (${n})}} \\"
+        first_cell = "\n".join([name, r"\midrule", escape_latex(dataset_lines[0][0])])
         if lines:
             first_cell = "\\midrule\n" + first_cell
         dataset_lines[0][0] = first_cell
         lines += dataset_lines
     columns = " ".join(["l", *["cccc c"] * len(rates)])
     frame = pd.DataFrame(lines, columns=_make_header(rates))
-    return "% needs booktabs, amsmath\n" + remarks + latex_table(frame, columns)
+    return "% needs booktabs, amsmath\n" + remarks + render_latex_table(frame, columns)
 
 
 def _make_header(rates: Sequence[float]) -> pd.MultiIndex:

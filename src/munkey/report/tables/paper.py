@@ -14,7 +14,14 @@ import pandas as pd
 
 from munkey.core.files import read_table
 from munkey.report.tables import setting
-from munkey.report.tables.markup import ABSENT, TitledTable, digits, percent, plus_minus, render
+from munkey.report.tables.markup import (
+    ABSENT,
+    TitledTable,
+    format_mean_sd,
+    get_decimals,
+    percent,
+    render,
+)
 from munkey.report.tables.setting import SEEDS, Settings
 
 PRINTED = Path(__file__).with_name("paper.csv")
@@ -84,7 +91,7 @@ def read(path: str | Path) -> pd.DataFrame:
     )
 
 
-def statements(settings: Mapping[str, Settings], seeds: int) -> list[str]:
+def list_statements(settings: Mapping[str, Settings], seeds: int) -> list[str]:
     """Return whether the numbers of each data set may be compared with the paper's, a sentence each.
 
     Parameters
@@ -93,17 +100,17 @@ def statements(settings: Mapping[str, Settings], seeds: int) -> list[str]:
         The parameters of every data set, from `ReportFacts.compared` in
         munkey.experiment.plan.exhibits.
     """
-    return [statement(dataset, parameters, seeds) for dataset, parameters in settings.items()]
+    return [write_statement(dataset, parameters, seeds) for dataset, parameters in settings.items()]
 
 
-def statement(dataset: str, settings: Settings, seeds: int) -> str:
+def write_statement(dataset: str, settings: Settings, seeds: int) -> str:
     """Return whether the numbers of one data set may be compared with the paper's."""
     if dataset not in set(printed_numbers()["dataset"]):
         return f"{dataset}: not among the paper's data sets, so none of its numbers can be compared with the paper's."
-    differing = setting.differences(dataset, settings, seeds)
+    differing = setting.list_differences(dataset, settings, seeds)
     selection = []
     if setting.is_selected(settings):
-        selection.append(setting.selected_phrase(dataset))
+        selection.append(setting.describe_selected_pair(dataset))
     if differing:
         listed = "; ".join(differing + selection)
         reason = "not the paper's setting"
@@ -114,7 +121,7 @@ def statement(dataset: str, settings: Settings, seeds: int) -> str:
     return f"{dataset}: {agreement}; docs/method.md lists what it leaves open."
 
 
-def expected_share(seeds: int) -> float:
+def compute_expected_share(seeds: int) -> float:
     """Return the share of numbers within the paper's ± that is expected if our runs repeat the paper's.
 
     Assume that our runs, one per seed, and the paper's three are draws from one normal distribution.
@@ -162,15 +169,15 @@ def counts(both: pd.DataFrame, printed: pd.DataFrame) -> TitledTable:
     return TitledTable("How many of our numbers lie within the paper's ±", pd.DataFrame(counted))
 
 
-def side_by_side(both: pd.DataFrame) -> list[TitledTable]:
+def side_by_side_tables(both: pd.DataFrame) -> list[TitledTable]:
     """Return `ours (the paper's)` of every system and metric, with a check mark where ours is within the paper's ±.
 
     There is one table for each table, data set and rate of the paper.
     """
     cells = []
     for _, line in both.iterrows():
-        ours = plus_minus(line["ours_mean"], line["ours_sd"], digits(line["metric"]))
-        papers = plus_minus(line["mean"], line["sd"], digits(line["metric"]))
+        ours = format_mean_sd(line["ours_mean"], line["ours_sd"], get_decimals(line["metric"]))
+        papers = format_mean_sd(line["mean"], line["sd"], get_decimals(line["metric"]))
         cells.append(f"{ours} ({papers}) {_choose_word(line['within'], '✓', '✗')}")
     lines = both.assign(System=_name_systems(both), cell=cells)
     titled = []
@@ -197,13 +204,13 @@ def _choose_word(within: object, yes: str, no: str) -> str:
     return no
 
 
-def tables(both: pd.DataFrame) -> list[TitledTable]:
+def comparison_tables(both: pd.DataFrame) -> list[TitledTable]:
     """Return the comparison as tables: how much agrees, then every number; none where nothing was compared."""
     if both.empty:
         return []
     lines = []
     for (_, line), system in zip(both.iterrows(), _name_systems(both), strict=True):
-        decimals = digits(line["metric"])
+        decimals = get_decimals(line["metric"])
         difference = "not comparable"
         if line["comparable"]:
             difference = f"{line['difference']:+.2f}"
@@ -214,8 +221,8 @@ def tables(both: pd.DataFrame) -> list[TitledTable]:
                 "Forget": percent(line["rate"]),
                 "System": system,
                 "Metric": line["metric"],
-                "Ours": plus_minus(line["ours_mean"], line["ours_sd"], decimals),
-                "Paper": plus_minus(line["mean"], line["sd"], decimals),
+                "Ours": format_mean_sd(line["ours_mean"], line["ours_sd"], decimals),
+                "Paper": format_mean_sd(line["mean"], line["sd"], decimals),
                 "Difference": difference,
                 "Within ±": _choose_word(line["within"], "yes", "no"),
                 "Slip in the paper": line["slip"],
@@ -224,7 +231,7 @@ def tables(both: pd.DataFrame) -> list[TitledTable]:
     return [counts(both, printed_numbers()), TitledTable("Number by number", pd.DataFrame(lines))]
 
 
-def all_texts(both: pd.DataFrame, statements: list[str]) -> dict[str, str]:
+def render_comparison(both: pd.DataFrame, statements: list[str]) -> dict[str, str]:
     """Return the comparison as text, by the name of the rule's output that each part is written to."""
     markdown_head = ""
     latex_head = ""
@@ -233,8 +240,8 @@ def all_texts(both: pd.DataFrame, statements: list[str]) -> dict[str, str]:
         latex_head += f"% {line}\n"
     return {
         "csv": both.to_csv(index=False),
-        "markdown": f"{markdown_head}\n{render(tables(both), 'markdown')}",
-        "latex": latex_head + render(tables(both), "latex"),
+        "markdown": f"{markdown_head}\n{render(comparison_tables(both), 'markdown')}",
+        "latex": latex_head + render(comparison_tables(both), "latex"),
     }
 
 

@@ -77,7 +77,7 @@ FACTORS = [0.1, 1.0]
 PAIR = ("munkey.p_image", "munkey.p_token")
 
 
-def differences(dataset: str, settings: Settings, seeds: int) -> list[str]:
+def list_differences(dataset: str, settings: Settings, seeds: int) -> list[str]:
     """Return how a run differs from the paper's statement on one of its data sets, a phrase each.
 
     Parameters
@@ -118,7 +118,7 @@ def is_selected(settings: Settings) -> bool:
     return bool(settings["munkey"]["p_drop"] == "selected")
 
 
-def selected_phrase(dataset: str) -> str:
+def describe_selected_pair(dataset: str) -> str:
     """Return the phrase on a pair that was selected."""
     stated = STATED_OF[dataset]
     papers = f"{stated['munkey.p_image']} and {stated['munkey.p_token']}"

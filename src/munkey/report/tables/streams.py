@@ -17,7 +17,13 @@ from munkey.audits.margins import compute_margins
 from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_json, read_npz
 from munkey.report.tables.audits import RESIDUE
-from munkey.report.tables.markup import ABSENT, TitledTable, diverged_remark, plus_minus, two_digits
+from munkey.report.tables.markup import (
+    ABSENT,
+    TitledTable,
+    describe_divergence,
+    format_mean_sd,
+    format_two_digits,
+)
 
 CURVES = ["name", "title", "seed", "RA", "TA", "done", "seconds"]
 SHARES = ["name", "title", "done", "request", "share", "share_low", "share_high"]
@@ -59,7 +65,7 @@ class StreamFindings(NamedTuple):
     diverged: Mapping[str, str] = {}
 
 
-def findings(systems: Sequence[StreamedSystem]) -> StreamFindings:
+def compute_findings(systems: Sequence[StreamedSystem]) -> StreamFindings:
     """Read the files of all systems, and compute their residual shares.
 
     An oracle never saw the deleted samples, so it has no shares. A system with a diverged model has
@@ -161,8 +167,8 @@ def stream_tables(
         for done in milestones:
             cells[f"TA after {done}"] = _format_mean(curve, "TA", done)
         cells[f"RA after {last}"] = _format_mean(curve, "RA", last)
-        cells["Request [s]"] = two_digits(seconds.median().mean())
-        cells["In all [s]"] = two_digits(seconds.sum().mean())
+        cells["Request [s]"] = format_two_digits(seconds.median().mean())
+        cells["In all [s]"] = format_two_digits(seconds.sum().mean())
         if shares.empty:
             cells["In all [s]"] = ABSENT
         cells[RESIDUE] = _format_share(shares, last, EVERY)
@@ -172,7 +178,7 @@ def stream_tables(
         lines.append(cells)
     titles = {system["name"]: system["title"] for system in systems}
     reasons = [f"{titles[name]}, {why}" for name, why in results.diverged.items()]
-    remark = diverged_remark(reasons)
+    remark = describe_divergence(reasons)
     pairs = len(systems[0]["records"]) // 2
     basis = f"mean over {2 * pairs} models, [95 % over {pairs} pairs]"
     title = f"{dataset}: {last} requests one after another; {basis}"
@@ -195,7 +201,7 @@ def _format_mean(curve: pd.DataFrame, metric: str, done: int) -> str:
     values = curve.loc[curve["done"] == done, metric]
     if values.empty:
         return ABSENT
-    return plus_minus(values.mean(), values.std())
+    return format_mean_sd(values.mean(), values.std())
 
 
 def _format_share(shares: pd.DataFrame, done: int, request: int) -> str:

@@ -18,25 +18,25 @@ from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_table
 from munkey.report.tables.comparisons import (
     DIFFERENCES,
-    are_told_apart,
     compare_accuracies,
-    difference,
-    differences_by_system,
-    ends,
-    seed_interval,
+    compute_seed_interval,
+    differ_significantly,
+    format_interval,
+    get_difference,
+    group_differences,
 )
-from munkey.report.tables.markup import diverged_remark, percent
+from munkey.report.tables.markup import describe_divergence, percent
 
 GAP_METRICS = ("TA", "RA", "FA", "MIA")
 ORIGINAL = "original-m"  # MUNKEY before deletion
 DELETED = "munkey"  # and after
 FITTED = ("knn", "lda", "ncm", "ranpac", "krr")  # to the same keys
-LEARNED = 99.0  # percent of the retain set: training longer would teach nothing more
+FULLY_LEARNED = 99.0  # percent of the retain set: training longer would teach nothing more
 ORACLES = "retrain-"  # how the names of all oracles begin (munkey.models.family)
-WORSE = 5.0  # points of test accuracy; a method that lost more is named below the table
+LARGE_LOSS = 5.0  # points of test accuracy; a method that lost more is named below the table
 CHANCE = 50.0  # percent: an attack that knows nothing
 DIFFERENCES_FILE = "differences.csv"  # beside main.csv
-BETWEEN = " | "  # the reasons of several seeds
+SEPARATOR = " | "  # the reasons of several seeds
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,10 @@ def read_main(path: str | Path) -> pd.DataFrame:
     """Return the summary in the main table's CSV, with the differences between its systems from the file beside it."""
     path = Path(path)
     summary = read_table(path)
-    return with_differences(summary, read_table(path.with_name(DIFFERENCES_FILE)))
+    return add_differences(summary, read_table(path.with_name(DIFFERENCES_FILE)))
 
 
-def with_differences(summary: pd.DataFrame, lines: pd.DataFrame) -> pd.DataFrame:
+def add_differences(summary: pd.DataFrame, lines: pd.DataFrame) -> pd.DataFrame:
     """Return a summary whose column `differences` holds each system's differences to others, by their names.
 
     Parameters
@@ -94,13 +94,13 @@ def with_differences(summary: pd.DataFrame, lines: pd.DataFrame) -> pd.DataFrame
     lines
         The result of `munkey.evaluation.paired.compare_systems`.
     """
-    by_system = differences_by_system(lines)
+    by_system = group_differences(lines)
     keys = summary[list(Key._fields)].itertuples(index=False, name=None)
     by_line = [by_system.get(key, {}) for key in keys]
     return summary.assign(**{DIFFERENCES: pd.Series(by_line, index=summary.index, dtype=object)})
 
 
-def with_seed_gaps(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
+def add_seed_gaps(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     """Return tidy metrics plus the gap of each seed on its own, as the metric `gap`.
 
     The paper's gap compares means over seeds and so hides a seed that failed; this one does not.
@@ -174,7 +174,7 @@ def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     return table.drop(columns="place").reset_index(drop=True)
 
 
-def diverged_sentence(part: pd.DataFrame) -> str:
+def describe_diverged_systems(part: pd.DataFrame) -> str:
     """Return a sentence that names what diverged, and what cannot be compared without it; else empty.
 
     Parameters
@@ -192,16 +192,16 @@ def diverged_sentence(part: pd.DataFrame) -> str:
         title = f"{line['title']} @{percent(line['rate'])}"
         if "case" in line:
             title += f" ({line['case']})"
-        for reason in str(line[DIVERGED]).split(BETWEEN):
+        for reason in str(line[DIVERGED]).split(SEPARATOR):
             titles_by_reason.setdefault(reason, {})[title] = None
     phrases = [f"{', '.join(titles)}, {reason}" for reason, titles in titles_by_reason.items()]
     oracles = lines.loc[lines["method"].str.startswith(ORACLES), "title"].unique()
     if len(oracles):
         phrases.append(f"Methods compared with {', '.join(oracles)} have no Avg Gap there")
-    return diverged_remark(phrases)
+    return describe_divergence(phrases)
 
 
-def underfit_sentence(part: pd.DataFrame) -> str:
+def describe_underfitting(part: pd.DataFrame) -> str:
     """Return a sentence if trained MUNKEY is no more accurate than the best classifier fitted to the same keys.
 
     Else, it is empty. Both are compared after deletion, so on the same rows, and at the smallest
@@ -222,12 +222,12 @@ def underfit_sentence(part: pd.DataFrame) -> str:
     best["title"] = " or ".join(fitted.loc[fitted["TA_mean"] == best["TA_mean"], "title"])
     if not trained["TA_mean"] <= best["TA_mean"]:
         return ""
-    is_worse = are_told_apart(best, trained)
+    is_worse = differ_significantly(best, trained)
     verdict = "Training MUNKEY is not shown to pay off here"
     if is_worse:
         verdict = "Training MUNKEY does not pay off here"
     has_learned = "MUNKEY has learned its training set"
-    was_learned = ORIGINAL in lines.index and lines.loc[ORIGINAL].get("RA_mean", 0) >= LEARNED
+    was_learned = ORIGINAL in lines.index and lines.loc[ORIGINAL].get("RA_mean", 0) >= FULLY_LEARNED
     if not was_learned:
         advice = "It may be underfitted: try more train.epochs or another train.lr (docs/data.md#underfitting)."
     elif is_worse:
@@ -238,7 +238,7 @@ def underfit_sentence(part: pd.DataFrame) -> str:
     return f"{verdict}. After deletion, on the same keys, {comparison}. {advice}"
 
 
-def damage_sentences(part: pd.DataFrame, rows: Sequence[Row]) -> str:
+def describe_damage(part: pd.DataFrame, rows: Sequence[Row]) -> str:
     """Return sentences that name methods that lost much test accuracy, or whose attack falls below chance.
 
     A loss is counted from the original, beside the oracle's own. An attack counts as below 50 % if
@@ -262,7 +262,7 @@ def damage_sentences(part: pd.DataFrame, rows: Sequence[Row]) -> str:
             oracle = at_rate[str(row.oracle)]
             name = f"{row.title} @{percent(rate)}"
             original = at_rate.get(originals.get(row.oracle, ""))
-            if original is not None and original["TA_mean"] - line["TA_mean"] > WORSE:
+            if original is not None and original["TA_mean"] - line["TA_mean"] > LARGE_LOSS:
                 loss = _format_loss(original, line)
                 losses.append(f"{name} {loss} (its oracle {_format_loss(original, oracle)})")
             if _is_below_chance(line):
@@ -270,7 +270,9 @@ def damage_sentences(part: pd.DataFrame, rows: Sequence[Row]) -> str:
                 attacks.append(f"{name} {attack} (its oracle {_format_attack(oracle)})")
     sentences = list[str]()
     if losses:
-        sentences.append(f"Lost more than {WORSE:g} points of test accuracy: {'; '.join(losses)}.")
+        sentences.append(
+            f"Lost more than {LARGE_LOSS:g} points of test accuracy: {'; '.join(losses)}."
+        )
     if attacks:
         sentences.append(
             f"MIA below {CHANCE:g} %, so forgotten samples look less like training samples than test samples do:"
@@ -284,30 +286,30 @@ def _format_loss(original: pd.Series, line: pd.Series) -> str:
     if pd.isna(line["TA_mean"]):
         return DIVERGED
     loss = f"{original['TA_mean'] - line['TA_mean']:.1f}"
-    distance = difference(original, line)
+    distance = get_difference(original, line)
     if distance is None:
         return loss
-    return f"{loss} {ends(distance.interval)}"
+    return f"{loss} {format_interval(distance.interval)}"
 
 
 def _format_attack(line: pd.Series) -> str:
     """Return the MIA of a system with its interval over seeds."""
     if pd.isna(line["MIA_mean"]):
         return DIVERGED
-    interval = seed_interval(line, "MIA")
+    interval = compute_seed_interval(line, "MIA")
     value = f"{line['MIA_mean']:.1f}"
     if interval is None:
         return f"{value} %, one seed"
-    return f"{value} {ends(interval)} %"
+    return f"{value} {format_interval(interval)} %"
 
 
 def _is_below_chance(line: pd.Series) -> bool:
     """Return whether the whole interval of an attack lies below chance; one seed has no interval."""
-    interval = seed_interval(line, "MIA")
+    interval = compute_seed_interval(line, "MIA")
     return interval is not None and interval.high < CHANCE
 
 
-def certified_sentences(part: pd.DataFrame) -> str:
+def describe_certificates(part: pd.DataFrame) -> str:
     """Return a sentence for each certified removal, to stand beside an audit's finding; else empty.
 
     Parameters
@@ -356,7 +358,7 @@ def _join_reasons(tidy: pd.DataFrame) -> "pd.Series[str]":
     """Return in words which seeds diverged and why, by dataset, rate and method."""
     lines = tidy[tidy["metric"] == DIVERGED]
     words = "seed " + lines["seed"].astype(str) + ": " + lines["why"]
-    return words.groupby([lines[name] for name in Key._fields]).agg(BETWEEN.join)
+    return words.groupby([lines[name] for name in Key._fields]).agg(SEPARATOR.join)
 
 
 def _select_method(wide: pd.DataFrame, method: str) -> pd.DataFrame:
@@ -367,7 +369,7 @@ def _select_method(wide: pd.DataFrame, method: str) -> pd.DataFrame:
     return wide[methods == method].droplevel("method")
 
 
-def round_short(value: float) -> float:
+def round_to_four_digits(value: float) -> float:
     """Return a number with four significant digits, for columns that are read.
 
     The CSV files have all digits.
