@@ -149,7 +149,7 @@ def test_what_is_no_id_is_refused(ids, munkey, model):
         (["--csv", "requests.csv", "--request", "R"], "whose column `request`"),
         (["--ids", "10", "--salt-file", "salt"], "--certificate FILE"),
         (["--ids", "10", "--list-ids"], "--certificate FILE"),
-        (["--csv", "requests.csv", "--certificate", "made.json"], "put {request} into its name"),
+        (["--csv", "requests.csv", "--certificate", "made.json"], "include {request} in the file name"),
         (["--class", "bird"], "'bird' is not the name of a class"),
         (
             ["--ids", "10", "--certificate", "made.json", "--salt-file", "made.json"],
@@ -157,7 +157,7 @@ def test_what_is_no_id_is_refused(ids, munkey, model):
         ),
         (
             ["--ids", "10", "--certificate", "made.json", "--salt-file", "MODEL/salt"],
-            "lies in the model's directory",
+            "is inside the model's directory",
         ),
         (
             ["--ids", "10", "--certificate", "made.json", "--salt-file", "requests.csv"],
