@@ -136,7 +136,9 @@ def test_ours_and_the_papers_stand_side_by_side_and_are_counted(munkey, tmp_path
     monkeypatch.chdir(tmp_path)
     before = munkey("compare-paper", ROOT / PAPER[0])
     assert before.code == 2
-    assert before.err.startswith("munkey: results/paper/tables/paper.csv is missing; to create it, run `make paper`")
+    assert before.err.startswith(
+        "munkey: results/paper/tables/paper.csv is missing; to create it, run `make paper`"
+    )
     write_text("results/paper/tables/paper.csv", compared().to_csv(index=False))
     said = munkey("compare-paper", ROOT / PAPER[0]).out
     assert said.startswith("### main, cifar10, 10 %: ours (the paper's)\n")

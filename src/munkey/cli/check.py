@@ -337,7 +337,9 @@ def _check_certificate(
     if ids is not None:
         confirmation += "; its hash matches these ids and this salt, which its issuer chose"
     doubts = ", ".join(unconfirmed_fields.values())
-    text = f"{file}: verified: the chain contains {confirmation}; the chain cannot confirm: {doubts}"
+    text = (
+        f"{file}: verified: the chain contains {confirmation}; the chain cannot confirm: {doubts}"
+    )
     facts = {
         "sound": True,
         "said": text,

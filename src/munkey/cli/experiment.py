@@ -175,9 +175,7 @@ def job(
 
 def preflight(
     overlays: Annotated[list[Path], OVERLAYS],
-    gpus: Annotated[
-        int, typer.Option(min=1, help="How many jobs use a GPU at the same time.")
-    ] = 1,
+    gpus: Annotated[int, typer.Option(min=1, help="How many jobs use a GPU at the same time.")] = 1,
 ) -> None:
     """Check that this machine can run the paper's experiment (GPU, downloads, disk), and estimate the time.
 
