@@ -238,7 +238,7 @@ def test_exact_copies_are_named_and_go_where_that_is_asked(munkey, model):
     )
     ended = munkey("forget", model, "--ids", "10")
     assert (
-        f"stay: ids 200, of unit Anna; `munkey forget {model} --ids 200` forgets them too"
+        f"remain: ids 200, of unit Anna; to forget them too, run `munkey forget {model} --ids 200`"
         in ended.out
     )
     planned = munkey("forget", model, "--ids", "12", "--also-identical", "--dry-run", "--json").json

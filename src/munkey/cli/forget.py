@@ -152,18 +152,12 @@ def forget(
                 for file in _fill_file_names(certificate, [outcome["request"]]).values():
                     _add_certificate(outcome, file, directory)
             head = predictor.head
-        if csv is not None:
-            result = {"requests": outcomes, "left": outcomes[-1]["left"]}
-        else:
-            result = outcomes[0]
+        result = _join_outcomes(outcomes, is_list=csv is not None)
         result |= {"missing": plan.missing, "head": head}
         paragraphs = [_describe_outcome(outcome, directory) for outcome in outcomes]
         paragraphs += _describe_missing(plan)
         paragraphs += _describe_purge(outcomes, directory)
-        if dry_run:
-            paragraphs.append("nothing was changed")
-        else:
-            paragraphs.append(f"head of the chain: {head}")
+        paragraphs.append("nothing was changed" if dry_run else f"head of the chain: {head}")
         print_result("\n".join(paragraphs), result, as_json)
     except (Exception, KeyboardInterrupt) as error:
         if not finished_outcomes:
@@ -176,6 +170,13 @@ def forget(
         raise AfterDeletionError(error, "\n".join(paragraphs), finished_outcomes) from error
     if any(outcome["found_nothing"] for outcome in outcomes):
         raise typer.Exit(FOUND_NOTHING)
+
+
+def _join_outcomes(outcomes: list[dict[str, Any]], *, is_list: bool) -> dict[str, Any]:
+    """Return the command's result as JSON: the only outcome, or all requests of a CSV file."""
+    if is_list:
+        return {"requests": outcomes, "left": outcomes[-1]["left"]}
+    return outcomes[0]
 
 
 def _require_unambiguous_request(
