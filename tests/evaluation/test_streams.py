@@ -52,7 +52,7 @@ def test_a_method_may_use_what_is_left_and_what_has_come_before_its_request():
 
 def test_more_requests_than_samples_are_refused():
     with pytest.raises(
-        ValueError, match=r"20 samples cannot be forgotten in 21 requests: raise audit\.pool"
+        ValueError, match=r"cannot divide 20 samples into 21 requests: increase audit\.pool"
     ):
         draw_stream(SPLIT, NEW, 21, [], Stage(0))
 
