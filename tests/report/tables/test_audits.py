@@ -106,12 +106,12 @@ def test_strata_stand_beside_the_average_and_name_what_it_hides(audit):
         *["30.0 [20.0, 40.0]", "20.00 / 0.03 / 0.04 / 0.30"],
     ]
     assert (
-        "Shown to keep more of the most memorized tenth than on average: MUNKEY 30.0 [20.0, 40.0]"
+        "Shown to retain more of the most memorized tenth than of all samples: MUNKEY 30.0 [20.0, 40.0]"
         in titled.remark
     )
     overlapping = audit.assign(share_high=25.0)  # the tenth's interval begins at 20
     assert "than on average: no method" in strata_table(overlapping, "digits").remark
-    assert "None found on average, but above 0 here: MUNKEY, top tenth 30.0" in titled.remark
+    assert "No residue found on average, but above 0 here: MUNKEY, top tenth 30.0" in titled.remark
     assert "need two pairs" in strata_table(audit.drop(columns="share_of_top"), "digits").remark
 
 

@@ -70,7 +70,7 @@ def test_a_difference_is_known_from_both_sides():
         ),
         (
             (1.17, -0.03, 2.37, 1),
-            "LDA and MUNKEY are not told apart in test accuracy: 1.2 points [0.0, 2.4] (one seed, 10,000 test samples)",
+            "LDA and MUNKEY do not differ significantly in test accuracy: 1.2 points [0.0, 2.4] (one seed, 10,000 test samples)",
         ),
     ],
 )
@@ -80,7 +80,7 @@ def test_no_sentence_says_more_than_its_interval(found, words):
     assert (
         differ_significantly(lda, munkey)
         == differ_significantly(munkey, lda)
-        == ("not told apart" not in words)
+        == ("do not differ significantly" not in words)
     )
 
 
@@ -88,5 +88,5 @@ def test_what_was_not_compared_is_not_told_apart():
     one, other = line("LDA", 75.4), line("MUNKEY", 14.23)
     assert not differ_significantly(one, other)
     assert compare_accuracies(one, other) == (
-        "LDA and MUNKEY are not compared: their answers to the same test samples are not known"
+        "LDA and MUNKEY are not compared because their predictions for the same test samples are not available"
     )
