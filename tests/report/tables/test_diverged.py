@@ -94,8 +94,7 @@ def test_a_method_without_a_gap_everywhere_is_not_ranked_and_the_others_are():
     assert list(ranks.columns) == ["CF", "SCRUB", "EU-k"]
     table = rank_table(ranks, ROWS)
     assert (
-        list(table.frame["Method"])
-        and table.remark == "Not ranked, since it lacks a gap somewhere: SSD."
+        list(table.frame["Method"]) and table.remark == "Not ranked because a gap is missing: SSD."
     )
 
 

@@ -154,7 +154,7 @@ def test_each_data_set_has_a_pair_of_its_own(dataset, pair, paper_has):
 
 
 def test_a_selected_pair_is_said_to_be_the_selections():
-    words = "p_image and p_token are those that the selection chose (paper's: 0.1 and 0.3)"
+    words = "p_image and p_token were chosen by the selection (paper: 0.1 and 0.3)"
     # The pair that is written is not used, so it does not matter.
     changes = {
         "munkey.p_drop": "selected",
