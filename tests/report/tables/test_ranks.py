@@ -124,7 +124,7 @@ def test_too_little_to_rank_is_refused_with_what_to_add(seeds, columns):
     assert not has_enough_blocks(seeds, len(columns)) and has_enough_blocks(FEWEST_BLOCKS, 3)
     with pytest.raises(
         ValueError,
-        match=rf"{FEWEST_BLOCKS} seeds and 3 methods.*here are {seeds} and {len(columns)}",
+        match=rf"{FEWEST_BLOCKS} seeds and 3 methods.*there are {seeds} and {len(columns)}",
     ):
         compare_methods(rank_by_seed(compute_ranks(gaps(seeds))[columns]))
 

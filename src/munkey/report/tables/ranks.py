@@ -84,8 +84,8 @@ def describe_shortage(blocks: "pd.DataFrame") -> str:
     if has_enough_blocks(count, methods):
         return ""
     return (
-        f"ranks need at least {FEWEST_BLOCKS} seeds, and {FEWEST_METHODS} methods that have a gap"
-        f" everywhere, but there are {count} and {methods}: add to `seeds` or `methods`"
+        f"ranks need at least {FEWEST_BLOCKS} seeds and {FEWEST_METHODS} methods that have a gap"
+        f" everywhere; there are {count} and {methods}: add to `seeds` or `methods`"
     )
 
 
