@@ -346,12 +346,10 @@ def test_strata_whose_intervals_have_no_end_are_named_and_draw_no_empty_panel():
     figure = strata_plot(audit)
     (axes,) = figure.axes
     assert "CF" not in [label.get_text() for label in axes.get_yticklabels()]
-    assert figure.get_suptitle() == "Not drawn, as no interval has two ends: CF"
+    assert figure.get_suptitle() == "Not drawn because all intervals are unbounded: CF"
     audit[columns] = np.inf
     figure = strata_plot(audit)
-    assert (
-        not figure.axes and "No stratum has an interval with two ends" in figure.texts[0].get_text()
-    )
+    assert not figure.axes and "All intervals are unbounded" in figure.texts[0].get_text()
 
 
 def test_methods_stand_in_the_order_of_their_gaps_beside_their_seconds():

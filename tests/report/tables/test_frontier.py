@@ -146,7 +146,8 @@ def test_the_advice_names_all_that_are_not_told_apart_and_says_so():
     few = {"ssd": (0.2, -0.5, 0.9, {}), "cf": (27.0, 16.0, 38.0, {})}
     assert recommend_design(collect_points(summary(equal), found(**few), designs)) == (
         "Deploy LDA (96.00 ± 0.40 %) or KNN (96.00 ± 0.40 %) or NCM (95.90 ± 0.40 %), which do not differ"
-        " significantly in test accuracy: the most accurate of the 4 designs that are shown to have a residual share of at most 1 %."
+        " significantly in test accuracy: the most accurate of the 4 designs that are shown"
+        " to have a residual share of at most 1 %."
     )
 
 

@@ -33,9 +33,7 @@ from munkey.report.tables.ranks import INDEX, REMARK, rank_table
 from munkey.report.tables.runtime import runtime_table
 from munkey.report.tables.summary import Row, describe_underfitting
 
-LONG_CELL = (
-    36  # letters of a cell that may break into lines: a sentence, no number with its interval
-)
+LONG_CELL = 36  # characters; longer cells contain sentences, so their lines may wrap
 MAIN = "../tables/main.csv"  # relative to the page
 FRONTIER = (
     "The frontier: residual share (negative: over-forgotten), test accuracy, and the seconds that forgetting takes."
