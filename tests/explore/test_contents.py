@@ -219,7 +219,7 @@ def test_each_letter_on_the_page_has_the_name_of_its_family_and_no_other_has() -
     words = write_glossary(["Original (T)", "Original (K)", "Retrain (M)", "KNN"])
     assert words["Original (T)"].startswith("ViT trained on everything")
     assert words["Original (K)"].startswith("KNN trained on everything")
-    assert words["Retrain (M)"].startswith("the oracle of MUNKEY:")
+    assert words["Retrain (M)"].startswith("the oracle of MUNKEY, trained")
     systems = [name for name in words if "(" in name]
     assert systems == ["Original (K)", "Retrain (M)", "Original (T)"]
 
