@@ -343,7 +343,7 @@ def audit_folder(tmp_path):
 def test_an_audit_is_a_chapter_with_controls_pictures_storage_and_attacks(audit_folder):
     chapter = page.make_audit_chapter(audit_folder, pd.DataFrame([LINE]), tidy(), ROWS)
     text = report(audits=[chapter, chapter])
-    assert "digits: controls, whose answers are known" in text
+    assert "digits: controls, whose results are known beforehand" in text
     assert "55.0 [23.1, 77.8]" in text and "residue: 55 % is left" in text
     assert (
         "Attacks on one model: digits, forget rate 10 %: n = 3 seeds" in text
