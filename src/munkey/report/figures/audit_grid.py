@@ -116,9 +116,9 @@ def _draw_shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
     original_side = "center"
     if np.ptp(ends) > CROWDED:
         original_side = "left"
-    for value, words, side in ((0, "never seen", "left"), (100, "original", original_side)):
+    for value, label, side in ((0, "never seen", "left"), (100, "original", original_side)):
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
-        axes.annotate(words, (value, -0.9), ha=side, va="bottom", annotation_clip=False)
+        axes.annotate(label, (value, -0.9), ha=side, va="bottom", annotation_clip=False)
     axes.set(xlim=ends, xlabel=RESIDUE)
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)

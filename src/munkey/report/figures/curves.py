@@ -88,8 +88,8 @@ def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
         draw_mean_curve(
             sensitivity, epochs["P_s"], theme.BLUE, alpha=0.2, linestyle=DASHES[0], label="$P_s$"
         )
-        words = f"ξ = {threshold}, not selected above"
-        sensitivity.axhline(threshold, color=theme.BLACK, linestyle=":", linewidth=1, label=words)
+        label = f"ξ = {threshold}, not selected above"
+        sensitivity.axhline(threshold, color=theme.BLACK, linestyle=":", linewidth=1, label=label)
         sensitivity.set_xlabel("epoch")
         sensitivity.set_ylabel("pathway sensitivity $P_s$ (no unit)", parse_math=True)
         sensitivity.set_ylim(0, max(1.15 * sensitivity.get_ylim()[1], 1.3 * threshold))
@@ -177,7 +177,7 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
         The results of `munkey.report.tables.streams.compute_findings`.
     """
     if shares.empty:
-        return theme.text_figure("No method has an answer to every request: models diverged.")
+        return theme.text_figure("No method has predictions for every request: models diverged.")
     curves = check_frame(curves, ["TA", "seconds"], "streams")
     shares = check_frame(shares, ["share"], "streams")
     methods = list(dict.fromkeys(curves.loc[curves["done"] == 0, "title"]))

@@ -233,7 +233,7 @@ def describe_underfitting(part: pd.DataFrame) -> str:
         verdict = "Training MUNKEY is not shown to pay off here"
     has_learned = False
     if ORIGINAL in by_method.index:
-        has_learned = by_method.loc[ORIGINAL].get("RA_mean", 0) >= FULLY_LEARNED
+        has_learned = bool(by_method.loc[ORIGINAL].get("RA_mean", 0) >= FULLY_LEARNED)
     if not has_learned:
         advice = (
             "It may be underfitted: try more train.epochs or another train.lr"
