@@ -35,7 +35,10 @@ def find(
     above: Annotated[
         float,
         typer.Option(
-            min=-1, max=1, metavar="COSINE", help="Smallest cosine similarity of keys to list."
+            min=-1,
+            max=1,
+            metavar="COSINE",
+            help="List only samples whose keys have at least this cosine similarity.",
         ),
     ] = -1,
     html: Page = None,

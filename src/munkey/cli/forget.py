@@ -157,6 +157,7 @@ def forget(
         paragraphs = [_describe_outcome(outcome, directory) for outcome in outcomes]
         paragraphs += _describe_missing(plan)
         paragraphs += _describe_purge(outcomes, directory)
+        _warn_if_not_purged(outcomes)
         paragraphs.append("nothing was changed" if dry_run else f"head of the chain: {head}")
         print_result("\n".join(paragraphs), result, as_json)
     except (Exception, KeyboardInterrupt) as error:
@@ -308,14 +309,19 @@ def _add_certificate(outcome: dict[str, Any], file: Path, directory: Path) -> No
         )
 
 
-def _describe_purge(outcomes: list[dict[str, Any]], directory: Path) -> list[str]:
-    """Return a line if names of source files and units remain in the directory.
-
-    If a purge failed, print the reason to standard error instead.
-    """
+def _warn_if_not_purged(outcomes: list[dict[str, Any]]) -> None:
+    """Print a warning to standard error if the purge after a deletion failed."""
     purge_warning = outcomes[0].get("unpurged")
     if purge_warning:
         print(f"munkey: {purge_warning}", file=sys.stderr)
+
+
+def _describe_purge(outcomes: list[dict[str, Any]], directory: Path) -> list[str]:
+    """Return a line that recommends a purge if one is needed to erase all names.
+
+    If a purge was tried and failed, the warning already says so.
+    """
+    if outcomes[0].get("unpurged"):
         return []
     for outcome in outcomes:
         if not outcome.get("deleted"):

@@ -281,7 +281,7 @@ def test_the_origin_names_each_value_once_and_the_whole_span():
         for device, start, end, torch in (("CPU b", "02", "05", "2"), ("CPU a", "01", "03", "3"))
     ]
     assert page.describe_origin(records, "2026-02-01") == {
-        "Report made": "2026-02-01",
+        "Report created": "2026-02-01",
         "Jobs ran": "2026-01-01 to 2026-01-05 (UTC)",
         "Machine": "CPU a, CPU b",
         "Commit": "abc",

@@ -59,13 +59,13 @@ class ChartKind:
     draw: Callable[[ChartSource], "Figure"]
 
 
-def _forgetting(source: ChartSource) -> "Figure":
+def _draw_forgetting(source: ChartSource) -> "Figure":
     from munkey.report.figures.forgetting import gap_plot
 
     return gap_plot(read_table(source.files["table"]), PAPERS_METHOD)
 
 
-def _neighbors(source: ChartSource) -> "Figure":
+def _draw_neighbors(source: ChartSource) -> "Figure":
     from munkey.report.figures.curves import neighbors_plot
 
     table = read_table(source.files["table"])
@@ -73,13 +73,13 @@ def _neighbors(source: ChartSource) -> "Figure":
     return neighbors_plot(part.assign(k=part["value"].astype(int)))
 
 
-def _selection(source: ChartSource) -> "Figure":
+def _draw_selection(source: ChartSource) -> "Figure":
     from munkey.report.figures.selection import selection_plot
 
     return selection_plot(read_table(source.files["table"]), source.threshold)
 
 
-def _sensitivity(source: ChartSource) -> "Figure":
+def _draw_sensitivity(source: ChartSource) -> "Figure":
     import pandas as pd
 
     from munkey.report.figures.curves import sensitivity_plot
@@ -105,7 +105,7 @@ def _draw_divergence(traces: Sequence[str]) -> "Figure | None":
     return None
 
 
-def _tokens(source: ChartSource) -> "Figure":
+def _draw_tokens(source: ChartSource) -> "Figure":
     """Draw projections of tokens and features at several moments of training."""
     from munkey.report.figures.projection import projection_plot, umap_2d
 
@@ -135,30 +135,30 @@ CHARTS: dict[str, ChartKind] = {
         "Avg Gap, the distance to the oracle, and how many seconds unlearning takes. Bars: ± one standard deviation"
         " over seeds, cut off at 0.",
         lambda layout: {"table": fill(layout.table, table="main", ending="csv")},
-        _forgetting,
+        _draw_forgetting,
     ),
     "neighbors": ChartKind(
         "Test accuracy and Avg Gap by the number of neighbors K. The same model of each seed is evaluated with every K."
         " Bars: ± one standard deviation over seeds, cut off at 0.",
         lambda layout: {"table": fill(layout.table, table="ablations", ending="csv")},
-        _neighbors,
+        _draw_neighbors,
     ),
     "selection": ChartKind(
         "The grid of (p_image, p_token). The pair chosen by the selection is a star, and (0, 0) is a gray cross. The"
         " four panels in percent have the same scale.",
         lambda layout: {"table": fill(layout.selection_table, ending="csv")},
-        _selection,
+        _draw_selection,
     ),
     "sensitivity": ChartKind(
         "Pathway sensitivity P_s and its three accuracies over the epochs of training.",
         lambda layout: {"traces": fill(layout.trace, case="{dataset}")},
-        _sensitivity,
+        _draw_sensitivity,
     ),
     "tokens": ChartKind(
         "UMAP of exemplar tokens (top) and [CLS] features (bottom) at the start, middle and end of training. Each class"
         " has its own color and shape.",
         lambda layout: {"trace": fill(layout.trace, case="{dataset}"), "classes": layout.classes},
-        _tokens,
+        _draw_tokens,
     ),
 }
 CAPTIONS = {  # of all figures, including those that have their own rules

@@ -103,12 +103,12 @@ def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
         axes.axvline(0, color=theme.GRAY, linewidth=0.6, zorder=0)
     axes.set_axisbelow(True)
     axes.margins(x=0.05, y=0.1)
-    _legend(figure, points, 3 if width >= WIDTH else 2)
+    _add_legend(figure, points, 3 if width >= WIDTH else 2)
     _name_marks(axes, points)
     return theme.freeze(figure)
 
 
-def _legend(figure: Figure, points: pd.DataFrame, columns: int) -> None:
+def _add_legend(figure: Figure, points: pd.DataFrame, columns: int) -> None:
     """Draw a legend of the front, and of the kinds and special marks that occur in the figure."""
     handles = []
     for kind, (color, marker) in STYLES.items():

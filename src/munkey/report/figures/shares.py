@@ -133,7 +133,7 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
         axes.annotate(theme.wrap_words(label, width, 8), (value, -0.7), **alignment)
     theme.name_lines(axes, [_get_label(row, width) for _, row in rows.iterrows()])
     axes.set(xlim=ends, xlabel=RESIDUE)
-    _legend(figure, rows)
+    _add_legend(figure, rows)
     return theme.freeze(figure)
 
 
@@ -226,7 +226,7 @@ def _get_style(row: pd.Series) -> Style:
     return STYLES[str(row["verdict"])]
 
 
-def _legend(figure: Figure, rows: pd.DataFrame) -> None:
+def _add_legend(figure: Figure, rows: pd.DataFrame) -> None:
     """Draw a legend below the axis, with the verdicts that occur in the figure."""
     present = set(rows.apply(_get_style, axis=1))
     handles: list[Artist] = []

@@ -145,7 +145,7 @@ def save(figure: Figure, stem: Path) -> list[Path]:
     """
     svg = stem.with_name(f"{stem.name}.svg")
     png = stem.with_name(f"{stem.name}.png")
-    write_text(svg, _svg(figure))
+    write_text(svg, _render_svg(figure))
     with atomic_with_checksum(png) as temporary:
         figure.savefig(
             temporary, format="png", dpi=DPI, facecolor="white", metadata={"Software": None}
@@ -158,20 +158,20 @@ def make_data_url(svg: Figure | Path) -> str:
     if isinstance(svg, Path):
         content = read_bytes(svg)
     else:
-        content = _svg(svg).encode()
+        content = _render_svg(svg).encode()
     return f"data:image/svg+xml;base64,{base64.b64encode(content).decode()}"
 
 
-def _svg(figure: Figure) -> str:
+def _render_svg(figure: Figure) -> str:
     text = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": "munkey", "svg.fonttype": "path"}):
         figure.savefig(
             text, format="svg", dpi=DPI, facecolor="none", metadata={"Date": None, "Creator": None}
         )
-    return _for_dark_screens(text.getvalue())
+    return _add_dark_colors(text.getvalue())
 
 
-def _for_dark_screens(svg: str) -> str:
+def _add_dark_colors(svg: str) -> str:
     """Return an SVG with a second set of colors for dark screens.
 
     matplotlib writes no color for filled black shapes, such as text. A rule for the whole SVG

@@ -202,7 +202,12 @@ def make_audit_chapter(
     chapter = Chapter(id=dataset, title=dataset, tables=audit_tables, files=files)
     shares = _make_audit_figure(folder, "shares", SHARES, forest_plot(audit, theme.NARROW))
     strata = _make_audit_figure(folder, "strata", STRATA, strata_plot(audit, theme.NARROW))
-    return AuditChapter(shares, strata, read_json(folder / "controls.json"), chapter)
+    return AuditChapter(
+        figure=shares,
+        strata=strata,
+        controls=read_json(folder / "controls.json"),
+        chapter=chapter,
+    )
 
 
 def _make_audit_figure(
@@ -211,7 +216,13 @@ def _make_audit_figure(
     """Return a figure of an audit: the wide version from its file, and the narrow version."""
     data = theme.make_data_url(folder / f"{file_stem}.svg")
     file = f"../audit/{folder.name}/{file_stem}.svg"
-    return Figure("", figure_caption, data, file, theme.make_data_url(narrow))
+    return Figure(
+        name="",
+        caption=figure_caption,
+        data=data,
+        file=file,
+        narrow=theme.make_data_url(narrow),
+    )
 
 
 def make_story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapter:
@@ -229,7 +240,13 @@ def make_story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapte
         remark = describe_underfitting(main[main["dataset"] == dataset])
         table = frontiers.frontier_table(dataset_points, "html")
         frontier_tables.append(table._replace(remark=remark))
-    return Chapter("story", "Which design?", frontier_tables, [frontiers.RULE], [MAIN])
+    return Chapter(
+        id="story",
+        title="Which design?",
+        tables=frontier_tables,
+        remarks=[frontiers.RULE],
+        files=[MAIN],
+    )
 
 
 def make_chapters(results: PageResults) -> list[Chapter]:
@@ -276,8 +293,13 @@ def make_figure(path: Path, main: pd.DataFrame) -> Figure:
     narrow = ""
     if path.stem == "forgetting":
         narrow = theme.make_data_url(gap_plot(main, PAPERS_METHOD, theme.NARROW))
-    data = theme.make_data_url(path)
-    return Figure(path.stem, get_caption(path.stem), data, f"../figures/{path.name}", narrow)
+    return Figure(
+        name=path.stem,
+        caption=get_caption(path.stem),
+        data=theme.make_data_url(path),
+        file=f"../figures/{path.name}",
+        narrow=narrow,
+    )
 
 
 def make_frontier_figure(folder: Path, points: pd.DataFrame) -> Figure:
@@ -317,7 +339,7 @@ def describe_origin(records: Sequence[Mapping[str, Any]], date: str) -> dict[str
     started = min(record["started"] for record in records)
     ended = max(record["ended"] for record in records)
     return {
-        "Report made": date,
+        "Report created": date,
         "Jobs ran": f"{started} to {ended} (UTC)",
         "Machine": ", ".join(sorted(machines)),
         "Commit": ", ".join(sorted(commits)),

@@ -51,9 +51,9 @@ def compute_wilson_interval(percent: float, tested: int) -> Interval:
 
 
 def compute_accuracy_interval(row: pd.Series) -> Interval | None:
-    """Return the interval, in percent, of a test accuracy over test samples.
+    """Return the 95 % interval of a system's test accuracy over test samples, in percent.
 
-    Returns None if the number of test samples is unknown.
+    Returns None if the accuracy or the number of test samples is unknown.
 
     Parameters
     ----------

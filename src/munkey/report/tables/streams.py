@@ -115,27 +115,26 @@ def compute_shares(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str
     deleted = requests > 0
     absent = swap_partners(deleted)
     halves = Halves(deleted, absent, models[0]["splits"] == "test")
-    first = halves.first
     pool_requests = requests[:, halves.pool]
-    # The number of the request that deletes a pool sample, in whichever partner deletes it.
-    request = np.where(first, pool_requests[::2], pool_requests[1::2])  # (P, n)
+    # Which request deletes each pool sample. In each pair, only one of the partners deletes it.
+    request_numbers = np.where(halves.first, pool_requests[::2], pool_requests[1::2])  # (P, n)
     differences = []  # one array per number of requests done
     for done in models[0]["done"]:
         margins = []
         for arrays in models:
             margins.append(compute_margins(arrays["logits"][done], arrays["labels"]))
         scores = Pairs(np.stack(margins), halves).scores
-        differences.append(compute_differences(scores, first))
+        differences.append(compute_differences(scores, halves.first))
     before = differences[0]
     for done, after in enumerate(differences[1:], 1):
         for number in (ALL_REQUESTS, *range(1, done + 1)):
             if number == ALL_REQUESTS:
-                is_counted = request <= done
+                is_counted = request_numbers <= done
             else:
-                is_counted = request == number
-            contrast = compute_contrasts(after, first, is_counted)
-            nothing = compute_contrasts(before, first, is_counted)
-            share = estimate_ratio(contrast, nothing, paired=True)
+                is_counted = request_numbers == number
+            contrast = compute_contrasts(after, halves.first, is_counted)
+            original_contrast = compute_contrasts(before, halves.first, is_counted)
+            share = estimate_ratio(contrast, original_contrast, paired=True)
             yield {
                 "done": done,
                 "request": number,
