@@ -34,9 +34,10 @@ class AfterDeletionError(Exception):
     def __init__(
         self, error: BaseException, text: str, deletions: Sequence[Mapping[str, Any]]
     ) -> None:
-        reason = str(error) or type(error).__name__
         if isinstance(error, KeyboardInterrupt):
             reason = "interrupted"
+        else:
+            reason = str(error) or type(error).__name__
         super().__init__(f"{reason}. However, the following is already done and on disk:\n{text}")
         self.deletions = deletions
 

@@ -288,9 +288,8 @@ def format_shown_count(ids: np.ndarray, shown_ids: np.ndarray) -> str:
 
 def pack_neighbors(near: neighbors.Neighbors) -> NearRows:
     """Flatten neighbors for the page, with ids in 16 bits if they are small enough."""
-    dtype: type[np.int16] | type[np.int32] = np.int32
-    if near.ids.max(initial=0) < np.iinfo(np.int16).max:
-        dtype = np.int16
+    has_small_ids = near.ids.max(initial=0) < np.iinfo(np.int16).max
+    dtype = np.int16 if has_small_ids else np.int32
     return NearRows(near.ids.astype(dtype).ravel(), near.cosines.ravel(), near.ids.shape[1])
 
 

@@ -113,9 +113,7 @@ def _draw_shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
         zorder=3,
     )
     axes.plot(image, places, "x", color=theme.GRAY, label="image alone", zorder=2)
-    original_side = "center"
-    if np.ptp(ends) > CROWDED:
-        original_side = "left"
+    original_side = "left" if np.ptp(ends) > CROWDED else "center"
     for value, label, side in ((0, "never seen", "left"), (100, "original", original_side)):
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
         axes.annotate(label, (value, -0.9), ha=side, va="bottom", annotation_clip=False)

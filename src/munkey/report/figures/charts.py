@@ -119,9 +119,10 @@ def _draw_tokens(source: ChartSource) -> "Figure":
         if name.startswith("tokens_"):
             epochs.append(int(name.removeprefix("tokens_")))
     epochs.sort()
-    moments = MOMENTS
-    if len(epochs) < len(MOMENTS):
-        moments = ("start", "end")  # a single epoch has no middle
+    if len(epochs) < len(MOMENTS):  # a single epoch has no middle
+        moments: tuple[str, ...] = ("start", "end")
+    else:
+        moments = MOMENTS
     panels = {}
     for epoch, moment in zip(epochs, moments, strict=True):
         tokens = umap_2d(trace[f"tokens_{epoch}"], seed=0)

@@ -45,9 +45,10 @@ def relearning_plot(curves: pd.DataFrame) -> Figure:
         axes = grid.flat[place]
         family_curves = frame[frame["family"] == family]
         for role, (color, dashes, label) in STYLES.items():
-            part = family_curves[family_curves["role"] == role]
             if role == "method":
                 part = method
+            else:
+                part = family_curves[family_curves["role"] == role]
             theme.draw_mean_curve(
                 axes, part.groupby("step")["FA"], color, top=100, linestyle=dashes, label=label
             )

@@ -124,9 +124,8 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
                 )
         share = np.clip(row["share"], *ends)
         axes.plot(share, place, marker=style.marker, color=style.color, markersize=5, zorder=3)
-    sides = ["center", "center"]
-    if ends[1] - ends[0] > CROWDED:
-        sides = ["right", "left"]
+    is_crowded = ends[1] - ends[0] > CROWDED
+    sides = ["right", "left"] if is_crowded else ["center", "center"]
     for (value, label), side in zip(MARKS.items(), sides, strict=True):
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
         alignment: Any = {"ha": side, "va": "bottom", "annotation_clip": False}

@@ -63,9 +63,10 @@ def audit_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
     """Return a table with one row per system and path, in the order of the audit."""
     table_rows = []
     for _, row in audit.iterrows():
-        verdict = "exploratory"
         if pd.notna(row.get("words")):
             verdict = str(row["words"])
+        else:
+            verdict = "exploratory"
         table_rows.append(
             {
                 "Model, and what was done": name_audited_system(row),

@@ -220,9 +220,10 @@ def comparison_tables(comparison: pd.DataFrame) -> list[TitledTable]:
     table_rows = []
     for (_, row), system in zip(comparison.iterrows(), _name_systems(comparison), strict=True):
         decimals = get_decimals(row["metric"])
-        difference = "not comparable"
         if row["comparable"]:
             difference = f"{row['difference']:+.2f}"
+        else:
+            difference = "not comparable"
         table_rows.append(
             {
                 "Table": row["table"],

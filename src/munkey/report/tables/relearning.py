@@ -95,9 +95,10 @@ def relearning_table(results: pd.DataFrame, curves: pd.DataFrame, dataset: str) 
     curves
         The result of `read_curves`.
     """
-    steps = "steps"
     if "step" in curves:
         steps = f"{curves['step'].max():g} steps"
+    else:  # every system diverged
+        steps = "steps"
     title = f"{dataset}: {steps} on the retain set, above the oracle, {format_seed_count(results['n'].max())}"
     table_rows = []
     reasons = []
@@ -129,9 +130,10 @@ def _make_cells(row: pd.Series) -> dict[str, str]:
     measures = {"before": "before", "highest": "at most", "area": "on average"}
     for metric, digits in DIGITS.items():
         for measure, description in measures.items():
-            text = ABSENT
-            if row["role"] != "oracle":
+            column = f"{titles[metric]}: {description}"
+            if row["role"] == "oracle":
+                cells[column] = ABSENT
+            else:
                 mean = row[f"{metric}_{measure}_mean"]
-                text = format_mean_sd(mean, row[f"{metric}_{measure}_sd"], digits)
-            cells[f"{titles[metric]}: {description}"] = text
+                cells[column] = format_mean_sd(mean, row[f"{metric}_{measure}_sd"], digits)
     return cells

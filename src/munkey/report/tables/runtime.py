@@ -36,7 +36,7 @@ class SystemTimes(NamedTuple):
 
     @property
     def speed_up(self) -> str:
-        """How many times faster forgetting is than retraining."""
+        """How many times faster forgetting is than retraining, as text; – if it is unknown."""
         if not self.seconds:
             return ABSENT
         factor = self.retrain_seconds / self.seconds

@@ -109,8 +109,9 @@ def scenario_tables(
                     cells[name] = format_cell(summary_row, name, markup)
                 cells["Avg Gap"] = format_cell(summary_row, "gap", markup)
                 cells["Mark [%]"] = format_number(summary_row["mark"], 0)
-                cells["ToW"] = ABSENT
-                if pd.notna(summary_row["ToW"]):
+                if pd.isna(summary_row["ToW"]):
+                    cells["ToW"] = ABSENT
+                else:
                     cells["ToW"] = format_mean_sd(summary_row["ToW"], summary_row["ToW_sd"], 3)
                 cells["Unlearn [s]"] = _format_seconds(row, summary_row)
                 table_rows.append(cells)

@@ -56,9 +56,10 @@ def _split_columns(groups: Sequence[list[Column]], width: int) -> Iterator[list[
     """Yield lists of columns that fit side by side. Groups that fit are not split."""
     part: list[Column] = []
     for group in groups:
-        pieces = [group]
         if _measure_width(group) > width:
             pieces = [[column] for column in group]
+        else:
+            pieces = [group]
         for columns in pieces:
             if part and _measure_width(part + columns) > width:
                 yield part
