@@ -55,19 +55,19 @@ def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame
             tow_by_seed = _compute_tow(by_seed, row.name, row.oracle)
             deviations = tow_by_seed.groupby("rate").std()
             for rate in summary["rate"].unique():
-                here = (summary["rate"] == rate) & (summary["method"] == row.name)
+                is_system = (summary["rate"] == rate) & (summary["method"] == row.name)
                 system = accuracies.loc[rate, row.name]
                 oracle = accuracies.loc[rate, row.oracle]
                 tow = (1 - (system - oracle).abs() / 100).prod(skipna=False)
-                summary.loc[here, "ToW"] = tow
-                summary.loc[here, "ToW_sd"] = np.nan
+                summary.loc[is_system, "ToW"] = tow
+                summary.loc[is_system, "ToW_sd"] = np.nan
                 if not np.isnan(tow):
-                    summary.loc[here, "ToW_sd"] = deviations.get(rate, np.nan)
-                learned = marks[rate, originals[row.oracle]] - marks[rate, row.oracle]
-                remaining = marks[rate, row.name] - marks[rate, row.oracle]
-                summary.loc[here, "mark"] = np.nan
-                if learned >= LEAST_MARK:
-                    summary.loc[here, "mark"] = 100 * remaining / learned
+                    summary.loc[is_system, "ToW_sd"] = deviations.get(rate, np.nan)
+                original_excess = marks[rate, originals[row.oracle]] - marks[rate, row.oracle]
+                system_excess = marks[rate, row.name] - marks[rate, row.oracle]
+                summary.loc[is_system, "mark"] = np.nan
+                if original_excess >= LEAST_MARK:
+                    summary.loc[is_system, "mark"] = 100 * system_excess / original_excess
         parts.append(summary)
     return pd.concat(parts, ignore_index=True)
 
