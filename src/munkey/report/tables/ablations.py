@@ -80,7 +80,9 @@ def _with_knobs(summary: pd.DataFrame) -> pd.DataFrame:
     return summary.assign(knob=parts.str[0], value=parts.str[1])
 
 
-def every_knob(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[TitledTable]:
+def knob_tables(
+    summary: pd.DataFrame, rows: Sequence[Row], markup: Markup
+) -> Iterator[TitledTable]:
     """Yield one table per data set with all ablations, one row per knob and value.
 
     The best value of each knob is bold.
@@ -100,7 +102,7 @@ def every_knob(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
         )
 
 
-def oracles_first(
+def variant_tables(
     summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, names: Mapping[str, str]
 ) -> Iterator[TitledTable]:
     """Yield one table per data set in the layout of the paper's app. D.1.
@@ -131,7 +133,9 @@ def oracles_first(
         )
 
 
-def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[TitledTable]:
+def strategy_tables(
+    summary: pd.DataFrame, rows: Sequence[Row], markup: Markup
+) -> Iterator[TitledTable]:
     """Yield the paper's table 3, which shows P_s and Avg Gap of each strategy, data sets side by side.
 
     If no strategy was run, no table is yielded.
@@ -161,7 +165,9 @@ def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
     )
 
 
-def encoders(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[TitledTable]:
+def encoder_tables(
+    summary: pd.DataFrame, rows: Sequence[Row], markup: Markup
+) -> Iterator[TitledTable]:
     """Yield one table per data set with all key encoders, oracles first (app. D.2)."""
     unlearned = rows[-1]
     models = {unlearned.oracle: "Retrained ({})", unlearned.name: "Key encoder {}"}
@@ -182,12 +188,12 @@ def encoders(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iter
 
 
 TABLES: dict[str, Callable[[pd.DataFrame, Sequence[Row], Markup], Iterator[TitledTable]]] = {
-    "ablations": every_knob,
-    "aggregation": partial(oracles_first, names=STRATEGIES),
-    "strategies": strategies,
+    "ablations": knob_tables,
+    "aggregation": partial(variant_tables, names=STRATEGIES),
+    "strategies": strategy_tables,
     # P_s is measured without retrieval, so it is the same for all fusions.
-    "fusion": partial(oracles_first, names=FUSIONS),
-    "encoders": encoders,
+    "fusion": partial(variant_tables, names=FUSIONS),
+    "encoders": encoder_tables,
 }
 
 
