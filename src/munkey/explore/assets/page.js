@@ -87,17 +87,17 @@ const isValid = {
 };
 
 function readAddress() {
-  const given = new URLSearchParams(location.hash.slice(1));
+  const parameters = new URLSearchParams(location.hash.slice(1));
   for (const name of Object.keys(DEFAULTS)) {
-    const value = given.get(name);
+    const value = parameters.get(name);
     state[name] = value !== null && isValid[name](value) ? value : DEFAULTS[name];
   }
 }
 
 function writeAddress() {
-  const given = new URLSearchParams();
-  for (const name of Object.keys(DEFAULTS)) if (state[name] !== DEFAULTS[name]) given.set(name, state[name]);
-  history.replaceState(null, "", `#${given}`);
+  const parameters = new URLSearchParams();
+  for (const name of Object.keys(DEFAULTS)) if (state[name] !== DEFAULTS[name]) parameters.set(name, state[name]);
+  history.replaceState(null, "", `#${parameters}`);
 }
 
 // All choices are made here. Every view that depends on a changed choice is redrawn.
@@ -125,13 +125,13 @@ function isChosen(i) {
 // ---------------------------------------------------------------- elements
 
 function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
+  const node = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
-    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else if (value !== null && value !== undefined && value !== false) made.setAttribute(key, value === true ? "" : value);
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) node.setAttribute(key, value === true ? "" : value);
   }
-  made.append(...children.filter((each) => each !== null));
-  return made;
+  node.append(...children.filter((each) => each !== null));
+  return node;
 }
 
 // Turns a sentence with commands between backticks into elements.
@@ -151,12 +151,12 @@ function picture(i, size) {
   const { side, columns } = contents.pictures;
   const scale = size / side;
   const rows = Math.ceil(N / columns);
-  const made = element("span", { class: "picture", role: "img", "aria-label": `picture ${nameOf(i)}, class ${className(samples.labels[i])}` });
-  made.style.width = made.style.height = `${size}px`;
-  made.style.backgroundImage = "var(--pictures)"; // so that the image is decoded only once
-  made.style.backgroundSize = `${columns * side * scale}px ${rows * side * scale}px`;
-  made.style.backgroundPosition = `${-(i % columns) * size}px ${-Math.floor(i / columns) * size}px`;
-  return made;
+  const node = element("span", { class: "picture", role: "img", "aria-label": `picture ${nameOf(i)}, class ${className(samples.labels[i])}` });
+  node.style.width = node.style.height = `${size}px`;
+  node.style.backgroundImage = "var(--pictures)"; // so that the image is decoded only once
+  node.style.backgroundSize = `${columns * side * scale}px ${rows * side * scale}px`;
+  node.style.backgroundPosition = `${-(i % columns) * size}px ${-Math.floor(i / columns) * size}px`;
+  return node;
 }
 
 // A button that chooses a sample. The id may belong to a sample that is not on this page.
@@ -191,23 +191,23 @@ const symbolOf = (kind, size = 60) => element("span", {}, d3.create("svg").attr(
   .call((svg) => svg.append("path").attr("transform", "translate(7,7)").attr("d", d3.symbol(d3[`symbol${kind[0].toUpperCase()}${kind.slice(1)}`], size)()).attr("fill", "currentColor")).node());
 
 function dash(color) {
-  const made = symbolOf("square");
-  made.querySelector("path").setAttribute("d", "M-6,-1.5h12v3h-12z");
-  made.querySelector("path").setAttribute("fill", color);
-  return made;
+  const node = symbolOf("square");
+  node.querySelector("path").setAttribute("d", "M-6,-1.5h12v3h-12z");
+  node.querySelector("path").setAttribute("fill", color);
+  return node;
 }
 
 function hollow(color) {
-  const made = symbolOf("circle", 50);
-  made.querySelector("path").setAttribute("fill", "none");
-  made.querySelector("path").setAttribute("stroke", color);
-  return made;
+  const node = symbolOf("circle", 50);
+  node.querySelector("path").setAttribute("fill", "none");
+  node.querySelector("path").setAttribute("stroke", color);
+  return node;
 }
 
 function colored(kind, color) {
-  const made = symbolOf(kind);
-  made.querySelector("path").setAttribute("fill", color);
-  return made;
+  const node = symbolOf(kind);
+  node.querySelector("path").setAttribute("fill", color);
+  return node;
 }
 
 const TIP = { fill: "var(--head)", stroke: "var(--muted)", fontSize: 12, lineHeight: 1.3 };

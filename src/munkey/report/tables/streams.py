@@ -187,7 +187,7 @@ def stream_tables(
     remark = describe_divergence(reasons)
     pairs = len(systems[0]["records"]) // 2
     basis = f"mean over {2 * pairs} models, [95 % over {pairs} pairs]"
-    title = f"{dataset}: {last} requests one after another; {basis}"
+    title = f"{dataset}: a stream of {last} requests; {basis}"
     return [
         TitledTable(title, pd.DataFrame(table_rows).fillna(ABSENT), remark),
         *_make_triangles(results.shares),
