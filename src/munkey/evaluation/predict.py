@@ -35,8 +35,8 @@ def predict_samples(
 
     The arrays are the samples' `ids`, `labels`, `splits` and `logits`, and `units` if the data set
     has them. A family with pathways adds `memory_ids` and `memory_labels` of the memory's samples,
-    and their logits `image_logits`, `token_logits` and `both_logits` from only one or both
-    pathways. Raises KeyError if a neighbor is not in the memory.
+    and their logits when only the image, only the token, or both are used: `image_logits`,
+    `token_logits` and `both_logits`. Raises KeyError if a neighbor is not in the memory.
     """
     family = FAMILIES[system.family]
     samples = image_set(dataset, queries.ids)

@@ -131,7 +131,7 @@ def differ_significantly(one: pd.Series, other: pd.Series) -> bool:
 def compare_accuracies(one: pd.Series, other: pd.Series) -> str:
     """Return a clause that states which system has the higher test accuracy, and by how much.
 
-    The clause also says so if the difference is not significant or was not measured.
+    If the difference is not significant or was not measured, the clause states that instead.
     """
     title = one["title"]
     other_title = other["title"]

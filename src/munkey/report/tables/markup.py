@@ -176,7 +176,7 @@ def render_or_note(tables: Sequence[TitledTable], markup: Markup) -> str:
     return render(tables, markup)
 
 
-def _markdown(tables: Sequence[TitledTable]) -> str:
+def _render_markdown(tables: Sequence[TitledTable]) -> str:
     texts = []
     for table in tables:
         text = table.frame.to_markdown(index=False, disable_numparse=True)
@@ -188,7 +188,7 @@ def _markdown(tables: Sequence[TitledTable]) -> str:
     return "\n\n".join(texts) + "\n"
 
 
-def _html(tables: Sequence[TitledTable]) -> str:
+def _render_html(tables: Sequence[TitledTable]) -> str:
     texts = []
     for table in tables:
         text = f"<h3>{table.title}</h3>\n{render_html_table(table.frame)}"
@@ -198,7 +198,7 @@ def _html(tables: Sequence[TitledTable]) -> str:
     return "\n".join(texts) + "\n"
 
 
-def _latex(tables: Sequence[TitledTable]) -> str:
+def _render_latex(tables: Sequence[TitledTable]) -> str:
     texts = []
     for table in tables:
         columns = "l" * table.frame.shape[1]
@@ -207,9 +207,9 @@ def _latex(tables: Sequence[TitledTable]) -> str:
 
 
 RENDERERS: dict[Markup, Callable[[Sequence[TitledTable]], str]] = {
-    "markdown": _markdown,
-    "html": _html,
-    "latex": _latex,
+    "markdown": _render_markdown,
+    "html": _render_html,
+    "latex": _render_latex,
 }
 
 
