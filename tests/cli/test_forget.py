@@ -146,7 +146,7 @@ def test_what_is_no_id_is_refused(ids, munkey, model):
         (["pets/10.png"], "Write --files before"),
         (["--class", "cat", "--unit", "Anna"], "together are ambiguous"),
         (["--ids", "10", "--csv", "requests.csv"], "or a --csv"),
-        (["--csv", "requests.csv", "--request", "R"], "whose column `request`"),
+        (["--csv", "requests.csv", "--request", "R"], "because the column `request`"),
         (["--ids", "10", "--salt-file", "salt"], "--certificate FILE"),
         (["--ids", "10", "--list-ids"], "--certificate FILE"),
         (

@@ -245,7 +245,7 @@ def test_the_button_of_b_has_the_color_of_b(browser: Any, made_page: Path) -> No
 def test_an_audit_without_power_is_not_said_to_be_missing(browser: Any, tmp_path: Path) -> None:
     made = made_contents(12, 3)
     unknown = dict.fromkeys(["share", "share_low", "share_high"]) | {"shareText": "no power"}
-    for audited, words in ((True, "An audit ran, but"), (False, "No audit ran")):
+    for audited, words in ((True, "An audit was run but"), (False, "No audit was run")):
         path = tmp_path / f"{audited}.html"
         designs = []
         for line in made.designs:

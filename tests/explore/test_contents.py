@@ -106,7 +106,7 @@ def test_places_go_to_forgotten_ones_their_neighbors_neighbors_of_those_and_the_
     assert (~np.isin(shown, np.concatenate(order))).sum() >= 4
     scope = describe_scope(shown, EVERY, forgotten, near)
     assert "39 of the 40 that are neighbors of these" in scope
-    assert "the nearest first" in scope
+    assert "nearest first" in scope
 
 
 def test_neighbors_keep_half_of_the_places_free_of_forgotten_samples() -> None:

@@ -112,7 +112,7 @@ def test_strata_stand_beside_the_average_and_name_what_it_hides(audit):
     overlapping = audit.assign(share_high=25.0)  # the tenth's interval begins at 20
     assert "than on average: no method" in strata_table(overlapping, "digits").remark
     assert "No residue found on average, but above 0 here: MUNKEY, top tenth 30.0" in titled.remark
-    assert "need two pairs" in strata_table(audit.drop(columns="share_of_top"), "digits").remark
+    assert "need at least two pairs" in strata_table(audit.drop(columns="share_of_top"), "digits").remark
 
 
 def test_rows_are_named_by_what_was_done_and_how_they_were_asked(audit):

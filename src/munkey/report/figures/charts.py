@@ -54,7 +54,7 @@ class ChartKind:
         The drawing function.
     """
 
-    get_caption: str
+    caption: str
     inputs: Callable[[Layout], dict[str, str]]
     draw: Callable[[ChartSource], "Figure"]
 

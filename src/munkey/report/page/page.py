@@ -69,7 +69,7 @@ class Figure(NamedTuple):
     """
 
     name: str
-    get_caption: str
+    caption: str
     data: str
     file: str
     narrow: str = ""
@@ -106,7 +106,7 @@ class AuditChapter(NamedTuple):
         Sentences on the controls, by family.
     """
 
-    make_figure: Figure
+    figure: Figure
     strata: Figure
     controls: Mapping[str, Sequence[str]]
     chapter: Chapter
