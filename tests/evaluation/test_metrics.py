@@ -47,7 +47,7 @@ def test_accuracy_is_the_share_of_all_samples_in_percent():
 
 
 def test_accuracy_of_nothing_or_of_a_diverged_model_is_refused():
-    with pytest.raises(ValueError, match="no samples"):
+    with pytest.raises(ValueError, match="zero samples"):
         accuracy(np.zeros((0, 2)), np.zeros(0, int))
     with pytest.raises(ValueError, match="not finite"):
         accuracy(np.array([[np.nan, 1.0]]), np.array([1]))

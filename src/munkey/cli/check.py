@@ -299,8 +299,8 @@ def _write_certificate(
         distinct_count = len(set(ids))
         if len(present_ids) or distinct_count != document.rows:
             raise ValueError(
-                f"--ids: the deletion deleted {pluralize(document.rows, 'sample')}, but you listed"
-                f" {distinct_count} ids, {len(present_ids)} of which are still in the memory"
+                f"--ids: lists {pluralize(distinct_count, 'id')}, {len(present_ids)} of them still in"
+                f" the memory, but the deletion has {pluralize(document.rows, 'sample')}"
             )
         document = add_ids(document, ids, salt, added_later=True)
     page = write_certificate(document, file)

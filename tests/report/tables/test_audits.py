@@ -110,9 +110,12 @@ def test_strata_stand_beside_the_average_and_name_what_it_hides(audit):
         in titled.remark
     )
     overlapping = audit.assign(share_high=25.0)  # the tenth's interval begins at 20
-    assert "than on average: no method" in strata_table(overlapping, "digits").remark
+    assert "than of all samples: no method" in strata_table(overlapping, "digits").remark
     assert "No residue found on average, but above 0 here: MUNKEY, top tenth 30.0" in titled.remark
-    assert "need at least two pairs" in strata_table(audit.drop(columns="share_of_top"), "digits").remark
+    assert (
+        "need at least two pairs"
+        in strata_table(audit.drop(columns="share_of_top"), "digits").remark
+    )
 
 
 def test_rows_are_named_by_what_was_done_and_how_they_were_asked(audit):
@@ -307,7 +310,7 @@ def test_a_table_of_what_files_hold_says_how_exact_each_deletion_is():
             lines.append(stored(0.1, 0, file, *found) | {"title": title, "deletion": deletion})
     (titled,) = storage_tables(pd.DataFrame(lines))
     assert titled.frame["deletion is"].tolist() == ["–", "exact", "exact given lam"]
-    assert "given constants: these were chosen with the samples" in titled.remark
+    assert "but the constants were chosen with the samples" in titled.remark
 
 
 def test_a_search_that_proves_nothing_gives_no_number():

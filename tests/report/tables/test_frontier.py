@@ -91,10 +91,10 @@ def uncompared(accuracy):
 
 def test_nothing_is_told_apart_whose_answers_were_not_compared():
     said = describe_frontier(collect_points(uncompared(ALONE), found(**AUDIT), DESIGNS))
-    assert "CF (98.50 %). Training" in said and "told apart" not in said
+    assert "CF (98.50 %). Retraining" in said and "significantly" not in said
     counted = collect_points(summary(ALONE).assign(n=1, tested_mean=400.0), found(**AUDIT), DESIGNS)
     assert (
-        "CF (98.50 [96.8, 99.3] %), not significantly different from SSD. Training"
+        "CF (98.50 [96.8, 99.3] %), not significantly different from SSD. Retraining"
         in describe_frontier(counted)
     )
     exact = [design for design in DESIGNS if design.kind != "weights"]

@@ -75,7 +75,7 @@ def test_a_seed_without_its_oracle_is_an_error():
 def test_one_missing_metric_is_an_error():
     metrics = tidy()
     lost = (metrics["method"] == "cf") & (metrics["seed"] == 1) & (metrics["metric"] == "MIA")
-    with pytest.raises(KeyError, match="cf and its oracle retrain-t differ"):
+    with pytest.raises(KeyError, match="cf and its oracle retrain-t have different seeds"):
         add_seed_gaps(metrics[~lost], ROWS)
 
 

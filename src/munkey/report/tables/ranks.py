@@ -206,8 +206,8 @@ def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "TitledTabl
     blocks = rank_by_seed(ranks)
     shortage = describe_shortage(blocks)
     if shortage:
-        title = shortage[0].upper() + shortage[1:]
-        return TitledTable(title, pd.DataFrame({"Method": titles}), remark)
+        heading = shortage[0].upper() + shortage[1:]
+        return TitledTable(heading, pd.DataFrame({"Method": titles}), remark)
     test = compare_methods(blocks)
     by_rate = ranks.groupby(level="rate").mean().sort_index(ascending=False)
     rates = list(map(float, by_rate.index))
